@@ -15,7 +15,7 @@ from batchcast.sweep import Task, read_study, results, tasks_of
 from batchcast.sweep.dataset import Dataset
 from batchcast.sweep.run import local
 from batchcast.sweep.run import run as run_tasks
-from batchcast.sweep.work import perform
+from batchcast.sweep.task import perform
 from batchcast.trace import demo_path
 
 TASKS = int(os.environ.get("SWEEP_TASKS", "1000"))

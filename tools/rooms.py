@@ -11,6 +11,7 @@ import sys
 import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +34,12 @@ class Module(NamedTuple):
         return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
 
 
+@cache
+def parsed(text: str) -> ast.Module:
+    """The tree of a source, made once: several rules look at each file."""
+    return ast.parse(text)
+
+
 def modules(package: Path) -> dict[str, Module]:
     """Every Python file below the folder of a package, by name."""
     found = {}
@@ -51,7 +58,7 @@ def graph(package: Path, *, for_types: bool = False) -> Graph:
 
 def _imports(module: Module, files: Mapping[str, Module], for_types: bool) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for node in _nodes(ast.parse(module.path.read_text(encoding="utf-8")), for_types):
+    for node in _nodes(parsed(module.path.read_text(encoding="utf-8")), for_types):
         if isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -153,7 +160,7 @@ def code_lines(path: Path) -> int:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT):
             lines |= set(range(token.start[0], token.end[0] + 1)) if token.string else set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return len(lines)
@@ -163,7 +170,7 @@ def too_large(package: Path) -> list[str]:
     """Functions with more than `MOST_ARGUMENTS` or `MOST_FUNCTION_LINES`; kernels and verbs are left out."""
     found = []
     for module in modules(package).values():
-        for node in ast.walk(ast.parse(module.path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(module.path.read_text(encoding="utf-8"))):
             if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 continue
             by = {ast.unparse(d).partition("(")[0].rpartition(".")[2] for d in node.decorator_list}

@@ -182,31 +182,3 @@ def format_memory(kib: float) -> str:
             return f"{kib:.1f}".removesuffix(".0") + unit
         kib /= 1024
     raise AssertionError("unreachable: P ends the loop")
-
-
-def count_nodes(text: str) -> int:
-    """How many nodes a Slurm node list names, without expanding it.
-
-    >>> count_nodes("n[1-4,7],login0"), count_nodes("rack[0-1]n[01-10]"), count_nodes("None assigned")
-    (6, 20, 0)
-    """
-    if text.strip().lower() in _UNKNOWN | {"none assigned", "(null)"}:
-        return 0
-    total = 0
-    for item in _split_outside_brackets(text.strip()):
-        product = 1
-        for inside in re.findall(r"\[([^\]]*)\]", item):
-            product *= sum(_range_length(piece, text) for piece in inside.split(","))
-        total += product
-    return total
-
-
-def _split_outside_brackets(text: str) -> list[str]:
-    return [piece for piece in re.split(r",(?![^\[]*\])", text) if piece]
-
-
-def _range_length(piece: str, whole: str) -> int:
-    match = re.fullmatch(r"(\d+)(?:-(\d+))?", piece)
-    if match is None or (match[2] is not None and int(match[2]) < int(match[1])):
-        raise UsageError(f"not a node list: {whole!r} (accepted: Slurm's, e.g. n[1-4,7],login0)")
-    return 1 if match[2] is None else int(match[2]) - int(match[1]) + 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -164,10 +165,15 @@ class OldArgument(click.Argument):
         return ""
 
 
-def output_option(help: str, **named: Any) -> Callable[..., Any]:
+def output_option(help: str, name: str = "output", **named: Any) -> Callable[..., Any]:
     """`-o`: what a verb writes, its format by its ending; `-` is stdout where the verb writes text."""
     named = {"type": click.Path(), "metavar": "OUT", **named}
-    return click.option("-o", "--output", "output", help=help, **named)
+    return click.option("-o", "--output", name, help=help, **named)
+
+
+def page_option(help: str) -> Callable[..., Any]:
+    """`-o FILE.html`: a page that is written beside what is printed."""
+    return output_option(help, "page", type=click.Path(path_type=Path), metavar="FILE.html")
 
 
 def _verb_of(ctx: click.Context) -> str:

@@ -100,10 +100,10 @@ OF_THE_SITE: dict[str, str] = {
 }
 """The verbs of `batchcast site`; for one version they work without that word too, with a warning."""
 ROOMS: dict[str, str] = {
-    "study": "evaluate evaluate:demo compare info runtime wait simulate limits whatif machine sweep",
+    "study": "evaluate evaluate:demo evaluate:compare info runtime wait simulate limits whatif machine sweep",
     "users": "start walltime report accuracy",
-    "site": "collect serve plan setup:doctor setup:install token store:migrate store:purge store:export",
-    "logs": "convert anonymize synth",
+    "site": "collect collect:serve plan setup:doctor setup:install store:token store:migrate store:purge store:export",
+    "logs": "convert convert:anonymize synth",
     "papers": "reproduce",
 }
 """Which folder beside this file holds a verb: its module, or MODULE:VERB. What is not named here lies in this one."""

@@ -127,27 +127,18 @@ ROWS = 65_536
 _OWN = ("UnixStartTime", "TimeZone", "TimeZoneString", "MaxProcs", "MaxNodes", "MaxRecords", "Version", "columns")
 
 
-def write_lines(trace: Trace) -> Iterator[str]:
-    """The lines of an SWF log, header first, without line ends; unknown is -1.
+def write_chunks(trace: Trace, rows: int = ROWS) -> Iterator[str]:
+    """An SWF log as text: the header, then `rows` lines at a time, so that memory does not grow with the log.
 
-    Numbers keep their value exactly; names of users, queues and so on that are text become numbers from 1 (queues and
-    partitions are named in the header); job ids that are text become row numbers; a status becomes SWF's nearest;
-    memory of whole jobs becomes that of a processor. A log on the epoch's own clock gets its first submission as
-    UnixStartTime. What SWF has no field for is left out.
+    Unknown is -1. Numbers keep their value exactly; names of users, queues and so on that are text become numbers from
+    1 (queues and partitions are named in the header); job ids that are text become row numbers; a status becomes SWF's
+    nearest; memory of whole jobs becomes that of a processor. A log on the epoch's own clock gets its first submission
+    as UnixStartTime. What SWF has no field for is left out.
 
     >>> log = Trace.from_arrays({"submit_time": [0], "run_time": [2.5], "status": ["timeout"], "user_id": ["ada"]})
-    >>> list(write_lines(log))[-1]
-    '1 0 -1 2.5 -1 -1 -1 -1 -1 -1 0 1 -1 -1 -1 -1 -1 -1'
-    """
-    for text in write_chunks(trace):
-        yield from text.splitlines()
-
-
-def write_chunks(trace: Trace, rows: int = ROWS) -> Iterator[str]:
-    """The same as text with line ends, the header and then `rows` lines at a time: memory does not grow with the log.
-
-    >>> len(list(write_chunks(Trace.from_arrays({"submit_time": [0, 1, 2]}), rows=2)))
-    3
+    >>> header, jobs = write_chunks(log)
+    >>> jobs
+    '1 0 -1 2.5 -1 -1 -1 -1 -1 -1 0 1 -1 -1 -1 -1 -1 -1\\n'
     """
     start = trace.info.unix_start
     if start == 0 and len(trace):

@@ -146,20 +146,6 @@ PAIRS_A_CHECK = 10_000_000  # pairs of jobs, or of job and resource, between two
 
 
 @allocating
-def prices(times: np.ndarray, free: np.ndarray, steps: int) -> tuple[float, np.ndarray]:
-    """Lower bound on the makespan and the resource prices that give it: (bound, prices (m,) summing to 1).
-
-    For any prices w >= 0 of sum 1, sum_r w_r load_r is at most the makespan, and it is least when each job sits where
-    w_r times[i, r] is least (the Lagrangian dual of the linear relaxation; its best value is the relaxation's
-    optimum). Multiplicative weights: a resource that would be overloaded becomes dearer. O(steps n m).
-    """
-    m = times.shape[1]
-    price = np.full(m, 1.0 / m)
-    best = price.copy()
-    return dearer(times, free, price, best, 0.0, 0, steps, steps), best
-
-
-@allocating
 def dearer(
     times: np.ndarray,
     free: np.ndarray,
@@ -170,7 +156,7 @@ def dearer(
     end: int,
     steps: int,
 ) -> float:
-    """Steps `begin` to `end` of the `steps` of `prices`: the bound; `price` and `best` (m,) change in place."""
+    """Steps `begin` to `end` of the `steps` of `priced`: the bound; `price` and `best` (m,) change in place."""
     n, m = times.shape
     load = np.empty(m)
     for step in range(begin, end):
@@ -201,7 +187,13 @@ def dearer(
 def priced(
     times: np.ndarray, free: np.ndarray, steps: int, stop: Callable[[], bool] = lambda: False
 ) -> tuple[float, np.ndarray]:
-    """The bound and prices of `prices`, with `stop` asked between its steps: they hold whenever it ends."""
+    """Lower bound on the makespan and the resource prices that give it: (bound, prices (m,) summing to 1).
+
+    For any prices w >= 0 of sum 1, sum_r w_r load_r is at most the makespan, and it is least when each job sits where
+    w_r times[i, r] is least (the Lagrangian dual of the linear relaxation; its best value is the relaxation's
+    optimum). Multiplicative weights: a resource that would be overloaded becomes dearer. `stop` is asked between
+    steps: bound and prices hold whenever it ends. O(steps n m).
+    """
     price = np.full(times.shape[1], 1.0 / times.shape[1])
     best, bound, at = price.copy(), 0.0, 0
     stride = max(1, min(steps, PAIRS_A_CHECK // times.size))

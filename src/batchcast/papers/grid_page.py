@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..grid.study import SHORT
-from ..report.blocks import Block, Callout, Figure, Section, Table, TableColumn
+from ..report.blocks import Block, Callout, Figure, Section, Table, TableColumn, page
 from ..report.figures import lines
-from ..report.html import page
 from .grid_study import REASONS_WHY, against_emin_min, by_rate, floors, growth, relations
 
 Rows = Sequence[Mapping[str, Any]]

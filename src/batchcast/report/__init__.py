@@ -6,7 +6,6 @@ Sections are made of the blocks in `blocks`; `figures` builds the plots as plain
 
 from __future__ import annotations
 
-from .blocks import Block, Callout, Figure, Section, Table, TableColumn
-from .html import page
+from .blocks import Block, Callout, Figure, Section, Table, TableColumn, page
 
 __all__ = ["Block", "Callout", "Figure", "Section", "Table", "TableColumn", "page"]

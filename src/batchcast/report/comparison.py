@@ -16,7 +16,7 @@ from .accuracy import named
 from .blocks import Block, Callout, Card, Cards, Figure, Kind, Section, Table, TableColumn, shown
 from .difference import VERDICTS
 from .difference_plots import cdf_change, interval_figure
-from .evaluation.policies import policy_words
+from .evaluation.gains import policy_words
 
 FORECAST: tuple[tuple[str, str, Kind], ...] = (
     ("mae_s", "mean error", "seconds"),

@@ -12,11 +12,17 @@ from typing import Any
 import numpy as np
 
 from .. import plots
-from ..evaluation import memory_limits as memory
 from ..evaluation.accuracy import Scores, error_pictures, figures, score
 from ..evaluation.differences import WAIT, reference_of, wait_differences
 from ..evaluation.limits import KILLED, MEAN_UNUSED, Limits, advice_words, find_limits, limit_rows
-from ..evaluation.memory_limits import MemoryLimits
+from ..evaluation.memory_limits import (
+    RAN_OUT,
+    SPENT,
+    MemoryLimits,
+    find_memory_limits,
+    memory_limit_rows,
+    memory_words,
+)
 from ..evaluation.replay import check_log, jobs_mask
 from ..evaluation.wait import WaitRun, compare, crps, last_needed, recorded_wait, scored_rows
 from ..evaluation.wait import figures as wait_figures
@@ -240,11 +246,7 @@ def limits(
     >>> found.to_polars()["limits"].to_list(), found.plot().get_ylabel()
     (['advice', 'rule_of_thumb', 'own'], 'cut off, of 1,000 jobs')
     """
-    check_log(trace)
-    found = find_limits(trace, risk=risk, floor=floor, step=step, procs=procs)
-    rows = limit_rows(found)
-    words = advice_words(rows, risk)
-    return LimitAdvice([*rows, *(limit_rows(found, by) if by else [])], found, words, MEAN_UNUSED, KILLED)
+    return advised(trace, risk=risk, floor=floor, step=step, by=by, procs=procs)
 
 
 def memory_limits(
@@ -286,9 +288,19 @@ def memory_limits(
     >>> found.to_polars()["limits"].to_list()
     ['advice', 'least_waste', 'rule_of_thumb', 'own']
     """
+    return advised(trace, memory=True, risk=risk, floor=floor, step=step, most=most, by=by, procs=procs)
+
+
+def advised(
+    trace: Trace, *, memory: bool = False, risk: float, most: float = math.inf, by: str | None = None, **given: Any
+) -> LimitAdvice:
+    """`limits` (seconds) or, with `memory`, `memory_limits` (MiB); `given` is theirs, and `tick`, told of jobs done."""
     check_log(trace)
-    found = memory.find_memory_limits(trace, risk=risk, floor=floor, step=step, most=most, procs=procs)
-    rows = memory.memory_limit_rows(found)
-    words = memory.memory_words(rows, risk, most)
-    grouped = memory.memory_limit_rows(found, by) if by else []
-    return LimitAdvice([*rows, *grouped], found, words, memory.SPENT, memory.RAN_OUT)
+    if memory:
+        requests = find_memory_limits(trace, risk=risk, most=most, **given)
+        rows = memory_limit_rows(requests)
+        groups = memory_limit_rows(requests, by) if by else []
+        return LimitAdvice([*rows, *groups], requests, memory_words(rows, risk, most), SPENT, RAN_OUT)
+    found = find_limits(trace, risk=risk, **given)
+    rows, groups = limit_rows(found), limit_rows(found, by) if by else []
+    return LimitAdvice([*rows, *groups], found, advice_words(rows, risk), MEAN_UNUSED, KILLED)

@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 
 from ..errors import Unreachable, UsageError
 from .study import Slurm
-from .task import Task
-from .work import Failed, attempt
+from .task import Failed, Task, attempt
 
 ABREAST = 1000
 """Tasks handed to a Dask cluster and not back yet: enough for its workers never to wait."""
@@ -50,7 +49,7 @@ def local(workers: int) -> Iterator[Pool]:
     """Processes of this machine. Ctrl-C is the asking process's to mind; it ends the others."""
     os.environ.setdefault("PYTHONWARNINGS", QUIET)
     context = get_context("forkserver")
-    context.set_forkserver_preload(["batchcast.sweep.work"])
+    context.set_forkserver_preload(["batchcast.sweep.task"])
     made: list[ProcessPoolExecutor] = []
 
     def start() -> Executor:

@@ -81,11 +81,6 @@ def per_processor(trace: Trace, name: str) -> np.ndarray:
     return _shared(trace, name, "processor", "req" if name == "req_mem_kib" else "alloc")
 
 
-def whole_job(trace: Trace, name: str) -> np.ndarray:
-    """A memory column of whole jobs, KiB (n,); NaN where it is per processor and the processors are unknown."""
-    return _shared(trace, name, "job", "req" if name == "req_mem_kib" else "alloc")
-
-
 def units_of(trace: Trace, per: str, rule: str = "req") -> np.ndarray:
     """How many nodes or processors a job asked for (`req`) or held (`alloc`), the other where unknown; 1 for `job`."""
     if per == "job":

@@ -17,7 +17,7 @@ from batchcast.formats.memory import peak, requested, usage_kib
 from batchcast.formats.pbs.accounting import read_pbs
 from batchcast.formats.slurm.sacct import read_sacct
 from batchcast.formats.swf import read_swf
-from batchcast.formats.swf_text import write_lines
+from batchcast.formats.swf_text import write_chunks
 from batchcast.table import LogInfo, Trace
 from batchcast.table.memory import memory_use
 from batchcast.trace.clean import without_absurd
@@ -146,7 +146,7 @@ def test_swf_is_per_processor_and_survives_swf_and_csv() -> None:
     log = read_swf(lines)
     use = memory_use(log)
     assert (use.per, use.zeros, use.asked.tolist(), use.used[0]) == ("processor", 1, [200.0, 300.0], 100.0)
-    assert list(write_lines(log))[-2:] == lines[0].decode().split("\n")[:2]
+    assert "".join(write_chunks(log)).splitlines()[-2:] == lines[0].decode().split("\n")[:2]
     header, columns = header_and_texts(log)
     text = "\n".join(",".join(row) for row in [header, *zip(*columns)])
     again = memory_use(read_own_csv([text.encode()]))
@@ -155,7 +155,7 @@ def test_swf_is_per_processor_and_survives_swf_and_csv() -> None:
 
 def test_whole_jobs_become_processors_in_swf() -> None:
     log = Trace.from_arrays({"submit_time": [0], "req_procs": [4], "req_mem_kib": [400.0], "used_mem_kib": [200.0]})
-    words = list(write_lines(log))[-1].split()
+    words = "".join(write_chunks(log)).splitlines()[-1].split()
     assert (words[6], words[9]) == ("50", "100")
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tools.rooms import parsed
 
 import batchcast
 
@@ -57,7 +58,7 @@ def imports(tree: ast.AST) -> set[str]:
 
 @pytest.mark.parametrize("path", CORE, ids=lambda p: str(p.relative_to(SOURCE)))
 def test_the_core_opens_prints_and_reads_nothing(path: Path) -> None:
-    tree = ast.parse(path.read_text())
+    tree = parsed(path.read_text())
     assert not imports(tree) & IMPURE_MODULES
     calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     assert not calls & IMPURE_CALLS
@@ -71,7 +72,7 @@ def test_the_core_opens_prints_and_reads_nothing(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_one_room_decorates_all_compiled_code(path: Path) -> None:
     """Only so is every kernel cached, and none answered by a stale one or refused where nothing can be written."""
-    if "numba" in imports(ast.parse(path.read_text())):
+    if "numba" in imports(parsed(path.read_text())):
         assert path.relative_to(SOURCE).parts[0] == "compiled"
 
 
@@ -88,7 +89,7 @@ def test_each_file_names_its_licence() -> None:
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_heavy_libraries_are_imported_where_they_are_used(path: Path) -> None:
-    top = ast.Module([n for n in ast.parse(path.read_text()).body if not isinstance(n, ast.If)], [])
+    top = ast.Module([n for n in parsed(path.read_text()).body if not isinstance(n, ast.If)], [])
     direct = {n for n in top.body if isinstance(n, (ast.Import, ast.ImportFrom))}
     its_own = {"sqlalchemy"} if path.relative_to(SOURCE).parts[0] == "store" else set()
     assert not imports(ast.Module(list(direct), [])) & (HEAVY - its_own)
@@ -103,7 +104,7 @@ SQL = re.compile(r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s.+\sSET|DELETE\s+FR
     ids=lambda p: str(p.relative_to(SOURCE)),
 )
 def test_sql_lives_in_the_store(path: Path) -> None:
-    tree = ast.parse(path.read_text())
+    tree = parsed(path.read_text())
     imported = {n.name for node in ast.walk(tree) if isinstance(node, ast.Import) for n in node.names}
     imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not {name for name in imported if name.split(".")[0] in ("sqlalchemy", "sqlite3", "psycopg")}
@@ -127,7 +128,7 @@ def test_nothing_imports_the_papers_but_the_verb_reproduce() -> None:
     importers = {
         path.relative_to(SOURCE)
         for path in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path.read_text()))
         if isinstance(node, ast.ImportFrom) and "papers" in (node.module or "").split(".")[:2]
     }
     verbs = {path for path in importers if path.match("cli/papers/reproduce*.py")}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from batchcast.evaluation.evaluation import Evaluation, evaluate
-from batchcast.report.blocks import Figure, Table
+from batchcast.report.blocks import Figure, Table, page
 from batchcast.report.evaluation.heat_maps import (
     DIVERGING,
     LIMIT_NAMES,
@@ -23,7 +23,6 @@ from batchcast.report.evaluation.heat_maps import (
 from batchcast.report.evaluation.machine import EDGES_S, NAMES, recorded_wait_blocks
 from batchcast.report.evaluation.page import sections
 from batchcast.report.figures import span
-from batchcast.report.html import page
 from batchcast.report.limits import waste_blocks
 from batchcast.report.terminal import show
 from batchcast.table import LogInfo, Trace

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from batchcast.evaluation.evaluation import Evaluation, evaluate
 from batchcast.metrics.curves import POINTS
-from batchcast.report.blocks import Figure, Section
+from batchcast.report.blocks import Figure, Section, page
 from batchcast.report.difference_plots import CURVES
+from batchcast.report.evaluation.gains import choices, slots_of
 from batchcast.report.evaluation.gantt import MOST_BARS, MOST_SCHEDULES, Jobs, gantt, owners, waiting, window
 from batchcast.report.evaluation.machine import machine_blocks
 from batchcast.report.evaluation.page import sections
-from batchcast.report.evaluation.policies import choices, slots_of
-from batchcast.report.html import page
 from batchcast.simulation.schedule import Schedule
 from batchcast.table import LogInfo, Nominal, Trace
 

@@ -8,7 +8,7 @@ import re
 import numpy as np
 
 from batchcast.report import Callout, Section, Table, TableColumn, figures, page
-from batchcast.report.html import script_json
+from batchcast.report.blocks import script_json
 
 NASTY = "</script><script>alert(1)</script>"
 

@@ -14,7 +14,7 @@ from batchcast.sweep import Task, read_study, results, tasks_of
 from batchcast.sweep.compare import compare
 from batchcast.sweep.dataset import OF_A_RUN, Dataset
 from batchcast.sweep.run import local, run
-from batchcast.sweep.work import Failed, attempt
+from batchcast.sweep.task import Failed, attempt
 from batchcast.trace import demo_path
 
 STUDY = f"""

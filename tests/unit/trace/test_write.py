@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from batchcast.columns import COLUMNS, SWF_FIELDS
 from batchcast.formats.swf import read_swf
-from batchcast.formats.swf_text import write_lines
+from batchcast.formats.swf_text import write_chunks
 from batchcast.table import LogInfo, Trace
 from batchcast.trace import read_trace, write_trace
 
@@ -30,7 +30,7 @@ VALUES = {n: number if c.kind == "number" else name for n, c in COLUMNS.items() 
 def test_a_log_survives_being_written_and_read(jobs) -> None:
     info = LogInfo(unix_start=1000.0, timezone="US/Pacific", max_procs=64.0, memory_per="processor")
     trace = Trace.from_arrays({n: [job[n] for job in jobs] for n in SWF_FIELDS}, info)
-    again = read_swf(["\n".join(write_lines(trace)).encode()])
+    again = read_swf(["".join(write_chunks(trace)).encode()])
     assert again.job_id.tolist() == trace.job_id.tolist()
     for n in SWF_FIELDS[1:]:
         if COLUMNS[n].kind == "nominal":
@@ -51,7 +51,7 @@ def test_text_becomes_numbers_and_queues_are_named() -> None:
             "status": ["out_of_memory", "completed"],
         }
     )
-    again = read_swf(["\n".join(write_lines(trace)).encode()])
+    again = read_swf(["".join(write_chunks(trace)).encode()])
     assert again.job_id.tolist() == [1, 2]
     assert (again.info.unix_start, again.submit_time.tolist()) == (1.7e9, [0.0, 5.0])
     assert again.info.names["queue_id"] == {1: "long", 2: "short"}
@@ -74,7 +74,7 @@ def test_packed_by_the_name_and_whole_or_not_there(tmp_path: Path, ending: str) 
 @pytest.mark.shared
 def test_a_real_log_survives(shared: Path) -> None:
     trace = read_trace(shared / "traces" / "SDSC-DS-2004-2.1-cln.swf.gz")
-    again = read_swf(["\n".join(write_lines(trace)).encode()], strict=True)
+    again = read_swf(["".join(write_chunks(trace)).encode()], strict=True)
     assert again.names == trace.names
     for n in again.names[1:]:
         if COLUMNS[n].kind == "nominal":

@@ -3,7 +3,7 @@
 import numpy as np
 
 from batchcast.predict.ensembles.learner import KEY
-from batchcast.vasp.synth import draw_vasp_log
+from batchcast.vasp.features import draw_vasp_log
 
 
 def test_the_paper_s_scale_has_three_large_keys_many_users_and_every_bin():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast convert`: a log in one format as a log in another."""
+"""`batchcast convert` and `batchcast anonymize`: a log in another format, and a log that can be shared."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import click
 
 from ...errors import UsageError
 from ..grammar import OldArgument, output_option, verb, warn_of_old
-from ..options import describe_log, log_options, take_log
-from ..output import document, emit, refuse_two_on_stdout, say
+from ..options import describe_log, log_options, split_words, take_log
+from ..output import console, document, emit, refuse_two_on_stdout, say
 
 
 @verb()
@@ -80,3 +80,127 @@ def _to_folder(out: str, as_json: bool, given: dict[str, Any]) -> None:
     for line in warnings:
         say(f"note: {line}")
     say(f"{len(folder)} jobs to {out} ({len(folder.parts)} files by month)")
+
+
+KEY = "batchcast-anonymize.key"
+
+
+@verb()
+@log_options
+@output_option("By its ending: .swf (.gz, .xz), .csv, .parquet; - for CSV on stdout.", required=True)
+@click.option(
+    "--key", "key_file", type=click.Path(), metavar="FILE", help=f"Made when it is not there. Default: {KEY}."
+)
+@click.option("--key-env", metavar="NAME", help="The environment variable that holds the key, instead of a file.")
+@click.option("--shift-times", metavar="SECONDS|random", help="Move every date; random: by weeks that go with the key.")
+@click.option("--ids", type=click.Choice(["keep", "renumber"]), default="keep", show_default=True, help="Job numbers.")
+@click.option("--keep", multiple=True, metavar="COLUMNS", help="Columns to leave as they are.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def anonymize(
+    output: str,
+    key_file: str | None,
+    key_env: str | None,
+    shift_times: str | None,
+    ids: str,
+    keep: tuple[str, ...],
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Write LOG to OUT without names: users, groups, accounts, job names, paths, queues become tokens.
+
+    The same key gives the same tokens in every log. Header, file name and checksum are left out; extra columns of
+    numbers too, unless --keep says otherwise. What was replaced, kept and dropped is printed.
+
+    \b
+    batchcast anonymize jobs.txt -o shared.parquet --shift-times random
+    """
+    from ...trace.anonymize import anonymize
+    from ...trace.write import kind_of, not_carried, write_by_ending
+
+    kind, out = kind_of(output), output
+    refuse_two_on_stdout(out, as_json)
+    _refuse_same(given["log"], out)
+    key, notes = _key(key_file, key_env)
+    shift = _shift(shift_times, key)
+    log = take_log(given)
+    shared, treated = anonymize(log.trace, key, shift=shift, ids=ids, keep=split_words(keep), whole=kind == "swf")
+    write_by_ending(shared, out)
+    rows = [{"column": t.column, "treatment": t.treatment, "distinct": t.distinct, "why": t.why} for t in treated]
+    info = log.trace.info
+    rows += [
+        {"column": "(header, file name, checksum, notes)", "treatment": "dropped", "distinct": None, "why": ""},
+        {"column": "(time zone)", "treatment": "kept", "distinct": None, "why": info.timezone},
+        {"column": "(machine size)", "treatment": "kept", "distinct": None, "why": _size(info.max_procs)},
+    ]
+    notes += not_carried(shared, kind)
+    notes.append(
+        "who knows when somebody ran a job of some size may still find that job: times and sizes are as they were"
+    )
+    if as_json:
+        settings = {
+            **log.settings,
+            "output": out,
+            "output_format": kind,
+            "key": f"${key_env}" if key_env else key_file or KEY,
+            "shift_s": shift,
+            "ids": ids,
+            "keep": split_words(keep) or None,
+        }
+        emit(document("anonymize", describe_log(log.trace), settings, [*log.warnings, *notes], rows))
+        return
+    from ...report.terminal import show
+
+    show(console(stderr=out == "-"), [_table(rows, f"{len(shared)} jobs to {out} ({kind})")])
+    for line in notes:
+        say(f"note: {line}")
+
+
+def _key(key_file: str | None, key_env: str | None) -> tuple[bytes, list[str]]:
+    from ...errors import UsageError
+    from ...trace.anonymize import key_in_environment, key_of
+
+    if key_file and key_env:
+        raise UsageError("--key and --key-env each name a key", hint="one of them alone")
+    return (key_in_environment(key_env), []) if key_env else key_of(key_file or KEY)
+
+
+def _shift(text: str | None, key: bytes) -> float:
+    """Seconds to move every instant by."""
+    from ...errors import UsageError
+    from ...trace.anonymize import shift_of
+    from ...units import SPAN_FORMS, parse_span
+
+    if text is None:
+        return 0.0
+    if text == "random":
+        return shift_of(key)
+    try:
+        sign, length = (-1.0, text[1:]) if text.startswith("-") else (1.0, text)
+        return sign * (float(length) if length.isdecimal() else parse_span(length))
+    except UsageError:
+        raise UsageError(f"--shift-times: {text!r} (accepted: whole seconds, {SPAN_FORMS}, random)") from None
+
+
+def _refuse_same(log: str, out: str) -> None:
+    from pathlib import Path
+
+    from ...errors import UsageError
+
+    if log != "-" and Path(out).exists() and Path(log).exists() and Path(out).samefile(log):
+        raise UsageError(f"-o {out} is the log itself", hint="another name")
+
+
+def _size(procs: float) -> str:
+    return f"{procs:.0f} processors" if procs > 0 else "unknown"
+
+
+def _table(rows: list[dict[str, Any]], title: str) -> Any:
+    from ...report.blocks import Table, TableColumn
+
+    columns = [
+        TableColumn("column", "column"),
+        TableColumn("treatment", "what was done"),
+        TableColumn("distinct", "different", "count"),
+        TableColumn("why", "why"),
+    ]
+    return Table(title, columns, rows)

@@ -114,7 +114,7 @@ def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) 
         return _write_blocks(recipe, seed, output, as_json, memory)
     log = make_log(np.random.default_rng(seed), recipe)
     if memory:
-        from ...trace.synth.requests import with_memory
+        from ...trace.synth.models import with_memory
 
         log = with_memory(np.random.default_rng([seed, 1]), log)  # its own draws: the rest of the log is the same
     log = log.with_info(replace(log.info, header={**log.info.header, "Seed": str(seed)}))
@@ -147,7 +147,7 @@ def _write_vasp(shares: str, jobs: int, users: int | None, seed: int, output: st
     import numpy as np
 
     from ...trace.write import kind_of, write_by_ending
-    from ...vasp.synth import draw_vasp_log
+    from ...vasp.features import draw_vasp_log
     from ..options import describe_log
 
     if kind_of(output) == "swf":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
-from ..grammar import Renamed, verb
+from ..grammar import Renamed, page_option, verb
 from ..output import console, document, emit, progress, say, write_text
 
 if TYPE_CHECKING:
@@ -89,14 +89,7 @@ SPECS = "NAME:key=value,... or all"
 @click.option("--reference-speed", type=float, default=1000.0, show_default=True, help="Of a log: MI/s of its machine.")
 @click.option("--first", type=click.IntRange(min=1), help="Of a log or CSV: only the first jobs.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes. Default: the processors at hand.")
-@click.option(
-    "-o",
-    "--output",
-    "page",
-    type=click.Path(path_type=Path),
-    metavar="FILE.html",
-    help="Also write a page: Gantt, load, unfinished over time.",
-)
+@page_option("Also write a page: Gantt, load, unfinished over time.")
 @click.option(
     "--outcomes", type=click.Path(path_type=Path), help="Also write what came of each job as CSV: reason, instant."
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ..grammar import Verb
+from ..grammar import Verb, output_option
 
 PAPERS: dict[str, tuple[str, str]] = {
     "pqstar": (
@@ -77,15 +77,7 @@ def command() -> None:
 
 @command.command("all")
 @click.option("--quick", is_flag=True, help="Every paper on a small part of its data: minutes, not hours.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(),
-    metavar="FOLDER",
-    default="papers",
-    show_default=True,
-    help="Pages and results.",
-)
+@output_option("Pages and results.", metavar="FOLDER", default="papers", show_default=True)
 @click.option(
     "--log",
     "logs",

@@ -14,7 +14,7 @@ import click
 
 from ...errors import UsageError
 from ...papers.shared import provenance, shared_folder
-from ..grammar import Renamed, verb
+from ..grammar import Renamed, output_option, verb
 from ..output import console, document, dumps, emit, progress, say
 
 if TYPE_CHECKING:
@@ -62,15 +62,7 @@ NAMES = ("HPC2N04", "HPC2N05", "SDSC02", "SDSC04")
     metavar="NAMES",
     help="Corrections of the closed loop (each trains anew): requested,incremental,doubling or none.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(),
-    metavar="FOLDER",
-    default="online-knn-ga",
-    show_default=True,
-    help="Page and JSON.",
-)
+@output_option("Page and JSON.", metavar="FOLDER", default="online-knn-ga", show_default=True)
 @click.option("--again", is_flag=True, help="Compute anew what an earlier run left in FOLDER/parts.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def online_knn_ga(
@@ -169,10 +161,9 @@ def su(
     tens of milliseconds: --every and --first bound it. What is done is kept in FOLDER/parts and found again by the next
     run with the same code, logs and settings.
     """
-    from ...papers import su_page as shown
+    from ...papers import su as shown
     from ...papers.shared import ComputedParts
-    from ...papers.su_page import findings
-    from ...papers.su_study import Gathered
+    from ...papers.su import Gathered, findings
     from ...report import page
     from ...trace.whole_file import folder
 

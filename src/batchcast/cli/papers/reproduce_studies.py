@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from ...papers.shared import provenance, shared_folder
-from ..grammar import verb
+from ..grammar import page_option, verb
 from ..output import console, document, emit, progress, say, write_text
 from .grid_simulate import numbers
 from .grid_simulate import workers as processes
@@ -41,14 +41,7 @@ from .grid_simulate import workers as processes
 )
 @click.option("--quick", is_flag=True, help="2,000 jobs a run, two runs.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes. Default: the processors at hand.")
-@click.option(
-    "-o",
-    "--output",
-    "page",
-    type=click.Path(path_type=Path),
-    metavar="FILE.html",
-    help="Also write the page with figures and tables.",
-)
+@page_option("Also write the page with figures and tables.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def grid(
     jobs: int,
@@ -132,14 +125,7 @@ LOGS = {
     help="A log of one's own in every table (repeatable); LANL, ANL, Paragon, DAS2-fs0 have printed rows.",
 )
 @click.option("--quick", is_flag=True, help="KTH and CTC alone, jobs 10,001 to 16,000.")
-@click.option(
-    "-o",
-    "--output",
-    "page",
-    type=click.Path(path_type=Path),
-    metavar="FILE.html",
-    help="Also write the page with tables and pictures.",
-)
+@page_option("Also write the page with tables and pictures.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def pqstar(logs: str, own: tuple[str, ...], quick: bool, page: Path | None, as_json: bool) -> None:
     """Quick starters found by log_uniform, qbets, ibl and pqstar, each under two readings. A minute a log."""
@@ -217,14 +203,7 @@ DATA = "traces/vasp-klimes.csv.gz"
 )
 @click.option("--quick", is_flag=True, help="One resample of the public runs, 4,000 synthetic jobs.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For resamples and models.")
-@click.option(
-    "-o",
-    "--output",
-    "page",
-    type=click.Path(path_type=Path),
-    metavar="FILE.html",
-    help="Also write the page with tables and figures.",
-)
+@page_option("Also write the page with tables and figures.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def vasp(
     data: Path | None,
@@ -301,7 +280,7 @@ def _synthetic(jobs: int, specs: list[str], seed: int) -> tuple[list[dict[str, A
 
     from ...papers.vasp_runs import Runs
     from ...papers.vasp_study import distribution, study
-    from ...vasp.synth import draw_vasp_log
+    from ...vasp.features import draw_vasp_log
 
     rows: list[dict[str, Any]] = []
     shares: list[dict[str, Any]] = []

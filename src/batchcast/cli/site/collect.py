@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast collect`: keep a cluster's history and issue forecasts, read-only."""
+"""`batchcast collect`: a cluster's history and forecasts, kept read-only; `batchcast serve`: the answers over HTTP."""
 
 from __future__ import annotations
 
@@ -132,3 +132,41 @@ def _line(cycle: Any) -> str:
         + (f", factors {p.ordered} set, {p.returned} returned, {p.placed} standing" if p.ordered or p.placed else "")
         + (f", limits {p.planned} planned, {p.restored} restored, {p.standing} standing" if any(p.counts) else "")
     )
+
+
+@verb()
+@site_options
+@click.option("--listen", metavar="PATH|HOST:PORT", help="A unix socket, or a port on loopback.  [default: as set]")
+@click.option("--quiet", cls=Renamed, formerly=("-q",), is_flag=True, help="No line for each request.")
+@log_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON document once it answers: where, from what.")
+def serve(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
+    """Answer start, walltime, report, accuracy and health over HTTP, from the store, until stopped.
+
+    GET /v1/start?job=42, /v1/walltime?name=relax*&risk=5%25, /v1/report, /v1/accuracy, /v1/health: the documents that
+    --json prints. On a unix socket the kernel says who asks, and the site's PrivateData holds as on the command line;
+    on loopback nobody knows, and private sites answer only with figures over several users. Read-only.
+    """
+    import sys
+    import threading
+
+    from ...service.http.server import Server
+    from ...service.settings import load
+
+    settings = load({**flags, "listen": listen})
+    stop = stop_on_signals()
+    server = Server(settings, settings["listen"], say, quiet)
+    words = f"answering from {settings.shown('store')} on {server.shown}"
+    server.log("listening", words, store=settings.shown("store"), listening_on=server.shown)
+    thread = threading.Thread(target=server.serve, daemon=True)
+    thread.start()
+    if as_json:
+        settings_shown = {"store": settings.shown("store"), "quiet": quiet}
+        emit(document("serve", {}, settings_shown, [], [{"listening_on": server.shown}]))
+        sys.stdout.flush()
+    try:
+        while thread.is_alive() and not stop(3600.0):
+            pass
+    finally:
+        server.stop()
+        thread.join()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..grammar import Renamed, verb
+from ..grammar import Renamed, output_option, verb
 from ..output import document, emit, say
 from ..site_options import site_options
 
@@ -61,15 +61,13 @@ USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
 
 
 @verb(old={"--units": "-o"})
-@click.option(
-    "-o",
-    "--output",
+@output_option(
+    "The folder to write them into.",
     "units",
     type=click.Path(file_okay=False),
     metavar="FOLDER",
     default="units",
     show_default=True,
-    help="The folder to write them into.",
 )
 @click.option(
     "--private-jobs",

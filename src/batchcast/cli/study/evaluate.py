@@ -1,43 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast evaluate` and `batchcast demo`.
+"""`batchcast evaluate`, `batchcast demo` and `batchcast compare A B`.
 
-The main job, on a log or on the bundled workload: tables, and a folder with the page, the numbers, the schedules.
+The main job, on a log or on the bundled workload: tables, and a folder with the page, the numbers, the schedules. And
+two such reports side by side.
 """
 
 from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..grammar import verb
+from ...errors import UsageError
+from ..grammar import output_option, page_option, verb
 from ..options import Log, log_options, predictor_options, score_options, take_log, take_score, workers_option
-from ..output import console, emit, progress, say
+from ..output import console, document, emit, progress, say, write_text
 from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_plan
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ...cluster.machine import Machine
+    from ...evaluation.comparison import Comparison
 
 
 @verb("evaluate")
 @log_options
 @predictor_options
 @score_options
-@click.option(
-    "-o",
-    "--output",
-    default="report",
-    show_default=True,
-    type=click.Path(),
-    metavar="FOLDER",
-    help="Where the report goes.",
-)
+@output_option("Where the report goes.", default="report", show_default=True, metavar="FOLDER")
 @plan_options("kernel,last_2,recent_mean", "easy,easy-sjbf,forecast")
 @node_options
 @click.option("--against", metavar="NAME", help="Compare forecasts with this method. Default recent_mean.")
@@ -113,15 +109,7 @@ def run(
 
 
 @verb("demo")
-@click.option(
-    "-o",
-    "--output",
-    default="demo-report",
-    show_default=True,
-    type=click.Path(),
-    metavar="FOLDER",
-    help="Where the report goes.",
-)
+@output_option("Where the report goes.", default="demo-report", show_default=True, metavar="FOLDER")
 @click.option("--json", "as_json", is_flag=True, help="Print result.json as well, instead of tables.")
 def demo(output: str, as_json: bool) -> None:
     """Evaluate a synthetic log that comes with batchcast, to see what a report looks like.
@@ -158,3 +146,132 @@ def demo(output: str, as_json: bool) -> None:
 SYNTHETIC = (
     "A synthetic workload: its recorded waits were made by this model of Slurm, so the two agree by construction."
 )
+
+
+LEVEL = 0.9
+
+
+@verb("compare", old={"--page": "-o"})
+@click.argument("a", type=click.Path(), metavar="A")
+@click.argument("b", type=click.Path(), metavar="B")
+@click.option(
+    "--log", type=click.Path(path_type=Path), metavar="LOG", help="Two schedules: the log that names their users."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For the bootstrap's draws.")
+@click.option(
+    "--resamples", type=click.IntRange(100, 100_000), default=1000, show_default=True, help="Draws of the bootstrap."
+)
+@page_option("Also write a page with pictures.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def compare(a: str, b: str, log: Path | None, seed: int, resamples: int, page: Path | None, as_json: bool) -> None:
+    """Compare two reports of `evaluate` (folders, or their result.json), or two schedules (CSV).
+
+    Of two schedules, ours (`simulate -o`), Batsim's jobs.csv or any CSV with job_id and start_time: how many jobs start
+    at the same instant, which is the first that does not, and means with the difference. Of two reports, it
+    says whether they are like for like, which settings differ, and per forecast and schedule what changed from A to B.
+    Where both folders hold their forecasts.csv and schedules/*.csv, the changes of mean errors and mean waits have a
+    90 % interval: groups of one user's submissions of one week are drawn again and again, so it says how much hangs on
+    a few bursts.
+
+    \b
+    batchcast compare report/ report-new/
+    batchcast compare report/ report-new/ -o changes.html
+    batchcast compare ours.csv theirs_jobs.csv --log LOG
+    """
+    schedules = a.endswith(".csv") and b.endswith(".csv")
+    if log is not None and not schedules:
+        raise UsageError("--log names the users of two schedules (CSV); reports hold their own groups")
+    if schedules and page is not None:
+        raise UsageError("-o writes a page of two reports of evaluate; two schedules are printed", hint="--json")
+    if schedules:
+        _starts(a, b, log, {"seed": seed, "level": LEVEL, "resamples": resamples}, as_json)
+        return
+    from ...evaluation.comparison import Report, compare
+    from ...report.comparison import comparison_blocks
+    from ...report.terminal import show
+    from ...results.comparison import schedules_in
+    from ...trace.schedule import FORECASTS, read_forecasts, read_result
+
+    (ours, place_a), (theirs, place_b) = read_result(a), read_result(b)
+    one, other = (
+        Report(doc, schedules_in(place), read_forecasts(place / FORECASTS))
+        for doc, place in ((ours, place_a), (theirs, place_b))
+    )
+    comparison = compare(one, other, seed=seed, resamples=resamples)
+    if page is not None:
+        _write_page(page, comparison, (ours, theirs), {"seed": seed, "resamples": resamples})
+    settings = {"a": a, "b": b, "seed": seed, "resamples": resamples, "level": LEVEL}
+    if as_json:
+        warnings = [f"not like for like: {reason}" for reason in comparison.unlike] + list(comparison.only)
+        emit(document("compare", {"a": ours["log"], "b": theirs["log"]}, settings, warnings, comparison.rows))
+        return
+    out = console()
+    for side, path, doc in (("A", a, ours), ("B", b, theirs)):
+        out.print(f"{side}: {path}, {_log(doc['log'])}", markup=False, soft_wrap=True)
+    out.print(f"seed {seed}, {resamples} resamples", markup=False)
+    show(out, comparison_blocks(comparison, LEVEL))
+
+
+def _starts(a: str, b: str, path: Path | None, settings: dict[str, Any], as_json: bool) -> None:
+    """Two schedules side by side."""
+    from ...evaluation.comparison import compare_starts, signed_time
+    from ...results.comparison import users_of
+    from ...trace.read import read_trace
+    from ...trace.schedule import read_starts
+    from ...units import span
+    from ..output import print_columns
+
+    user = None if path is None else users_of(read_trace(path))
+    shared, rows = compare_starts(read_starts(a), read_starts(b), user, **settings)
+    if as_json:
+        emit(
+            document(
+                "compare", {"a": a, "b": b}, {"a": a, "b": b, **settings}, [], [{"part": "starts", **shared}, *rows]
+            )
+        )
+        return
+    click.echo(
+        f"A: {a}\nB: {b}\n{shared['jobs']:,} jobs in both; only in A {shared['only_a']:,}, in B {shared['only_b']:,}"
+    )
+    apart = f"; the first that does not: {shared['first_apart']}" if shared["first_apart"] else ""
+    click.echo(f"{shared['same_start']:,} start at the same instant{apart}\n")
+    lines = [["MEAN", "A", "B", "B - A", f"{LEVEL:.0%} INTERVAL"]]
+    for row in rows:
+        times = row["measure"] != "bounded_slowdown"
+        plain, signed = (span, signed_time) if times else ("{:.2f}".format, "{:+.2f}".format)
+        held = "-" if row["low"] != row["low"] else f"{signed(row['low'])} to {signed(row['high'])}"
+        lines.append(
+            [row["measure"].replace("_", " "), plain(row["a"]), plain(row["b"]), signed(row["difference"]), held]
+        )
+    print_columns(lines, left=1)
+    click.echo(f"seed {settings['seed']}, {settings['resamples']} draws of {rows[0]['groups']} groups")
+
+
+def _write_page(
+    page: Path, comparison: Comparison, documents: tuple[dict[str, Any], dict[str, Any]], drawn: dict[str, int]
+) -> None:
+    """The page: the verdict in figures, changes with intervals, differences of distributions."""
+    import shlex
+    import sys
+
+    from ...report.blocks import page as make_page
+    from ...report.comparison import comparison_sections
+    from ...report.evaluation.written import versions
+
+    made_by: dict[str, Any] = {"Command": shlex.join(["batchcast", *sys.argv[1:]]), "Versions": versions(), **drawn}
+    for side, doc in zip("AB", documents):
+        made_by[side] = _log(doc["log"])
+        made_by[f"SHA-256 of {side}"] = doc["log"].get("sha256") or "none: not read from a file"
+        made_by[f"Settings of {side}"] = {k: v for k, v in doc["settings"].items() if v not in (None, "", [])}
+    names = [Path(str(doc["log"].get("source"))).name for doc in documents]
+    title = f"What changed: {' and '.join(dict.fromkeys(names))}"
+    write_text(page, make_page(title, comparison_sections(comparison, LEVEL), made_by))
+    say(f"page: {page}")
+
+
+def _log(log: Mapping[str, Any]) -> str:
+    jobs = log.get("jobs")
+    count = f"{jobs:,}" if isinstance(jobs, int) else "an unknown number of"
+    return (
+        f"{Path(str(log.get('source'))).name}, {count} jobs from {log.get('first_submit')} to {log.get('last_submit')}"
+    )

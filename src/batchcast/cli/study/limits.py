@@ -10,7 +10,7 @@ import click
 
 from ...errors import UsageError
 from ..grammar import verb
-from ..options import Log, describe_log, log_options, take_log
+from ..options import describe_log, log_options, take_log
 from ..output import document, emit, progress, show_tables, table_options
 
 
@@ -56,6 +56,9 @@ def command(
     ended at the submission and never exceeds the user's own limit. With --memory the same of the peak memory a node (or
     a processor, where LOG knows no nodes), and the request of least expected waste, second attempts counted in full.
     """
+    from ...report.limits import MEMORY, TIME, advice_differences, advice_table
+    from ...results.forecasts import advised
+
     read = _memory if memory else _time
     least, multiple = (read(name, text) for name, text in (("--floor", floor), ("--step", step)))
     if described and not memory:
@@ -64,49 +67,20 @@ def command(
     log = take_log(given)
     settings = {**log.settings, "by": by, "risk": risk}
     if memory:
-        settings |= {
-            "memory": True,
-            "floor_mib": least,
-            "step_mib": multiple,
-            "node_mib": most if most < math.inf else None,
-        }
-        blocks, explained, rows = _of_memory(log, by, risk, least, multiple, most)
+        node = most if most < math.inf else None
+        settings |= {"memory": True, "floor_mib": least, "step_mib": multiple, "node_mib": node}
     else:
         settings |= {"floor_s": least, "step_s": multiple}
-        blocks, explained, rows = _of_time(log, by, risk, least, multiple)
+    asked = MEMORY if memory else TIME
+    with progress(f"Working out {asked.heading.lower()}", len(log.trace)) as tick:
+        given = {"floor": least, "step": multiple, "procs": log.procs, "tick": tick}
+        found = advised(log.trace, memory=memory, risk=risk, most=most, by=by, **given)
     if as_json:
-        emit(document("limits", describe_log(log.trace), settings, log.warnings, rows))
+        emit(document("limits", describe_log(log.trace), settings, log.warnings, found.rows))
         return
-    show_tables(blocks, every_column, explain, explained)
-
-
-def _of_time(
-    log: Log, by: str | None, risk: float, floor: float, step: float
-) -> tuple[list[Any], list[Any], list[dict[str, Any]]]:
-    from ...evaluation.limits import advice_words, find_limits, limit_rows
-    from ...report.limits import limit_differences, limits_table
-
-    with progress("Working out limits", len(log.trace)) as tick:
-        advice = find_limits(log.trace, risk=risk, floor=floor, step=step, procs=log.procs, tick=tick)
-    rows, groups = limit_rows(advice), limit_rows(advice, by) if by else []
-    tables = [limits_table(rows, risk), *([limits_table(groups, risk, by)] if groups else [])]
-    return [*tables, advice_words(rows, risk)], limit_differences(rows), [*rows, *groups]
-
-
-def _of_memory(
-    log: Log, by: str | None, risk: float, floor: float, step: float, most: float
-) -> tuple[list[Any], list[Any], list[dict[str, Any]]]:
-    from ...evaluation.memory_limits import find_memory_limits, memory_limit_rows, memory_words
-    from ...report.limits import memory_differences, memory_table
-
-    with progress("Working out memory requests", len(log.trace)) as tick:
-        advice = find_memory_limits(log.trace, risk=risk, floor=floor, step=step, most=most, procs=log.procs, tick=tick)
-    rows, groups = memory_limit_rows(advice), memory_limit_rows(advice, by) if by else []
-    tables = [
-        memory_table(rows, risk),
-        *([memory_table(groups, risk, by)] if groups else []),
-    ]
-    return [*tables, memory_words(rows, risk, most)], memory_differences(rows), [*rows, *groups]
+    rows, groups = ([row for row in found.rows if ("by" in row) == grouped] for grouped in (False, True))
+    tables = [advice_table(asked, rows, risk), *([advice_table(asked, groups, risk, by)] if groups else [])]
+    show_tables([*tables, found.words], every_column, explain, advice_differences(asked, rows))
 
 
 def _time(name: str, text: str | None) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..grammar import Renamed, Verbs
+from ..grammar import Renamed, Verbs, output_option
 from ..options import find_modules_here
 from ..output import console, document, emit, progress, say
 
@@ -47,13 +47,10 @@ def command() -> None:
 
 @command.command(RUN, short_help="Run a study; `batchcast sweep STUDY.toml` for short.")
 @click.argument("study", type=click.Path(path_type=Path), metavar="FILE")
-@click.option(
-    "-o",
-    "--output",
-    "output",
+@output_option(
+    "Where results are kept. Default: the study's name with -results, here.",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Where results are kept. Default: the study's name with -results, here.",
 )
 @click.option(
     "--pool",
@@ -163,13 +160,11 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
     help="Compare with this plan; repeatable. Default: what the study says, else its first.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="For the draws of intervals over groups of jobs.")
-@click.option(
-    "-o",
-    "--output",
+@output_option(
+    "Also draw each plan's mean bounded slowdown against its longest wait.",
     "picture",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.svg",
-    help="Also draw each plan's mean bounded slowdown against its longest wait.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | None, as_json: bool) -> None:

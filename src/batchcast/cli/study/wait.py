@@ -332,7 +332,7 @@ def _write_page(
     import sys
 
     from ...evaluation.wait import recorded_wait, scored_groups, taken
-    from ...report.html import page as make_page
+    from ...report.blocks import page as make_page
     from ...report.wait_page import Outcome, Scored, wait_sections
     from ...version import __version__
 

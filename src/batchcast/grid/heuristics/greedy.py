@@ -12,6 +12,35 @@ import numpy as np
 from ..protocol import Batch, Plan
 
 
+class ByKey:
+    """A job and a resource chosen together, again and again, by `rule`: the name of a key in `grid.kernels`."""
+
+    deadlines = False
+    rule = ""
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from .. import kernels
+
+        never = np.full(len(batch.times), np.inf)
+        by_resource = batch.times.T.copy()
+        return Plan(*kernels.jobs_by_key(batch.times, by_resource, batch.free, never, getattr(kernels, self.rule), 0.0))
+
+
+class OneByOne:
+    """Each job by itself, in order of arrival, by `rule`: the name of a key in `grid.kernels`."""
+
+    deadlines = False
+    rule = ""
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from .. import kernels
+
+        rule = getattr(kernels, self.rule)
+        return Plan(*kernels.one_by_one(batch.times, batch.free, batch.now, batch.deadline, rule))
+
+
 class MinMin:
     """The (job, resource) pair of least completion time is placed, times move on, repeat.
 
@@ -44,7 +73,7 @@ class MinMin:
         return Plan(*pairs(batch.times, batch.free, never, orders, orders, False, 0.0))
 
 
-class MaxMin:
+class MaxMin(ByKey):
     """The job with the largest best completion time is placed on its best resource, again and again.
 
     Notes
@@ -63,17 +92,10 @@ class MaxMin:
     array([0, 1])
     """
 
-    deadlines = False
-
-    def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
-        from ..kernels import LARGEST_FIRST, jobs_by_key
-
-        never = np.full(len(batch.times), np.inf)
-        return Plan(*jobs_by_key(batch.times, batch.times.T.copy(), batch.free, never, LARGEST_FIRST, 0.0))
+    rule = "LARGEST_FIRST"
 
 
-class Sufferage:
+class Sufferage(ByKey):
     """The job of largest sufferage (second best minus best completion) is placed on its best resource, repeat.
 
     Notes
@@ -93,14 +115,7 @@ class Sufferage:
     array([1, 0])
     """
 
-    deadlines = False
-
-    def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
-        from ..kernels import SUFFERAGE, jobs_by_key
-
-        never = np.full(len(batch.times), np.inf)
-        return Plan(*jobs_by_key(batch.times, batch.times.T.copy(), batch.free, never, SUFFERAGE, 0.0))
+    rule = "SUFFERAGE"
 
 
 class SufferageM99:
@@ -118,7 +133,6 @@ class SufferageM99:
 
     Examples
     --------
-    >>> import numpy as np
     >>> SufferageM99().assign(Batch.of_times(np.array([[4.0, 5.0], [2.0, 9.0]]))).order
     array([1, 0])
     """
@@ -132,7 +146,7 @@ class SufferageM99:
         return Plan(*sufferage_passes(batch.times, batch.free))
 
 
-class Mct:
+class Mct(OneByOne):
     """Each job, as it comes, to the resource where it completes first (minimum completion time).
 
     Notes
@@ -146,21 +160,14 @@ class Mct:
 
     Examples
     --------
-    >>> import numpy as np
     >>> Mct().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 3.0]]))).resource
     array([0, 1])
     """
 
-    deadlines = False
-
-    def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
-        from ..kernels import MCT, one_by_one
-
-        return Plan(*one_by_one(batch.times, batch.free, batch.now, batch.deadline, MCT))
+    rule = "MCT"
 
 
-class Met:
+class Met(OneByOne):
     """Each job, as it comes, to the resource where it runs shortest (minimum execution time), however busy that is.
 
     Notes
@@ -174,21 +181,14 @@ class Met:
 
     Examples
     --------
-    >>> import numpy as np
     >>> Met().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 3.0]]))).resource
     array([0, 0])
     """
 
-    deadlines = False
-
-    def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
-        from ..kernels import MET, one_by_one
-
-        return Plan(*one_by_one(batch.times, batch.free, batch.now, batch.deadline, MET))
+    rule = "MET"
 
 
-class Olb:
+class Olb(OneByOne):
     """Each job, as it comes, to the resource that is free first, however slow it is (opportunistic load balancing).
 
     Notes
@@ -202,21 +202,14 @@ class Olb:
 
     Examples
     --------
-    >>> import numpy as np
     >>> Olb().assign(Batch.of_times(np.array([[9.0, 3.0], [2.0, 3.0]]))).resource
     array([0, 1])
     """
 
-    deadlines = False
-
-    def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
-        from ..kernels import OLB, one_by_one
-
-        return Plan(*one_by_one(batch.times, batch.free, batch.now, batch.deadline, OLB))
+    rule = "OLB"
 
 
-class FastFit:
+class FastFit(OneByOne):
     """Each job, as it comes, to the fastest free resource: the one that runs it shortest of those free now.
 
     Notes
@@ -231,21 +224,14 @@ class FastFit:
 
     Examples
     --------
-    >>> import numpy as np
     >>> FastFit().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 3.0], [2.0, 1.0]]))).resource
     array([0, 1, 0])
     """
 
-    deadlines = False
-
-    def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
-        from ..kernels import FAST_FIT, one_by_one
-
-        return Plan(*one_by_one(batch.times, batch.free, batch.now, batch.deadline, FAST_FIT))
+    rule = "FAST_FIT"
 
 
-class BestFit:
+class BestFit(OneByOne):
     """Each job, as it comes, to the resource where it ends latest but still in time.
 
     Notes
@@ -259,15 +245,9 @@ class BestFit:
 
     Examples
     --------
-    >>> import numpy as np
     >>> BestFit().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 5.0]]), deadline=np.array([4.0, 4.0]))).resource
     array([1, 0])
     """
 
     deadlines = True
-
-    def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
-        from ..kernels import BEST_FIT, one_by_one
-
-        return Plan(*one_by_one(batch.times, batch.free, batch.now, batch.deadline, BEST_FIT))
+    rule = "BEST_FIT"

@@ -19,8 +19,7 @@ from ...events.event import End, Event
 from ...events.state import SystemState
 from ...job import JobRequest
 from ..fallback import LEVELS, sample_quantiles
-from ..features import numbered_categories
-from ..gate import class_key
+from ..gate import class_key, numbered_categories
 from ..protocol import Grounds, Prediction, at_least_a_second
 from ..runtime.recent_mean import RecentMean
 

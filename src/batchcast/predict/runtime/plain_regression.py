@@ -12,7 +12,7 @@ from ...events.event import End, Event, Submit
 from ...events.state import SystemState
 from ...job import JobRequest
 from ..fallback import LargestLimit
-from ..features import Warming, size_and_hour
+from ..gate import Warming, size_and_hour
 from ..knn.nearest import REGRESSIONS, Linear, Scaled, fitted
 from ..protocol import Grounds, Prediction, at_least_a_second
 

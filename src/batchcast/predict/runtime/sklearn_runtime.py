@@ -18,8 +18,7 @@ from ...events.state import SystemState
 from ...job import JobRequest
 from ...table import Trace
 from ..fallback import LargestLimit
-from ..features import LARGEST, Numbers
-from ..gate import check_names, class_key
+from ..gate import LARGEST, Numbers, check_names, class_key
 from ..protocol import Grounds, Prediction, at_least_a_second
 
 FEATURES = ("user_id", "req_time", "procs", "group_id", "app_id", "queue_id", "job_name", "account")

@@ -13,7 +13,7 @@ from ...events.event import End, Event, Submit, Withdraw
 from ...events.state import SystemState
 from ...job import JobRequest
 from ..fallback import LEVELS, LargestLimit, sample_quantiles
-from ..features import Warming, size_and_hour
+from ..gate import Warming, size_and_hour
 from ..knn.nearest import REGRESSIONS, local_estimate
 from ..knn.store import Rows
 from ..knn.trial import score

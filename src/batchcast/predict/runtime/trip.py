@@ -17,8 +17,7 @@ from ...events.event import End, Event, Submit
 from ...events.state import SystemState
 from ...job import JobRequest
 from ..fallback import LEVELS, LargestLimit
-from ..features import ABSURD
-from ..gate import class_key
+from ..gate import ABSURD, class_key
 from ..protocol import Grounds, Prediction, at_least_a_second
 
 ROUNDS = 30

@@ -22,7 +22,7 @@ from ...simulation.schedule import place
 from ...table import Nominal
 from ..blocks import Colouring, Figure
 from ..figures import span
-from .policies import policy_words
+from .gains import policy_words
 
 HATCHINGS = ("/", "\\", "x", ".", "+", "|", "-")
 MOST_USERS = len(HATCHINGS)

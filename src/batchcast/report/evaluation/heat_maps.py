@@ -19,7 +19,7 @@ from ...evaluation.simulated import YARDSTICK
 from ...metrics.wait import HOURS, LEAST_JOBS, LIMITS, SHADES_S, SIZES, shade_of
 from ..blocks import Figure, Table, TableColumn
 from ..figures import signed, span, tick
-from .policies import mark_choices, policy_words
+from .gains import mark_choices, policy_words
 
 SEQUENTIAL, DIVERGING = "sequential", "diverging"
 """Five shades from little to much; seven with nothing in the middle."""

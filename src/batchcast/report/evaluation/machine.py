@@ -22,9 +22,9 @@ from ..difference_plots import Gap, cdf_minus, or_minus
 from ..figures import between, tick
 from ..validity import RULES
 from .first_screen import LEAST_PERIODS
+from .gains import FIXED, mark_choices, policy_words
 from .gantt import gantt
 from .heat_maps import NARROW, Axis, Shades, Texts, heat
-from .policies import FIXED, mark_choices, policy_words
 
 RECORDED = "recorded"
 

@@ -23,10 +23,9 @@ from ..figures import span
 from ..limits import limit_blocks, waste_blocks
 from ..validity import short_validity, validity_line
 from .first_screen import LEAST_PERIODS, cards, glance_table, opening
-from .gains import harm_words, step_figure
+from .gains import choices, harm_words, mark_choices, policy_notes, policy_words, row_marks, slots_of, step_figure
 from .heat_maps import change_heat, recorded_heats
 from .machine import machine_blocks, recorded_wait_blocks
-from .policies import choices, mark_choices, policy_notes, policy_words, row_marks, slots_of
 
 LIMITS = named(YARDSTICK)
 NAMING = (

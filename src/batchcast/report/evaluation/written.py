@@ -17,8 +17,7 @@ from ...trace.schedule import FORECASTS, GROUPS, Forecasts, write_forecasts, wri
 from ...trace.select import describe_log
 from ...trace.whole_file import folder
 from ...trace.write import write_columns
-from ..blocks import Section
-from ..html import page
+from ..blocks import Section, page
 from .page import sections as sections_of
 
 

@@ -18,8 +18,18 @@ from ...errors import UsageError
 from ...simulation.policy import Policy
 from ...simulation.simulate import simulate
 from ...table import LogInfo, Nominal, Trace
-from .lublin import ALL, BATCH, INTERACTIVE, Kind, draw_points, draw_run_times, draw_sizes, to_clock
-from .requests import draw_habits, draw_requests
+from .models import (
+    ALL,
+    BATCH,
+    INTERACTIVE,
+    Kind,
+    draw_habits,
+    draw_points,
+    draw_requests,
+    draw_run_times,
+    draw_sizes,
+    to_clock,
+)
 
 SESSION_JOBS = 8.0  # mean, before it is cut by what it holds of the machine
 SESSION_HOURS = 1.0  # of the whole machine, at most

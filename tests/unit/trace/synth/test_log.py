@@ -9,15 +9,25 @@ import pytest
 from tests.naive import lublin as naive
 
 from batchcast.errors import UsageError
-from batchcast.formats.swf_text import write_lines
+from batchcast.formats.swf_text import write_chunks
 from batchcast.metrics.curves import cdf_distance
 from batchcast.simulation import Policy, simulate
 from batchcast.table import Trace
 from batchcast.trace.synth import Recipe, make_log
 from batchcast.trace.synth.log import group_jobs
-from batchcast.trace.synth.lublin import ALL, BATCH, INTERACTIVE, day_weights, draw_points, draw_run_times, draw_sizes
-from batchcast.trace.synth.lublin import to_clock as clock
-from batchcast.trace.synth.requests import HEAD_SHARE, draw_habits, draw_requests
+from batchcast.trace.synth.models import (
+    ALL,
+    BATCH,
+    HEAD_SHARE,
+    INTERACTIVE,
+    day_weights,
+    draw_habits,
+    draw_points,
+    draw_requests,
+    draw_run_times,
+    draw_sizes,
+)
+from batchcast.trace.synth.models import to_clock as clock
 
 N = 100_000
 DAY = 86400.0
@@ -155,7 +165,7 @@ def test_recorded_waits_are_those_of_easy(log) -> None:
 def test_a_seed_is_a_log() -> None:
     recipe = Recipe(jobs=300, procs=32)
     one, same, other = (make_log(np.random.default_rng(seed), recipe) for seed in (1, 1, 2))
-    assert list(write_lines(one)) == list(write_lines(same)) != list(write_lines(other))
+    assert list(write_chunks(one)) == list(write_chunks(same)) != list(write_chunks(other))
 
 
 @pytest.mark.parametrize(("jobs", "procs"), [(2, 1), (3, 3), (50, 2**20)])

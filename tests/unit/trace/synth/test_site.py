@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from batchcast.errors import UsageError
-from batchcast.formats.swf_text import write_lines
+from batchcast.formats.swf_text import write_chunks
 from batchcast.simulation.policy import Policy
 from batchcast.simulation.simulate import simulate
 from batchcast.trace import demo_path, read_trace
@@ -23,7 +23,7 @@ def demo():
 
 
 def test_the_generator_makes_the_bundled_file_again() -> None:
-    text = "".join(f"{line}\n" for line in write_lines(demo_workload()))
+    text = "".join(write_chunks(demo_workload()))
     assert gzip.decompress(demo_path().read_bytes()).decode() == text
 
 
@@ -71,7 +71,7 @@ def test_fewer_jobs_come_at_night_and_on_weekends() -> None:
 def test_a_seed_is_a_workload() -> None:
     site = replace(SITE, jobs=60, users=5, procs=16)
     one, same, other = (synthesize(np.random.default_rng(seed), site) for seed in (1, 1, 2))
-    assert list(write_lines(one)) == list(write_lines(same)) != list(write_lines(other))
+    assert list(write_chunks(one)) == list(write_chunks(same)) != list(write_chunks(other))
 
 
 @pytest.mark.parametrize("wrong", [{"jobs": 0}, {"load": 1.0}, {"users": 0}, {"cancelled": 1.0}])
