@@ -98,7 +98,7 @@ class Qos:
 class Association:
     """An account (no user) or a user in an account, with its shares and limits. `parent` is an account's account."""
 
-    account: str
+    account: str = ""
     user: str = ""
     parent: str = ""
     shares: float = 1
