@@ -69,8 +69,9 @@ def caps_in(machine: Machine) -> Limits | None:
 
 @pytest.fixture
 def _unfitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sizes are not tried: that is one simulation for each."""
+    """Sizes and looks are not tried: that is one simulation for each."""
     monkeypatch.setattr(fit, "SIZES", (1.0,))
+    monkeypatch.setattr(fit, "LOOKS_S", ())
 
 
 @pytest.mark.usefixtures("_unfitted")

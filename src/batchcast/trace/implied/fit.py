@@ -18,6 +18,8 @@ from ...table import Trace
 
 SIZES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
 """Of the most that ever ran at once: nodes are down, kept, or too few for what waits."""
+LOOKS_S = (60, 120, 240)
+"""How often a scheduler may look at its queue that does not look at every submission and end."""
 WORTH = 0.05
 FEW = 0.005
 """The share of jobs, the widest, that may be too wide for a usual day: they are left out, and counted."""
@@ -47,6 +49,16 @@ def parts_of(machine: Machine, trace: Trace, procs: str) -> dict[str, Machine]:
     widest = float(np.nanquantile(trace.procs(rule), 1.0 - FEW, method="higher"))
     least = _used(trace, rule) / machine.cpus
     return {f"{share:.0%}": _part_of(machine, share, widest) for share in SIZES if share >= min(least, 1.0)}
+
+
+def looks_of(machine: Machine) -> dict[str, Machine]:
+    """The machine with each way to look at the queue, by name: as Slurm does unless it is told otherwise first."""
+
+    def every(seconds: int) -> Machine:
+        words = {"sched_interval": "-1", "default_queue_depth": "-1", "bf_interval": str(seconds)}
+        return replace(machine, settings={**machine.settings, **words})
+
+    return {"at every event": machine, **{f"every {seconds} s": every(seconds) for seconds in LOOKS_S}}
 
 
 def _used(trace: Trace, rule: str) -> float:

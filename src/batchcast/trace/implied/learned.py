@@ -17,7 +17,7 @@ from ...table import Trace
 from ...units import span
 from .caps import LEAST_JOBS, Cap, Queue, find_caps, steps
 from .causes import Cause, pools_of
-from .fit import nearest, parts_of, size_of
+from .fit import looks_of, nearest, parts_of, size_of
 from .holds import find_held, with_releases
 from .machine import count_whole, machine_of_log, peak_procs
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, with_order
@@ -72,8 +72,9 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
     nothing started though several waited and had room; jobs held for what the log does not say (`holds`), which keep
     their recorded release. Nothing is fitted by a log's name.
     The order of the queue is that which pairs of comparable jobs speak for (`order`). How much of the machine is there
-    on a usual day (`fit`), and whether that order holds, are decided by the simulated waits that come nearest to the
-    record: the whole machine by arrival unless another is nearer by a twentieth.
+    on a usual day, how often the queue is looked at (`fit`) and whether that order holds are decided by the simulated
+    waits that come nearest to the record: the whole machine, Slurm's own looks and arrival unless another is nearer by
+    a twentieth.
     InputError where no job tells its processors or its wait. O(n log n), and a simulation of the latest 30,000 jobs for
     each size and order.
     """
@@ -123,21 +124,27 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
 
 
 def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Machine, list[Line]]:
-    """The machine with the order and the size whose simulated waits come nearest to the record."""
+    """The machine with the size, the looks and the order whose simulated waits come nearest to the record."""
+    sizes = parts_of(machine, trace, asked)
+    size, by_size = nearest(sizes, trace, asked)
+    ways = looks_of(sizes[size])
+    way, by_way = nearest(ways, trace, asked)
+    machine = ways[way]
+    lines = [
+        Line("", "", f"{size} of the nodes are there on a usual day", by_size),
+        Line("settings", "bf_interval", f"the queue is looked at {way}", by_way),
+    ]
     order, by = _order(trace, machine, procs)
-    sizes = parts_of(with_order(machine, order, by, _people(trace)) if order.factors else machine, trace, asked)
-    size, why = nearest(sizes, trace, asked)
-    lines = [Line("", "", f"{size} of the nodes are there on a usual day", why)]
     if not order.factors:
         known = f"{order.first_come:.0%} of {order.pairs:,} pairs start so, and no weight puts more of them right"
         support = known if order.pairs >= LEAST_PAIRS else f"{order.pairs:,} pairs of comparable jobs decide nothing"
-        return sizes[size], [*lines, Line("", "", "the queue is taken by arrival", support)]
-    tried = {"by arrival": parts_of(machine, trace, asked)[size], "by these": sizes[size]}
+        return machine, [*lines, Line("", "", "the queue is taken by arrival", support)]
+    tried = {"by arrival": machine, "by these": with_order(machine, order, by, _people(trace))}
     chosen, why = nearest(tried, trace, asked)
     right = f"{order.right:.0%} of {order.pairs:,} pairs start by these weights, {order.first_come:.0%} by arrival"
     if chosen == "by arrival":
         return tried[chosen], [*lines, Line("", "", "the queue is taken by arrival", f"{right}, but {why}")]
-    lines.append(Line("settings", "PriorityType", "the order of the queue is no arrival", f"{right}; {why}"))
+    lines.append(Line("settings", "PriorityType", "the queue is not taken by arrival alone", f"{right}; {why}"))
     return tried[chosen], [*lines, *(_factor_line(factor, by) for factor in order.factors)]
 
 
