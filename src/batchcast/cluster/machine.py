@@ -96,7 +96,10 @@ class Qos:
 
 @dataclass(frozen=True, slots=True)
 class Association:
-    """An account (no user) or a user in an account, with its shares and limits. `parent` is an account's account."""
+    """An account (no user) or a user in an account, with its shares and limits.
+
+    `parent` is the account above an account; above a user it is its account, unless `parent` names another.
+    """
 
     account: str = ""
     user: str = ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...cluster.machine import Association, Limits, Machine, Qos, Reservation
+from ...cluster.machine import Limits, Machine, Qos, Reservation
 from ...errors import InputError
 from ...events.recorded import outcome
 from ...table import Trace
@@ -20,7 +20,7 @@ from .causes import Cause, pools_of
 from .fit import looks_of, nearest, parts_of, size_of
 from .holds import find_held, with_releases
 from .machine import count_whole, machine_of_log, peak_procs
-from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, with_order
+from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
 
 NAME = "learned from the log's record"
 SHARE = 0.6
@@ -175,7 +175,7 @@ def _factor_line(factor: Factor, by: str) -> Line:
     if factor.name == SIZE:
         return Line("settings", "PriorityWeightJobSize", f"a job of the whole machine is {worth} ahead", support)
     if factor.name == USE:
-        return Line("settings", "PriorityWeightFairshare", f"who used least is {worth} ahead of who used most", support)
+        return Line("settings", "PriorityWeightFairShare", f"who used least is {worth} ahead of who used most", support)
     table = "partition" if by == "partition_id" else "qos"
     return Line(table, factor.name, f"{factor.name} is {worth} ahead", support)
 
@@ -196,8 +196,7 @@ def split(trace: Trace, procs: str = "req", share: float = SHARE) -> tuple[Learn
         raise InputError(f"{trace.info.source}: {len(trace)} jobs are too few to learn from and to judge by")
     learned = learn_machine(trace.take(np.arange(first)), procs)
     if learned.machine.associations:  # who submits later is known when they do, and begins without past use
-        everybody = tuple(Association(account, user) for account, user in _people(trace))
-        learned = replace(learned, machine=replace(learned.machine, associations=everybody))
+        learned = replace(learned, machine=replace(learned.machine, associations=siblings(_people(trace))))
     return learned, with_releases(trace, find_held(trace)), np.arange(len(trace)) >= first
 
 

@@ -21,6 +21,7 @@ SIZE, USE = "size", "past use"
 WORTH_S = tuple(days * 86400.0 for days in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0))
 HALF_LIVES_S = (86400.0, 7 * 86400.0, 30 * 86400.0)
 MAX_AGE_DAYS = 128
+ROOT = "root"
 NEAR = 2.0  # sizes and limits of a pair
 LOSERS = 20  # of those that waited on when one started, spread evenly over the queue
 LEAST_GAIN = 0.01  # of the pairs that a factor has to put right
@@ -201,6 +202,11 @@ def past_use(
     return np.asarray(ranks[place, one] - ranks[place, two])
 
 
+def siblings(people: Sequence[tuple[str, str]]) -> tuple[Association, ...]:
+    """Associations of accounts and users, all with one share of the same whole."""
+    return (Association(ROOT), *(Association(account, user, ROOT) for account, user in people))
+
+
 def with_order(machine: Machine, order: Order, by: str, people: Sequence[tuple[str, str]]) -> Machine:
     """The machine with the order as Slurm's priority: weights are seconds of waiting.
 
@@ -216,9 +222,9 @@ def with_order(machine: Machine, order: Order, by: str, people: Sequence[tuple[s
         words["PriorityWeightJobSize"] = f"{worth.pop(SIZE):.0f}"
     if USE in worth:
         half_life = f"{order.half_life / 86400.0:.0f}-00:00:00"
-        words |= {"PriorityWeightFairshare": f"{worth.pop(USE):.0f}", "PriorityDecayHalfLife": half_life}
+        words |= {"PriorityWeightFairShare": f"{worth.pop(USE):.0f}", "PriorityDecayHalfLife": half_life}
         words["PriorityCalcPeriod"] = "01:00:00"
-        machine = replace(machine, associations=tuple(Association(account, user) for account, user in people))
+        machine = replace(machine, associations=siblings(people))
     most = f"{max(worth.values(), default=0.0):.0f}"
     if worth and by == "partition_id":
         words["PriorityWeightPartition"] = most
