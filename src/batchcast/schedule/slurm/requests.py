@@ -235,7 +235,7 @@ def make_rules(machine: Machine, **given: float) -> Rules:
         fifo=int("builtin" in s.get("SchedulerType", "sched/backfill")),
         multifactor=int("multifactor" in s.get("PriorityType", "")),
         enforce=int(any(w in s.get("AccountingStorageEnforce", "") for w in ("limits", "safe"))),
-        sched_interval=number("sched_interval", 60),
+        sched_interval=number("sched_interval", 60) if number("sched_interval", 60) > 0 else FAR,
         batch_sched_delay=number("batch_sched_delay", 3),
         queue_depth=int(number("default_queue_depth", 100)),
         poll=1.0,
