@@ -9,7 +9,7 @@ from typing import Any
 
 from ..events.live import DELIVERED_GONE, DELIVERED_START, LiveJob
 from ..job import as_submitted
-from .peaks import node_peak
+from .packed import node_peak
 
 
 def live_job(row: Mapping[str, Any]) -> LiveJob:

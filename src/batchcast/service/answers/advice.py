@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ...columns import OUT_OF_MEMORY, SAME, is_copied
 from ...predict.protocol import Grounds, Prediction
 from ...predict.recommend import bound_at, recommend_limit, rounded_request
-from ...store.peaks import asked_a_node, node_peak
+from ...store.packed import asked_a_node, node_peak
 from ...units import format_memory
 from ..settings import Settings
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ...columns import OUT_OF_MEMORY
 from ...predict.protocol import Grounds
-from ...store.peaks import asked_a_node
+from ...store.packed import asked_a_node
 from ...store.reader import Reader, Row
 from .disclosure import DAY_S, rounded
 from .track_record import covered, median

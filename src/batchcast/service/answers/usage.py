@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 from ...columns import OUT_OF_MEMORY, SAME, is_copied
 from ...predict.recommend import recommend_limit, spent
-from ...store.packed import Packed
-from ...store.peaks import asked_a_node, node_peak
+from ...store.packed import Packed, asked_a_node, node_peak
 from ...units import format_duration, span
 from .advice import RISK, SAMPLING_MARGIN, Rules, as_request, of_partition
 from .answer import Sentence

@@ -22,7 +22,7 @@ from ...predict.protocol import Grounds, Prediction
 from ...store import clock_jobs
 from ...store.database import Connection
 from ...store.issued import as_prediction, newest
-from ...store.peaks import node_peak
+from ...store.packed import node_peak
 from ..answers import model_store as files
 from ..answers.accuracy import BEFORE, SCORED
 from ..answers.advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
