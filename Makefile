@@ -6,7 +6,7 @@ JOBS ?= 2
 unexport PYTHONDONTWRITEBYTECODE  # else every process that tests start compiles the same modules anew
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup setup-run setup-docs setup-workflows demo test test-long test-lab test-lab-all test-all lint bench docs reference lock wheel deb \
+.PHONY: setup setup-run setup-docs setup-workflows demo test test-long test-lab test-lab-all test-all lint bench docs reference lock wheel deb rpm packages \
 	try-deb container try-container try-ansible slurm-lab-experiments clean
 setup: $(VENV)/.dev
 setup-run: $(VENV)/.run
@@ -90,7 +90,15 @@ wheel: setup
 
 # A Debian package in dist/, for this machine's own Python; needs debhelper.
 deb: setup
-	@bash tools/deb.sh $(BIN)/python dist
+	@bash tools/system_package.sh deb $(BIN)/python dist
+
+# An RPM in dist/, for the Python that SYSTEM_PYTHON names (/usr/bin/python3); needs rpmbuild.
+rpm: setup
+	@bash tools/system_package.sh rpm $(BIN)/python dist
+
+# contrib/packages from pyproject.toml: RPM, Spack, EasyBuild, conda, a module file; a test says when they are not current.
+packages: setup
+	@$(BIN)/python -m tools.packages
 
 # It installed, started, asked, restarted and upgraded under load, removed and purged, on a copy of this machine (ROOT=FOLDER:
 # of the Debian in FOLDER) under a systemd of its own; needs root and overlayfs.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes `compiled.py`: the statements of `statements.py` as text.  python -m batchcast.store.compile"""
+"""Writes `compiled.py`: the statements of `statements.py` and the tables as text.  python -m batchcast.store.compile"""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Select
+from sqlalchemy import Select, Table
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateTable
 
+from .schema import metadata
 from .statements import STATEMENTS
 
 PLACE = Path(__file__).with_name("compiled.py")
@@ -38,7 +40,13 @@ def text_of(statement: Select[Any]) -> str:
 def source() -> str:
     """The text of `compiled.py`."""
     lines = "".join(f"    {name!r}:\n        {text_of(one)!r},\n" for name, one in STATEMENTS.items())
-    return f"{_HEAD}TEXTS: dict[str, str] = {{\n{lines}}}\n"
+    tables = "".join(f"    {table_text(table)!r},\n" for table in metadata.sorted_tables)
+    return f"{_HEAD}TEXTS: dict[str, str] = {{\n{lines}}}\nTABLES: tuple[str, ...] = (\n{tables})\n"
+
+
+def table_text(table: Table) -> str:
+    """What makes a table in SQLite."""
+    return " ".join(str(CreateTable(table).compile(dialect=sqlite.dialect())).split())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ go (`remove_some`): finished jobs and their forecasts, summed up before they go.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,33 +19,15 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func,
 from .. import columns as declared
 from ..columns import OUT_OF_MEMORY
 from ..formats.sighting import Sighting
-from ..formats.status import status_from_sacct
 from ..predict.conditional import given_waited
 from .clock_jobs import read_meta, write_meta
 from .rows import NOTHING, as_prediction
 from .schema import forecast_outcomes as outcomes
 from .schema import forecasts, jobs, plan_changes
+from .sighted import AGAIN, FOLLOWED, LOST, OUTCOME, another_run, certain_order, followed, matching, new_row, outcome
 
-AGAIN = frozenset({"requeued", "preempted", "node_fail", "boot_fail"})
-"""How a run ends that is followed by another of the same job."""
-LOST = "lost"
-"""The status of a job that nobody shows any more and nobody knows the end of."""
 _CHUNK = 400
 _KEY = (jobs.c.job_id, jobs.c.submit_time)
-_FOLLOWED = (
-    "state",
-    "reason",
-    "dependency",
-    "reservation",
-    "licenses",
-    "priority",
-    "limit_now",
-    "eligible_time",
-    "expected_start",
-    "raw_id",
-)
-_AFTER = (*declared.HELD, *declared.MEASURED)
-_OUTCOME = ("start_time", "end_time", "status", "open", "unmeasured", *(column.name for column in _AFTER))
 
 
 @dataclass(slots=True)
@@ -70,7 +51,7 @@ def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: 
     of 400 keys.
     """
     result = Taken()
-    certain = sorted((s for s in seen if s.certain), key=lambda s: (s.job_id, s.submit_time, _start(s)))
+    certain = certain_order(seen)
     for k in range(0, len(certain), _CHUNK):
         result += _take_chunk(connection, cluster, certain[k : k + _CHUNK], at)
     return result
@@ -85,11 +66,9 @@ def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], 
         key = (s.job_id, s.submit_time)
         nth = runs[key] = runs.get(key, -1) + 1
         rows = known.get(key, [])
-        row = _matching(rows, s, nth)
+        row = matching(rows, s, nth)
         if row is None:
-            values = _new_row(cluster, s, at, len(rows)) | first.get((s.job_id, s.submit_time), {})
-            if rows:  # another run of the same second
-                values |= {column.name: rows[0][column.name] for column in declared.ASKED}
+            values = new_row(cluster, s, at, len(rows)) | first.get((s.job_id, s.submit_time), {}) | another_run(rows)
             inserts.append(values)
             known.setdefault(key, []).append({**values, "row": None, "told": 0})
             result.new += 1
@@ -124,7 +103,7 @@ def _known(
         jobs.c.told,
         jobs.c.vanished,
         *(jobs.c[column.name] for column in declared.ASKED),
-        *(jobs.c[n] for n in (*_FOLLOWED, *_OUTCOME)),
+        *(jobs.c[n] for n in (*FOLLOWED, *OUTCOME)),
     ]
     query = select(*columns).where(jobs.c.cluster == cluster, tuple_(*_KEY).in_(list(keys))).order_by(jobs.c.restarts)
     known: dict[tuple[str, float], list[dict[str, Any]]] = {}
@@ -152,64 +131,10 @@ def _first_requests(
     }
 
 
-def _matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any] | None:
-    """The row a sighting is of: the run with the same start, else the nth of several, else the latest possible."""
-    if not rows:
-        return None
-    for row in rows:
-        if (
-            not math.isnan(s.start_time)
-            and row["start_time"] == s.start_time
-            and row["end_time"] in (None, _sql(s.end_time))
-        ):
-            return row
-    if nth:
-        return rows[nth] if nth < len(rows) else None
-    last = rows[-1]
-    followed = not last["open"] and last["status"] in AGAIN
-    again = s.is_open or (
-        not math.isnan(s.start_time) and last["end_time"] is not None and s.start_time >= last["end_time"]
-    )
-    return (
-        None
-        if followed and again and status_from_sacct(s.state) not in AGAIN
-        else (last if len(rows) == 1 else rows[-1])
-    )
-
-
-def _new_row(cluster: str, s: Sighting, at: float, restarts: int) -> dict[str, Any]:
-    return {
-        **{column.name: _sql(s.asked.get(column.name)) for column in declared.ASKED},
-        "cluster": cluster,
-        "job_id": s.job_id,
-        "submit_time": s.submit_time,
-        "restarts": restarts,
-        "first_seen": at,
-        **_followed(s),
-        **_outcome(s),
-    }
-
-
-def _followed(s: Sighting) -> dict[str, Any]:
-    now = {"limit_now": s.asked.get("req_time"), "state": s.state.lower()}
-    return {name: _sql(now.get(name, getattr(s, name, None))) for name in _FOLLOWED}
-
-
-def _outcome(s: Sighting) -> dict[str, Any]:
-    return {
-        "start_time": _sql(s.start_time),
-        "end_time": _sql(s.end_time),
-        "status": None if s.is_open else status_from_sacct(s.state),
-        "open": int(s.is_open),
-        "unmeasured": s.unmeasured or None,
-        **{column.name: _sql(s.held.get(column.name)) for column in _AFTER},
-    }
-
-
 def _changes(row: dict[str, Any], s: Sighting) -> dict[str, Any]:
     """What differs: of an open job all that is followed, of a finished one its outcome; unknown overwrites nothing."""
     again = row["status"] == LOST and s.is_open  # given up, and there it is
-    fresh = _outcome(s) | (_followed(s) if row["open"] or again else {})
+    fresh = outcome(s) | (followed(s) if row["open"] or again else {})
     changed = {k: v for k, v in fresh.items() if row[k] != v and (v is not None or k in ("reason", "expected_start"))}
     if row["status"] == OUT_OF_MEMORY and changed.get("status") == "failed":
         del changed["status"]  # accounting measured why; the queue goes on showing the plain word
@@ -249,19 +174,6 @@ def give_up(connection: Connection, rows: Sequence[int]) -> None:
     statement = update(jobs).where(jobs.c.row == bindparam("row_"))
     if rows:
         connection.execute(statement.values(open=0, status=LOST, end_time=jobs.c.vanished), [{"row_": r} for r in rows])
-
-
-def _start(s: Sighting) -> float:
-    return s.start_time if not math.isnan(s.start_time) else math.inf
-
-
-def _sql(value: Any) -> Any:
-    """NaN and empty text are NULL; NUL and lone surrogates, which PostgreSQL cannot hold, are replaced."""
-    if isinstance(value, float):
-        return None if math.isnan(value) else value
-    if isinstance(value, str):
-        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode() or None
-    return value
 
 
 TOLD_GONE = 4

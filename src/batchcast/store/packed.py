@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many rows in little memory: columns of numbers and of codes of words, seen one row at a time.
+"""Rows of the jobs table in little memory, columns of numbers and of codes of words.
+
+Without numpy and SQLAlchemy, since answers need it too.
 
 A dict of eleven values takes a kilobyte and more; here a row takes 8 bytes for a number and 4 for a word, beside each
 different word once.

@@ -219,6 +219,7 @@ def _print_advice(advised: Sequence[Mapping[str, Any]], most: int = 10) -> None:
     for one in advised[:most]:
         click.echo(
             f"advice: {_short_name(one['job_name'])} ({one['user'] or '-'}, {one['jobs']} jobs): {one['advice']}"
+            + (f"; {one['waited']}" if one["waited"] else "")
         )
 
 

@@ -25,18 +25,22 @@ from ...units import parse_duration, parse_memory
 from .advice import RISK, SAMPLING_MARGIN, as_request
 from .track_record import median
 from .usage import LEAST_JOBS, LEAST_WASTE, on_size, on_time
+from .wait_beside import Axis, Waited, beside, in_words
 
 FIELDS = tuple(
     dict.fromkeys(
         (
-            "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw",
-            "ReqCPUS", "AllocCPUS", "TotalCPU", "ReqMem", "AllocTRES", *STEP_FIELDS, "JobName",
+            "JobID", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw",
+            "TimelimitRaw", "ReqCPUS", "AllocCPUS", "TotalCPU", "ReqMem", "AllocTRES", *STEP_FIELDS, "JobName",
         )
     )
 )  # fmt: skip
 """What is asked of sacct(1), with the rows of steps. JobName is the last, so that a name may hold the delimiter."""
 COMMAND = f"sacct -P -o {','.join(FIELDS)}"
 _GIB = 1024.0**2
+AXES = {"--time": Axis.LIMIT, "--exclusive": Axis.PROCESSORS, "--mem": Axis.MEMORY}
+MOST_TOLD = 10
+"""So many kinds of jobs are printed, and are set beside the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,12 @@ class JobUse:
     user: str
     account: str
     partition: str
+    qos: str
     state: str
     submit_time: float
     end_time: float
     waited_s: float
+    eligible_wait_s: float
     elapsed_s: float
     limit_s: float
     asked_processors: float
@@ -134,7 +140,7 @@ def _jobs(records: Iterable[Mapping[str, str]], now: float) -> tuple[list[JobUse
 
 def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: float) -> JobUse | None:
     """One job's rows; None where it never started."""
-    submit, start, end = (_instant(job[name]) for name in ("Submit", "Start", "End"))
+    submit, eligible, start, end = (_instant(job[name]) for name in ("Submit", "Eligible", "Start", "End"))
     elapsed = float(job["ElapsedRaw"] or "nan")
     if job["State"].startswith("PENDING") or not elapsed >= 0 or (math.isnan(start) and elapsed == 0):
         return None
@@ -146,8 +152,9 @@ def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: flo
     limit = 60.0 * float(minutes) if minutes.isdigit() else math.nan
     gpus, busy = _gpus(tres, steps)
     return JobUse(
-        job["JobID"], job["JobName"], job["User"], job["Account"], job["Partition"], job["State"].split(" ")[0],
-        submit, end if end == end else now, start - submit, elapsed, limit,
+        job["JobID"], job["JobName"], job["User"], job["Account"], job["Partition"], job["QOS"],
+        job["State"].split(" ")[0], submit, end if end == end else now, start - submit,
+        start - (eligible if eligible > submit else submit), elapsed, limit,
         float(job["ReqCPUS"] or "nan"), processors, nodes, parse_duration(job["TotalCPU"] or "Unknown"),
         asked, peak(steps).node_kib * nodes, gpus, busy,
     )  # fmt: skip
@@ -202,6 +209,7 @@ def _fold(name: str, tasks: Sequence[JobUse]) -> JobUse:
         job_id=f"{name}_[{len(tasks)}]",
         state=worst if states.count(worst) == len(states) else f"{worst} {states.count(worst)}",
         waited_s=_middle(task.waited_s for task in tasks),
+        eligible_wait_s=_middle(task.eligible_wait_s for task in tasks),
         elapsed_s=elapsed,
         limit_s=_middle(task.limit_s for task in tasks),
         processors=sum(held) / (elapsed * len(tasks)) if elapsed > 0 else tasks[0].processors,
@@ -250,7 +258,8 @@ def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float
     """What to change, by user and job name, the greatest waste first: `usage`'s rules for time and size, and memory.
 
     `--mem` is named where five jobs or more asked for at least twice what 95 % of them need a node
-    (`recommend_limit`, with the margin for samples that miss a peak). Processor-hours; memory in GiB-hours.
+    (`recommend_limit`, with the margin for samples that miss a peak). Processor-hours; memory in GiB-hours. The first
+    `MOST_TOLD` say what jobs waited that asked for so little (`wait_beside`), where these jobs can tell.
     """
     found: list[dict[str, Any]] = []
     ended = sorted((j for j in jobs if j.state not in ("RUNNING", "SUSPENDED")), key=lambda j: (j.user, j.job_name))
@@ -268,7 +277,28 @@ def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float
         ]  # fmt: skip
         each = [on_time(rows, floor, step), on_size(rows), _on_memory(of, memory_step)]
         found += [{"user": user, "job_name": name, "jobs": len(of), **one} for one in each if one]
-    return sorted(found, key=lambda one: -one["wasted_processor_hours"])
+    found.sort(key=lambda one: -one["wasted_processor_hours"])
+    _add_waits(found[:MOST_TOLD], ended)
+    return [{"waited": "", "waited_less_s": math.nan, **one} for one in found]
+
+
+def _add_waits(found: Sequence[dict[str, Any]], jobs: Sequence[JobUse]) -> None:
+    """To each advice what `beside` says, as a sentence and its figures."""
+    each = [(job.user, job.job_name, _waited(job)) for job in jobs if job.eligible_wait_s >= 0]
+    every = [one for _, _, one in each]
+    for advised in found:
+        axis = AXES[advised["flag"]]
+        kind = [one for user, name, one in each if (user, name) == (advised["user"], advised["job_name"])]
+        told = beside(kind, every, axis, advised["advised"])
+        if told is not None:
+            advised |= {f"waited_{name}": value for name, value in told._asdict().items()}
+            advised["waited"] = in_words(told, axis, advised["advised"])
+
+
+def _waited(job: JobUse) -> Waited:
+    queue = job.partition + (f" with QOS {job.qos}" if job.qos not in ("", "normal") else "")
+    asked = (job.limit_s, job.processors, job.memory_asked_kib / job.nodes)
+    return Waited(job.submit_time, queue, job.eligible_wait_s, asked)
 
 
 def _on_memory(jobs: Sequence[JobUse], step: float) -> dict[str, Any] | None:
@@ -283,4 +313,11 @@ def _on_memory(jobs: Sequence[JobUse], step: float) -> dict[str, Any] | None:
         return None
     words = f"asks {as_request(asked)} and holds {as_request(_middle(j.memory_kib / j.nodes for j in told))}"
     enough = f"{words} a node: --mem={as_request(best)} would have been enough for 95 %"
-    return {"flag": "--mem", "cut_off": 0, "wasted_processor_hours": 0.0, "wasted_gib_h": spare, "advice": enough}
+    return {
+        "flag": "--mem",
+        "cut_off": 0,
+        "advised": best,
+        "wasted_processor_hours": 0.0,
+        "wasted_gib_h": spare,
+        "advice": enough,
+    }

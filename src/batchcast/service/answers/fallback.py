@@ -74,9 +74,8 @@ def _one_question(settings: Settings, user: str, now: float, why: str) -> Iterat
 
     Accounting itself decides whose jobs it shows, so no rule of ours is laid over it.
     """
-    from ...store.database import Store
-    from ...store.history import take_in
     from ...store.reader import Reader
+    from ...store.sighted import write_once
 
     try:
         scheduler = open_scheduler(settings)[0]
@@ -85,14 +84,11 @@ def _one_question(settings: Settings, user: str, now: float, why: str) -> Iterat
         hint = error.hint or "batchcast doctor checks every part"
         raise Unreachable(f"{why}, and {error.message}", hint=hint) from None
     with tempfile.TemporaryDirectory(prefix="batchcast-") as place:
-        store = Store(str(Path(place) / "store.db"), create=True)
-        with store.begin() as connection:
-            take_in(connection, "here", seen.jobs, now)
+        write_once(Path(place) / "store.db", "here", seen.jobs, now)
         reader = Reader(str(Path(place) / "store.db"))
         gathers = getattr(scheduler, "gathers", None)
         yield Site(reader, "here", {"site": {"gathers": gathers}} if gathers else {}, private=False)
         reader.close()
-        store.close()
 
 
 PATIENCE_S = 60.0

@@ -114,6 +114,7 @@ def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dic
         return {
             "flag": "--time",
             "cut_off": sum(cut),
+            "advised": math.nan,
             "wasted_processor_hours": lost,
             "advice": Sentence(CUT_OFF, cut=str(sum(cut)), jobs=str(len(cut)), asked=span(asked), flag="--time"),
         }
@@ -125,6 +126,7 @@ def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dic
     return {
         "flag": "--time",
         "cut_off": 0,
+        "advised": best.limit_s,
         "wasted_processor_hours": spare,
         "advice": Sentence(SPARED, asked=span(asked), ran=span(median(runs)), flag=limit),
     }
@@ -142,6 +144,7 @@ def on_size(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     return {
         "flag": "--exclusive",
         "cut_off": 0,
+        "advised": asked,
         "wasted_processor_hours": idle,
         "advice": Sentence(HELD, asked=f"{asked:g}", held=f"{held:g}", flag="--exclusive", more=f"-n {held:g}"),
     }

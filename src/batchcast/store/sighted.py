@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was seen of a job as a row of the store; and a store of one look at accounting, without SQLAlchemy.
+
+`report` and `walltime` without a collector answer from such a store. It is written by SQLite itself, so users' verbs
+need no more than batchcast's core.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from .. import columns as declared
+from ..formats.sighting import Sighting
+from ..formats.status import status_from_sacct
+from .compiled import TABLES
+
+AGAIN = frozenset({"requeued", "preempted", "node_fail", "boot_fail"})
+"""How a run ends that is followed by another of the same job."""
+LOST = "lost"
+"""The status of a job that nobody shows any more and nobody knows the end of."""
+FOLLOWED = (
+    "state",
+    "reason",
+    "dependency",
+    "reservation",
+    "licenses",
+    "priority",
+    "limit_now",
+    "eligible_time",
+    "expected_start",
+    "raw_id",
+)
+_AFTER = (*declared.HELD, *declared.MEASURED)
+OUTCOME = ("start_time", "end_time", "status", "open", "unmeasured", *(column.name for column in _AFTER))
+
+
+def certain_order(seen: Sequence[Sighting]) -> list[Sighting]:
+    """Those that are not in passing from one state to another, the runs of a job in their order."""
+    return sorted((s for s in seen if s.certain), key=lambda s: (s.job_id, s.submit_time, start_of(s)))
+
+
+def write_once(place: Path, cluster: str, seen: Sequence[Sighting], at: float) -> None:
+    """A store at `place` of what was seen at one moment, as `history.take_in` makes it of an empty one. O(n)."""
+    known: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    counted: dict[tuple[str, float], int] = {}
+    for s in certain_order(seen):
+        key = (s.job_id, s.submit_time)
+        nth = counted[key] = counted.get(key, -1) + 1
+        rows = known.setdefault(key, [])
+        if matching(rows, s, nth) is None:
+            rows.append(new_row(cluster, s, at, len(rows)) | another_run(rows))
+    with closing(sqlite3.connect(place)) as store, store:
+        for text in TABLES:
+            store.execute(text)
+        every = [row for rows in known.values() for row in rows]
+        if every:
+            names = ", ".join(every[0])
+            store.executemany(f"INSERT INTO jobs ({names}) VALUES ({', '.join('?' * len(every[0]))})",
+                              [tuple(row.values()) for row in every])  # fmt: skip
+
+
+def another_run(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What a further run of the same second has from the first: its requests."""
+    return {column.name: rows[0][column.name] for column in declared.ASKED} if rows else {}
+
+
+def matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any] | None:
+    """The row a sighting is of: the run with the same start, else the nth of several, else the latest possible."""
+    if not rows:
+        return None
+    for row in rows:
+        if (
+            not math.isnan(s.start_time)
+            and row["start_time"] == s.start_time
+            and row["end_time"] in (None, sql_value(s.end_time))
+        ):
+            return row
+    if nth:
+        return rows[nth] if nth < len(rows) else None
+    last = rows[-1]
+    followed = not last["open"] and last["status"] in AGAIN
+    again = s.is_open or (
+        not math.isnan(s.start_time) and last["end_time"] is not None and s.start_time >= last["end_time"]
+    )
+    return (
+        None
+        if followed and again and status_from_sacct(s.state) not in AGAIN
+        else (last if len(rows) == 1 else rows[-1])
+    )
+
+
+def new_row(cluster: str, s: Sighting, at: float, restarts: int) -> dict[str, Any]:
+    """The row of a job that is seen for the first time, at `at`."""
+    return {
+        **{column.name: sql_value(s.asked.get(column.name)) for column in declared.ASKED},
+        "cluster": cluster,
+        "job_id": s.job_id,
+        "submit_time": s.submit_time,
+        "restarts": restarts,
+        "first_seen": at,
+        **followed(s),
+        **outcome(s),
+    }
+
+
+def followed(s: Sighting) -> dict[str, Any]:
+    """What changes while it is in the system."""
+    now = {"limit_now": s.asked.get("req_time"), "state": s.state.lower()}
+    return {name: sql_value(now.get(name, getattr(s, name, None))) for name in FOLLOWED}
+
+
+def outcome(s: Sighting) -> dict[str, Any]:
+    """What became of it."""
+    return {
+        "start_time": sql_value(s.start_time),
+        "end_time": sql_value(s.end_time),
+        "status": None if s.is_open else status_from_sacct(s.state),
+        "open": int(s.is_open),
+        "unmeasured": s.unmeasured or None,
+        **{column.name: sql_value(s.held.get(column.name)) for column in _AFTER},
+    }
+
+
+def start_of(s: Sighting) -> float:
+    """Its start; infinite where it has none."""
+    return s.start_time if not math.isnan(s.start_time) else math.inf
+
+
+def sql_value(value: Any) -> Any:
+    """NaN and empty text are NULL; NUL and lone surrogates, which PostgreSQL cannot hold, are replaced."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode() or None
+    return value

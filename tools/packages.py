@@ -1,0 +1,347 @@
+"""The recipes in contrib/packages, made from pyproject.toml: python -m tools.packages [SDIST].
+
+For RPM, Spack, EasyBuild, conda and environment modules. Given a source archive, they are written to its folder with
+its digest, as they are sent to those projects; without one to the repository, where a test holds them to this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PLACE = ROOT / "contrib" / "packages"
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = ("learn", "parquet", "serve", "store")
+"""What a site's installation has beside what users' verbs need."""
+CONDA = {"lightgbm": "lightgbm", "prometheus-client": "prometheus_client", "tzdata": "python-tzdata"}
+SPACK_LACKS = ("psycopg",)
+"""Not among Spack's packages: a store on PostgreSQL is left to pip there."""
+EASYBUILD = {"foss": "2025b", "Python": "3.13.5", "Python-bundle-PyPI": "2025.07", "SciPy-bundle": "2025.07",
+             "numba": "0.62.0", "hatchling": "1.27.0"}  # fmt: skip
+"""The modules that bring click, jinja2, rich, numpy and numba; whether they exist says `eb --dry-run`."""
+EASYBUILD_SOURCES = {
+    "msgspec": ("0.22.0", "0a13624a4969159fe35d8c2a3d377b2b61bbd8585e327440d5e52725affcce38"),
+    "tzdata": ("2026.6", "85d2cd9c09f81f0bb29db27759fc83af4f1e620efb814f8c5bf8b4cc4feece6d"),
+}
+"""What those modules lack, with the digests of their source archives."""
+DESCRIPTION = (
+    "Forecasts run times and queue waits of batch jobs from a cluster's own history, each with an interval and a track "
+    "record; answers the cluster's users on the command line, over HTTP and in a browser; simulates schedules."
+)
+
+
+def requirement(text: str) -> tuple[str, str]:
+    """The name and the bounds of a requirement, without extras.
+
+    >>> requirement("psycopg[binary]>=3.2")
+    ('psycopg', '>=3.2')
+    """
+    name, bounds = re.fullmatch(r"([A-Za-z0-9_-]+)(?:\[[a-z]+\])?(.*)", text).groups()  # type: ignore[union-attr]
+    return name, bounds
+
+
+def spack_range(bounds: str) -> str:
+    """Bounds as Spack writes them: its upper one is the last that is in.
+
+    >>> spack_range(">=3.11,<3.15"), spack_range(">=8.1")
+    ('@3.11:3.14', '@8.1:')
+    """
+    low, _, high = bounds.removeprefix(">=").partition(",<")
+    major, _, minor = high.partition(".")
+    return f"@{low}:{f'{major}.{int(minor) - 1}' if minor else ''}"
+
+
+def core() -> list[tuple[str, str]]:
+    """What everything needs."""
+    return [requirement(text) for text in PROJECT["dependencies"]]
+
+
+def extra(name: str) -> list[tuple[str, str]]:
+    """What an extra needs beside that."""
+    return [requirement(text) for text in PROJECT["optional-dependencies"][name]]
+
+
+def spec(version: str) -> str:
+    """An RPM's; `tools/system_package.sh rpm` lays the wheel, its constraints, the units and uv beside it."""
+    return filled(RPM, version=version, extras=",".join(EXTRAS), description=wrapped(DESCRIPTION))
+
+
+def spack(version: str, digest: str) -> str:
+    """Spack's package.py, each extra a variant."""
+    variants = "".join(f'    variant("{name}", default=True, description="{VARIANTS[name]}")\n' for name in EXTRAS)
+    needs = "".join(f'        depends_on("py-{name}{spack_range(bounds)}")\n' for name, bounds in core())
+    for name in EXTRAS:
+        needs += f'        with when("+{name}"):\n' + "".join(
+            f'            depends_on("py-{each}{spack_range(bounds)}")\n'
+            for each, bounds in extra(name) if each not in SPACK_LACKS
+        )  # fmt: skip
+    return filled(SPACK, version=version, description=wrapped(PROJECT["description"] + ".", 4), digest=digest,
+                  variants=variants, needs=needs, python=spack_range(PROJECT["requires-python"]))  # fmt: skip
+
+
+def easybuild(version: str, digest: str) -> str:
+    """EasyBuild's easyconfig: what users' verbs need, on a toolchain's own Python, SciPy and numba."""
+    modules = ("Python", "Python-bundle-PyPI", "SciPy-bundle", "numba")
+    lines = "".join(f"    ('{name}', '{EASYBUILD[name]}'),\n" for name in modules)
+    sources = "".join(
+        f"    ('{name}', '{number}', {{\n        'checksums': ['{sha}'],\n    }}),\n"
+        for name, (number, sha) in EASYBUILD_SOURCES.items()
+    )
+    return filled(EASYCONFIG, version=version, description=wrapped(DESCRIPTION), toolchain=EASYBUILD["foss"],
+                  hatchling=EASYBUILD["hatchling"], modules=lines, sources=sources, digest=digest)  # fmt: skip
+
+
+def conda(version: str, digest: str) -> str:
+    """conda's recipe.yaml: what users' verbs need; the extras bound what else is installed."""
+
+    def lines(names: list[tuple[str, str]]) -> str:
+        return "".join(f"    - {CONDA.get(name, name)} {bounds}\n" for name, bounds in names)
+
+    beside = lines(sorted({one for name in EXTRAS for one in extra(name)}))
+    return filled(RECIPE, version=version, digest=digest, python=PROJECT["requires-python"], core=lines(core()),
+                  extras=beside)  # fmt: skip
+
+
+def module(version: str) -> str:
+    """A module file, for Lmod and Environment Modules alike; it finds the installation by its own place."""
+    return filled(MODULE, version=version)
+
+
+def filled(template: str, **values: str) -> str:
+    """A template with its values, and those of the project that several have."""
+    shared = {"summary": PROJECT["description"], "license": PROJECT["license"], "home": PROJECT["urls"]["Source"]}
+    for name, value in {**values, **shared}.items():
+        template = template.replace(f"@{name}@", value)
+    return template
+
+
+def wrapped(text: str, margin: int = 0) -> str:
+    """Text in lines of at most 78 characters."""
+    from textwrap import fill
+
+    return fill(text, 78, subsequent_indent=" " * margin)
+
+
+def recipes(digest: str = "0" * 64) -> dict[str, str]:
+    """The files by their paths; `digest` is the source archive's, zeros before there is one."""
+    version = PROJECT["version"]
+    return {
+        "rpm/batchcast.spec": spec(version),
+        "spack/package.py": spack(version, digest),
+        f"easybuild/batchcast-{version}-foss-{EASYBUILD['foss']}.eb": easybuild(version, digest),
+        "conda/recipe.yaml": conda(version, digest),
+        f"modulefiles/batchcast/{version}": module(version),
+    }
+
+
+VARIANTS = {
+    "learn": "Methods that are trained", "parquet": "Parquet files", "serve": "The service and its pages",
+    "store": "A store of history and forecasts",
+}  # fmt: skip
+RPM = """\
+# Made by `python -m tools.packages`; built by `make rpm`. As the Debian package it has everything but Python in
+# /usr/lib/batchcast, for the Python it is built with (--define 'python /usr/bin/python3.11').
+%global __os_install_post %{nil}
+%global debug_package %{nil}
+%global _binary_payload w3.zstdio
+%{!?python: %global python /usr/bin/python3}
+%{!?_unitdir: %global _unitdir /usr/lib/systemd/system}
+%global abi %(%{python} -c 'import sys; print("3.%d" % sys.version_info[1])')
+%{!?_sysusersdir: %global _sysusersdir %{_prefix}/lib/sysusers.d}
+%global place %{_prefix}/lib/batchcast
+
+Name: batchcast
+Version: @version@
+Release: 1
+Summary: @summary@
+License: @license@
+URL: @home@
+AutoReqProv: no
+Requires: python(abi) = %{abi}
+Requires: systemd
+Recommends: slurm
+
+%description
+@description@
+
+%prep
+
+%build
+
+%install
+$UV venv --quiet --relocatable --no-project --python %{python} %{buildroot}%{place}
+$UV pip install --quiet --link-mode copy --python %{buildroot}%{place}/bin/python \\
+  --constraint $ROOM/constraints.txt "$(echo $ROOM/dist/batchcast-*.whl)[@extras@]"
+rm -rf %{buildroot}%{place}/.lock %{buildroot}%{place}/.gitignore %{buildroot}%{place}/CACHEDIR.TAG
+rm -rf %{buildroot}%{place}/lib64
+find %{buildroot}%{place} -name __pycache__ -prune -exec rm -rf {} +
+find %{buildroot}%{place} -path '*/tests' -type d -prune -exec rm -rf {} +
+rm -f %{buildroot}%{place}/lib/python3.*/site-packages/*.dist-info/direct_url.json
+install -d %{buildroot}/usr/bin
+ln -s ../lib/batchcast/bin/batchcast %{buildroot}/usr/bin/batchcast
+install -D -m 644 $ROOM/units/batchcast.toml %{buildroot}/etc/batchcast/batchcast.toml
+install -D -m 644 $ROOM/units/batchcast.sysusers %{buildroot}%{_sysusersdir}/batchcast.conf
+for file in batchcast.lua cli_filter.lua; do
+  install -D -m 644 $ROOM/units/$file %{buildroot}/usr/share/batchcast/$file; done
+install -D -m 755 $ROOM/units/batchcast-start %{buildroot}/usr/share/batchcast/batchcast-start
+for unit in $ROOM/units/*.service $ROOM/units/*.timer $ROOM/units/*.socket; do
+  install -D -m 644 $unit %{buildroot}%{_unitdir}/$(basename $unit); done
+
+%files
+%license %{place}/lib/python3.*/site-packages/batchcast-%{version}.dist-info/licenses/LICENSE
+%{place}
+/usr/bin/batchcast
+/usr/share/batchcast
+%{_sysusersdir}/batchcast.conf
+%{_unitdir}/batchcast-*
+%config(noreplace) /etc/batchcast/batchcast.toml
+
+%post
+systemd-sysusers batchcast.conf || :
+%{place}/bin/python -m compileall -q -j 0 %{place}/lib > /dev/null 2>&1 || :
+[ ! -d /run/systemd/system ] || systemctl daemon-reload || :
+
+%preun
+if [ $1 -eq 0 ]; then
+  [ ! -d /run/systemd/system ] || systemctl stop batchcast-serve.socket batchcast-serve batchcast-collect \\
+    batchcast-export.timer batchcast-export || :
+  find %{place} -name __pycache__ -prune -exec rm -rf {} +
+fi
+
+%postun
+if [ $1 -ge 1 ] && [ -d /run/systemd/system ]; then
+  systemctl daemon-reload || :
+  systemctl try-restart batchcast-collect batchcast-serve || :
+fi
+"""
+SPACK = '''\
+# Copyright Spack Project Developers. See COPYRIGHT file for details.
+#
+# SPDX-License-Identifier: (Apache-2.0 OR MIT)
+
+from spack_repo.builtin.build_systems.python import PythonPackage
+
+from spack.package import *
+
+
+class PyBatchcast(PythonPackage):
+    """@description@"""
+
+    homepage = "@home@"
+    pypi = "batchcast/batchcast-@version@.tar.gz"
+
+    license("@license@")
+
+    version("@version@", sha256="@digest@")
+
+@variants@
+    with default_args(type="build"):
+        depends_on("py-hatchling")
+
+    with default_args(type=("build", "run")):
+        depends_on("python@python@")
+@needs@'''
+EASYCONFIG = """\
+easyblock = 'PythonBundle'
+
+name = 'batchcast'
+version = '@version@'
+
+homepage = '@home@'
+description = \"\"\"@description@\"\"\"
+
+toolchain = {'name': 'foss', 'version': '@toolchain@'}
+
+builddependencies = [
+    ('hatchling', '@hatchling@'),
+]
+
+dependencies = [
+@modules@]
+
+exts_list = [
+@sources@    (name, version, {
+        'checksums': ['@digest@'],
+    }),
+]
+
+sanity_check_paths = {
+    'files': ['bin/batchcast'],
+    'dirs': ['lib/python%(pyshortver)s/site-packages/batchcast'],
+}
+
+sanity_check_commands = ['batchcast --version']
+
+moduleclass = 'tools'
+"""
+RECIPE = """\
+schema_version: 1
+
+package:
+  name: batchcast
+  version: "@version@"
+
+source:
+  url: https://pypi.org/packages/source/b/batchcast/batchcast-@version@.tar.gz
+  sha256: @digest@
+
+build:
+  number: 0
+  noarch: python
+  script: python -m pip install . --no-deps --no-build-isolation -vv
+  python:
+    entry_points:
+      - batchcast = batchcast.__main__:entry
+
+requirements:
+  host:
+    - python @python@
+    - hatchling
+    - pip
+  run:
+    - python @python@
+@core@  run_constraints:
+@extras@
+tests:
+  - python:
+      imports:
+        - batchcast
+        - batchcast.client
+  - script:
+      - batchcast --version
+
+about:
+  homepage: @home@
+  summary: '@summary@'
+  license: @license@
+  license_file: LICENSE
+"""
+MODULE = """\
+#%Module1.0
+# Beside an installation: PREFIX/modulefiles/batchcast/@version@, where PREFIX/bin holds the program.
+proc ModulesHelp { } { puts stderr "@home@" }
+module-whatis "@summary@"
+conflict batchcast
+set prefix [file dirname [file dirname [file dirname [file normalize $ModulesCurrentModulefile]]]]
+prepend-path PATH $prefix/bin
+"""
+
+
+def main(words: list[str]) -> None:
+    """Write them."""
+    place, digest = (PLACE, "0" * 64)
+    if words:
+        place, digest = Path(words[0]).parent, hashlib.sha256(Path(words[0]).read_bytes()).hexdigest()
+    for name, text in recipes(digest).items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+        print(place / name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
