@@ -58,3 +58,27 @@ def test_first_predictions_and_corrections_are_theirs_too(name: str, shared: Pat
     assert np.array_equal(schedule.planned_run_time, trace.number("think_time"))
     theirs = np.nan_to_num(trace.number("prev_job_id"), nan=-1.0) + 1
     assert schedule.corrections == int(theirs.sum())
+
+
+PRINTED = {
+    "SDSC-SP2-1998-4.2-cln": (128, (56784.93, 1552128, 68440542), (None, None, None)),
+    "CTC-SP2-1996-3.1-cln": (512, (188.05, 6183, 29306751), (None, None, 29306682)),
+    "HPC2N-2002-2.2-cln": (240, (286.98, 16189, 109256855), (277.06, 15843, 109256855)),
+}
+"""Of the HPCOpt leaderboard (July 2026): processors; p95 slowdown, mean wait and makespan of first come first served by
+its own engine, and by Batsim 5.0, which ends jobs at their limits, where the same log was given. On SDSC-SP2 and CTC
+Batsim's first two are .1 % off ours; HPC2N has one job less there.
+"""
+
+
+@pytest.mark.parametrize("log", PRINTED)
+def test_first_come_first_served_is_what_hpcopt_and_batsim_print(log: str, shared: Path) -> None:
+    total, theirs, batsim = PRINTED[log]
+    trace = read_trace(shared / "traces" / f"{log}.swf.gz")
+    trace = trace.take(~np.isnan(trace.run_time))
+    for policy, printed in (("fcfs:kill=no", theirs), ("fcfs", batsim)):
+        made = simulate(trace, policy, "requested", total=total)
+        slowdown = np.percentile((made.wait_time + made.run_time) / np.maximum(made.run_time, 60.0), 95)
+        ours = (slowdown, made.wait_time.mean(), made.end_time.max() - made.submit_time.min())
+        for value, said, apart in zip(ours, printed, (0.015, 0.5, 0.0)):
+            assert said is None or abs(value - said) <= apart

@@ -82,6 +82,18 @@ def test_an_example_is_short_and_passes_the_suite(name: str) -> None:
 def test_examples_are_at_most_sixty_lines_each() -> None:
     text = (EXAMPLES / "my_scheduler.py").read_text()
     assert max(len(part.splitlines()) for part in text.split("\nclass ")) <= 60
+    assert len((EXAMPLES / "uarp.py").read_text().splitlines()) <= 60
+
+
+def test_a_paper_policy_passes_the_suite_and_prints_its_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """UARP lets nobody pass the head whose limit ends after its reservation, and takes the shortest of the others."""
+    example = runpy.run_path(str(EXAMPLES / "uarp.py"), run_name="examples")
+    assert "future_is_hidden" in check_policy(example["Uarp"])
+    example["table"](log_of([(0, 8, 100, 100, 0), (20, 8, 50, 50, 0)]), {"UARP": example["Uarp"]}, "requested", 9)
+    assert capsys.readouterr().out.split()[:2] == ["UARP", "requested"]
+    rows = [(0, 6, 100, 100, 0), (20, 8, 50, 50, 0), (20, 2, 90, 90, 0), (20, 2, 20, 20, 0), (20, 2, 500, 500, 0)]
+    made = simulate(log_of(rows), example["Uarp"], "requested", total=TOTAL)
+    assert made.start_time.tolist() == [0.0, 100.0, 150.0, 0.0, 150.0]
 
 
 class First:

@@ -18,6 +18,7 @@ from ..protocol import Grounds, Prediction, at_least_a_second
 from . import ibl_attributes, ibl_nearest
 from .groups import guess
 from .ibl_attributes import Attributes
+from .ibl_nearest import MOST
 from .ibl_leaves import Lessons, answer_from_cells, cells_of, search_weights
 
 NAME_COLUMNS = ("user_id", "group_id", "app_id", "queue_id")
@@ -222,7 +223,7 @@ class Ibl:
                 *(self.wide, ibl_nearest.blank_room(self.window, self.wide), points, bounds),
             )
         elif len(learned):
-            cells = cells_of(Lessons(attributes, wait, learned, known), tuned)
+            cells = cells_of(Lessons(attributes, wait, learned, known), tuned, max(self.wide, MOST))
             answer_from_cells(
                 *(cells, attributes, *given, self.window, self.level, self.wide),
                 *(ibl_nearest.blank_room(0, self.wide), points, bounds),

@@ -14,14 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled import by_address, inner, kernel
+from ...compiled import by_address, inlined, inner, kernel
 from .ibl_attributes import NAMES, NUMBERS, Attributes
-from .ibl_nearest import Room, Weights, blank_room, bound_of, weighted_median
+from .ibl_nearest import MOST, Room, Weights, blank_room, bound_of, weighted_median
 
 SIDE = 16  # instances of a leaf, leaves of a group
 GROUP = SIDE * SIDE
 CHUNK = 2048  # instances, a power of two times GROUP
 COUNT, NAMED = len(NUMBERS), len(NAMES)
+LATEST = 2**31 - 1
+LARGEST = 2**63 - 1
 
 
 @by_address
@@ -29,7 +31,8 @@ class Cells(NamedTuple):
     """Instances, (leaves, attributes, SIDE), with their places in the order of learning, -1 for none; waits by place.
 
     Then what holds each leaf, (groups, attributes, SIDE), and each group, (groups / SIDE, attributes, SIDE); and room
-    to work in: the distances of groups, of leaves and of instances, and the attributes of the job asked about.
+    to work in: the distances of groups, of leaves and of instances (these as bits too), the keys of the nearest, and the
+    attributes of the job asked about.
     """
 
     numbers: np.ndarray
@@ -43,6 +46,8 @@ class Cells(NamedTuple):
     group: np.ndarray
     leaf: np.ndarray
     apart: np.ndarray
+    bits: np.ndarray
+    key: np.ndarray
     value: np.ndarray
     name: np.ndarray
 
@@ -56,9 +61,10 @@ class Lessons(NamedTuple):
     known: np.ndarray
 
 
-def cells_of(lessons: Lessons, weights: Weights) -> Cells:
+def cells_of(lessons: Lessons, weights: Weights, most: int = MOST) -> Cells:
     """The learned instances in leaves that are narrow where these weights are large; right for any weights.
 
+    With room for so many nearest.
     Each chunk is halved along the attribute that parts it most, each half anew, all chunks at once. O(n log(CHUNK)).
     """
     numbers, names = (a[:, lessons.learned] for a in lessons.attributes)
@@ -72,12 +78,13 @@ def cells_of(lessons: Lessons, weights: Weights) -> Cells:
         spread = np.concatenate([scaled[:COUNT, inside].var(axis=2), weights[1][:, None] * kinds / 8.0])
         order = np.argsort(scaled[spread.argmax(axis=0)[:, None], inside], axis=1, kind="stable")
         cells = np.take_along_axis(cells, order, axis=1).reshape(-1, cells.shape[1] // 2)
-    inside = np.minimum(cells, n - 1)
+    inside, apart = np.minimum(cells, n - 1), np.zeros(SIDE, np.float32)
     boxes = [part for values in (numbers, names) for part in _boxes(values[:, inside])]
     return Cells(
         *(np.ascontiguousarray(values[:, inside].transpose(1, 0, 2)) for values in (numbers, names)),
         *(np.where(cells < n, cells, -1), lessons.wait[lessons.learned], boxes[0], boxes[2], boxes[1], boxes[3]),
-        *(np.zeros(len(cells) // SIDE, np.float32), np.zeros(SIDE, np.float32), np.zeros(SIDE, np.float32)),
+        *(np.zeros(len(cells) // SIDE, np.float32), np.zeros(SIDE, np.float32)),
+        *(apart, apart.view(np.int32), np.zeros(most, np.int64)),
         *(np.zeros(COUNT, np.float32), np.zeros(NAMED, np.int32)),
     )
 
@@ -133,25 +140,26 @@ def to_instances(
 
 
 @inner
-def take_in(cells: Cells, leaf: int, low: int, high: int, k: int, count: int, room: Room) -> int:
+def take_in(cells: Cells, leaf: int, low: int, high: int, k: int, count: int) -> int:
     """Put the instances of a leaf with places in [low, high) among the k nearest; returns how many there are then.
 
-    Nearest first, the later learned first among equals.
+    A key is the distance's bits (they ascend as distances do) above the place's, so that the later learned is first
+    among equals.
     """
-    near, near_apart, places = room.near, room.near_apart, cells.place[leaf]
-    limit = near_apart[k - 1] if count == k else np.float32(np.inf)
+    keys, bits, places = cells.key, cells.bits, cells.place[leaf]
+    last = keys[k - 1] if count == k else LARGEST
     for j in range(SIDE):
-        d, at = cells.apart[j], places[j]
-        if d > limit or not low <= at < high or (d == limit and count == k and at < near[k - 1]):
-            continue
-        place = k - 1 if count == k else count
-        while place > 0 and (near_apart[place - 1] > d or (near_apart[place - 1] == d and near[place - 1] < at)):
-            near_apart[place], near[place] = near_apart[place - 1], near[place - 1]
-            place -= 1
-        near_apart[place], near[place] = d, at
-        count = min(count + 1, k)
-        if count == k:
-            limit = near_apart[k - 1]
+        at = places[j]
+        key = (np.int64(bits[j]) << 32) | (LATEST - at)
+        if key < last and low <= at < high:
+            place = k - 1 if count == k else count
+            while place > 0 and keys[place - 1] > key:
+                keys[place] = keys[place - 1]
+                place -= 1
+            keys[place] = key
+            count = min(count + 1, k)
+            if count == k:
+                last = keys[k - 1]
     return count
 
 
@@ -161,7 +169,7 @@ def nearest_in(
 ) -> int:
     """The k nearest instances with places in [low, high); returns how many. The nearest groups are opened first."""
     first, end = low // CHUNK * (CHUNK // GROUP), ((high - 1) // CHUNK + 1) * (CHUNK // GROUP)
-    group, count = cells.group, 0
+    group, count, limit = cells.group, 0, np.float32(np.inf)
     for c in range(first // SIDE, (end - 1) // SIDE + 1):
         to_boxes(cells.group_box[c], cells.group_names[c], cells, number_weights, name_weights,
                  group[c * SIDE : c * SIDE + SIDE])  # fmt: skip
@@ -170,17 +178,28 @@ def nearest_in(
         for j in range(first + 1, end):
             if group[j] < group[g]:
                 g = j
-        if group[g] == np.inf or (count == k and group[g] > room.near_apart[k - 1]):
-            return count
+        if group[g] == np.inf or group[g] > limit:
+            break
         group[g] = np.inf
         to_boxes(cells.leaf_box[g], cells.leaf_names[g], cells, number_weights, name_weights, cells.leaf)
         for j in range(SIDE):
-            limit = room.near_apart[k - 1] if count == k else np.float32(np.inf)
             if cells.leaf[j] <= limit:
                 leaf = g * SIDE + j
                 numbers, names = cells.numbers[leaf], cells.names[leaf]
                 if to_instances(numbers, names, cells, number_weights, name_weights, limit):
-                    count = take_in(cells, leaf, low, high, k, count, room)
+                    count = take_in(cells, leaf, low, high, k, count)
+                    limit = distance(cells, k - 1) if count == k else limit
+    for a in range(count):
+        room.near[a], room.near_apart[a] = LATEST - (cells.key[a] & LATEST), distance(cells, a)
+    return count
+
+
+@inlined
+def distance(cells: Cells, a: int) -> float:
+    """How far the a-th nearest is."""
+    cells.bits[0] = cells.key[a] >> 32
+    apart: float = cells.apart[0]
+    return apart
 
 
 @kernel

@@ -10,13 +10,17 @@ from typing import Literal
 
 import numpy as np
 
-from ...compiled import kernel
-from ...events.event import Event
+from ...compiled import inlined, inner, kernel
+from ...compiled.arrays import Record
+from ...events.event import SUBMIT, Event
+from ...events.kernel import apply_event, jobs_of, queue_of
+from ...events.recorded import Forecasts
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
-from ...metrics.accuracy import size_class_of
+from ...metrics.accuracy import size_class, size_class_of
+from ...table import Trace
 from ..protocol import Grounds, Prediction, at_least_a_second
-from .groups import QueuedByGroup, guess
+from .groups import NO_CLASS, QueuedByGroup, clock_of, guess, guess_words, guessed, learned
 
 LONGEST_S = 1e8
 BINS = 128
@@ -94,15 +98,15 @@ class LogUniform:
         group = self._group(job)
         if len(self.histories.get(group, ())) < self.need:
             group = None
-        learned = len(self.histories[group])
+        known = len(self.histories[group])
         queues = tuple(self.queued.submits) if group is None else (group,)
-        if learned == 0:
+        if known == 0:
             oldest = max((self.queued.elapsed(k, at.now) for k in queues), default=0.0)
             point, basis = guess(job, at, oldest)
             return Prediction(point, (self.level,), (point,), basis, Grounds.NO_HISTORY)
         counts, censored = self.counts[group], self._censored(queues, at.now)
         point, bound = fitted(counts, censored, 0.5), fitted(counts, censored, self.level)
-        basis = f"log-uniform fit to {learned} waits" + ("" if group is None else f" of the same {self.by}")
+        basis = self._words(known, group is not None)
         bound = at_least_a_second(max(bound, point))
         return Prediction(at_least_a_second(point), (self.level,), (bound,), basis, Grounds.MODEL)
 
@@ -114,6 +118,43 @@ class LogUniform:
         if wait is not None:
             for history in {group, None}:
                 self._learn(history, bin_of(wait))
+
+    def predict_trace(
+        self,
+        trace: Trace,
+        protocol: str = "honest",
+        procs: str = "req",
+        *,
+        total: float | None = None,
+        ask: np.ndarray | None = None,
+    ) -> Forecasts:
+        """The whole log at once: the very numbers of the one-by-one path. `ask` (n,) bool: the jobs to answer."""
+        asked = np.ones(len(trace), bool) if ask is None else np.asarray(ask, bool)
+        clock = clock_of(trace, protocol, procs, total)
+        groups = {"all": lambda: 0, "size": lambda: size_class(clock.procs) + 2, "queue": lambda: clock.requests["queue"]}
+        group = np.broadcast_to(groups[self.by](), len(trace)).astype(np.int64)
+        bins = np.array([bin_of(wait) for wait in clock.events["value"].tolist()])
+        out, said = np.full((len(trace), 2), np.nan), np.zeros((len(trace), 2), np.int64)
+        most = np.full(int(group.max(initial=0)) + 1, len(trace))
+        most[1:] = np.bincount(group, minlength=1)[1:]
+        begin = np.concatenate([[0], np.cumsum(np.minimum(most, self.keep or len(trace)))])
+        log_uniform_waits(
+            *(clock.columns.record, clock.requests, clock.events, clock.procs, asked, group, bins, begin),
+            *(np.zeros((len(most), BINS)), np.zeros((2, len(most)), np.int64), np.zeros(begin[-1], np.int8)),
+            *(LEAST, np.zeros((2, BINS + len(most))), self.need, self.level, self.queued.cancelled == "count", out, said),
+        )
+        known, own = said.T.tolist()
+        words = [
+            "" if not a else guess_words(point) if own == NO_CLASS else self._words(n, own > 0)
+            for a, n, own, point in zip(asked.tolist(), known, own, out[:, 0].tolist())
+        ]
+        grounds = [(Grounds.NO_HISTORY if o == NO_CLASS else Grounds.MODEL) if a else "" for a, o in zip(asked, own)]
+        point = np.maximum(out[:, 0], 1.0)
+        bound = np.where(said[:, 1] == NO_CLASS, point, np.maximum(np.maximum(out[:, 1], out[:, 0]), 1.0))
+        return Forecasts(point, (self.level,), bound[:, None], words, grounds)
+
+    def _words(self, known: int, own: bool) -> str:
+        return f"log-uniform fit to {known} waits" + (f" of the same {self.by}" if own else "")
 
     def _learn(self, group: Hashable, b: int) -> None:
         history = self.histories.setdefault(group, deque())
@@ -171,3 +212,77 @@ def fitted(counts: np.ndarray, censored: np.ndarray, level: float) -> float:
     if slope <= 0.0:
         return math.exp((longest + 1) * STEP)
     return math.exp(min((level - sy / weight) / slope + sx / weight, len(counts) * STEP))
+
+
+@inlined
+def log_bin(wait: float) -> int:
+    """`bin_of` inside a kernel."""
+    return min(int(math.log(max(wait, 1.0)) / STEP), BINS - 1)
+
+
+@inner
+def stuck(
+    s: Record, groups: np.ndarray, group: int, now: float, least: np.ndarray, cap: np.ndarray, into: np.ndarray
+) -> float:
+    """Queued jobs of a group (0: of all) into the bins that they have waited through; the longest wait so far."""
+    jobs, queue, oldest = jobs_of(s), queue_of(s), 0.0
+    into[:], cap[:] = 0.0, -1.0
+    for k in range(s.queue_first, s.queue_end):
+        i = queue[k]
+        if group != 0 and groups[i] != group:
+            continue
+        waited = now - jobs[i].submit
+        oldest = max(oldest, waited)
+        if cap[groups[i]] < 0.0:  # the oldest of its group says how many bins are looked at
+            cap[groups[i]] = log_bin(waited) + 1 if waited > 0.0 else 0
+        b = min(int(cap[groups[i]]), log_bin(waited) + 2) - 1
+        while b >= 0 and not jobs[i].submit < now - least[b]:
+            b -= 1
+        if b >= 0:
+            into[b] += 1.0
+    return oldest
+
+
+@inner
+def count_in(counts: np.ndarray, kept: np.ndarray, ring: np.ndarray, begin: np.ndarray, group: int, b: int) -> None:
+    """A group's history takes a wait of bin b in and forgets its oldest where it is full."""
+    room = begin[group + 1] - begin[group]
+    at = begin[group] + kept[1, group]
+    if kept[0, group] == room:
+        counts[group, ring[at]] -= 1.0
+    else:
+        kept[0, group] += 1
+    ring[at] = b
+    kept[1, group] = (kept[1, group] + 1) % room
+    counts[group, b] += 1.0
+
+
+@kernel
+def log_uniform_waits(
+    state: np.ndarray, requests: np.ndarray, events: np.ndarray, procs: np.ndarray, ask: np.ndarray,
+    groups: np.ndarray, bins: np.ndarray, begin: np.ndarray, counts: np.ndarray, kept: np.ndarray, ring: np.ndarray,
+    least: np.ndarray, room: np.ndarray, need: int, level: float, left_teach: bool, out: np.ndarray, said: np.ndarray,
+) -> None:  # fmt: skip
+    """`log_uniform` over a log: median and quantile into `out` (n, 2); the waits fitted, and whose, into `said`.
+
+    `groups` are 0 for all jobs and who belongs to no group; `kept` (2, groups): waits kept, the ring's next place.
+    """
+    s, censored, cap = state[0], room[0, :BINS], room[1, : len(counts)]
+    for e in range(len(events)):
+        event = events[e]
+        i, now = event.entry, event.time
+        group = groups[i]
+        if event.rank == SUBMIT and ask[i]:
+            use = group if kept[0, group] >= need else 0
+            oldest = stuck(s, groups, use, now, least, cap, censored)
+            said[i, 0], said[i, 1] = kept[0, use], use
+            if kept[0, use] == 0:
+                said[i, 1] = NO_CLASS
+                out[i, :] = guessed(s, procs[i], now, oldest)
+            else:
+                out[i, 0], out[i, 1] = fitted(counts[use], censored, 0.5), fitted(counts[use], censored, level)
+        apply_event(s, requests, event)
+        if learned(s, i, left_teach):
+            count_in(counts, kept, ring, begin, 0, bins[e])
+            if group != 0:
+                count_in(counts, kept, ring, begin, group, bins[e])
