@@ -45,7 +45,7 @@ class Renewal:
 
         Nothing is learned: the clock is afterwards as it was. With none that can, what was written goes.
         """
-        able = {key: one for key, one in clock.predictors.items() if getattr(one, "renews", False)}
+        able = {key: one for key, one in clock.predictors.items() if hasattr(one, "of_waiting")}
         if able and now < self.next:
             return 0
         before, began = clock.state.now, time.process_time()
