@@ -14,6 +14,7 @@ from babel.messages.pofile import read_po, write_po
 
 from batchcast.formats.slurm.reasons import WORDS
 from batchcast.service.answers.answer import STALE
+from batchcast.service.answers.moved import SENTENCES as MOVED
 from batchcast.service.answers.questions import NOT_YET
 from batchcast.service.answers.usage import ADVICE
 from batchcast.service.page.routes import VIEWS
@@ -29,7 +30,7 @@ ALSO = (
     *("as asked", "limit as advised", "limit and memory as advised", "half the size", "twice the size"),
     *("the limit's own queue", "the end of what is reserved"),
 )
-SENTENCES = (*STALE, NOT_YET.template, *ADVICE)
+SENTENCES = (*STALE, NOT_YET.template, *ADVICE, *MOVED)
 
 
 def wanted() -> Catalog:

@@ -32,7 +32,6 @@ PARTITIONS = {
     "long": {"default_time_s": 3600.0, "max_time_s": 604800.0, "is_default": 0.0, **NODE},
 }
 FORECAST = "forecast:window=1000,first=500,every=500,step=50"
-LOOKS = f"{FORECAST},looks=yes"
 LOOKED_AT_S, LOOK_EVERY_S = 3 * 86400.0, 1800.0
 GATHERS = {"Type": "jobacct_gather/linux", "Frequency": "30", "Params": ""}
 
@@ -113,11 +112,11 @@ def _keep(store: Store, clock: StoredClock) -> None:
 
 
 def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False, looks: bool = False) -> None:
-    """Write the store; the last three weeks have forecasts; with `looks` some of the last days are renewed."""
+    """Write the store; the last three weeks have forecasts; with `looks` they were renewed in the last days."""
     now = time.time()
     recipe = replace(Recipe(), jobs=jobs, procs=1024, load=0.6)
     seen = sightings(make_log(np.random.default_rng(seed), recipe), now, seed)
-    wait = f"{LOOKS if looks else FORECAST},recent_wait,qbets"
+    wait = f"{FORECAST},recent_wait,qbets"
     settings = load({"store": path, "wait": wait, "runtime": "recent_mean"}, {})
 
     def made() -> dict[tuple[str, str], Any]:

@@ -92,3 +92,48 @@ def counts_blindly(story, each=20):
             every *= 2
         counts[name] = number % every == 0
     return counts
+
+
+def levels_by_age(story, ages, levels, steps, remembered=5000.0):
+    """The levels asked for at each age, by reading the whole story: (now, `look`, number, job, waited, bounds) or (now,
+    `start`, job), in order of time.
+
+    An outcome moves the level of each bound that was open: up by the level where it was passed, down by the rest where
+    it held. What was not kept is owed as well. The k-th open look at a job, of one age, counts 1 / k.
+    """
+    moved = {age: list(levels) for age in range(len(ages) + 1)}
+    owed = {age: [0.0] * len(levels) for age in moved}
+    looks = []
+
+    def learn(look, k, kept):
+        age, wrong = look["age"], levels[k] - kept
+        owed[age][k] = (1.0 - 1.0 / remembered) * owed[age][k] + wrong
+        moved[age][k] = min(max(moved[age][k] + steps[k] * wrong * look["weight"], 0.0), 1.0)
+        look["open"].discard(k)
+
+    for now, what, *told in story:
+        due = [
+            (look["at"] + 1.0 + look["bounds"][k] + 1e-6, n, k) for n, look in enumerate(looks) for k in look["open"]
+        ]
+        for at, n, k in sorted(due):
+            if at < now:
+                learn(looks[n], k, False)
+        if what == "look":
+            number, job, waited, bounds = told
+            age = sum(waited >= one for one in ages)
+            same = [one for one in looks if one["job"] == job and one["age"] == age]
+            looks.append({
+                "number": number, "job": job, "at": now, "age": age, "weight": 1.0 / (1 + len(same)), "bounds": bounds,
+                "open": set(range(len(levels))),
+            })  # fmt: skip
+        else:
+            for look in [one for one in looks if one["job"] == told[0]]:
+                rest = now - look["at"] - (0.5 + look["number"] * 0.6180339887498949) % 1.0
+                for k in sorted(look["open"]):
+                    learn(look, k, rest <= look["bounds"][k] * (1.0 + 1e-9))
+                looks.remove(look)
+    asked = {}
+    for age, mine in moved.items():
+        paid = [min(max(steps[k] * owed[age][k], -min(x, 1 - x)), min(x, 1 - x)) for k, x in enumerate(levels)]
+        asked[age] = [min(max(max(mine[j] + paid[j] for j in range(k + 1)), 0.0), 1.0) for k in range(len(levels))]
+    return asked

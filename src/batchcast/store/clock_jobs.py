@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Float, Text, bindparam, delete, func, insert,
 from ..events.event import Event, Start, Submit
 from ..events.live import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT, LiveJob
 from .rows import FIELDS, as_values, live_job
-from .schema import forecasts, jobs, meta, renewed
+from .schema import forecasts, jobs, meta, moves, renewed
 from .statements import JOB, clock_jobs
 
 MOST_ROWS = 400
@@ -79,14 +79,53 @@ def take_back(connection: Connection, moment: str, rows: Sequence[int]) -> None:
 
 
 def renew(connection: Connection, cluster: str, forecasts_: Sequence[Mapping[str, Any]]) -> None:
-    """Write what is forecast of those that wait now in place of all that was: `row, method, as_of`, `prediction`."""
+    """Write what is forecast of those that wait now in place of all that was: `row, method, as_of, why`, `prediction`.
+
+    What they were told before goes with those that wait no more.
+    """
     connection.execute(delete(renewed).where(renewed.c.cluster == cluster))
     rows = [
-        {**{name: one[name] for name in ("row", "method", "as_of")}, "cluster": cluster, **as_values(one["prediction"])}
+        {
+            **{name: one[name] for name in ("row", "method", "as_of", "why")},
+            "cluster": cluster,
+            **as_values(one["prediction"]),
+        }
         for one in forecasts_
     ]
     if rows:
         connection.execute(insert(renewed), rows)
+    waits_on = select(renewed.c.row).where(renewed.c.cluster == cluster)
+    connection.execute(delete(moves).where(moves.c.cluster == cluster, moves.c.row.notin_(waits_on)))
+
+
+def last_moves(connection: Connection, cluster: str) -> dict[int, Mapping[str, Any]]:
+    """What each waiting job was told when that last moved, by row: `as_of, likely_start, by_90_start, why`."""
+    query = select(moves).where(moves.c.cluster == cluster).order_by(moves.c.as_of)
+    return {row["row"]: dict(row) for row in connection.execute(query).mappings()}
+
+
+def keep_moves(connection: Connection, cluster: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Remember what jobs are told from now on: `row, as_of, likely_start, by_90_start, why`."""
+    if rows:
+        connection.execute(insert(moves), [{**row, "cluster": cluster} for row in rows])
+
+
+def reasons(connection: Connection, cluster: str) -> list[str]:
+    """Why the open jobs wait, each reason once."""
+    query = select(jobs.c.reason).distinct().where(jobs.c.cluster == cluster, jobs.c.open == 1)
+    return [reason for (reason,) in connection.execute(query) if reason]
+
+
+def happened(connection: Connection, cluster: str, since: float) -> list[Mapping[str, Any]]:
+    """The jobs that came, left, ended or run since an instant, each with its forecast run time where there is one."""
+    run = select(func.min(forecasts.c.point_s)).where(
+        forecasts.c.row == jobs.c.row, forecasts.c.kind == "runtime", forecasts.c.moment == "submit"
+    )
+    query = select(
+        *(jobs.c[name] for name in ("row", "partition_id", "submit_time", "start_time", "end_time", "priority")),
+        jobs.c.req_procs, jobs.c.alloc_procs, jobs.c.req_time, run.scalar_subquery().label("run_point_s"),
+    ).where(jobs.c.cluster == cluster, or_(jobs.c.open == 1, jobs.c.end_time > since))  # fmt: skip
+    return [dict(row) for row in connection.execute(query).mappings()]
 
 
 def waited_since(connection: Connection, cluster: str, moment: str, age: float, at: float) -> list[Mapping[str, Any]]:

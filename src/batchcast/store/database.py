@@ -32,7 +32,18 @@ from .place import (
     without_secrets,
 )
 from .rows import NOTHING, UNSTATED
-from .schema import FORECAST_OUTCOMES, OPEN_LAST, forecasts, meta, metadata, plan_changes, planned, renewed, tokens
+from .schema import (
+    FORECAST_OUTCOMES,
+    OPEN_LAST,
+    forecasts,
+    meta,
+    metadata,
+    moves,
+    plan_changes,
+    planned,
+    renewed,
+    tokens,
+)
 
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
 """Version n: how a store of version n becomes one of n + 1, each in a transaction of its own."""
@@ -124,11 +135,20 @@ def _add_renewed(connection: Connection) -> None:
     renewed.create(connection, checkfirst=True)
 
 
+@migration(11)
+def _add_moves(connection: Connection) -> None:
+    """Version 11 did not know what a job had been told before."""
+    moves.create(connection, checkfirst=True)
+    if "why" not in {column["name"] for column in inspect(connection).get_columns("renewed")}:
+        connection.execute(text("ALTER TABLE renewed ADD COLUMN why TEXT"))
+
+
 _WHILE_WAITING = forecasts.c.moment.like("waited%")
 
 LEAST = 8
 """The oldest version there is a way back to."""
 BACK: dict[int, Callable[[Connection], None]] = {
+    12: lambda connection: _without_moves(connection),
     11: lambda connection: _without_renewed(connection),
     10: lambda connection: tokens.drop(connection, checkfirst=True),
     9: lambda connection: _without_how(connection),
@@ -156,6 +176,11 @@ def check_back(connection: Connection, version: int, to: int) -> list[str]:
 
 def _without_how(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE planned DROP COLUMN how"))
+
+
+def _without_moves(connection: Connection) -> None:
+    moves.drop(connection, checkfirst=True)
+    connection.execute(text("ALTER TABLE renewed DROP COLUMN why"))
 
 
 def _without_renewed(connection: Connection) -> None:

@@ -116,10 +116,24 @@ renewed = Table(
     Column("quantiles_s", Text, nullable=False),
     Column("basis", Text, nullable=False),
     Column("grounds", Text, nullable=False),
+    Column("why", Text),  # why it moved last: service.answers.moved
     Index("renewed_cluster", "cluster"),
 )
 """The forecasts of the whole wait of those that wait, as of when the clock moved last: written anew each time, and
 never scored; what is, stands in `forecasts`."""
+
+moves = Table(
+    "moves",
+    metadata,
+    Column("row", _Row, primary_key=True, autoincrement=False),  # of a job that waits
+    Column("as_of", Float(53), primary_key=True),
+    Column("cluster", Text, nullable=False),
+    Column("likely_start", Float(53), nullable=False),
+    Column("by_90_start", Float(53)),
+    Column("why", Text),
+    Index("moves_cluster", "cluster"),
+)
+"""What those that wait were told first and whenever it had moved much since, and why; gone once they wait no more."""
 
 planned = Table(
     "planned",

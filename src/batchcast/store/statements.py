@@ -28,7 +28,7 @@ from sqlalchemy import (
 from .. import columns as declared
 from .rows import FIELDS
 from .schema import forecast_outcomes as outcomes
-from .schema import forecasts, jobs, meta, plan_changes, planned, renewed, tokens
+from .schema import forecasts, jobs, meta, moves, plan_changes, planned, renewed, tokens
 
 ENDED_BY_ITSELF = ("completed", "failed", "timeout", "out_of_memory")
 TOLD_GONE = 4
@@ -123,7 +123,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         jobs.c.reason, jobs.c.dependency, LIMIT_NOW, forecasts.c.method,
         forecasts.c.point_s, forecasts.c.levels, forecasts.c.quantiles_s, forecasts.c.basis, forecasts.c.grounds,
         forecasts.c.as_of,
-        *(renewed.c[name].label(f"renewed_{name}") for name in FIELDS),
+        *(renewed.c[name].label(f"renewed_{name}") for name in (*FIELDS, "why")),
     )
     .select_from(
         jobs.outerjoin(forecasts, _AT_SUBMISSION).outerjoin(
@@ -138,6 +138,10 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         or_(_if_given(jobs.c.job_id, "job_id"), jobs.c.job_id.like(_("tasks"), escape="!")),
     )
     .order_by(jobs.c.submit_time + 0, jobs.c.row),  # + 0: SQLite must go by what is open, not over all submissions
+    "moves": select(moves.c.row, moves.c.as_of, moves.c.likely_start, moves.c.by_90_start)
+    .select_from(moves.join(jobs, jobs.c.row == moves.c.row))
+    .where(moves.c.cluster == _("cluster"), _if_given(jobs.c.user_id, "user"))
+    .order_by(moves.c.as_of),
     "open_with": select(
         *JOB, jobs.c.reason, jobs.c.licenses, LIMIT_NOW, func.min(forecasts.c.point_s).label("run_point_s")
     )

@@ -15,7 +15,7 @@ import click
 from ..grammar import Renamed, verb
 from ..output import print_columns, printed, say
 from ..site_options import clock, myself, parse_when, site_options, whoami
-from .start_text import advice_lines, sentences
+from .start_text import advice_lines, sentences, why_moved
 
 if TYPE_CHECKING:
     from ...service.answers.answer import Answer
@@ -245,7 +245,7 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
     lines = [["JOBID", "PARTITION", "LIKELY", "BY 90%", "WAITED", *(["SLURM SAYS"] if slurm else []), "WHY IT WAITS"]]
     lines += [[_together([r["job_id"] for r in same]), *key[2:]] for key, same in groups.items()]
     print_columns(lines, left=len(lines[0]))
-    for line in sentences(results, now):
+    for line in (*sentences(results, now), *why_moved(results, now)):
         click.echo(line)
     for line in _bases([r["basis"] for r in results]):
         click.echo(line)

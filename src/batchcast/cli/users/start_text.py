@@ -69,6 +69,16 @@ def sentences(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -
     return [f"{_names(ids)}: {words}" for words, ids in list(lines.items())[:most]]
 
 
+def why_moved(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -> list[str]:
+    """One line for each of the first `most` reasons why an answer has moved, with the jobs that share it."""
+    lines: dict[str, list[str]] = {}
+    for r in results:
+        if r.get("why_it_moved"):
+            since = clock(r["moved_since_s"], now)
+            lines.setdefault(f"since {since}: {r['why_it_moved']}", []).append(str(r["job_id"]))
+    return [f"{_names(ids)}, {words}" for words, ids in list(lines.items())[:most]]
+
+
 def sentence(r: Mapping[str, Any], now: float) -> str:
     """Between the 10 and the 90 % time, most likely at the middle; the chances; what came of the last such answers.
 

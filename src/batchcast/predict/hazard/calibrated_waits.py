@@ -55,6 +55,58 @@ def crps(curve: np.ndarray, wait: float) -> float:
     return score + float(_WIDTHS[at] * (share * middle[at] ** 2 + (1.0 - share) * (1.0 - middle[at]) ** 2))
 
 
+def as_kept(keeper: OnlineCalibration, chances: np.ndarray) -> np.ndarray:
+    """Chances of any shape as they are promised: at the levels that have kept LEVELS of late."""
+    asked = np.concatenate([[0.0], np.clip(keeper.asked(None), 1e-4, 1.0 - 1e-4), [1.0]])
+    asked = np.maximum.accumulate(asked + 1e-9 * np.arange(len(asked)))
+    return np.asarray(np.interp(chances, asked / asked[-1], _ENDS))
+
+
+class Pool:
+    """A few ways to answer, each weighing by how good it has been: exp(-SHARPNESS x mean CRPS x outcomes / MEMORY).
+
+    That is the exponentially weighted average forecaster (Vovk 1990), forgetting, among those with enough outcomes;
+    before that the first that has a curve. `ways` is how many there are.
+
+    >>> Pool(2).heaviest(np.stack([np.full((1, 33), np.nan), np.ones((1, 33))], axis=1)).tolist()
+    [1]
+    """
+
+    def __init__(self, ways: int) -> None:
+        self.score = np.zeros(ways)
+        self.outcomes = np.zeros(ways)
+
+    def weights(self, curves: np.ndarray) -> np.ndarray:
+        """What each way weighs (..., ways) in answers with these curves (..., ways, 33); all 0 where no way has one."""
+        known = ~np.isnan(curves[..., 0])
+        first = np.cumsum(known, axis=-1) * known == 1
+        tried = known & (self.outcomes >= LEAST)
+        score = self.score / np.maximum(self.outcomes, 1e-9)
+        sharp = SHARPNESS * self.outcomes.max() / MEMORY
+        least = np.where(tried, score, np.inf).min(axis=-1, keepdims=True)
+        weight = np.where(tried, np.exp(-sharp * np.clip(score - least, 0.0, None)), 0.0)
+        none = ~tried.any(axis=-1, keepdims=True)
+        return np.asarray(np.where(none, first, weight / np.where(none, 1.0, weight.sum(axis=-1, keepdims=True))))
+
+    def heaviest(self, curves: np.ndarray) -> np.ndarray:
+        """Which way weighs most (...) in answers with these curves (..., ways, 33); -1 none."""
+        weight = self.weights(curves)
+        return np.asarray(np.where(weight.any(axis=-1), weight.argmax(axis=-1), -1))
+
+    def mean(self, curves: np.ndarray) -> np.ndarray:
+        """The mean (..., 33) of curves (..., ways, 33) by their weights."""
+        weight = self.weights(curves)[..., None, :]
+        mean = (weight @ np.where(weight.swapaxes(-1, -2) > 0.0, curves, 0.0))[..., 0, :]
+        return np.asarray(np.where(weight[..., 0, :].any(axis=-1, keepdims=True), mean, NOTHING_KNOWN))
+
+    def came_out(self, curves: np.ndarray, wait: float) -> None:
+        """An answer with these curves (ways, 33) was of a wait of so many seconds."""
+        for way, curve in enumerate(curves):
+            if curve[0] == curve[0]:
+                self.score[way] = (1.0 - 1.0 / MEMORY) * self.score[way] + crps(curve, wait)
+                self.outcomes[way] = (1.0 - 1.0 / MEMORY) * self.outcomes[way] + 1.0
+
+
 class CalibratedWaits:
     """The record of recent submissions, by number: each way's curve, submit time, what became of it.
 
@@ -66,7 +118,7 @@ class CalibratedWaits:
     >>> promises = CalibratedWaits(("simulation",))
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
     >>> promises.issue(0, 0.0, curve, promises.chances(curve)); promises.ended(0, 30.0)
-    >>> promises.way_of(curve)
+    >>> int(promises.pool.heaviest(curve))
     0
     """
 
@@ -81,53 +133,23 @@ class CalibratedWaits:
         self.count = 0
         self.keeper = OnlineCalibration(LEVELS, 0.005, 0.0, math.inf)
         self.keeper.step = np.array(STEPS)
-        self.score = np.zeros(len(ways))
-        self.outcomes = np.zeros(len(ways))
+        self.pool = Pool(len(ways))
         self.transform = GRID
-
-    def weights(self, curves: np.ndarray) -> np.ndarray:
-        """What each way weighs (ways,) in an answer with these curves (ways, 33); all 0 where no way has one.
-
-        exp(-SHARPNESS x mean CRPS so far x outcomes known, as a share of MEMORY) among those with enough outcomes:
-        the exponentially weighted average forecaster (Vovk 1990), forgetting. Before that the first that has a curve.
-        """
-        known = ~np.isnan(curves[:, 0])
-        tried = known & (self.outcomes >= LEAST)
-        if not tried.any():
-            return np.asarray((np.arange(len(curves)) == np.argmax(known)) & known.any(), float)
-        score = self.score / np.maximum(self.outcomes, 1e-9)
-        sharp = SHARPNESS * self.outcomes.max() / MEMORY
-        weight = np.where(tried, np.exp(-sharp * np.clip(score - score[tried].min(), 0.0, None)), 0.0)
-        return np.asarray(weight / weight.sum())
-
-    def way_of(self, curves: np.ndarray) -> int:
-        """Which way weighs most in an answer with these curves (ways, 33); -1 none."""
-        weight = self.weights(curves)
-        return int(np.argmax(weight)) if weight.any() else -1
-
-    def pooled(self, curves: np.ndarray) -> np.ndarray:
-        """The mean (33,) of curves (ways, 33) by their weights, as yet uncorrected."""
-        weight = self.weights(curves)
-        if not weight.any():
-            return NOTHING_KNOWN
-        return np.asarray(weight @ np.where(weight[:, None] > 0.0, curves, 0.0))
 
     def chances(self, curves: np.ndarray) -> np.ndarray:
         """The curve (33,) of one job's `curves` (ways, 33) as it is promised now: pooled, then both corrections."""
-        levels = self.keeper.asked(None)
-        asked = np.concatenate([[0.0], np.clip(levels, 1e-4, 1.0 - 1e-4), [1.0]])
-        asked = np.maximum.accumulate(asked + 1e-9 * np.arange(len(asked)))
-        return np.asarray(np.interp(kept_chances(self.transform, self.pooled(curves)), asked / asked[-1], _ENDS))
+        return as_kept(self.keeper, kept_chances(self.transform, self.pool.mean(curves)))
 
     @staticmethod
     def bounds(chances: np.ndarray) -> np.ndarray:
-        """Waits (7,) at LEVELS by promised chances (33,); what is below 0 s lies within the wait of 0 s."""
-        return np.asarray(quantiles(chances[None, :], _LEVELS[None, :])[0])
+        """Waits (..., 7) at LEVELS by promised chances (..., 33); what is below 0 s lies within the wait of 0 s."""
+        many = np.atleast_2d(chances)
+        return quantiles(many, np.tile(_LEVELS, (len(many), 1))).reshape(*chances.shape[:-1], len(LEVELS))
 
     def issue(self, number: int, now: float, curves: np.ndarray, chances: np.ndarray) -> None:
         """Submission `number` got these curves (ways, 33), NaN for a way that had none, and was promised `chances`."""
         place = number % RECENT
-        self.curves[place], self.raw[place] = curves, self.pooled(curves)
+        self.curves[place], self.raw[place] = curves, self.pool.mean(curves)
         self.submit[place], self.waited[place] = now, 0.0
         self.fate[place], self.number[place] = WAITING, number
         self.keeper.issue(number, None, self.bounds(chances), math.inf)
@@ -147,10 +169,7 @@ class CalibratedWaits:
         if place < 0:
             return
         self.fate[place], self.waited[place] = ENDED, wait
-        for way, curve in enumerate(self.curves[place]):
-            if curve[0] == curve[0]:
-                self.score[way] = (1.0 - 1.0 / MEMORY) * self.score[way] + crps(curve, wait)
-                self.outcomes[way] = (1.0 - 1.0 / MEMORY) * self.outcomes[way] + 1.0
+        self.pool.came_out(self.curves[place], wait)
 
     def left(self, number: int, wait: float, spoiled: bool) -> None:
         """It left the queue, or its wait teaches nothing: what it waited is known, and no more."""

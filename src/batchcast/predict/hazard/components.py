@@ -21,8 +21,9 @@ _LOG_ENDS = np.log1p(ENDS_S)
 _POINTS = slice(AT_DRAWS + 1, AT_DRAWS + 6)  # least, 25, 50, 75 % and most of the simulated waits, as logarithms
 
 
-def simulated_curves(features: np.ndarray, spread: float = SPREADS[0], lag: float = 0.0) -> np.ndarray:
-    """Curves (n, 33) of features (n, f): five simulated waits, each spread as a logistic in log(1 + wait), `lag` later.
+def simulated_curves(features: np.ndarray, spread: float = SPREADS[0], lag: float | np.ndarray = 0.0) -> np.ndarray:
+    """Curves (n, 33) of features (n, f): five simulated waits, each spread as a logistic in log(1 + wait), `lag` later
+    (one, or (n, 1)).
 
     NaN where the job never fits.
 

@@ -22,7 +22,7 @@ CERTAIN = 0.002, 0.995
 FEATURE_SHARE, ROW_SHARE = 0.5, 0.6
 PASSED_SHARE = 0.5
 """Of the bins passed whole a sample teaches, each for its share: far fewer rows, the same in expectation."""
-BLOCK = 4096
+BLOCK = 512
 
 
 class Waits(NamedTuple):
@@ -78,7 +78,8 @@ class Hazard(NamedTuple):
         out = np.ones((len(features), BINS))
         for low in range(0, len(features), BLOCK):
             part = features[low : low + BLOCK]
-            rows = np.column_stack([np.repeat(part, BINS - 1, axis=0), np.tile(np.arange(BINS - 1), len(part))])
+            bins = np.tile(np.arange(BINS - 1, dtype=part.dtype), len(part))
+            rows = np.column_stack([np.repeat(part, BINS - 1, axis=0), bins])
             raw = self.trees.predict(rows).reshape(len(part), BINS - 1)
             start = self.start[None, :] if known is None else log_odds(known[low : low + BLOCK])
             stays = 1.0 / (1.0 + np.exp(raw + start[:, : BINS - 1]))

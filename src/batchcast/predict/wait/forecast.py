@@ -23,17 +23,8 @@ from ..hazard.features import reason
 from ..hazard.history_features import blank_history, with_room
 from ..hazard.model import Fitting, Hazard, Taught
 from ..hazard.queue_features import COUNT
-from ..hazard.training_rows import (
-    ENDED,
-    EVERY,
-    LEFT,
-    RENEWAL_COMPONENTS,
-    SPOILED,
-    Renewal,
-    Snapshot,
-    Submissions,
-    sampled_places,
-)
+from ..hazard.renewal import EVERY, LEAST_VOTES, RENEWAL_COMPONENTS, Renewal, Snapshot, sampled_places
+from ..hazard.training_rows import ENDED, LEFT, SPOILED, Submissions
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel
 from .forecast_components import COMPONENTS, GROUNDS, Class, Components, Who, class_of, look_at, seen_in, sender_of
@@ -45,12 +36,13 @@ GONE = 1e-6
 
 
 class Renewed(NamedTuple):
-    """Of every queued job in order of arrival: its `row`, seconds `waited`, chances (n, 33) of what is left, which of
-    the ways said so (n,), and the `features` (n, f) that it sees now at its place."""
+    """Of every queued job in order of arrival: its `row`, seconds `waited`, chances (n, 33) of what is left, `bounds`
+    (n, 7) on it at LEVELS, which of the ways said so (n,), and the `features` (n, f) that it sees now at its place."""
 
     row: np.ndarray
     waited: np.ndarray
     chances: np.ndarray
+    bounds: np.ndarray
     way: np.ndarray
     features: np.ndarray
 
@@ -65,7 +57,7 @@ class Renewed(NamedTuple):
     def prediction(self, place: int) -> Prediction:
         """The whole wait of one job, as a predictor answers: what it has waited and what is left."""
         waited = float(self.waited[place])
-        rest = np.maximum(np.ceil(CalibratedWaits.bounds(self.chances[place]) - 1e-9), 0.0)
+        rest = np.maximum(np.ceil(self.bounds[place] - 1e-9), 0.0)
         whole = np.maximum(waited + rest, 1.0).tolist()
         way = int(self.way[place])
         words = f"{RENEWAL_COMPONENTS[way] if way >= 0 else 'nothing known'}: {self.words(place)}"
@@ -78,10 +70,9 @@ def renewed(method: Forecast, at: SystemState) -> Renewed:
     """The whole queue forecast anew from the present state, asked once for all.
 
     The futures are drawn and simulated once for all who wait; the model of what is left of a wait, which learned from
-    `hazard.training_rows`, starts from the forecast at the submission, given the time waited, and is asked with what
-    each sees now.
-    Of this, of that promise alone and of the simulations the way answers that has had the least CRPS of
-    log(1 + rest of the wait) at looks so far, corrected by what became of earlier looks. Nothing is learned.
+    looks at those that waited (hazard.renewal), starts from the forecast at the submission, given the time waited, and
+    is asked with what each sees now. Until it is first fitted that promise and the simulations answer. All are
+    corrected by what became of earlier looks at jobs that had waited about as long. Nothing is learned.
     O(queued (queued + running)).
 
     >>> from batchcast.predict.wait.forecast import Forecast
@@ -89,11 +80,9 @@ def renewed(method: Forecast, at: SystemState) -> Renewed:
     (0, 33)
     """
     look = method.look(at)
-    promises = method.looks.promises
-    curves = method.looks.curves_of(look, method.promised(look.row))
-    chances = [promises.chances(one) for one in curves]
-    ways = np.array([promises.way_of(one) for one in curves], int)
-    return Renewed(look.row, look.waited, np.stack(chances) if chances else curves[:, 0], ways, look.features)
+    said = method.looks.expected(look, method.promised(look.row))
+    chances = method.looks.promises.chances(said.curves, look.waited)
+    return Renewed(look.row, look.waited, chances, CalibratedWaits.bounds(chances), said.way, look.features)
 
 
 class Forecast:
@@ -110,10 +99,6 @@ class Forecast:
     step
         Submissions between two times that a clock asks whether a fit is due; the model of a fit answers from one such
         time after it was begun, so that a live clock has it worked out beside and a replay says the same.
-    looks
-        Whether it also looks at a few of those that wait, learns what is left of their waits from what they see by
-        then, and so renews what is told of a job that waits (hazard.training_rows). What it
-        says at a submission stays the same.
     seed
         Of the drawn run times and of the fit.
     cancelled
@@ -138,8 +123,10 @@ class Forecast:
     curve, spread widely, closely, or as much later as jobs have started of late than it said, the same of Slurm's loops
     on a described machine's nodes, and recent waits of the same queue and size. Their mean answers, each weighing by
     its CRPS of log(1 + wait) so far, corrected twice by what became of earlier answers: by the transform of the last
-    2,000 forecasts, and by one adaptive level a bound (hazard.calibrated_waits). The source is this project's study
-    (docs/evidence/waits.md). Cost: 0.2 ms of features a submission, some seconds a fit.
+    2,000 forecasts, and by one adaptive level a bound (hazard.calibrated_waits). It also looks at a few of those that
+    wait, learns what is left of their waits from what they see by then, and so renews what is told of a waiting job
+    (`renewed`, hazard.renewal). The source is this project's study (docs/evidence/waits.md). Cost: 0.2 ms of features a
+    submission, some seconds a fit.
 
     References
     ----------
@@ -167,7 +154,6 @@ class Forecast:
         first: int = 500,
         every: int = 1500,
         step: int = 250,
-        looks: bool = False,
         seed: int = 0,
         cancelled: Cancelled = "count",
         machine: Machine | None = None,
@@ -189,9 +175,8 @@ class Forecast:
         self.model: Hazard | None = None
         self.fitting: Fitting | None = None
         self.fitted_at = 0
-        self.number = self.votes = 0
+        self.number = self.votes = self.looked_at = 0
         self.bursts = Bursts()
-        self.renews = looks
         self.looks = Renewal(window)
         self.numbers: dict[int, tuple[int, Class, tuple[float, float], np.ndarray]] = {}
         self.chances = np.empty((0, BINS))
@@ -221,7 +206,8 @@ class Forecast:
             counts = self.cancelled == "count"
             kernel.happened_now(columns.record, self.lessons, RANK[type(event)], counts, self.room.keys)
             self._passes(event.time)
-            if self.renews and isinstance(event, Submit) and self.number % EVERY == 0:
+            if isinstance(event, Submit) and self.number % EVERY == 0 and self.votes >= self.looked_at + LEAST_VOTES:
+                self.looked_at = self.votes
                 self._look(event.time, columns)
         self.run_time.observe(event, at)
         self.ways.observe(event, at)
@@ -229,15 +215,13 @@ class Forecast:
     def refit(self, now: float) -> None:
         """The models of the fit begun a step ago; a new fit begun, where enough submissions came since the last one."""
         if self.fitting is not None:
-            model, *of_rests = self.fitting.result()
-            self.model, self.fitting = model or self.model, None
-            self.looks.model = next(iter(of_rests), None) or self.looks.model
+            model, of_rests = self.fitting.result()
+            self.model, self.looks.model, self.fitting = model or self.model, of_rests or self.looks.model, None
         if self.votes < max(self.first, min(1.5 * self.fitted_at, self.fitted_at + self.every)):
             return
-        taught = [Taught(*self.submissions.lessons(now, self.half_life, self.votes - 1))]
-        if self.renews:
-            taught.append(Taught(*self.looks.lessons(now, self.half_life, self.number - 1)))
-        self.fitting = Fitting(tuple(taught), self.seed)
+        at_submission = Taught(*self.submissions.lessons(now, self.half_life, self.votes - 1))
+        of_rests = Taught(*self.looks.lessons(now, self.half_life, self.number - 1))
+        self.fitting = Fitting((at_submission, of_rests), self.seed)
         self.fitted_at = self.votes
 
     def predict_trace(
@@ -256,7 +240,7 @@ class Forecast:
         """
         n, step = len(trace), self.refit_every_jobs
         wanted = np.ones(n, bool) if ask is None else ask
-        log = seen_in(trace, protocol, procs, total, self.cancelled, self.seed if self.renews else None)
+        log = seen_in(trace, protocol, procs, total, self.cancelled, self.seed)
         on_nodes = self.ways.on_nodes_of(trace, protocol, procs, trace.info.max_procs if total is None else total)
         answers: list[Prediction | None] = [None] * n
         self.chances = np.full((n, BINS), np.nan)
@@ -353,7 +337,7 @@ class Forecast:
         return self.ways.curves(row, key, on_nodes, model)
 
     def _prediction(self, row: np.ndarray, curves: np.ndarray, chances: np.ndarray) -> Prediction:
-        way = self.promises.way_of(curves)
+        way = int(self.promises.pool.heaviest(curves))
         bounds = np.minimum(np.maximum(np.ceil(self.promises.bounds(chances) - 1e-9), 1.0), LAST_S).tolist()
         grounds = GROUNDS[way] if way >= 0 else Grounds.NO_HISTORY
         words = f"{COMPONENTS[way] if way >= 0 else 'nothing known'}: {reason(row)}"

@@ -7,7 +7,7 @@ And their features of a whole log.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -21,12 +21,13 @@ from ...job import JobRequest
 from ...table import Trace
 from ..hazard import features as kernel
 from ..hazard.bins import BINS
+from ..hazard.bursts import Bursts
 from ..hazard.components import SPREADS, Lag, RecentWaits, simulated_curves, spread_curves
 from ..hazard.features import AT_DRAWS, describe_queue
 from ..hazard.history_features import WaitHistory, blank_history, level_of, with_room
 from ..hazard.queue_features import COUNT
+from ..hazard.renewal import EVERY, LEAST_VOTES, Snapshot, sampled_places
 from ..hazard.simulated_waits import PLANS
-from ..hazard.training_rows import EVERY, Snapshot, sampled_places
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel
 from .scheduler_replay import SchedulerReplay
@@ -51,9 +52,9 @@ class Log(NamedTuple):
 
 
 def seen_in(
-    trace: Trace, protocol: str, procs: str, total: float | None, cancelled: Cancelled = "count", seed: int | None = 0
+    trace: Trace, protocol: str, procs: str, total: float | None, cancelled: Cancelled = "count", seed: int = 0
 ) -> Log:
-    """All that is seen of a log; a machine of `total` processors, else the log's. No looks without a seed for them.
+    """All that is seen of a log; a machine of `total` processors, else the log's. `seed` draws who is looked at.
 
     Linear in what waits and runs.
     """
@@ -71,18 +72,34 @@ def seen_in(
     rows, taught = np.zeros((n, len(kernel.NAMES)), np.float32), np.full(len(events), np.nan)
     looks: dict[int, Snapshot] = {}
     looked_after = np.flatnonzero(plan.kind == SUBMIT)[EVERY - 1 :: EVERY].tolist()
+    keys, senders = [class_of(job) for job in requests], [sender_of(job) for job in requests]
+    bursts, votes = Bursts(), 0
     first, counts = 0, cancelled == "count"
     for number, last in enumerate((*looked_after, len(events) - 1), 1):
         lessons = with_room(lessons, last + 1 - first)
         kernel.describe_log(state.record, lessons, requests, events, first, last + 1, counts, runs, room, rows, taught)
-        if seed is not None and number <= len(looked_after):
+        part = slice(first, last + 1)
+        steps = zip(plan.kind[part].tolist(), plan.index[part].tolist(), taught[part].tolist())
+        votes += votes_of(bursts, steps, senders, counts)
+        if number <= len(looked_after) and votes >= LEAST_VOTES:
             now = float(plan.time[last])
             places = sampled_places(now - state.jobs["submit"][state.queued_entries()], EVERY * number, seed)
             looks[int(plan.index[last])] = look_at(state, lessons, places, now, runs, room)
+            votes = 0
         first = last + 1
     told = zip(plan.time.tolist(), plan.kind.tolist(), plan.index.tolist(), taught.tolist())
-    keys, senders = [class_of(job) for job in requests], [sender_of(job) for job in requests]
     return Log(rows, keys, senders, list(told), looks)
+
+
+def votes_of(bursts: Bursts, steps: Iterable[tuple[int, int, float]], senders: list[Sender], left_teach: bool) -> int:
+    """How many of the submissions among these steps (kind, row, wait taught or NaN) count as evidence."""
+    votes = 0
+    for kind, row, taught in steps:
+        if kind == SUBMIT:
+            votes += bursts.counts(row, senders[row])
+        elif kind in (START, WITHDRAW, END):
+            bursts.resolved(row, taught == taught and (left_teach or kind != WITHDRAW))
+    return votes
 
 
 def look_at(

@@ -131,7 +131,11 @@ class LogUniform:
         """The whole log at once: the very numbers of the one-by-one path. `ask` (n,) bool: the jobs to answer."""
         asked = np.ones(len(trace), bool) if ask is None else np.asarray(ask, bool)
         clock = clock_of(trace, protocol, procs, total)
-        groups = {"all": lambda: 0, "size": lambda: size_class(clock.procs) + 2, "queue": lambda: clock.requests["queue"]}
+        groups = {
+            "all": lambda: 0,
+            "size": lambda: size_class(clock.procs) + 2,
+            "queue": lambda: clock.requests["queue"],
+        }
         group = np.broadcast_to(groups[self.by](), len(trace)).astype(np.int64)
         bins = np.array([bin_of(wait) for wait in clock.events["value"].tolist()])
         out, said = np.full((len(trace), 2), np.nan), np.zeros((len(trace), 2), np.int64)
@@ -141,7 +145,15 @@ class LogUniform:
         log_uniform_waits(
             *(clock.columns.record, clock.requests, clock.events, clock.procs, asked, group, bins, begin),
             *(np.zeros((len(most), BINS)), np.zeros((2, len(most)), np.int64), np.zeros(begin[-1], np.int8)),
-            *(LEAST, np.zeros((2, BINS + len(most))), self.need, self.level, self.queued.cancelled == "count", out, said),
+            *(
+                LEAST,
+                np.zeros((2, BINS + len(most))),
+                self.need,
+                self.level,
+                self.queued.cancelled == "count",
+                out,
+                said,
+            ),
         )
         known, own = said.T.tolist()
         words = [

@@ -7,7 +7,6 @@ import math
 from bisect import insort
 from collections import deque
 from collections.abc import Hashable
-
 from typing import NamedTuple
 
 import numpy as np

@@ -55,7 +55,7 @@ def start(
             for partition in {row["partition_id"] for row in rows}
         }
         releases = {row["row"]: release(site.reader, site.cluster, site.memory, row, now) for row in rows}
-        said = _said(settings, site.cluster, site.memory, rows, records, releases, now)
+        said = _said(settings, site.cluster, site.memory, rows, records, releases, now, site.private)
         return said if known is None else note_missing_records(said, {(part, least) for part in records}, known)
 
 
@@ -73,7 +73,7 @@ def start_from_snapshot(
         return None
     least = settings["least_users"] if hidden else 1
     records = {row["partition_id"]: queue.records.get((row["partition_id"], least), {}) for row in rows}
-    said = _said(settings, queue.cluster, queue.memory, rows, records, {}, now)
+    said = _said(settings, queue.cluster, queue.memory, rows, records, {}, now, hidden)
     return note_missing_records(said, {(part, least) for part in records}, queue.records)
 
 
@@ -90,8 +90,9 @@ def _said(
     records: Mapping[str, TrackRecord],
     releases: Mapping[int, Release | None],
     now: float,
+    hidden: bool,
 ) -> Answer:
-    answers = [(row, start_answer(row, now, releases.get(row["row"]))) for row in rows]
+    answers = [(row, start_answer(row, now, releases.get(row["row"]), hidden)) for row in rows]
     results = [
         {**answer, **track_record.record_fields(records[row["partition_id"]], answer["likely_wait_s"])}
         for row, answer in answers

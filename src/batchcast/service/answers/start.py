@@ -19,6 +19,7 @@ from ...predict.conditional import chance_to_start, given_waited
 from ...predict.protocol import Prediction
 from ...store.reader import Reader, Row
 from ...store.rows import NOTHING, as_prediction, newest
+from .moved import moved
 
 SPANS_S = {"10_min": 600.0, "1_hour": 3600.0, "4_hours": 14400.0, "1_day": 86400.0}
 """What an answer gives the chance of: to start within so long from now."""
@@ -153,13 +154,14 @@ def _end(job: Mapping[str, Any], now: float, at_most: bool) -> float:
     return (now + latest) / 2 if math.isfinite(latest) else now
 
 
-def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str, Any]:
+def start_answer(row: Row, now: float, held: Release | None = None, hidden: bool = False) -> dict[str, Any]:
     """When one waiting job starts, as far as its newest forecast reaches, given how long it has waited.
 
     Times are epoch seconds. The reason it waits for decides (formats.reasons.Rule): what waits for the machine has the
     forecast; what is held back by a reservation or a limit is answered by when that is over (`held`); what waits for
     its owner, a time or another job from then on: `counts_from` says from when, and without a known instant the waits
-    alone are told; what only an administrator ends, or nothing, has no answer.
+    alone are told; what only an administrator ends, or nothing, has no answer. Why the answer moved last is said where
+    it waits for the machine, with no figures of others' jobs where these are `hidden`.
     """
     row = {**newest(row)}
     reason = row["reason"] or ""
@@ -203,6 +205,7 @@ def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str,
         "grounds": row["grounds"],
         "method": row["method"],
         "forecast_as_of_s": math.nan if issued is None else row.get("as_of", math.nan),
+        **moved(row.get("renewed_why") if kind is Rule.MACHINE else None, hidden),
     }
 
 

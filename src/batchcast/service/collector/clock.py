@@ -26,6 +26,7 @@ from ..answers import model_store as files
 from ..answers.accuracy import BEFORE, SCORED
 from ..answers.advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
 from ..answers.model_store import SavedClock, resume, same_predictors
+from . import moves
 
 NEXT = "next"
 """The moment of an advice for whoever comes next: one a kind of job, never scored."""
@@ -44,15 +45,21 @@ class Renewal:
 
         Nothing is learned: the clock is afterwards as it was. With none that can, what was written goes.
         """
-        able = {key: one for key, one in clock.predictors.items() if getattr(one, "renews", False)}
+        able = {key: one for key, one in clock.predictors.items() if hasattr(one, "of_waiting")}
         if able and now < self.next:
             return 0
         before, began = clock.state.now, time.process_time()
         rows = []
         clock.state.now = max(before, until)
-        for key, one in able.items():
+        why: dict[int, str | None] = {}
+        for number, (key, one) in enumerate(able.items()):
+            said = one.of_waiting(clock.state)
+            if number == 0:  # the first that can is the one that answers, but where its bound failed
+                queued = clock.state.queued
+                all_told = (moves.told(row, queued[row].submit_time, of, clock.state.now) for row, of in said)
+                why = moves.remember(connection, cluster, all_told, clock.state.now)
             shared = {"method": json.loads(key)[1], "as_of": clock.state.now}
-            rows += [{**shared, "row": row, "prediction": said} for row, said in one.of_waiting(clock.state)]
+            rows += [{**shared, "row": row, "prediction": of, "why": why.get(row)} for row, of in said]
         clock.state.now = before
         clock_jobs.renew(connection, cluster, rows)
         self._keep_some(connection, cluster, until, now)

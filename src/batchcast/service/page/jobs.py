@@ -146,11 +146,44 @@ def my_jobs(
 
 def _waiting(settings: Settings, site: Site, user: str, now: float) -> list[dict[str, Any]]:
     rows = site.reader.waiting(site.cluster, track_record.answering_method(site.memory), (), user)[:MOST]
+    before: dict[int, list[tuple[float, float, float]]] = {}
+    for move in site.reader.ask("moves", cluster=site.cluster, user=user):
+        by_90 = math.inf if move["by_90_start"] is None else move["by_90_start"]
+        before.setdefault(move["row"], []).append((move["as_of"], move["likely_start"], by_90))
     lines = []
     for row in rows:
-        answer = start_answer(row, now, release(site.reader, site.cluster, site.memory, row, now))
-        lines.append({**answer, "chances": _chances(row, answer, now), "procs": row["req_procs"]})
+        held = release(site.reader, site.cluster, site.memory, row, now)
+        answer = start_answer(row, now, held, site.private)
+        told = [*before.get(row["row"], []), (now, answer["likely_start_s"], answer["by_90_start_s"])]
+        drawn = {"track": _track(told) if answer["counts_from"] == "submission" else None, "procs": row["req_procs"]}
+        lines.append({**answer, "chances": _chances(row, answer, now), **drawn})
     return lines
+
+
+def _track(told: Sequence[tuple[float, float, float]]) -> dict[str, Any] | None:
+    """How the likely and the 90 % time have moved since they were first told, as steps in a box of 1000 by 100.
+
+    Later is higher. None where nothing has moved yet.
+
+    >>> _track([(0.0, 600.0, 900.0), (300.0, 300.0, 900.0), (400.0, 300.0, 900.0)])["likely"]
+    '0.0,50.0 750.0,50.0 750.0,100.0 1000.0,100.0'
+    """
+    known = [one for one in told if all(math.isfinite(x) for x in one)]
+    if len(known) < 3:  # what is told now stands last, whether it has moved or not
+        return None
+    first, last = known[0][0], known[-1][0]
+    low, high = min(likely for _, likely, _ in known), max(by_90 for *_, by_90 in known)
+
+    def steps(which: int) -> str:
+        points, before = [], None
+        for one in known:
+            x = 1000.0 * (one[0] - first) / max(last - first, 1.0)
+            y = 100.0 * (high - one[which]) / max(high - low, 1.0)
+            points += [(x, before), (x, y)] if before is not None and before != y else [(x, y)]
+            before = y
+        return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+    return {"likely": steps(1), "by_90": steps(2), "since": first, "low": low, "high": high}
 
 
 def _chances(row: Row, answer: Mapping[str, Any], now: float) -> Chances:

@@ -108,7 +108,7 @@ def test_nothing_after_an_instant_moves_any_feature_or_promise_up_to_it(shift):
     changed["req_procs"][later] = random.integers(1, 9, later.sum())
     said = []
     for log in (columns, changed):
-        method = Forecast(window=80, first=30, every=25, step=10, looks=True)
+        method = Forecast(window=80, first=30, every=25, step=10)
         trace = Trace.from_arrays(log)
         method.predict_trace(trace, total=16.0)
         rows = seen_in(trace, "honest", "req", 16.0).rows

@@ -5,7 +5,9 @@ import pytest
 
 from batchcast.events.recorded import replay
 from batchcast.predict.hazard.bins import BINS, ENDS_S, reached, rest_of
-from batchcast.predict.hazard.training_rows import ENDED, EVERY, LEFT, MOST, SPOILED, Renewal, Snapshot, sampled_places
+from batchcast.predict.hazard.calibrated_waits import LEVELS
+from batchcast.predict.hazard.renewal import EVERY, MODEL, MOST, Renewal, Snapshot, sampled_places
+from batchcast.predict.hazard.training_rows import ENDED, LEFT, SPOILED
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.table import Trace
 
@@ -43,7 +45,7 @@ def told_one_by_one(method):
 
 def test_looks_and_all_they_teach_are_the_same_told_one_by_one_and_as_a_whole_log():
     log = busy_log(400, 1)
-    small = {"window": 200, "first": 60, "every": 50, "step": 10, "looks": True}
+    small = {"window": 200, "first": 60, "every": 50, "step": 10}
     one, whole = Forecast(**small), Forecast(**small)
     said = replay(log, {"forecast": told_one_by_one(one)}, total=16.0)["forecast"]
     at_once = whole.predict_trace(log, total=16.0)
@@ -52,24 +54,26 @@ def test_looks_and_all_they_teach_are_the_same_told_one_by_one_and_as_a_whole_lo
     assert one.looks.model is not None
     for name in ("features", "number", "born", "submit", "waited", "fate"):
         np.testing.assert_array_equal(getattr(one.looks.ring, name), getattr(whole.looks.ring, name))
-    np.testing.assert_array_equal(one.looks.promises.curves, whole.looks.promises.curves)
-    models = whole.looks.promises.curves[: whole.looks.number, -1]
-    assert not np.isnan(models[-20:]).any(), "the model of what is left answers at the last looks"
+    for one_keeper, keeper in zip(one.looks.promises.keepers, whole.looks.promises.keepers):
+        np.testing.assert_array_equal(one_keeper.everybody, keeper.everybody)
+    assert any((keeper.everybody != LEVELS).any() for keeper in whole.looks.promises.keepers)
+    last = whole.looked[-1][1]
+    assert (whole.looks.expected(last, np.tile(np.linspace(0.01, 1.0, BINS), (len(last.row), 1))).way == MODEL).all()
 
 
 def test_looking_changes_nothing_that_is_said_at_a_submission():
     log = busy_log(300, 4)
     small = {"window": 200, "first": 60, "every": 50, "step": 10}
-    without, looking = Forecast(**small), Forecast(**small, looks=True)
-    said = without.predict_trace(log, total=16.0), looking.predict_trace(log, total=16.0)
+    looking, blind = Forecast(**small), Forecast(**small)
+    blind._take = lambda look, now: (look, np.zeros((len(look.row), BINS)))
+    said = looking.predict_trace(log, total=16.0), blind.predict_trace(log, total=16.0)
     np.testing.assert_array_equal(said[0].quantiles, said[1].quantiles)
-    assert (without.looks.number, looking.looks.number > 60) == (0, True)
-    assert not without.looked
+    assert (looking.looks.number > 60, blind.looks.number) == (True, 0)
 
 
 def test_a_look_learns_what_was_left_of_the_wait_and_counts_a_job_that_still_waits():
     log = busy_log(300, 2)
-    method = Forecast(looks=True)
+    method = Forecast()
     method.predict_trace(log, total=16.0)
     ring, wait = method.looks.ring, log.wait_time
     rows = np.concatenate([look.row for _, look, _ in method.looked])

@@ -19,7 +19,7 @@ from batchcast.store.rows import newest
 
 from .test_collector import Job, Script, collect, step
 
-WAIT = "forecast:window=80,first=20,every=20,step=10,looks=yes"
+WAIT = "forecast:window=80,first=20,every=20,step=10"
 FULL = 16  # processors, one a job
 
 

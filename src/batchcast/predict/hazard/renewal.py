@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is left of a wait, forecast from what a waiting job sees by now, and kept honest for each age of the wait."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..calibration.keeper import OnlineCalibration
+from .bins import BINS, rest_of
+from .calibrated_waits import ENDED, LEVELS, STEPS, CalibratedWaits, Pool, as_kept, jitter
+from .components import SPREADS, Lag, simulated_curves
+from .features import AT_DRAWS, NAMES
+from .model import Hazard, Waits
+from .training_rows import Submissions
+
+EVERY, MOST = 30, 12
+"""Looks are taken every so many submissions, of so many jobs at most."""
+LEAST_VOTES = EVERY // 2
+"""So many submissions since the last look must count (hazard.bursts): the queue behind an array shows little new."""
+SHARE = 0.5
+"""Of a model's chances in what it says, beside those that it starts from: half of each was better than either."""
+RENEWAL_COMPONENTS = (
+    "forecast at submission, given the time waited",
+    *("simulation" for _ in SPREADS),
+    "simulation, as late as it came out",
+    "model",
+)
+"""The ways to forecast what is left: until the last can, a mean of the others."""
+MODEL = len(RENEWAL_COMPONENTS) - 1
+AGES_S = (600.0, 3600.0, 14400.0, 86400.0)
+"""Jobs that have waited less than the first, up to the second, and so on: each such age has levels of its own."""
+
+
+class Snapshot(NamedTuple):
+    """Some of the jobs that wait at one instant: rows, seconds waited (n,), features (n, f)."""
+
+    row: np.ndarray
+    waited: np.ndarray
+    features: np.ndarray
+
+
+def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
+    """Which places of the queue are looked at after submission `number`: at most MOST of who has waited a second.
+
+    >>> sampled_places(np.array([50.0, 0.0, 7.0]), 30, 0).tolist()
+    [0, 2]
+    """
+    there = np.flatnonzero(waited >= 1.0)
+    if len(there) > MOST:
+        random = np.random.default_rng((seed, number))
+        there = np.sort(random.choice(there, MOST, replace=False))
+    return there
+
+
+class PromisesByAge:
+    """Levels that what is left of waits is promised at, learned apart for jobs that have waited so long.
+
+    Notes
+    -----
+    One adaptive level for each bound and age (predict.calibration), moved half as far by an outcome as those of
+    submissions are. All looks at one job come out together: the k-th since the last outcome known counts 1 / k.
+
+    >>> promises = PromisesByAge()
+    >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
+    >>> for look in range(40):
+    ...     promises.issue(look, look, 0.0, 7200.0, CalibratedWaits.bounds(curve[0]))
+    ...     promises.ended(look, 7200.0, 9e5)
+    >>> late, as_before = promises.chances(np.repeat(curve, 2, axis=0), np.array([7200.0, 60.0]))
+    >>> bool(late[20] < as_before[20]), bool(np.allclose(as_before, curve[0]))
+    (True, True)
+    """
+
+    def __init__(self) -> None:
+        self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, 0.0) for _ in range(len(AGES_S) + 1)]
+        for keeper in self.keepers:
+            keeper.step = 0.5 * np.array(STEPS)
+
+    def chances(self, curves: np.ndarray, waited: np.ndarray) -> np.ndarray:
+        """What is promised (n, 33) by curves (n, 33) of what is left for jobs that have waited so long (n,)."""
+        out, ages = np.empty_like(curves), np.searchsorted(AGES_S, waited, side="right")
+        for age in np.unique(ages).tolist():
+            out[ages == age] = as_kept(self.keepers[age], curves[ages == age])
+        return out
+
+    def issue(self, look: int, row: int, now: float, waited: float, bounds: np.ndarray) -> None:
+        """Look number `look`, at job `row`, was promised these bounds (7,) on what is left."""
+        keeper = self._of(waited)
+        keeper.issue(look, row, bounds, math.inf)
+        keeper.begin(look, now + 1.0)
+
+    def ended(self, look: int, waited: float, rest: float) -> None:
+        """The job looked at, which had waited so long then, started `rest` seconds later."""
+        self._of(waited).known(look, rest - jitter(look))
+
+    def left(self, look: int, waited: float) -> None:
+        """It will not become known."""
+        self._of(waited).forget(look)
+
+    def passes(self, now: float) -> None:
+        """Bounds that were due before `now` have failed."""
+        for keeper in self.keepers:
+            keeper.waited(now)
+
+    def _of(self, waited: float) -> OnlineCalibration:
+        return self.keepers[int(np.searchsorted(AGES_S, waited, side="right"))]
+
+
+class Expected(NamedTuple):
+    """What is left of the waits of those looked at, not yet corrected: curves (n, 33), the way of each (-1: none), and
+    what the other ways said (n, ways - 1, 33) where the model did not answer, else NaN."""
+
+    curves: np.ndarray
+    way: np.ndarray
+    others: np.ndarray
+
+
+class _Look(NamedTuple):
+    """An open look: its number, the time waited by then, the log(1 + rest) simulated, what ways other than the model
+    said where they answered."""
+
+    number: int
+    waited: float
+    simulated: float
+    others: np.ndarray | None
+
+
+class Renewal:
+    """The last looks as lessons, the promises made of what was left, and what became of both.
+
+    Parameters
+    ----------
+    window
+        So many submissions back looks are kept: MOST for every EVERY of them.
+
+    Notes
+    -----
+    The model of what is left starts from what the job was promised at its submission, given the time waited since, and
+    learns from looks what the state by now says beyond that. A model of submissions and looks together, that has to
+    learn the whole anew, did worse at looks than that promise on some logs (docs/evidence/waits.md). Before the first
+    fit that promise and the simulations answer, each weighing by its CRPS so far. What is promised is corrected for each
+    age of the wait apart (`PromisesByAge`).
+
+    >>> Renewal(300).expected(Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES)))), np.zeros((0, 33))).way
+    array([], dtype=int64)
+    """
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+        self.ring = Submissions(max(window * MOST // EVERY, MOST), len(NAMES) + BINS)
+        self.model: Hazard | None = None
+        self.pool = Pool(MODEL)
+        self.promises = PromisesByAge()
+        self.lag = Lag()
+        self.number = 0
+        self.of: dict[int, list[_Look]] = {}
+
+    def expected(self, look: Snapshot, promised: np.ndarray) -> Expected:
+        """What is left as the model says it, else as the other ways do.
+
+        `promised` are the chances (n, 33) of the whole wait that each got at its submission, NaN where that is unknown.
+        """
+        given = rest_of(promised, look.waited)
+        curves, way = given.copy(), np.full(len(given), MODEL)
+        asked = ~np.isnan(given[:, 0]) if self.model is not None else np.zeros(len(given), bool)
+        if self.model is not None and asked.any():
+            new = self.model.curves(look.features[asked], given[asked])
+            curves[asked] = SHARE * new + (1.0 - SHARE) * given[asked]
+        others = np.full((len(given), MODEL, BINS), np.nan)
+        rest = ~asked
+        if rest.any():
+            features = look.features[rest]
+            lags = np.array([self.lag.of(one) for one in features[:, AT_DRAWS].tolist()])[:, None]
+            simulated = [simulated_curves(features, spread) for spread in SPREADS]
+            others[rest] = np.stack([given[rest], *simulated, simulated_curves(features, SPREADS[-1], lags)], axis=1)
+            curves[rest], way[rest] = self.pool.mean(others[rest]), self.pool.heaviest(others[rest])
+        return Expected(curves, way, others)
+
+    def take(self, look: Snapshot, promised: np.ndarray, now: float, born: int) -> np.ndarray:
+        """Remember a look taken after submission `born`; what it is promised (n, 33)."""
+        said, given = self.expected(look, promised), rest_of(promised, look.waited)
+        chances = self.promises.chances(said.curves, look.waited)
+        bounds = CalibratedWaits.bounds(chances)
+        for k, row in enumerate(look.row.tolist()):
+            waited, others = float(look.waited[k]), None if said.way[k] == MODEL else said.others[k]
+            one = _Look(self.number, waited, float(look.features[k, AT_DRAWS]), others)
+            self.of.setdefault(row, []).append(one)
+            self.ring.add(self.number, now, np.concatenate([look.features[k], given[k]]), born)
+            self.promises.issue(self.number, row, now, waited, bounds[k])
+            self.number += 1
+        return chances
+
+    def lessons(self, now: float, half_life: float, latest: int) -> tuple[np.ndarray, Waits, np.ndarray]:
+        """What looks of the last `window` submissions teach: features (n, f), rests as known now, promises (n, 33).
+
+        Of those alone that had a promise to start from.
+        """
+        both, waits = self.ring.lessons(now, half_life, latest, self.window)
+        known = ~np.isnan(both[:, len(NAMES)])
+        both = both[known]
+        return both[:, : len(NAMES)], Waits(*(of[known] for of in waits)), both[:, len(NAMES) :]
+
+    def resolve(self, row: int, wait: float | None, fate: int) -> None:
+        """The job is queued no more: it ENDED its wait, or LEFT, after `wait` seconds, or that teaches nothing."""
+        for look in self.of.pop(row, ()):
+            rest = max((wait or 0.0) - look.waited, 0.0)
+            self.ring.resolved(look.number, rest, fate)
+            if fate != ENDED:
+                self.promises.left(look.number, look.waited)
+                continue
+            self.promises.ended(look.number, look.waited, rest)
+            self.lag.add(look.simulated, rest)
+            if look.others is not None:
+                self.pool.came_out(look.others, rest)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What waiting jobs are told is remembered whenever it has moved, with what happened meanwhile that explains it.
+
+The reason is looked for in the queue and the running set alone, never in the model: what freed or took most
+processor-seconds beside what had been forecast.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from ...predict.conditional import given_waited
+from ...predict.protocol import Prediction
+from ...store import clock_jobs
+from ...store.database import Connection
+
+LEAST_S, LEAST_SHARE = 300.0, 0.1
+"""A likely start has moved when it is so many seconds, and such a share of the rest of the wait, from what was told."""
+PAUSE_SHARE = 0.05
+"""What a job was told is not remembered again before such a share of its wait has passed."""
+Row = Mapping[str, Any]
+
+
+class Told(NamedTuple):
+    """What a waiting job is told now: epoch seconds, and who it is beside others."""
+
+    row: int
+    submit: float
+    likely: float
+    by_90: float
+
+
+def told(row: int, submit: float, said: Prediction, now: float) -> Told:
+    """Of a job that waits since `submit`, by its newest forecast."""
+    given = given_waited(said, max(now - submit, 0.0), (0.5, 0.9))
+    return Told(row, submit, submit + given.point, submit + (given.quantiles[1] if given.levels else math.nan))
+
+
+def remember(connection: Connection, cluster: str, all_told: Iterable[Told], now: float) -> dict[int, str | None]:
+    """Keep what has moved since it was told, and why; for each row the reason of its last move, as JSON."""
+    last, why, new, moved = clock_jobs.last_moves(connection, cluster), {}, [], []
+    for one in all_told:
+        before = last.get(one.row)
+        why[one.row] = None if before is None else before["why"]
+        if before is None:
+            new.append(_kept(one, now, None))
+        elif has_moved(before, one, now):
+            moved.append((before, one))
+    nodes, nodes_at = _nodes_away(connection, cluster, now)
+    if moved:
+        jobs = clock_jobs.happened(connection, cluster, min(before["as_of"] for before, _ in moved))
+        of = {job["row"]: job for job in jobs}
+        spans: dict[tuple[float, Any], Span] = {}
+        for before, one in moved:
+            mine = of.get(one.row, {})
+            key = before["as_of"], mine.get("partition_id")
+            if key not in spans:
+                spans[key] = Span([job for job in jobs if job["partition_id"] == key[1]], key[0], now)
+            by = one.likely - before["likely_start"]
+            reason = spans[key].reason(mine.get("priority"), by < 0)
+            if by > 0 and nodes and before["as_of"] < nodes_at:
+                reason = {"cause": "nodes", "nodes": nodes}
+            why[one.row] = json.dumps({"by_s": by, "since": before["as_of"], **reason})
+            new.append(_kept(one, now, why[one.row]))
+    clock_jobs.keep_moves(connection, cluster, new)
+    return why
+
+
+def _nodes_away(connection: Connection, cluster: str, now: float) -> tuple[str, float]:
+    """The nodes that the batch system says are down or drained where a job waits for one, and since when it does."""
+    named = {reason.partition("UnavailableNodes:")[2].strip(" )") for reason in clock_jobs.reasons(connection, cluster)}
+    names = ",".join(sorted(named - {""}))
+    before = clock_jobs.read_meta(connection, cluster).get("nodes_away") or {"names": "", "at": -math.inf}
+    if names == before["names"]:
+        return names, before["at"]
+    clock_jobs.write_meta(connection, cluster, nodes_away={"names": names, "at": now})
+    return names, now
+
+
+def has_moved(before: Row, one: Told, now: float) -> bool:
+    """Whether what is told now is another answer than what was told before.
+
+    >>> before = {"as_of": 0.0, "likely_start": 7200.0}
+    >>> [has_moved(before, Told(1, 0.0, likely, math.nan), 600.0) for likely in (7300.0, 9000.0, 5000.0)]
+    [False, True, True]
+    """
+    if not math.isfinite(one.likely) or now - before["as_of"] < max(LEAST_S, PAUSE_SHARE * (now - one.submit)):
+        return False
+    least = max(LEAST_S, LEAST_SHARE * (before["likely_start"] - now))
+    return abs(one.likely - before["likely_start"]) >= least
+
+
+def _kept(one: Told, now: float, why: str | None) -> dict[str, Any]:
+    by_90 = one.by_90 if math.isfinite(one.by_90) else None
+    return {"row": one.row, "as_of": now, "likely_start": one.likely, "by_90_start": by_90, "why": why}
+
+
+class Span:
+    """What happened to the jobs of one partition between two instants, and which of it moved an answer most.
+
+    >>> job = {"row": 1, "submit_time": 0.0, "start_time": 0.0, "end_time": 600.0, "priority": 5.0, "req_procs": 512.0,
+    ...        "alloc_procs": None, "req_time": 11400.0, "run_point_s": None}
+    >>> Span([job], 300.0, 900.0).reason(1.0, sooner=True)
+    {'cause': 'early', 'jobs': 1, 'procs': 512.0, 'seconds': 10800.0}
+    """
+
+    def __init__(self, jobs: Sequence[Row], since: float, now: float) -> None:
+        self.early, self.late = [], []
+        came, left = [], []
+        for job in jobs:
+            start, end, procs = job["start_time"], job["end_time"], job["alloc_procs"] or job["req_procs"] or 1.0
+            if start is not None:
+                due = start + _length(job)
+                if end is not None and since < end <= now and due - end >= 60.0:
+                    self.early.append((procs * (due - end), procs, due - end))
+                elif end is None and since < due <= now:
+                    self.late.append((procs * (now - due), procs, now - due))
+            if job["priority"] is not None and math.isfinite(_length(job)):
+                if since < job["submit_time"] <= now:
+                    came.append((job["priority"], procs * _length(job)))
+                elif start is None and end is not None and since < end <= now:
+                    left.append((job["priority"], procs * _length(job)))
+        self.came, self.left = _Above(came), _Above(left)
+
+    def reason(self, priority: float | None, sooner: bool) -> dict[str, Any]:
+        """What explains most of an answer that moved, for a job of this priority; the cause is empty where nothing."""
+        ran = self.early if sooner else self.late
+        jobs, work = (self.left if sooner else self.came).than(priority)
+        if jobs and work >= sum(weight for weight, _, _ in ran):
+            return {"cause": "left" if sooner else "came", "jobs": jobs}
+        if ran:
+            _, procs, seconds = max(ran)
+            return {"cause": "early" if sooner else "late", "jobs": len(ran), "procs": procs, "seconds": seconds}
+        return {"cause": ""}
+
+
+class _Above:
+    """Jobs by priority: how many are above one, and their work."""
+
+    def __init__(self, jobs: list[tuple[float, float]]) -> None:
+        jobs.sort()
+        self.priorities = [priority for priority, _ in jobs]
+        self.work = [0.0, *accumulate(work for _, work in jobs)]
+
+    def than(self, priority: float | None) -> tuple[int, float]:
+        """Of those above `priority`; none where it is not known."""
+        at = len(self.priorities) if priority is None else bisect_right(self.priorities, priority)
+        return len(self.priorities) - at, self.work[-1] - self.work[at]
+
+
+def _length(job: Row) -> float:
+    """How long a job was to run: as forecast, at most its limit; infinite where neither is known."""
+    known = [float(job[name]) for name in ("run_point_s", "req_time") if job[name] is not None]
+    return min(known, default=math.inf)
