@@ -2,7 +2,8 @@
 
     python benchmarks/order_on_logs.py ../shared/traces/KTH-SP2-1996-2.1-cln.swf.gz ... --first 15000
 
-Each log runs on its own machine (one node a processor) by arrival, then under each order. Mean wait, mean bounded
+Each log runs on its own machine (one node a processor) by arrival, then under each order; `reserved`: Slurm reserves
+processors only for jobs past the age (bf_min_prio_reserve), or that have waited for a day (bf_min_age_reserve). Mean wait, mean bounded
 slowdown (bound 60 s), 99th percentile and longest wait as shares of those by arrival; differences of mean waits with a
 90 % interval over groups of one user's submissions of one week; users of ten jobs and more whose mean wait is longer by
 more than a tenth and a minute. The ideal policies of docs/evidence/policy-study.md run on a pool: they are no row here.
@@ -18,6 +19,7 @@ import numpy as np
 from planning_gain import show
 
 from batchcast import read_trace
+from batchcast.cluster.vary import vary
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.planning.order import OrderRule
@@ -33,7 +35,14 @@ ORDERS = {
     "the same, shortest first": Ordering("forecast", rule=OrderRule(band=BAND, size=0.0)),
     "the same, age two days": Ordering("forecast", rule=OrderRule(band=BAND, age=172_800.0)),
     "by true run times": Ordering("forecast", "actual", OrderRule(band=BAND)),
+    "by forecasts, reserved past the age": Ordering("forecast", rule=OrderRule(band=BAND)),
+    "by arrival, reserved past a day": None,
 }
+RESERVED = {
+    "by forecasts, reserved past the age": {"bf_min_prio_reserve": str(BAND)},
+    "by arrival, reserved past a day": {"bf_min_age_reserve": "86400"},
+}
+"""Settings of Slurm besides: for whom processors are reserved."""
 WEEK, MANY = 604_800.0, 10
 
 
@@ -49,7 +58,8 @@ def rows_of(name: str, log: Trace) -> list[dict[str, Any]]:
     people = [k for k in np.unique(user) if (user == k).sum() >= MANY]
     rows = []
     for words, order in ORDERS.items():
-        then = simulate_on(machine, log, queue=QueuePlan(order=order))
+        here = vary(machine, RESERVED.get(words, {}))
+        then = simulate_on(here, log, queue=QueuePlan(order=order))
         assert (then.rows == plain.rows).all()
         waits = then.start_time - then.submit_time
         pair = paired_differences(waits[None], wait, group, np.random.default_rng(0))[0]

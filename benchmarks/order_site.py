@@ -4,7 +4,7 @@
 
 Each log's jobs on the log's own machine. Rows: the pool under EASY with limits and under the policy `forecast` with
 `kernel`, as docs/evidence/policy-study.md has them; Slurm's two loops in arrival's order, with the order of
-`batchcast plan`, and the same without levels and with looks of 1 s: what levels and cycles cost. All by the forecasts
+`batchcast plan`, with processors reserved only for jobs past the age (bf_min_prio_reserve), and without levels and with looks of 1 s: what levels and cycles cost. All by the forecasts
 of `kernel` as of each submission on the recorded clock. Differences from Slurm's loops in arrival's order (on the
 pool: from EASY) with a 90 % interval over users' weeks; users are those of ten jobs or more, worse off by more than a
 tenth.
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from planning_gain import show
 
+from batchcast.cluster.vary import vary
 from batchcast.events.recorded import replay
 from batchcast.metrics.bursts import user_weeks
 from batchcast.metrics.paired import paired_differences
@@ -73,9 +74,10 @@ def schedules(trace: Trace) -> dict[str, Schedule]:
     told = replay(trace, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"].points
     rule = OrderRule()
 
-    def ordered(band: int = rule.band) -> Schedule:
+    def ordered(band: int = rule.band, reserve: int = 0) -> Schedule:
         order = Ordering("forecast", told, replace(rule, band=band))
-        return simulate_on(machine, trace, queue=QueuePlan(order=order))
+        here = vary(machine, {"bf_min_prio_reserve": str(reserve)} if reserve else {})
+        return simulate_on(here, trace, queue=QueuePlan(order=order))
 
     wide = rule.band * FINE
     return {
@@ -83,6 +85,7 @@ def schedules(trace: Trace) -> dict[str, Schedule]:
         "pool: forecast": simulate(trace, "forecast", "kernel", total=float(machine.cpus)),
         "Slurm: none": simulate_on(machine, trace),
         "Slurm: order": ordered(),
+        "Slurm: order, reserved past the age": ordered(reserve=rule.band),
         "without levels": in_fine_levels(lambda: ordered(wide)),
         "without levels, looks of 1 s": in_fine_levels(lambda: at_once(lambda: ordered(wide))),
     }
