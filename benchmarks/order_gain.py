@@ -3,9 +3,10 @@
     python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 --arms none,limits,order,both,order/user -o order.jsonl
 
 Workload, lab and history are those of planning_gain.py, with priority/multifactor and age as the only weight. An arm
-is a word of the setting `plan` (none: off) and, after a slash, of `plan_within`. One line a run in the file; a run that
-stands there is not made again. Waits in minutes; differences from the first arm, with a 90 % interval over bursts.
-A second table has the simulated Slurm's means of the same jobs, by seed and arm, beside the lab's.
+is a word of the setting `plan` (none: off) and, after a slash, of `plan_within`; with `+reserve` Slurm keeps processors
+only for jobs past the age (bf_min_prio_reserve). One line a run in the file; a run that stands there is not made again.
+Waits in minutes; differences from the first arm, with a 90 % interval over bursts. A second table has the simulated
+Slurm's means of the same jobs, by seed and arm, beside the lab's.
 """
 
 from __future__ import annotations
@@ -18,20 +19,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from planning_gain import BAND, _bursts, measure, show, simulated, workload
+from planning_gain import BAND, _bursts, measure, parts, show, simulated, workload
 from slurm_lab import missing
 
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.schedule import bounded_slowdown
 
-SLURM = {"PriorityType": "priority/multifactor", "PriorityWeightAge": "100000", "PriorityMaxAge": "2-00:00:00"}
+SLURM = {
+    "PriorityType": "priority/multifactor", "PriorityWeightAge": "100000", "PriorityMaxAge": "2-00:00:00",
+    "SchedulerParameters": "bf_interval=30,bf_resolution=60,bf_continue,sched_interval=30,batch_sched_delay=0",
+}  # fmt: skip
 
 
 def run_of(seed: int, jobs: int, load: float, speed: float, arm: str) -> dict[str, Any]:
     """One arm on a lab of its own."""
-    plan, _, within = arm.partition("/")
-    more = {"PLAN": "off" if plan == "none" else plan, "PLAN_WITHIN": within or "queue", "PLAN_BAND": str(BAND)}
-    return {**measure(seed, jobs, load, speed, plan != "none", SLURM, **more), "arm": arm}
+    plan, within, words = parts(arm)
+    loops = ",".join([SLURM["SchedulerParameters"], *(f"{name}={value}" for name, value in words.items())])
+    more = {"PLAN": "off" if plan == "none" else plan, "PLAN_WITHIN": within, "PLAN_BAND": str(BAND)}
+    slurm = SLURM | {"SchedulerParameters": loops}
+    return {**measure(seed, jobs, load, speed, plan != "none", slurm, **more), "arm": arm}
 
 
 def compare(runs: Sequence[dict[str, Any]], arms: Sequence[str], boot: int = 0) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -192,7 +193,7 @@ def _ended(lab: Lab) -> dict[str, dict[str, Any]]:
 def simulated(seed: int, run: dict[str, Any], arms: Sequence[str] = ("none", "limits")) -> list[np.ndarray]:
     """The waits (n,) that the simulated clock gives the recorded jobs on the captured machine, under each arm.
 
-    An arm is none, limits, order or both, and after a slash among whom the order is made: queue, account or user.
+    For the words of an arm see `parts`.
     """
     crowd, wishes = workload(seed, run["jobs"], run["load"])
     before = past(crowd, seed, run["now"])
@@ -216,17 +217,28 @@ def simulated(seed: int, run: dict[str, Any], arms: Sequence[str] = ("none", "li
 
     found = []
     for arm in arms:
-        word, _, within = arm.partition("/")
+        word, within, slurm = parts(arm)
         planned, ordered = word in ("limits", "both"), word in ("order", "both")
-        rule = OrderRule(within or "queue", band=BAND)
-        reorder = reorder_by(rule, machine, requests, lambda r: min(r.limit, points[int(r.key)])) if ordered else None
+        rule = OrderRule(within, band=BAND)
+        here = replace(machine, settings=machine.settings | slurm)
+        reorder = reorder_by(rule, here, requests, lambda r: min(r.limit, points[int(r.key)])) if ordered else None
         lengths = Lengths(plan, restored=True) if planned else None
-        starts = simulate_slurm(machine, requests, lengths=lengths, reorder=reorder, lazy=1).starts()
+        starts = simulate_slurm(here, requests, lengths=lengths, reorder=reorder, lazy=1).starts()
         waits = np.empty(len(since))
         for place, k in enumerate(order, len(before)):
             waits[k] = starts[str(place), -1] - since[k]["submit_time"]
         found.append(waits)
     return found
+
+
+def parts(arm: str) -> tuple[str, str, dict[str, str]]:
+    """The arm's word of `plan`, among whom the order is made (queue, account, user), and what slurm.conf has besides.
+
+    With `+reserve` Slurm keeps processors only for jobs past the age.
+    """
+    words, _, reserve = arm.partition("+")
+    plan, _, within = words.partition("/")
+    return plan, within or "queue", {"bf_min_prio_reserve": str(BAND)} if reserve else {}
 
 
 def _bursts(wishes: Sequence[Wish]) -> np.ndarray:

@@ -509,6 +509,8 @@ class Twin:
                 continue  # a limit is the reason then, and nobody is blocked
             if self.preempt(j, inside, part, t, now) == "limited":
                 continue
+            if not self.reserves(j, part, now):
+                continue
             fit = [n for n in inside if set(j.features) <= set(n.group.features) and set(j.gres) <= n.kinds]
             taken = {n for o in self.running if o.exclusive or j.exclusive for n, _ in self.where[o]}
             if self.place(j, inside, [], part) or any(
@@ -516,6 +518,11 @@ class Twin:
             ):  # busy, not absent: nobody passes in this partition or on its nodes
                 failed.add(part)
                 open_nodes -= {n for n in self.nodes if n.name in self.parts[part].nodes}
+
+    def reserves(self, j, part, now):
+        """Whether processors may be reserved for it: by its priority and by how long it has been eligible."""
+        enough = self.prio[j, part] >= self.num("bf_min_prio_reserve", -math.inf)
+        return enough and now - self.eligible[j] >= self.num("bf_min_age_reserve", 0)
 
     # ---- preemption --------------------------------------------------------------------------------------------
     def may_preempt(self, j, o):
@@ -634,6 +641,7 @@ class Twin:
             tested += 1
             self.tests = tested
             length, later = self.limit(j, part), t
+            keeps = self.reserves(j, part, now)
             while later is not None:
                 start_res, later = later, None
                 end_time = start_res + length
@@ -658,14 +666,17 @@ class Twin:
                 if len(seen) >= j.min_nodes:
                     start, takes = self.will_run(j, sorted(seen, key=lambda n: n.index), part, t)
                 if takes is None:
+                    if not keeps:
+                        break
                     continue
                 self.sized[j] = sum(c for _, c in takes)
                 gives_way, start = start < start_res <= t, max(start, start_res)
                 if gives_way:
                     if not self.limited(j, part, *self.asks(j, takes)):
                         a, b = t // step * step, max((t + length) // step * step, t // step * step + step)
-                        slots = self.book(slots, a, b, {n for n, _ in takes})
-                        reserved[j.array, part] = booked + 1
+                        if keeps:
+                            slots = self.book(slots, a, b, {n for n, _ in takes})
+                            reserved[j.array, part] = booked + 1
                         self.preempt(j, sorted(seen, key=lambda n: n.index), part, t, now)
                     break
                 if start <= t:
@@ -673,6 +684,8 @@ class Twin:
                         self.begin(j, t, part, takes, now)
                         self.by_backfill.add(j)
                         reserved[j.array, part] = booked
+                    break
+                if not keeps:
                     break
                 if later is not None and start > later:
                     continue

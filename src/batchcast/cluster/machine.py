@@ -96,9 +96,12 @@ class Qos:
 
 @dataclass(frozen=True, slots=True)
 class Association:
-    """An account (no user) or a user in an account, with its shares and limits. `parent` is an account's account."""
+    """An account (no user) or a user in an account, with its shares and limits.
 
-    account: str
+    `parent` is the account above an account; above a user it is its account, unless `parent` names another.
+    """
+
+    account: str = ""
     user: str = ""
     parent: str = ""
     shares: float = 1

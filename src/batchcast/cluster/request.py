@@ -88,6 +88,7 @@ class MachineSizes:
     most_gpus: int
     most_cpus: int
     qos: Mapping[str, str] = field(default_factory=dict)
+    classes: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, machine: Machine) -> MachineSizes:
@@ -97,7 +98,8 @@ class MachineSizes:
         default = machine.partition("") or machine.partitions[0]
         gpus = [sum(n for k, n in group.gres.items() if k.split(":")[0] == "gpu") for group in machine.nodes]
         own = {p.name: p.qos for p in machine.partitions if p.qos}
-        return cls(sizes, default.name, max(gpus), max(cpus.values()), own)
+        classes = frozenset(q.name for q in machine.qos)
+        return cls(sizes, default.name, max(gpus), max(cpus.values()), own, classes)
 
     def request(
         self, key: str, job: JobRequest, run: float, *, exact: bool = True, kib_per_proc: float = math.nan
@@ -105,9 +107,9 @@ class MachineSizes:
         """The job's request, or why there is none: tasks of one processor on its nodes, or on any where unknown.
 
         The nodes are the fewest where not `exact`, or where the processors would not fit on so many; so many are at
-        least asked for that the GPUs fit. Without a QOS it has the partition's. Numbers are NaN where unknown; memory
-        is shared evenly, so many KiB a processor; the job ends after `run` seconds, at its limit at the latest. Its
-        partition may be a list with commas; none is the default one.
+        least asked for that the GPUs fit. Without a QOS it has its queue's, else the partition's. Numbers are NaN where
+        unknown; memory is shared evenly, so many KiB a processor; the job ends after `run` seconds, at its limit at the
+        latest. Its partition may be a list with commas; none is the default one.
         """
         procs, nodes, gpus, limit = job.procs, job.req_nodes, job.req_gpus, job.req_time
         if not (run >= 0 and procs >= 1):
@@ -129,11 +131,15 @@ class MachineSizes:
         each = math.ceil(gpus / least) if has else 0
         return NodeRequest(
             key, job.submit_time, min(run, limit) if limit > 0 else run, limit if limit > 0 else math.nan,
-            _word(job.user_id), _word(job.account), parts, _word(job.qos) or self.qos.get(parts[0], ""),
+            _word(job.user_id), _word(job.account), parts, _word(job.qos) or self._class(job, parts[0]),
             _word(job.job_name), least, count, int(procs),
             mem_per_cpu=kib_per_proc / 1024 if kib_per_proc > 0 else math.nan,
             gres={"gpu": each} if each else {},
         )  # fmt: skip
+
+    def _class(self, job: JobRequest, part: str) -> str:
+        queue = _word(job.queue_id)
+        return queue if queue in self.classes else self.qos.get(part, "")
 
 
 def _word(name: Name) -> str:

@@ -21,7 +21,7 @@ JOB_KEYS = ("limits", "memory", "order", "within", "age")
 SETTINGS_READ = (
     "nodes", "policy", *JOB_KEYS, "SchedulerType", "PriorityType", "SelectTypeParameters", "AccountingStorageEnforce",
     "bf_interval", "bf_resolution", "bf_window", "bf_max_job_test", "bf_max_job_user", "bf_max_job_part",
-    "bf_max_job_array_resv", "bf_min_prio_reserve", "sched_interval", "batch_sched_delay", "default_queue_depth",
+    "bf_max_job_array_resv", "bf_min_age_reserve", "bf_min_prio_reserve", "sched_interval", "batch_sched_delay", "default_queue_depth",
     "PriorityDecayHalfLife", "PriorityCalcPeriod", "PriorityMaxAge", "PriorityWeightAge", "PriorityWeightFairShare",
     "PriorityWeightJobSize", "PriorityWeightPartition", "PriorityWeightQOS", "PriorityWeightTRES",
 )  # fmt: skip

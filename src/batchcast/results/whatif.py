@@ -29,6 +29,7 @@ from ..simulation.slurm_order import Ordering
 from ..simulation.slurm_trace import MemoryPlan, QueuePlan, simulate_on
 from ..table import Trace
 from ..table.result import Picture, Rows
+from ..trace.implied.machine import machine_of_log
 from ..trace.slurm_record import open_machine
 from ..units import parse_duration, parse_share
 
@@ -62,7 +63,7 @@ class WhatIf(Rows):
 
 def whatif(
     trace: Trace,
-    machine: Machine | str | Path,
+    machine: Machine | str | Path | None,
     variants: str | Sequence[str],
     *,
     mask: np.ndarray | None = None,
@@ -78,7 +79,8 @@ def whatif(
     trace
         The log.
     machine
-        The machine as it is now, or a file that describes it (`batchcast machine capture`).
+        The machine as it is now, or a file that describes it (`batchcast machine capture`); None: by the log's own
+        header, else its peak.
     variants
         What changes, one text a variant, as `--vary` takes them: `nodes=+10%`, `limits=forecast`, `order=forecast`.
     mask
@@ -113,8 +115,9 @@ def whatif(
     (['now', 'nodes=+100%'], True)
     """
     check_log(trace)
-    now = machine if isinstance(machine, Machine) else open_machine(str(machine))
-    plan = Variants.of(now, [variants] if isinstance(variants, str) else variants)
+    if not isinstance(machine, Machine):
+        machine = machine_of_log(trace, procs) if machine is None else open_machine(str(machine))
+    plan = Variants.of(machine, [variants] if isinstance(variants, str) else variants)
     tasks = [partial(plan.simulate, trace, name, procs) for name in plan.machines]
     made = dict(zip(plan.machines, in_processes(tasks, workers)))
     more = plan.replicated(trace, procs, replicates, seed, workers=workers)

@@ -171,6 +171,20 @@ def why_unordered(transport: Transport, band: int) -> str:
     return ""
 
 
+class Reserving(NamedTuple):
+    """The priority from which Slurm reserves processors for a waiting job (0: any), and what age alone can give it."""
+
+    least: float
+    by_age: float
+
+
+def reserving(transport: Transport) -> Reserving:
+    """`bf_min_prio_reserve` and `PriorityWeightAge` of this site."""
+    config = parse_config(transport.ask(("scontrol", "show", "config")).text)
+    words = dict(word.strip().partition("=")[::2] for word in config.get("SchedulerParameters", "").split(","))
+    return Reserving(_number(words.get("bf_min_prio_reserve", "")), _number(config.get("PriorityWeightAge", "")))
+
+
 def _number(text: str) -> float:
     text = text.strip()
     return float(text) if text.isascii() and text.isdigit() else 0.0

@@ -125,6 +125,8 @@ POLICIES = {
     "limits": {**CONF, **MULTI, "AccountingStorageEnforce": "associations,limits,qos"},
     "amounts": {**CONF, **MULTI, "AccountingStorageEnforce": "associations,limits,qos"},
     "by tier": {**CONF, **BY_TIER},
+    "reserving by age": {**CONF, "bf_min_age_reserve": "90"},
+    "reserving by priority": {**CONF, "bf_min_prio_reserve": "-40"},
     "by qos": {**CONF, **MULTI, **BY_QOS},
     "fifo by tier": {"SchedulerType": "sched/builtin", **BY_TIER},
     "emptiest": {**CONF, **MULTI, "SelectTypeParameters": "CR_CORE_MEMORY,CR_LLN"},
@@ -173,7 +175,8 @@ def test_the_kernels_are_the_naive_twin(jobs: list[NodeRequest], policy: str, ke
     assert found == expected
 
 
-def test_under_a_standing_queue_the_kernels_are_the_naive_twin() -> None:
+@pytest.mark.parametrize("policy", ["backfill", "reserving by age", "reserving by priority"])
+def test_under_a_standing_queue_the_kernels_are_the_naive_twin(policy: str) -> None:
     """Tens of bookings at once, of sizes from a processor to three nodes, of which most steps are skipped."""
     draw = np.random.default_rng(5)
     jobs = [
@@ -183,7 +186,7 @@ def test_under_a_standing_queue_the_kernels_are_the_naive_twin() -> None:
         )
         for k in range(70)
     ]  # fmt: skip
-    site = machine("backfill", reserved=False)
+    site = machine(policy, reserved=False)
     twin = Twin(site, jobs, cycle=7.3, decay=11.0, phase=0.4, poll=1.0, until=20_000)
     expected = {(j.key, j.task): t for j, t in twin.run().items()}
     made = simulate_slurm(site, jobs, recorded=Recorded(phases=PHASES), poll=1.0, until=20_000)

@@ -14,7 +14,7 @@ from batchcast.cluster.machine import Limits, Machine, Qos, homogeneous
 from batchcast.errors import InputError
 from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.table import Trace
-from batchcast.trace.implied import caps, learned
+from batchcast.trace.implied import caps, fit, learned
 from batchcast.trace.implied.caps import Queue
 from batchcast.trace.implied.holds import find_held
 
@@ -69,9 +69,9 @@ def caps_in(machine: Machine) -> Limits | None:
 
 @pytest.fixture
 def _unfitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sizes and orders are not tried: that is one simulation for each."""
-    monkeypatch.setattr(learned, "SIZES", (1.0,))
-    monkeypatch.setattr(learned, "ORDERS", {learned.ARRIVAL: {}})
+    """Sizes and looks are not tried: that is one simulation for each."""
+    monkeypatch.setattr(fit, "SIZES", (1.0,))
+    monkeypatch.setattr(fit, "LOOKS_S", ())
 
 
 @pytest.mark.usefixtures("_unfitted")

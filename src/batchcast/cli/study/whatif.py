@@ -30,9 +30,8 @@ NOW = "now"
     "--machine",
     "described",
     type=click.Path(),
-    required=True,
     metavar="FILE",
-    help="The machine as it is now, or `learned` from LOG.",
+    help="The machine as it is now, or `learned` from LOG. Default: by LOG's own header, else its peak.",
 )
 @click.option(
     "--vary",
@@ -65,15 +64,16 @@ def command(**given: Any) -> None:
     import numpy as np
 
     from ...processes import Task, under_bars
+    from ...trace.implied.machine import machine_of_log
     from ...results.whatif import Variants
     from ...trace.slurm_record import open_machine
 
     variants, described = _each(given["variants"]), given["described"]
-    now = LEARNED if described == LEARNED else open_machine(described)
+    now = LEARNED if described == LEARNED else open_machine(described) if described else None
     log = take_log(given)
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
     mask = take_score(given, log) if scored else np.ones(len(log.trace), bool)
-    machine, log, mask = settle(now, log, mask)
+    machine, log, mask = settle(now or machine_of_log(log.trace, log.procs), log, mask)
     plan, workers, seed = Variants.of(machine, variants), given["workers"], given["seed"]
     tasks = [
         Task(f"Simulating {name}", len(log.trace), partial(plan.simulate, log.trace, name, log.procs))

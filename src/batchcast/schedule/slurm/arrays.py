@@ -127,6 +127,7 @@ class Rules(NamedTuple):
     bf_max_job_part: int
     bf_max_job_array_resv: int
     bf_min_prio_reserve: float
+    bf_min_age_reserve: float
     test_length: float
     half_life: float
     calc_period: float

@@ -110,18 +110,20 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
         closed = removed = False
         while k != NONE and not closed:
             end, other, following = max(s.active[k].end, t + KILL_WAIT), s.active[k].job, k + 1
-            if end > latest:
-                return -1.0
             k = next_marked(s, following, running)
+            if end > latest:
+                if touches(s, other):
+                    return -1.0
+                continue
             if take_off(site, jobs, s, j, part, other):
                 if base < 0:
                     base = end + 30 - end % 30
                 removed, last = True, end
                 closed = following < running and max(s.active[following].end, t + KILL_WAIT) > base + window
-        if not closed and following < running:  # the others leave the SEEN alone, but Slurm goes through them
-            if max(s.active[running - 1].end, t + KILL_WAIT) > latest:
+        while not closed and following < running:  # who is not marked ends after `latest`, or leaves the SEEN alone
+            if touches(s, s.active[following].job):
                 return -1.0
-            following = running
+            following += 1
         if not removed:
             return -1.0
         window *= 2
@@ -153,6 +155,18 @@ def mark_touching(s: State, t: float, latest: float, running: int) -> None:
                 k = s.job[s.pool[entry].job].place
                 s.marks[k >> 6] |= 1 << (k & 63)
                 entry = s.pool[entry].beside
+
+
+@inner
+def touches(s: State, o: int) -> bool:
+    """Whether running job o has something on the SEEN."""
+    entry = s.job[o].head
+    while entry != NONE:
+        i = s.pool[entry].node
+        if s.bits[SEEN, i >> 6] >> (i & 63) & 1:
+            return True
+        entry = s.pool[entry].next
+    return False
 
 
 @inlined

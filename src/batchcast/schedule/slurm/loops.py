@@ -107,7 +107,7 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
             s.bits[SEEN, w] = s.bits[MASK, w]
         if preempt(site, jobs, rules, s, j, part, now) == LIMITED:
             continue
-        if -s.queue[k].order < rules.bf_min_prio_reserve:
+        if not reserves(rules, s, k, now):
             continue
         if fits_empty(site, jobs, s, j, part) or some_taken(site, jobs, s, j, part):  # busy, not absent
             s.part[part].failed = 1
@@ -154,6 +154,13 @@ def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None
 
 
 @inner
+def reserves(rules: Rules, s: State, k: int, now: float) -> bool:
+    """Whether processors may be kept for this place of the queue: its priority and its wait are long enough."""
+    waited = now - s.job[s.queue[k].job].eligible
+    return -s.queue[k].order >= rules.bf_min_prio_reserve and waited >= rules.bf_min_age_reserve
+
+
+@inner
 def begin_cycle(site: Site, rules: Rules, s: State, t: float) -> None:
     """The table, and nobody tested yet."""
     open_table(site, rules, s, t)
@@ -185,8 +192,7 @@ def test_job(site: Site, jobs: Jobs, rules: Rules, s: State, k: int, now: float,
     s.user_tests[u] += 1
     s.part[part].part_tests += 1
     s.reg[TESTS] += 1
-    reserves = -s.queue[k].order >= rules.bf_min_prio_reserve
-    outcome = plan_job(site, jobs, rules, s, j, part, now, t, reserves)
+    outcome = plan_job(site, jobs, rules, s, j, part, now, t, reserves(rules, s, k, now))
     if a != NONE and outcome != 1:
         set_planned(s, a, part, planned_of(s, a, part) + 1 if outcome == 2 else -1)
     return outcome

@@ -230,7 +230,7 @@ def _exempt(machine: Machine) -> float:
 
 
 def _parent(account: str, user: str, parent: str, places: Mapping[tuple[str, str], int]) -> int:
-    return places.get((account if user else parent, ""), NONE) if user or parent else NONE
+    return places.get(((parent or account) if user else parent, ""), NONE) if user or parent else NONE
 
 
 def _inherited(assoc: Sequence[Association], parent: Sequence[int], name: str, unset: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...cluster.machine import Machine
+from ...cluster.vary import vary
 from ...errors import NoAnswer
 from ...formats.slurm.plannable import Plannable
 from ...planning.decide import verdict
@@ -34,6 +35,8 @@ SHORT = "it started before a look could plan it"
 NOW = "own limits"
 ARMS = {"limits": "planned limits", "order": "order by forecast", "both": "limits and order"}
 """What is simulated, by the setting `plan`; off: each of them."""
+RESERVE = "bf_min_prio_reserve"
+"""Set to `plan_band`, Slurm reserves processors for jobs past the age alone: the order is simulated with it too."""
 
 
 class Week(NamedTuple):
@@ -138,7 +141,7 @@ def simulated(
 
     Waiting jobs are planned with their planned limits, running ones with their own, which they have back; nobody's job
     ends by a planned limit. The order is that of every job, whoever opted in. Also returns how near the first schedule
-    comes to the record, and notes.
+    comes to the record, and notes. Among everybody the order is simulated with `RESERVE` besides, where it is not set.
     """
     from ...evaluation.differences import schedule_differences
     from ...evaluation.simulated import judged_on
@@ -152,10 +155,14 @@ def simulated(
     age = settings["plan_age_s"] or math.nan
     order = Ordering("forecast", one.forecast, OrderRule(settings["plan_within"], age, settings["plan_band"]))
     schedules = {NOW: simulate_on(machine, trace, "requested")}
-    for word in [settings["plan"]] if settings["plan"] in ARMS else list(ARMS):
+    arms = [settings["plan"]] if settings["plan"] in ARMS else list(ARMS)
+    for word in arms:
         lengths = one.planned if word != "order" else None
         queue = QueuePlan(lengths=lengths, order=order if word != "limits" else None)
         schedules[ARMS[word]] = simulate_on(machine, trace, "requested", queue=queue)
+    if "order" in arms and settings["plan_within"] == "queue" and RESERVE not in machine.settings:
+        other = vary(machine, {RESERVE: str(settings["plan_band"])})
+        schedules[f"order, {RESERVE}"] = simulate_on(other, trace, "requested", queue=QueuePlan(order=order))
     sizes, planned = size_class(trace.procs("req")), ~np.isnan(one.planned)
     rows: list[dict[str, Any]] = []
     for name, mask in (("all", everybody), *((n, sizes == k) for k, n in enumerate(SIZE_CLASSES))):

@@ -69,7 +69,7 @@ def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndar
     codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
     place = np.array([codes[name] for name in names])
     found = np.zeros((len(trace), len(KINDS)))
-    for pool, capacity in _pools(machine, codes):
+    for pool, capacity in pools_of(machine, codes):
         rows = np.flatnonzero(known & np.isin(place, pool))
         queue = Queue(
             np.minimum(eligible, start)[rows], start[rows], (start + run)[rows], size[rows], trace.req_time[rows],
@@ -213,8 +213,8 @@ def _before_turn(queue: Queue, place: np.ndarray, rows: np.ndarray) -> np.ndarra
     return found
 
 
-def _pools(machine: Machine, codes: Mapping[str, int]) -> list[tuple[list[int], float]]:
-    """Partitions that share nodes, as codes of the names that a log has for them, with their processors."""
+def pools_of(machine: Machine, codes: Mapping[str, int]) -> list[tuple[list[int], float]]:
+    """Partitions that share nodes, as codes of the names that a log has for them (empty: none); their size."""
     cpus = {name: group.cpus for group in machine.nodes for name in group.names}
     pools: list[tuple[set[str], set[str]]] = []
     for part in machine.partitions:

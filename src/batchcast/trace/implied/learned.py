@@ -13,36 +13,20 @@ import numpy as np
 from ...cluster.machine import Limits, Machine, Qos, Reservation
 from ...errors import InputError
 from ...events.recorded import outcome
-from ...metrics.curves import cdf_distance, rank_correlation
-from ...simulation.schedule import Schedule
-from ...simulation.slurm_trace import simulate_on
 from ...table import Trace
 from ...units import span
 from .caps import LEAST_JOBS, Cap, Queue, find_caps, steps
-from .causes import Cause
+from .causes import Cause, pools_of
+from .fit import looks_of, nearest, parts_of, size_of
 from .holds import find_held, with_releases
 from .machine import count_whole, machine_of_log, peak_procs
+from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
 
 NAME = "learned from the log's record"
 SHARE = 0.6
 """What is learned from; the rest judges."""
-ARRIVAL = "arrival"
-ORDERS = {
-    ARRIVAL: {},
-    "age and size": {
-        "PriorityType": "priority/multifactor",
-        "PriorityWeightAge": "10000",
-        "PriorityWeightJobSize": "10000",
-        "PriorityMaxAge": "7-00:00:00",
-    },
-}
-SIZES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
-"""Of the most that ever ran at once: nodes are down, kept, or too few for what waits."""
-WORTH = 0.05
-FEW = 0.005
-"""The share of jobs, the widest, that may be too wide for a usual day: they are left out, and counted."""
-MOST_TRIED = 30_000
 GROUPS = {"user": "user_id", "account": "account"}
+CLASSES = ("qos", "queue_id", "partition_id")
 OUTAGE_S = 4 * 3600.0
 SOON_S = 3600.0
 IDLE = 0.2  # share of the processors that may still run at the end of an outage
@@ -87,8 +71,10 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
     hold all of it; caps for every user or account of a partition (`caps`); outages, four hours and more in which
     nothing started though several waited and had room; jobs held for what the log does not say (`holds`), which keep
     their recorded release. Nothing is fitted by a log's name.
-    How much of the machine is there on a usual day (`SIZES`), then the order of the queue (`ORDERS`), are those whose
-    simulated waits come nearest to the record: the whole machine by arrival unless another is nearer by a twentieth.
+    The order of the queue is that which pairs of comparable jobs speak for (`order`). How much of the machine is there
+    on a usual day, how often the queue is looked at (`fit`) and whether that order holds are decided by the simulated
+    waits that come nearest to the record: the whole machine, Slurm's own looks and arrival unless another is nearer by
+    a twentieth.
     InputError where no job tells its processors or its wait. O(n log n), and a simulation of the latest 30,000 jobs for
     each size and order.
     """
@@ -110,7 +96,7 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
         each = replace(each, exclusive=bool(whole))
         alone = len(machine.partitions) == 1
         rows = np.flatnonzero(part & np.array([alone or str(name) == each.name for name in names]))
-        queue, rows = _queue(trace, rows, procs, _size(machine, each.nodes))
+        queue, rows = _queue(trace, rows, procs, size_of(machine, each.nodes))
         caps = find_caps(queue, _groups(trace, rows), held[rows]) if len(rows) else []
         everybody = [cap for cap in caps if not cap.name]
         if everybody:
@@ -133,8 +119,71 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
         machine, name=NAME, partitions=tuple(partitions), qos=tuple(classes) if len(classes) > 1 else (),
         reservations=tuple(reservations), settings=settings,
     )  # fmt: skip
-    learned, fitted = _fitted(learned, with_releases(trace, held), asked)
+    learned, fitted = _fitted(learned, with_releases(trace, held), procs, asked)
     return Learned(learned, (*lines, *fitted), held)
+
+
+def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Machine, list[Line]]:
+    """The machine with the size, the looks and the order whose simulated waits come nearest to the record."""
+    sizes = parts_of(machine, trace, asked)
+    size, by_size = nearest(sizes, trace, asked)
+    ways = looks_of(sizes[size])
+    way, by_way = nearest(ways, trace, asked)
+    machine = ways[way]
+    lines = [
+        Line("", "", f"{size} of the nodes are there on a usual day", by_size),
+        Line("settings", "bf_interval", f"the queue is looked at {way}", by_way),
+    ]
+    order, by = _order(trace, machine, procs)
+    if not order.factors:
+        known = f"{order.first_come:.0%} of {order.pairs:,} pairs start so, and no weight puts more of them right"
+        support = known if order.pairs >= LEAST_PAIRS else f"{order.pairs:,} pairs of comparable jobs decide nothing"
+        return machine, [*lines, Line("", "", "the queue is taken by arrival", support)]
+    tried = {"by arrival": machine, "by these": with_order(machine, order, by, _people(trace))}
+    chosen, why = nearest(tried, trace, asked)
+    right = f"{order.right:.0%} of {order.pairs:,} pairs start by these weights, {order.first_come:.0%} by arrival"
+    if chosen == "by arrival":
+        return tried[chosen], [*lines, Line("", "", "the queue is taken by arrival", f"{right}, but {why}")]
+    lines.append(Line("settings", "PriorityType", "the queue is not taken by arrival alone", f"{right}; {why}"))
+    return tried[chosen], [*lines, *(_factor_line(factor, by) for factor in order.factors)]
+
+
+def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
+    """The order of the partitions with most pairs, and the column that its classes are of."""
+    names = ["" if name is None else str(name) for name in trace.nominal("partition_id").decode()]
+    codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    place = np.array([codes[name] for name in names])
+    orders = []
+    for pool, capacity in pools_of(machine, codes):
+        queue, rows = _queue(trace, np.flatnonzero(np.isin(place, pool)), procs, capacity)
+        by = next((name for name in CLASSES if len(np.unique(trace.nominal(name).codes[rows])) >= 2), CLASSES[-1])
+        classes, users = trace.nominal(by), trace.nominal("user_id").codes[rows].astype(np.int64)
+        codes_of = classes.codes[rows].astype(np.int64)
+        if len(machine.qos) and by != "partition_id":  # a job has one class, and its cap is of the partition's
+            codes_of = np.full(len(rows), -1)
+        if len(rows):
+            eligible = np.fmax(queue.submit, trace.number("eligible_time")[rows])
+            queue = replace(queue, submit=np.minimum(eligible, queue.start))
+            orders.append((learn_order(queue, users, codes_of, [str(name) for name in classes.categories]), by))
+    return max(orders, key=lambda found: found[0].pairs)
+
+
+def _factor_line(factor: Factor, by: str) -> Line:
+    """What a weight says, and the pairs that speak for it and against it."""
+    worth = span(factor.worth)
+    support = f"{factor.pairs:,} pairs, won by {factor.users} users, start so for it, {factor.against:,} against it"
+    if factor.name == SIZE:
+        return Line("settings", "PriorityWeightJobSize", f"a job of the whole machine is {worth} ahead", support)
+    if factor.name == USE:
+        return Line("settings", "PriorityWeightFairShare", f"who used least is {worth} ahead of who used most", support)
+    table = "partition" if by == "partition_id" else "qos"
+    return Line(table, factor.name, f"{factor.name} is {worth} ahead", support)
+
+
+def _people(trace: Trace) -> list[tuple[str, str]]:
+    """Accounts and users of a log, in order of their first jobs."""
+    names = [trace.nominal(column).decode() for column in ("account", "user_id")]
+    return list(dict.fromkeys(("" if a is None else str(a), "" if u is None else str(u)) for a, u in zip(*names)))
 
 
 def split(trace: Trace, procs: str = "req", share: float = SHARE) -> tuple[Learned, Trace, np.ndarray]:
@@ -145,62 +194,10 @@ def split(trace: Trace, procs: str = "req", share: float = SHARE) -> tuple[Learn
     first = int(len(trace) * share)
     if not 0 < first < len(trace):
         raise InputError(f"{trace.info.source}: {len(trace)} jobs are too few to learn from and to judge by")
-    return (
-        learn_machine(trace.take(np.arange(first)), procs),
-        with_releases(trace, find_held(trace)),
-        np.arange(len(trace)) >= first,
-    )
-
-
-def _fitted(machine: Machine, trace: Trace, procs: str) -> tuple[Machine, list[Line]]:
-    """The machine with the size, then the order, by which simulated waits come nearest to the record."""
-    latest = trace.take(np.arange(max(len(trace) - MOST_TRIED, 0), len(trace)))
-
-    def nearest(tried: dict[str, Machine], first: str) -> tuple[str, str]:
-        apart = {name: _apart(latest, simulate_on(one, latest, procs=procs)) for name, one in tried.items()}
-        best = min(apart, key=lambda name: apart[name] * (1.0 if name == first else 1.0 + WORTH))
-        return best, ", ".join(f"{name} {value:.2f}" for name, value in apart.items())
-
-    rule = "alloc" if machine.partitions[0].exclusive else procs
-    widest = float(np.nanquantile(trace.procs(rule), 1.0 - FEW, method="higher"))
-    sizes = {f"{share:.0%}": _part_of(machine, share, widest) for share in SIZES}
-    size, by_size = nearest(sizes, f"{SIZES[0]:.0%}")
-    machine = sizes[size]
-    orders = {name: replace(machine, settings={**machine.settings, **words}) for name, words in ORDERS.items()}
-    order, by_order = nearest(orders, ARRIVAL)
-    apart = "simulated waits are this far from the record"
-    lines = [
-        Line("", "", f"{size} of the nodes are there on a usual day", f"{apart}: {by_size}"),
-        Line("", "", f"the queue is taken by {order}", f"{apart}: {by_order}"),
-    ]
-    return orders[order], lines
-
-
-def _part_of(machine: Machine, share: float, widest: float) -> Machine:
-    """The machine with a share of each partition's nodes, and no fewer than a job of that width needs."""
-
-    def kept(nodes: tuple[str, ...]) -> tuple[str, ...]:
-        each = _size(machine, nodes) / len(nodes)
-        return nodes[: min(max(round(share * len(nodes)), math.ceil(widest / each), 1), len(nodes))]
-
-    partitions = tuple(replace(p, nodes=kept(p.nodes)) for p in machine.partitions)
-    there = {name for p in partitions for name in p.nodes}
-    left = [replace(g, names=tuple(name for name in g.names if name in there)) for g in machine.nodes]
-    reservations = tuple(
-        replace(r, nodes=tuple(name for name in r.nodes if name in there)) for r in machine.reservations
-    )
-    groups = tuple(group for group in left if group.names)
-    return replace(machine, nodes=groups, partitions=partitions, reservations=reservations)
-
-
-def _apart(trace: Trace, schedule: Schedule) -> float:
-    """How far simulated waits are from the record: their distributions, means and ranks; 0 is equal."""
-    recorded, simulated = trace.wait_time[schedule.rows], schedule.wait_time
-    known = recorded >= 0
-    one, two = recorded[known], simulated[known]
-    ratio = abs(math.log((one.mean() + 60.0) / (two.mean() + 60.0)))
-    rank = rank_correlation(one, two)
-    return cdf_distance(one, two) + 0.5 * ratio + 0.5 * (1.0 - (rank if rank == rank else 0.0))
+    learned = learn_machine(trace.take(np.arange(first)), procs)
+    if learned.machine.associations:  # who submits later is known when they do, and begins without past use
+        learned = replace(learned, machine=replace(learned.machine, associations=siblings(_people(trace))))
+    return learned, with_releases(trace, find_held(trace)), np.arange(len(trace)) >= first
 
 
 def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
@@ -239,6 +236,8 @@ def commented(text: str, lines: Sequence[Line | Cause]) -> str:
             continue
         at = [f"[[{line.table}]]", f"name = {json.dumps(line.name)}"]
         place = next((k for k in range(len(rows) - 1) if rows[k : k + 2] == at), None)
+        if line.table == "settings":
+            place = next((k for k, row in enumerate(rows) if row.startswith(f"{json.dumps(line.name)} = ")), None)
         if place is None:
             head.append(f"# {line}")
         else:
@@ -271,11 +270,6 @@ def _sharing(trace: Trace, machine: Machine, procs: str) -> tuple[Machine, list[
     support = f"all jobs together held {peak:,.0f} processors at most, the partitions' own peaks add up to {apart:,.0f}"
     shared = replace(machine, nodes=(replace(machine.nodes[0], names=names),), partitions=partitions)
     return shared, [Line("nodes", "", says, support)]
-
-
-def _size(machine: Machine, nodes: Sequence[str]) -> float:
-    inside = set(nodes)
-    return float(sum(group.cpus * sum(name in inside for name in group.names) for group in machine.nodes))
 
 
 def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple[Queue, np.ndarray]:

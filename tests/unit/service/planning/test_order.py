@@ -168,6 +168,27 @@ def test_doctor_says_whether_priorities_may_be_ordered(tmp_path: Path, config: s
     assert "what accounting counts" not in found  # the order touches no limit
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "age", "state", "said"),
+    [
+        ("bf_interval=60", 0, "ok", "for every waiting job"),
+        ("bf_continue,bf_min_prio_reserve=10000", 20_000, "ok", "for jobs past the age"),
+        ("bf_min_prio_reserve=10001", 20_000, "warning", "above plan_band"),
+        ("bf_min_prio_reserve=10000", 500, "warning", "for nobody while batchcast is dead"),
+    ],
+)
+def test_doctor_says_for_whom_slurm_reserves_processors(
+    tmp_path: Path, scheduler: str, age: int, state: str, said: str
+) -> None:
+    one = site(tmp_path)
+    more = f"PriorityWeightAge = {age}\nSchedulerParameters = {scheduler}\n"
+    one.slurm.priority = f"PriorityType = priority/multifactor\n{more}"
+    slurm = type("Scheduler", (), {"transport": one.slurm, "now": one.slurm.now, "admin_level": lambda *_: "x"})()
+    found = {row["check"]: row for row in ground_findings(slurm, one.settings)}["reserved processors"]
+    assert found["state"] == state
+    assert said in found["found"]
+
+
 def test_a_preview_says_what_a_look_would_set_and_sets_nothing(tmp_path: Path) -> None:
     one = site(tmp_path)
     said, why = one.planner.orderer.preview("c")

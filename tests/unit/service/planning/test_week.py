@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -131,8 +132,12 @@ def test_the_order_of_a_past_week_is_by_the_forecasts_of_then(tmp_path: Path) ->
     machine = Machine((NodeGroup(nodes, 8),), (Partition("main", nodes, default=True), Partition("exact", nodes)))
     rows, *_ = simulated(one, machine, settings)
     whole = {row["policy"]: row for row in rows if row["part"] == "simulated" and row["size"] == "all"}
-    assert list(whole) == ["own limits", "planned limits", "order by forecast", "limits and order"]
+    reserving = "order, bf_min_prio_reserve"
+    assert list(whole) == ["own limits", "planned limits", "order by forecast", "limits and order", reserving]
     assert whole["order by forecast"]["mean_wait_s"] < whole["own limits"]["mean_wait_s"]
     assert whole["order by forecast"]["planned"] == 0
+    assert whole[reserving]["mean_wait_s"] <= whole["order by forecast"]["mean_wait_s"]
+    set_already = replace(machine, settings={"bf_min_prio_reserve": "5000"})
+    assert reserving not in {row["policy"] for row in simulated(one, set_already, settings)[0]}
     narrow = {r["policy"]: r["change_s"] for r in rows if r["part"] == "group" and r["group"] == "2-4"}
     assert narrow["order by forecast"] < 0  # they are said to be short, and go before the wide ones

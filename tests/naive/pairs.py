@@ -1,0 +1,39 @@
+"""The slow twin of `trace.implied.order`: pairs by looking at every two jobs, past use by adding up every job."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batchcast.trace.implied.caps import PATIENCE_S, Queue
+from batchcast.trace.implied.order import HOUR_S, NEAR
+
+
+def pairs(queue: Queue, users: np.ndarray) -> set[tuple[int, int]]:
+    """Who started while a comparable job of somebody else, which had room as well, waited on."""
+    jobs = range(len(users))
+    found = set()
+    for i in jobs:
+        t = queue.start[i]
+        running = sum(queue.size[k] for k in jobs if queue.start[k] <= t < queue.end[k])
+        for k in jobs:
+            waited = (
+                min(t - queue.submit[i], t - queue.submit[k]) >= PATIENCE_S and queue.start[k] > t + PATIENCE_S / 10
+            )
+            size, limit = queue.size[k] / queue.size[i], queue.limit[k] / queue.limit[i]
+            alike = 1 / NEAR <= size <= NEAR and not limit > NEAR and not limit < 1 / NEAR
+            room = running - queue.size[i] + queue.size[k] <= queue.capacity
+            if waited and alike and room and users[i] >= 0 and users[k] >= 0 and users[i] != users[k]:
+                found.add((i, k))
+    return found
+
+
+def standing(queue: Queue, users: np.ndarray, when: float, user: int, half_life: float) -> float:
+    """The share of the users who used as much as this one or more, by the hours in which their jobs ended."""
+    hour, use = when // HOUR_S, [0.0] * (int(users.max()) + 1)
+    for k in range(len(users)):
+        ended = queue.end[k] // HOUR_S
+        if users[k] >= 0 and ended < hour:
+            use[users[k]] += (
+                queue.size[k] * (queue.end[k] - queue.start[k]) * 0.5 ** ((hour - ended) * HOUR_S / half_life)
+            )
+    return sum(other >= use[user] * (1 - 1e-12) for other in use) / len(use)
