@@ -64,8 +64,8 @@ def command(**given: Any) -> None:
     import numpy as np
 
     from ...processes import Task, under_bars
-    from ...trace.implied.machine import machine_of_log
     from ...results.whatif import Variants
+    from ...trace.implied.machine import machine_of_log
     from ...trace.slurm_record import open_machine
 
     variants, described = _each(given["variants"]), given["described"]

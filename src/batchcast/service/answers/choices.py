@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 from ...errors import BatchcastError, Refused, UsageError
 from ...formats.slurm.sbatch import HEARD
 from ...predict.conditional import given_waited
-from ...store.issued import NOTHING
+from ...store.rows import NOTHING
 from ..settings import Settings
 from .answer import Answer, staleness
 from .disclosure import Site, Viewer, open_site, start_settings
