@@ -3,10 +3,11 @@
     python benchmarks/order_on_logs.py ../shared/traces/KTH-SP2-1996-2.1-cln.swf.gz ... --first 15000
 
 Each log runs on its own machine (one node a processor) by arrival, then under each order; `reserved`: Slurm reserves
-processors only for jobs past the age (bf_min_prio_reserve), or that have waited for a day (bf_min_age_reserve). Mean wait, mean bounded
-slowdown (bound 60 s), 99th percentile and longest wait as shares of those by arrival; differences of mean waits with a
-90 % interval over groups of one user's submissions of one week; users of ten jobs and more whose mean wait is longer by
-more than a tenth and a minute. The ideal policies of docs/evidence/policy-study.md run on a pool: they are no row here.
+processors only for jobs past the age (bf_min_prio_reserve), or that have waited for a day (bf_min_age_reserve). Mean
+wait, mean bounded slowdown (bound 60 s), 99th percentile and longest wait as shares of those by arrival; differences of
+mean waits with a 90 % interval over groups of one user's submissions of one week; users of ten jobs and more whose mean
+wait is longer by more than a tenth and a minute. The ideal policies of docs/evidence/policy-study.md run on a pool, and
+are no row here.
 """
 
 from __future__ import annotations

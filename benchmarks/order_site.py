@@ -4,10 +4,10 @@
 
 Each log's jobs on the log's own machine. Rows: the pool under EASY with limits and under the policy `forecast` with
 `kernel`, as docs/evidence/policy-study.md has them; Slurm's two loops in arrival's order, with the order of
-`batchcast plan`, with processors reserved only for jobs past the age (bf_min_prio_reserve), and without levels and with looks of 1 s: what levels and cycles cost. All by the forecasts
-of `kernel` as of each submission on the recorded clock. Differences from Slurm's loops in arrival's order (on the
-pool: from EASY) with a 90 % interval over users' weeks; users are those of ten jobs or more, worse off by more than a
-tenth.
+`batchcast plan`, with processors reserved only for jobs past the age (bf_min_prio_reserve), and without levels and with
+looks of 1 s: what levels and cycles cost. All by the forecasts of `kernel` as of each submission on the recorded clock.
+Differences from Slurm's loops in arrival's order (on the pool: from EASY) with a 90 % interval over users' weeks; users
+are those of ten jobs or more, worse off by more than a tenth.
 """
 
 from __future__ import annotations

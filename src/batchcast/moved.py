@@ -26,6 +26,7 @@ MOVED = {
     "evaluation.periods": "evaluation.calendar",
     "evaluation.replicates": "evaluation.resampling",
     "formats.problems": "formats.chunks",
+    "formats.slurm.submission": "formats.slurm.plannable",
     "formats.swf_header": "formats.swf_text",
     "formats.swf_write": "formats.swf_text",
     "grid.chains": "grid.assignment",
@@ -112,7 +113,12 @@ MOVED = {
     "vasp.potcar": "vasp.poscar",
     "vasp.synth": "vasp.features",
 }
-RENAMED = {"grid.workload:draw": "draw_jobs", "trace.batsim:COLUMNS": "BATSIM_COLUMNS"}
+RENAMED = {
+    "grid.workload:draw": "draw_jobs",
+    "report.evaluation.waste:COLUMNS": "WASTE_COLUMNS",
+    "testing.order:CHECKS": "ORDER_CHECKS",
+    "trace.batsim:COLUMNS": "BATSIM_COLUMNS",
+}
 PACKAGE = __name__.rpartition(".")[0]
 
 

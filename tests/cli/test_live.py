@@ -395,6 +395,21 @@ def test_at_a_private_site_a_user_sees_own_jobs_and_figures_of_several(
 
 
 OPEN_STORE = 0o644
+ASK_EACH = """
+import contextlib, io, json, sys
+from batchcast.cli.main import entry
+
+def answer(words):
+    sys.argv, out, err, code = ["batchcast", *words], io.StringIO(), io.StringIO(), None
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            entry()
+        except SystemExit as end:
+            code = end.code
+    return code, out.getvalue(), err.getvalue()
+
+print(json.dumps([answer(words) for words in json.loads(sys.argv[1])]))
+"""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
@@ -411,14 +426,17 @@ def test_another_unix_user_sees_nobodys_jobs_however_private_is_written(
             kept.execute("VACUUM INTO ?", (str(store),))
         for path in (config, store):
             path.chmod(OPEN_STORE)
-        for words in (("start", "-u", ME), ("start", "601"), ("report", "-u", ME), ("walltime", "101")):
-            done = subprocess.run(
-                [*AS_NOBODY, sys.executable, "-c", "from batchcast.cli.main import entry; entry()", *words],
-                env={"PATH": os.environ["PATH"], "BATCHCAST_STORE": str(store), "BATCHCAST_CONFIG": str(config)},
-                capture_output=True, text=True, check=False, cwd="/")  # fmt: skip
-            assert done.returncode in (1, 3), done.stdout
-            assert done.stdout == ""
-            assert ("private" if word != '"maybe"' else "accepted: yes") in done.stderr or "not waiting" in done.stderr
+        asked = (("start", "-u", ME), ("start", "601"), ("report", "-u", ME), ("walltime", "101"))
+        done = subprocess.run(
+            [*AS_NOBODY, sys.executable, "-c", ASK_EACH, json.dumps(asked)],
+            env={"PATH": os.environ["PATH"], "BATCHCAST_STORE": str(store), "BATCHCAST_CONFIG": str(config)},
+            capture_output=True, text=True, check=True, cwd="/")  # fmt: skip
+        answers = json.loads(done.stdout)
+        assert len(answers) == len(asked)
+        for code, printed, said in answers:
+            assert code in (1, 3), printed
+            assert printed == ""
+            assert ("private" if word != '"maybe"' else "accepted: yes") in said or "not waiting" in said
 
 
 def status_for(uid: int, where: Path, target: str) -> int:

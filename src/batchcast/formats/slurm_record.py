@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from ..cluster.machine import Machine
 from ..cluster.request import NodeRequest
+from .slurm.plannable import parse_request
 from .slurm.resources import expand
 from .slurm.scontrol import read_machine, table
-from .slurm.submission import parse_request
 
 
 @dataclass(frozen=True, slots=True)

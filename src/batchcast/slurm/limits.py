@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 from ..errors import BatchcastError
 from ..formats.slurm import plannable
-from ..formats.slurm.plannable import Plannable
+from ..formats.slurm.plannable import Plannable, Submitted, submitted
 from ..formats.slurm.scontrol import parse_config, parse_records
 from ..formats.slurm.squeue import epoch, parse_marked
-from ..formats.slurm.submission import Submitted, submitted
 from ..units import parse_duration
 from .transport import MARK, Transport
 

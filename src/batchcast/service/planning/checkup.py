@@ -122,8 +122,7 @@ def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, An
         yield from _limit_findings(settings, ground, counted)
     if settings["plan"] in ORDERS:
         yield _order_finding(scheduler, settings)
-        if settings["plan_within"] == "queue":
-            yield _reserve_finding(limits.reserving(scheduler.transport), settings["plan_band"])
+        yield _reserve_finding(limits.reserving(scheduler.transport), settings["plan_within"], settings["plan_band"])
     yield finding(
         "right to write comments" if settings["plan"] == "advise" else "right to change limits",
         "ok" if may else "failed",
@@ -159,16 +158,18 @@ def _order_finding(scheduler: Any, settings: Settings) -> dict[str, Any]:
     return finding("priorities", "failed" if why else "ok", why or fact, do)
 
 
-def _reserve_finding(found: limits.Reserving, band: int) -> dict[str, Any]:
-    """Whether Slurm reserves processors for jobs past the age alone, as the order needs it, and without batchcast."""
+def _reserve_finding(found: limits.Reserving, within: str, band: int) -> dict[str, Any]:
+    """For whom Slurm reserves processors: under an order among everybody, and while batchcast is dead."""
     name, word = "reserved processors", "bf_min_prio_reserve"
     if found.least == 0:
-        return finding(name, "ok", f"for every waiting job; with {word}={band} for those past the age alone")
-    if found.least > band:
+        more = f"; with {word}={band} for those past the age alone" if within == "queue" else ""
+        return finding(name, "ok", f"for every waiting job{more}")
+    if within == "queue" and found.least > band:
         fact = f"{word} is {found.least:g}, above plan_band: for nobody, however long he waits"
         return finding(name, "warning", fact, f"{word}={band}, then scontrol reconfigure")
     if found.by_age < found.least:
-        fact = f"PriorityWeightAge is {found.by_age:g}, below {word}: for nobody while batchcast is dead"
+        when = "while batchcast is dead" if within == "queue" else f"within its {within}, however long he waits"
+        fact = f"PriorityWeightAge is {found.by_age:g}, below {word}: for nobody {when}"
         return finding(name, "warning", fact, f"PriorityWeightAge={found.least:g}, then scontrol reconfigure")
     return finding(name, "ok", f"for jobs past the age ({word}={found.least:g})")
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...formats.slurm.plannable import Plannable
-from ...formats.slurm.submission import Submitted, why_not
+from ...formats.slurm.plannable import Plannable, Submitted, why_not
 from ...planning.record import How, Terms, in_minutes, names_in
 from ...predict.conditional import given_waited
 from ...predict.protocol import Grounds
