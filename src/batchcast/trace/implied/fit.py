@@ -100,10 +100,13 @@ def _part_of(machine: Machine, share: float, widest: float) -> Machine:
 
 
 def _apart(trace: Trace, schedule: Schedule) -> float:
-    """How far simulated waits are from the record: their distributions, means and ranks; 0 is equal."""
+    """How far simulated waits are from the record: their distributions, means and ranks; 0 is equal.
+
+    Waits below a minute count as none, as where a simulation is judged: a log's clock is in them.
+    """
     recorded, simulated = trace.wait_time[schedule.rows], schedule.wait_time
     known = recorded >= 0
-    one, two = recorded[known], simulated[known]
+    one, two = (np.where(waits[known] < 60.0, 0.0, waits[known]) for waits in (recorded, simulated))
     ratio = abs(math.log((one.mean() + 60.0) / (two.mean() + 60.0)))
     rank = rank_correlation(one, two)
     return cdf_distance(one, two) + 0.5 * ratio + 0.5 * (1.0 - (rank if rank == rank else 0.0))
