@@ -18,8 +18,8 @@ from ..protocol import Grounds, Prediction, at_least_a_second
 from . import ibl_attributes, ibl_nearest
 from .groups import guess
 from .ibl_attributes import Attributes
-from .ibl_nearest import MOST
 from .ibl_leaves import Lessons, answer_from_cells, cells_of, search_weights
+from .ibl_nearest import MOST
 
 NAME_COLUMNS = ("user_id", "group_id", "app_id", "queue_id")
 NUMBER_WEIGHTS = (1.0, 0.25, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 1.0, 0.25, 0.25, 0.25, 0.01)
