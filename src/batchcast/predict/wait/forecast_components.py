@@ -26,8 +26,8 @@ from ..hazard.components import SPREADS, Lag, RecentWaits, simulated_curves, spr
 from ..hazard.features import AT_DRAWS, describe_queue
 from ..hazard.history_features import WaitHistory, blank_history, level_of, with_room
 from ..hazard.queue_features import COUNT
-from ..hazard.simulated_waits import PLANS
 from ..hazard.renewal import EVERY, LEAST_VOTES, Snapshot, sampled_places
+from ..hazard.simulated_waits import PLANS
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel
 from .scheduler_replay import SchedulerReplay
