@@ -23,7 +23,7 @@ from batchcast.papers.shared import shared_folder
 from batchcast.predict.hazard.bins import BINS
 from batchcast.predict.hazard.features import NAMES
 from batchcast.predict.hazard.model import Hazard, Waits, fit
-from batchcast.predict.hazard.renewal import EVERY, MOST
+from batchcast.predict.hazard.renewal import EVERY, MODELS, MOST
 from batchcast.predict.wait.forecast import Forecast, renewed
 from batchcast.predict.wait.forecast_components import seen_in
 from batchcast.predict.wait.scheduler_replay import SchedulerReplay
@@ -117,7 +117,9 @@ def crowded(model: Hazard | None, of_rests: Hazard | None, queued: int = 1000) -
         if row < 1000:
             state.apply(Start(0.0, job, 0.0))
         method.numbers[row] = (row, (0, 0, 0), (0.0, math.nan), np.linspace(0.01, 1.0, BINS))
-    state.now, method.model, method.looks.model = 600.0, model, of_rests
+    state.now, method.model = 600.0, model
+    for _ in range(MODELS):
+        method.looks.fitted(of_rests)
     return method, state
 
 

@@ -26,9 +26,14 @@ from batchcast.table import Trace
 from batchcast.trace.read import read_trace
 
 AGES = {
-    "any": (0.0, math.inf), "less than 10 min": (0.0, AGES_S[0]), "10 min to 1 h": (AGES_S[0], AGES_S[1]),
-    "1 h to 4 h": (AGES_S[1], AGES_S[2]), "4 h to a day": (AGES_S[2], AGES_S[3]), "a day or more": (AGES_S[3], math.inf),
-}  # fmt: skip
+    "any": (0.0, math.inf),
+    **dict(
+        zip(
+            ("less than 10 min", "10 min to 1 h", "1 h to 4 h", "4 h to a day", "a day or more"),
+            zip((0.0, *AGES_S), (*AGES_S, math.inf)),
+        )
+    ),
+}
 WINDOW, LEAST = 5000, 50
 
 
@@ -56,9 +61,7 @@ def main() -> None:
     asked = asked_after(method, log, first - 1)
     groups = log.nominal("user_id").codes[asked.job] * 10_000 + (log.submit_time[asked.job] + asked.waited) // 604800.0
     print(f"{len(log):,} jobs, {method.looks.number:,} looks, {process_time() - began:.0f} CPU s\n")
-    print(
-        "| waited | looks | CRPS before | now | less, 90 % | 80, 90 % kept before | now |\n|---|---|---|---|---|---|---|"
-    )
+    print(f"| waited | looks | CRPS before | now | less, 90 % | 80, 90 % kept before | now |\n{'|---' * 7}|")
     for name, (low, high) in AGES.items():
         which = (asked.waited >= low) & (asked.waited < high)
         if which.sum() >= LEAST:

@@ -112,10 +112,8 @@ def levels_by_age(story, ages, levels, steps, remembered=5000.0):
         look["open"].discard(k)
 
     for now, what, *told in story:
-        due = [
-            (look["at"] + 1.0 + look["bounds"][k] + 1e-6, n, k) for n, look in enumerate(looks) for k in look["open"]
-        ]
-        for at, n, k in sorted(due):
+        open_ = [(n, look, k) for n, look in enumerate(looks) for k in look["open"]]
+        for at, n, k in sorted((look["at"] + 1.0 + look["bounds"][k] + 1e-6, n, k) for n, look, k in open_):
             if at < now:
                 learn(looks[n], k, False)
         if what == "look":

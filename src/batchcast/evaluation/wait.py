@@ -27,6 +27,8 @@ from ..table import Trace
 from .differences import shown_names
 
 AT_MISGUIDED = 0.04
+TOLD_S = {"10min": 600.0, "1h": 3600.0, "4h": 14400.0, "1d": 86400.0}
+"""Intervals are judged apart for jobs told to wait so long: the mass that starts at once hides these."""
 WINDOW = 5000
 _RANGES = [int(np.flatnonzero(end == ENDS_S)[0]) for end in BINS_S]
 
@@ -60,7 +62,8 @@ def chance_figures(
     """Keys of a row: CRPS, identified at 4 % misguided, intervals kept, good share of the likeliest range.
 
     All arrays are of the scored jobs alone, in the log's order. `_low` and `_high` are the least and the most over
-    windows of 5,000 jobs. Figures a method cannot have are NaN.
+    windows of 5,000 jobs; `told_1h_80` and the like are of jobs whose point was an hour or more. Figures a method
+    cannot have are NaN.
     """
     quick = wait <= threshold
     nothing = float("nan")
@@ -82,6 +85,12 @@ def chance_figures(
             f"interval_{level}_low": float(shares.min()),
             f"interval_{level}_high": float(shares.max()),
         }
+    for name, least in TOLD_S.items():
+        told = forecasts.points >= least
+        figures[f"told_{name}_jobs"] = int(told.sum())
+        for level in (80, 90):
+            held = level in kept and told.any()
+            figures[f"told_{name}_{level}"] = float(kept[level][told].mean()) if held else nothing
     return figures
 
 

@@ -130,6 +130,11 @@ WAIT_COLUMNS = (
             TableColumn("interval_80_high", "most", "share"),
             TableColumn("interval_90_low", "least of 5,000", "share", "in any window of 5,000 jobs"),
             TableColumn("interval_90_high", "most", "share"),
+            *(
+                TableColumn(f"told_{key}_{level}", f"told {words} or more: {level} % kept", "share")
+                for key, words in (("10min", "10 min"), ("1h", "1 h"), ("4h", "4 h"), ("1d", "a day"))
+                for level in (80, 90)
+            ),
             TableColumn("rms_error_s", "RMS error", "seconds"),
             TableColumn("normalised_rms", "normalised RMS", "number", "each error over the wait, floor 1 s"),
             TableColumn("mean_ppert", "PPErt", "number", "mean of |predicted - wait| / (wait + run)"),

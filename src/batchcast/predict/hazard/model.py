@@ -78,9 +78,9 @@ class Hazard(NamedTuple):
         out = np.ones((len(features), BINS))
         for low in range(0, len(features), BLOCK):
             part = features[low : low + BLOCK]
-            bins = np.tile(np.arange(BINS - 1, dtype=part.dtype), len(part))
-            rows = np.column_stack([np.repeat(part, BINS - 1, axis=0), bins])
-            raw = self.trees.predict(rows).reshape(len(part), BINS - 1)
+            rows = np.empty((len(part), BINS - 1, part.shape[1] + 1), part.dtype)
+            rows[:, :, :-1], rows[:, :, -1] = part[:, None, :], np.arange(BINS - 1)
+            raw = self.trees.predict(rows.reshape(-1, rows.shape[2])).reshape(len(part), BINS - 1)
             start = self.start[None, :] if known is None else log_odds(known[low : low + BLOCK])
             stays = 1.0 / (1.0 + np.exp(raw + start[:, : BINS - 1]))
             out[low : low + BLOCK, : BINS - 1] = 1.0 - np.cumprod(stays, axis=1)

@@ -18,6 +18,8 @@ from .training_rows import Submissions
 
 EVERY, MOST = 30, 12
 """Looks are taken every so many submissions, of so many jobs at most."""
+MODELS = 2
+"""The mean of the last so many fits answers: where a log changes, what one says depends on the hour it was fitted."""
 LEAST_VOTES = EVERY // 2
 """So many submissions since the last look must count (hazard.bursts): the queue behind an array shows little new."""
 SHARE = 0.5
@@ -139,9 +141,9 @@ class Renewal:
     -----
     The model of what is left starts from what the job was promised at its submission, given the time waited since, and
     learns from looks what the state by now says beyond that. A model of submissions and looks together, that has to
-    learn the whole anew, did worse at looks than that promise on some logs (docs/evidence/waits.md). Before the first
-    fit that promise and the simulations answer, each weighing by its CRPS so far. What is promised is corrected for each
-    age of the wait apart (`PromisesByAge`).
+    learn the whole anew, did worse at looks than that promise on some logs (a trial). The last two fits answer
+    together. Before the first that promise and the simulations answer, each weighing by its CRPS so far. What is
+    promised is corrected for each age of the wait apart (`PromisesByAge`).
 
     >>> Renewal(300).expected(Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES)))), np.zeros((0, 33))).way
     array([], dtype=int64)
@@ -150,7 +152,7 @@ class Renewal:
     def __init__(self, window: int) -> None:
         self.window = window
         self.ring = Submissions(max(window * MOST // EVERY, MOST), len(NAMES) + BINS)
-        self.model: Hazard | None = None
+        self.models: tuple[Hazard, ...] = ()
         self.pool = Pool(MODEL)
         self.promises = PromisesByAge()
         self.lag = Lag()
@@ -164,9 +166,9 @@ class Renewal:
         """
         given = rest_of(promised, look.waited)
         curves, way = given.copy(), np.full(len(given), MODEL)
-        asked = ~np.isnan(given[:, 0]) if self.model is not None else np.zeros(len(given), bool)
-        if self.model is not None and asked.any():
-            new = self.model.curves(look.features[asked], given[asked])
+        asked = ~np.isnan(given[:, 0]) & bool(self.models)
+        if asked.any():
+            new = np.mean([model.curves(look.features[asked], given[asked]) for model in self.models], axis=0)
             curves[asked] = SHARE * new + (1.0 - SHARE) * given[asked]
         others = np.full((len(given), MODEL, BINS), np.nan)
         rest = ~asked
@@ -177,6 +179,11 @@ class Renewal:
             others[rest] = np.stack([given[rest], *simulated, simulated_curves(features, SPREADS[-1], lags)], axis=1)
             curves[rest], way[rest] = self.pool.mean(others[rest]), self.pool.heaviest(others[rest])
         return Expected(curves, way, others)
+
+    def fitted(self, model: Hazard | None) -> None:
+        """A model that was fitted anew; None, where too little was known, changes nothing."""
+        if model is not None:
+            self.models = (*self.models, model)[-MODELS:]
 
     def take(self, look: Snapshot, promised: np.ndarray, now: float, born: int) -> np.ndarray:
         """Remember a look taken after submission `born`; what it is promised (n, 33)."""

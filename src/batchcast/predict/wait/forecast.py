@@ -216,12 +216,13 @@ class Forecast:
         """The models of the fit begun a step ago; a new fit begun, where enough submissions came since the last one."""
         if self.fitting is not None:
             model, of_rests = self.fitting.result()
-            self.model, self.looks.model, self.fitting = model or self.model, of_rests or self.looks.model, None
+            self.model, self.fitting = model or self.model, None
+            self.looks.fitted(of_rests)
         if self.votes < max(self.first, min(1.5 * self.fitted_at, self.fitted_at + self.every)):
             return
         at_submission = Taught(*self.submissions.lessons(now, self.half_life, self.votes - 1))
-        of_rests = Taught(*self.looks.lessons(now, self.half_life, self.number - 1))
-        self.fitting = Fitting((at_submission, of_rests), self.seed)
+        at_looks = Taught(*self.looks.lessons(now, self.half_life, self.number - 1))
+        self.fitting = Fitting((at_submission, at_looks), self.seed)
         self.fitted_at = self.votes
 
     def predict_trace(

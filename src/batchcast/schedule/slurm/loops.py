@@ -157,7 +157,7 @@ def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None
 def reserves(rules: Rules, s: State, k: int, now: float) -> bool:
     """Whether processors may be kept for this place of the queue: its priority and its wait are long enough."""
     waited = now - s.job[s.queue[k].job].eligible
-    return -s.queue[k].order >= rules.bf_min_prio_reserve and waited >= rules.bf_min_age_reserve
+    return bool(-s.queue[k].order >= rules.bf_min_prio_reserve and waited >= rules.bf_min_age_reserve)
 
 
 @inner

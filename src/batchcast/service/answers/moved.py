@@ -14,19 +14,19 @@ SOONER, LATER = "sooner", "later"
 ONE = {
     "early": "a job of %(procs)s processors ended %(time)s early: %(by)s sooner",
     "left": "a job ahead of it left the queue: %(by)s sooner",
-    "late": "a job of %(procs)s processors runs %(time)s longer than was forecast: %(by)s later",
+    "late": "a job of %(procs)s processors runs %(time)s longer than forecast: %(by)s later",
     "came": "a job of higher priority came: %(by)s later",
 }
 SOME = {
     "early": "%(jobs)s jobs ended early, the largest with %(procs)s processors by %(time)s: %(by)s sooner",
     "left": "%(jobs)s jobs ahead of it left the queue: %(by)s sooner",
-    "late": "%(jobs)s jobs run longer than was forecast, the largest with %(procs)s processors by %(time)s: %(by)s later",
+    "late": "%(jobs)s jobs run longer than forecast, the largest with %(procs)s processors by %(time)s: %(by)s later",
     "came": "%(jobs)s jobs of higher priority came: %(by)s later",
 }
 HIDDEN = {
     "early": "jobs ended early: %(by)s sooner",
     "left": "jobs ahead of it left the queue: %(by)s sooner",
-    "late": "jobs run longer than was forecast: %(by)s later",
+    "late": "jobs run longer than forecast: %(by)s later",
     "came": "jobs of higher priority came: %(by)s later",
 }
 UNEXPLAINED = {

@@ -92,7 +92,7 @@ def has_moved(before: Row, one: Told, now: float) -> bool:
     if not math.isfinite(one.likely) or now - before["as_of"] < max(LEAST_S, PAUSE_SHARE * (now - one.submit)):
         return False
     least = max(LEAST_S, LEAST_SHARE * (before["likely_start"] - now))
-    return abs(one.likely - before["likely_start"]) >= least
+    return bool(abs(one.likely - before["likely_start"]) >= least)
 
 
 def _kept(one: Told, now: float, why: str | None) -> dict[str, Any]:

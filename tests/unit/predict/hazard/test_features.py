@@ -114,7 +114,7 @@ def test_nothing_after_an_instant_moves_any_feature_or_promise_up_to_it(shift):
         rows = seen_in(trace, "honest", "req", 16.0).rows
         looks = [(look.row, look.waited, look.features, left) for when, look, left in method.looked if when <= now]
         said.append((rows[: at + 1], method.chances[: at + 1], *(np.concatenate(of) for of in zip(*looks))))
-        assert method.looks.model is not None
+        assert method.looks.models
     for before, after in zip(*said):
         np.testing.assert_array_equal(before, after)
     assert np.unique(said[0][1], axis=0).shape[0] > 50

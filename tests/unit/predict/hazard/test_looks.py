@@ -6,7 +6,7 @@ import pytest
 from batchcast.events.recorded import replay
 from batchcast.predict.hazard.bins import BINS, ENDS_S, reached, rest_of
 from batchcast.predict.hazard.calibrated_waits import LEVELS
-from batchcast.predict.hazard.renewal import EVERY, MODEL, MOST, Renewal, Snapshot, sampled_places
+from batchcast.predict.hazard.renewal import EVERY, MODEL, MODELS, MOST, Renewal, Snapshot, sampled_places
 from batchcast.predict.hazard.training_rows import ENDED, LEFT, SPOILED
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.table import Trace
@@ -51,7 +51,7 @@ def test_looks_and_all_they_teach_are_the_same_told_one_by_one_and_as_a_whole_lo
     at_once = whole.predict_trace(log, total=16.0)
     np.testing.assert_array_equal(said.quantiles, at_once.quantiles)
     assert one.looks.number == whole.looks.number > 60
-    assert one.looks.model is not None
+    assert len(one.looks.models) == MODELS
     for name in ("features", "number", "born", "submit", "waited", "fate"):
         np.testing.assert_array_equal(getattr(one.looks.ring, name), getattr(whole.looks.ring, name))
     for one_keeper, keeper in zip(one.looks.promises.keepers, whole.looks.promises.keepers):

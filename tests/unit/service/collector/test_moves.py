@@ -86,7 +86,9 @@ def test_only_jobs_of_higher_priority_that_came_since_are_why_it_starts_later(si
 
 def test_a_job_that_outlives_its_forecast_and_nodes_that_are_drained_are_named(site: Site) -> None:
     site.take(1.0, seen("2", -35500.0, "RUNNING", procs=64.0, start_time=-35500.0))
-    assert site.tell(10800.0, 900.0)["why_it_moved"].startswith("a job of 64 processors runs 6 min 40 s longer")
+    assert site.tell(10800.0, 900.0)["why_it_moved"].startswith(
+        "a job of 64 processors runs 6 min 40 s longer than forecast"
+    )
     site.take(1400.0, seen("3", 1300.0, user="bo", reason="ReqNodeNotAvail, UnavailableNodes:t9", priority=1.0))
     assert site.tell(18000.0, 1500.0)["why_it_moved"].startswith("nodes t9 are drained or down: ")
 
