@@ -474,6 +474,7 @@ class Twin:
             for r in self.m.reservations
             if r.name != j.reservation and end - start > r.max_time
             for k in range(5 if r.every else 1)
+            if r.start + k * r.every < r.until
         ]
         mine = [(r, until) for r, begin, until in turns if begin < end and until > start]
         return {n for r, _ in mine for n in r.nodes}, min((until for _, until in mine), default=None)

@@ -113,8 +113,8 @@ class Reservation:
     """Nodes kept from `start` to `end` (seconds on the log's clock) for those who name it and are in users or accounts.
 
     A maintenance reservation has users that submit nothing: it only keeps the nodes free. One with the flag DAILY or
-    WEEKLY comes again. Jobs of at most `max_time` seconds are let in: no word of Slurm's, but what sites do that run
-    long jobs by night alone.
+    WEEKLY comes again, as long as it begins before `until`. Jobs of at most `max_time` seconds are let in: neither is a
+    word of Slurm's, but what sites do that run long jobs by night alone.
     """
 
     name: str
@@ -125,6 +125,7 @@ class Reservation:
     accounts: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     max_time: float = 0.0
+    until: float = math.inf
 
     @property
     def every(self) -> float:

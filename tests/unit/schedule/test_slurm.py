@@ -138,6 +138,7 @@ KEPT = {
     "none": (),
     "once": (Reservation("maint", ("a1", "b1"), 200.0, 420.0),),
     "daily": (Reservation("short", ("a1", "b1"), 200.0 - DAY, 420.0 - DAY, flags=("DAILY",), max_time=100.0),),
+    "daily until": (Reservation("short", ("b1",), 200.0 - DAY, 420.0 - DAY, flags=("DAILY",), until=150.0),),
 }
 
 

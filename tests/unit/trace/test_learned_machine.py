@@ -180,3 +180,16 @@ def test_whole_nodes_are_found_where_parts_of_one_are_never_given() -> None:
         )
         learnt = learned.learn_machine(made).machine
         assert [part.exclusive for part in learnt.partitions] == [schedule is whole]
+
+
+def test_no_machine_is_tried_that_could_not_do_the_work_of_the_busiest_week() -> None:
+    count = 3 * 7 * 24
+    busy = Trace.from_arrays(
+        {
+            "submit_time": np.arange(count) * 3600.0,
+            "wait_time": np.zeros(count),
+            "run_time": np.full(count, 3600.0),
+            "req_procs": np.where(np.arange(count) < 7 * 24, 15, 4),
+        }
+    )
+    assert list(fit.parts_of(homogeneous(16, 1), busy, "req")) == ["100%", "95%"]

@@ -10,7 +10,7 @@ which looks at every instance.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,10 +28,10 @@ LARGEST = 2**63 - 1
 
 @by_address
 class Cells(NamedTuple):
-    """Instances, (leaves, attributes, SIDE), with their places in the order of learning, -1 for none; waits by place.
+    """Instances, (leaves, attributes, SIDE), their places in the order of learning (-1: none), and waits by place.
 
     Then what holds each leaf, (groups, attributes, SIDE), and each group, (groups / SIDE, attributes, SIDE); and room
-    to work in: the distances of groups, of leaves and of instances (these as bits too), the keys of the nearest, and the
+    to work in: distances of groups, of leaves and of instances (these as bits too), the keys of the nearest, and the
     attributes of the job asked about.
     """
 
@@ -64,8 +64,8 @@ class Lessons(NamedTuple):
 def cells_of(lessons: Lessons, weights: Weights, most: int = MOST) -> Cells:
     """The learned instances in leaves that are narrow where these weights are large; right for any weights.
 
-    With room for so many nearest.
-    Each chunk is halved along the attribute that parts it most, each half anew, all chunks at once. O(n log(CHUNK)).
+    Each chunk is halved along the attribute that parts it most, each half anew, all chunks at once: O(n log(CHUNK)).
+    `most` are the nearest that are asked for.
     """
     numbers, names = (a[:, lessons.learned] for a in lessons.attributes)
     n = numbers.shape[1]
@@ -81,11 +81,18 @@ def cells_of(lessons: Lessons, weights: Weights, most: int = MOST) -> Cells:
     inside, apart = np.minimum(cells, n - 1), np.zeros(SIDE, np.float32)
     boxes = [part for values in (numbers, names) for part in _boxes(values[:, inside])]
     return Cells(
-        *(np.ascontiguousarray(values[:, inside].transpose(1, 0, 2)) for values in (numbers, names)),
-        *(np.where(cells < n, cells, -1), lessons.wait[lessons.learned], boxes[0], boxes[2], boxes[1], boxes[3]),
-        *(np.zeros(len(cells) // SIDE, np.float32), np.zeros(SIDE, np.float32)),
-        *(apart, apart.view(np.int32), np.zeros(most, np.int64)),
-        *(np.zeros(COUNT, np.float32), np.zeros(NAMED, np.int32)),
+        numbers=np.ascontiguousarray(numbers[:, inside].transpose(1, 0, 2)),
+        names=np.ascontiguousarray(names[:, inside].transpose(1, 0, 2)),
+        place=np.where(cells < n, cells, -1),
+        wait=lessons.wait[lessons.learned],
+        **{"leaf_box": boxes[0], "leaf_names": boxes[2], "group_box": boxes[1], "group_names": boxes[3]},
+        group=np.zeros(len(cells) // SIDE, np.float32),
+        leaf=np.zeros(SIDE, np.float32),
+        apart=apart,
+        bits=apart.view(np.int32),
+        key=np.zeros(most, np.int64),
+        value=np.zeros(COUNT, np.float32),
+        name=np.zeros(NAMED, np.int32),
     )
 
 
@@ -126,7 +133,8 @@ def to_instances(
     limit: float,
 ) -> int:  # fmt: skip
     """How far the instances of a leaf are from the job asked about; returns how many are not farther than the limit."""
-    value, name, into, hits = cells.value, cells.name, cells.apart, 0
+    value, name, into = cells.value, cells.name, cells.apart
+    hits: int = 0
     for j in range(SIDE):
         d = np.float32(0.0)
         for f in range(COUNT):
@@ -135,7 +143,7 @@ def to_instances(
         for f in range(NAMED):
             d += name_weights[f] if names[f, j] != name[f] or name[f] <= 0 else np.float32(0.0)
         into[j] = d
-        hits += d <= limit
+        hits += 1 if d <= limit else 0
     return hits
 
 
@@ -169,7 +177,8 @@ def nearest_in(
 ) -> int:
     """The k nearest instances with places in [low, high); returns how many. The nearest groups are opened first."""
     first, end = low // CHUNK * (CHUNK // GROUP), ((high - 1) // CHUNK + 1) * (CHUNK // GROUP)
-    group, count, limit = cells.group, 0, np.float32(np.inf)
+    group, count = cells.group, 0
+    limit: Any = np.float32(np.inf)
     for c in range(first // SIDE, (end - 1) // SIDE + 1):
         to_boxes(cells.group_box[c], cells.group_names[c], cells, number_weights, name_weights,
                  group[c * SIDE : c * SIDE + SIDE])  # fmt: skip

@@ -203,7 +203,8 @@ def bound_of(wait: np.ndarray, room: Room, few: int, level: float, point: float)
         return point
     waits_of(wait, room, few)
     rank = max(int(np.ceil(level * few - 1e-9)), 1)
-    return max(point, room.waits[room.order[rank - 1]])
+    bound: float = max(point, room.waits[room.order[rank - 1]])
+    return bound
 
 
 @kernel

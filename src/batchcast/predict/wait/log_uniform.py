@@ -6,11 +6,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Hashable, Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ...compiled import inlined, inner, kernel
+from ...compiled import by_address, inlined, inner, kernel
 from ...compiled.arrays import Record
 from ...events.event import SUBMIT, Event
 from ...events.kernel import apply_event, jobs_of, queue_of
@@ -131,36 +131,22 @@ class LogUniform:
         """The whole log at once: the very numbers of the one-by-one path. `ask` (n,) bool: the jobs to answer."""
         asked = np.ones(len(trace), bool) if ask is None else np.asarray(ask, bool)
         clock = clock_of(trace, protocol, procs, total)
-        groups = {
-            "all": lambda: 0,
-            "size": lambda: size_class(clock.procs) + 2,
-            "queue": lambda: clock.requests["queue"],
-        }
-        group = np.broadcast_to(groups[self.by](), len(trace)).astype(np.int64)
-        bins = np.array([bin_of(wait) for wait in clock.events["value"].tolist()])
+        group = np.zeros(len(trace), np.int64)
+        if self.by != "all":
+            group[:] = clock.requests["queue"] if self.by == "queue" else size_class(clock.procs) + 2
         out, said = np.full((len(trace), 2), np.nan), np.zeros((len(trace), 2), np.int64)
-        most = np.full(int(group.max(initial=0)) + 1, len(trace))
-        most[1:] = np.bincount(group, minlength=1)[1:]
-        begin = np.concatenate([[0], np.cumsum(np.minimum(most, self.keep or len(trace)))])
         log_uniform_waits(
-            *(clock.columns.record, clock.requests, clock.events, clock.procs, asked, group, bins, begin),
-            *(np.zeros((len(most), BINS)), np.zeros((2, len(most)), np.int64), np.zeros(begin[-1], np.int8)),
-            *(
-                LEAST,
-                np.zeros((2, BINS + len(most))),
-                self.need,
-                self.level,
-                self.queued.cancelled == "count",
-                out,
-                said,
-            ),
+            *(clock.columns.record, clock.requests, clock.events, clock.procs, asked),
+            *(histories_of(group, clock.events["value"], self.keep), self.need, self.level),
+            *(self.queued.cancelled == "count", out, said),
         )
         known, own = said.T.tolist()
         words = [
-            "" if not a else guess_words(point) if own == NO_CLASS else self._words(n, own > 0)
-            for a, n, own, point in zip(asked.tolist(), known, own, out[:, 0].tolist())
+            "" if not a else guess_words(point) if whose == NO_CLASS else self._words(n, whose > 0)
+            for a, n, whose, point in zip(asked.tolist(), known, own, out[:, 0].tolist())
         ]
-        grounds = [(Grounds.NO_HISTORY if o == NO_CLASS else Grounds.MODEL) if a else "" for a, o in zip(asked, own)]
+        told = [Grounds.NO_HISTORY if whose == NO_CLASS else Grounds.MODEL for whose in own]
+        grounds = [each if a else "" for a, each in zip(asked.tolist(), told)]
         point = np.maximum(out[:, 0], 1.0)
         bound = np.where(said[:, 1] == NO_CLASS, point, np.maximum(np.maximum(out[:, 1], out[:, 0]), 1.0))
         return Forecasts(point, (self.level,), bound[:, None], words, grounds)
@@ -226,6 +212,43 @@ def fitted(counts: np.ndarray, censored: np.ndarray, level: float) -> float:
     return math.exp(min((level - sy / weight) / slope + sx / weight, len(counts) * STEP))
 
 
+@by_address
+class Histories(NamedTuple):
+    """The binned waits of every group, 0 for all jobs: `counts` (groups, BINS), and each group's ring from `begin` on.
+
+    `kept` (2, groups): waits kept, the ring's next place. `group` of each job; `bins` of what each event may teach;
+    `least`, the shortest wait of each bin; `stuck` and `cap`, room for the queued by bin and for bins by group.
+    """
+
+    counts: np.ndarray
+    begin: np.ndarray
+    kept: np.ndarray
+    ring: np.ndarray
+    group: np.ndarray
+    bins: np.ndarray
+    least: np.ndarray
+    stuck: np.ndarray
+    cap: np.ndarray
+
+
+def histories_of(group: np.ndarray, waits: np.ndarray, keep: int) -> Histories:
+    """Room for the last `keep` waits (0: all) of each group, where `group` (jobs,) is 0 for who belongs to none."""
+    most = np.bincount(group, minlength=1)
+    most[0] = len(group)
+    begin = np.concatenate([[0], np.cumsum(np.minimum(most, keep or len(group)))])
+    return Histories(
+        counts=np.zeros((len(most), BINS)),
+        begin=begin,
+        kept=np.zeros((2, len(most)), np.int64),
+        ring=np.zeros(begin[-1], np.int8),
+        group=group,
+        bins=np.array([bin_of(wait) for wait in np.nan_to_num(waits).tolist()], np.int64),
+        least=LEAST,
+        stuck=np.zeros(BINS),
+        cap=np.zeros(len(most)),
+    )
+
+
 @inlined
 def log_bin(wait: float) -> int:
     """`bin_of` inside a kernel."""
@@ -233,68 +256,63 @@ def log_bin(wait: float) -> int:
 
 
 @inner
-def stuck(
-    s: Record, groups: np.ndarray, group: int, now: float, least: np.ndarray, cap: np.ndarray, into: np.ndarray
-) -> float:
+def count_stuck(s: Record, h: Histories, group: int, now: float) -> float:
     """Queued jobs of a group (0: of all) into the bins that they have waited through; the longest wait so far."""
-    jobs, queue, oldest = jobs_of(s), queue_of(s), 0.0
-    into[:], cap[:] = 0.0, -1.0
+    jobs, queue, cap, oldest = jobs_of(s), queue_of(s), h.cap, 0.0
+    h.stuck[:], cap[:] = 0.0, -1.0
     for k in range(s.queue_first, s.queue_end):
-        i = queue[k]
-        if group != 0 and groups[i] != group:
+        submit, own = jobs[queue[k]].submit, h.group[queue[k]]
+        if group != 0 and own != group:
             continue
-        waited = now - jobs[i].submit
+        waited = now - submit
         oldest = max(oldest, waited)
-        if cap[groups[i]] < 0.0:  # the oldest of its group says how many bins are looked at
-            cap[groups[i]] = log_bin(waited) + 1 if waited > 0.0 else 0
-        b = min(int(cap[groups[i]]), log_bin(waited) + 2) - 1
-        while b >= 0 and not jobs[i].submit < now - least[b]:
+        if cap[own] < 0.0:  # the oldest of its group says how many bins are looked at
+            cap[own] = log_bin(waited) + 1 if waited > 0.0 else 0
+        b = min(int(cap[own]), log_bin(waited) + 2) - 1
+        while b >= 0 and not submit < now - h.least[b]:
             b -= 1
         if b >= 0:
-            into[b] += 1.0
+            h.stuck[b] += 1.0
     return oldest
 
 
 @inner
-def count_in(counts: np.ndarray, kept: np.ndarray, ring: np.ndarray, begin: np.ndarray, group: int, b: int) -> None:
+def count_in(h: Histories, group: int, b: int) -> None:
     """A group's history takes a wait of bin b in and forgets its oldest where it is full."""
-    room = begin[group + 1] - begin[group]
-    at = begin[group] + kept[1, group]
-    if kept[0, group] == room:
-        counts[group, ring[at]] -= 1.0
+    room = h.begin[group + 1] - h.begin[group]
+    at = h.begin[group] + h.kept[1, group]
+    if h.kept[0, group] == room:
+        h.counts[group, h.ring[at]] -= 1.0
     else:
-        kept[0, group] += 1
-    ring[at] = b
-    kept[1, group] = (kept[1, group] + 1) % room
-    counts[group, b] += 1.0
+        h.kept[0, group] += 1
+    h.ring[at] = b
+    h.kept[1, group] = (h.kept[1, group] + 1) % room
+    h.counts[group, b] += 1.0
 
 
 @kernel
 def log_uniform_waits(
-    state: np.ndarray, requests: np.ndarray, events: np.ndarray, procs: np.ndarray, ask: np.ndarray,
-    groups: np.ndarray, bins: np.ndarray, begin: np.ndarray, counts: np.ndarray, kept: np.ndarray, ring: np.ndarray,
-    least: np.ndarray, room: np.ndarray, need: int, level: float, left_teach: bool, out: np.ndarray, said: np.ndarray,
+    state: np.ndarray, requests: np.ndarray, events: np.ndarray, procs: np.ndarray, ask: np.ndarray, h: Histories,
+    need: int, level: float, left_teach: bool, out: np.ndarray, said: np.ndarray,
 ) -> None:  # fmt: skip
-    """`log_uniform` over a log: median and quantile into `out` (n, 2); the waits fitted, and whose, into `said`.
-
-    `groups` are 0 for all jobs and who belongs to no group; `kept` (2, groups): waits kept, the ring's next place.
-    """
-    s, censored, cap = state[0], room[0, :BINS], room[1, : len(counts)]
+    """`log_uniform` over a log: median and quantile into `out` (n, 2); the waits fitted, and whose, into `said`."""
+    s = state[0]
     for e in range(len(events)):
         event = events[e]
         i, now = event.entry, event.time
-        group = groups[i]
+        group = h.group[i]
         if event.rank == SUBMIT and ask[i]:
-            use = group if kept[0, group] >= need else 0
-            oldest = stuck(s, groups, use, now, least, cap, censored)
-            said[i, 0], said[i, 1] = kept[0, use], use
-            if kept[0, use] == 0:
+            use = group if h.kept[0, group] >= need else 0
+            oldest = count_stuck(s, h, use, now)
+            said[i, 0], said[i, 1] = h.kept[0, use], use
+            if h.kept[0, use] == 0:
                 said[i, 1] = NO_CLASS
                 out[i, :] = guessed(s, procs[i], now, oldest)
             else:
-                out[i, 0], out[i, 1] = fitted(counts[use], censored, 0.5), fitted(counts[use], censored, level)
+                out[i, 0] = fitted(h.counts[use], h.stuck, 0.5)
+                out[i, 1] = fitted(h.counts[use], h.stuck, level)
         apply_event(s, requests, event)
         if learned(s, i, left_teach):
-            count_in(counts, kept, ring, begin, 0, bins[e])
+            count_in(h, 0, h.bins[e])
             if group != 0:
-                count_in(counts, kept, ring, begin, group, bins[e])
+                count_in(h, group, h.bins[e])

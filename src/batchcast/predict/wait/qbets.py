@@ -86,7 +86,7 @@ def _k_means(places: np.ndarray, counts: np.ndarray, k: int) -> np.ndarray:
         if np.array_equal(moved, centers):
             break
         centers = moved
-    return centers
+    return np.asarray(centers)
 
 
 def _squared(places: np.ndarray, centers: np.ndarray) -> np.ndarray:

@@ -218,7 +218,7 @@ def quantile_of(s: Record, classes: Waits, kind: int, c: int, level: float, now:
 @inlined
 def rank_of(level: float, of: int, most: int) -> int:
     """The nearest rank of a level, from 1, at most `most`."""
-    return min(max(1, -int(math.floor(-level * of))), most)
+    return min(max(1, -math.floor(-level * of)), most)
 
 
 @kernel
@@ -226,7 +226,7 @@ def recent_waits(
     state: np.ndarray, requests: np.ndarray, events: np.ndarray, procs: np.ndarray, ask: np.ndarray, classes: Waits,
     need: int, level: float, left_teach: bool, out: np.ndarray, basis: np.ndarray,
 ) -> None:  # fmt: skip
-    """`recent_wait` over a log: point and bound into `out` (n, 2), the kind that answered and its waits into `basis`."""
+    """`recent_wait` over a log: point and bound into `out` (n, 2), who answered and how many waits into `basis`."""
     s, kinds = state[0], classes.codes.shape[1]
     for e in range(len(events)):
         event = events[e]

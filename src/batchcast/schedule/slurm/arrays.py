@@ -27,7 +27,7 @@ NODE_RECORD = _record("cpus weight features", "memory")
 PART_RECORD = _record("tier first loaded preempts cancels", "factor max_time default_time mem_node mem_cpu grace")
 QOS_RECORD = _record("rank cancels", "factor jobs user_jobs account_jobs grace exempt")
 ASSOC_RECORD = _record("parent is_user", "share jobs own_jobs")
-RESERVATION_RECORD = _record("", "begin end every within")
+RESERVATION_RECORD = _record("", "begin end every within until")
 JOB_RECORD = _record(
     "min_nodes max_nodes tasks per_node per_task cpus then form any_gres licensed barred features exclusive nice array"
     " task throttle partitions qos user account assoc group earlier singleton reservation fails needs_from"

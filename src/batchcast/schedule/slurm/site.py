@@ -102,6 +102,7 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
             end=[r.end for r in machine.reservations],
             every=[r.every for r in machine.reservations],
             within=[r.max_time for r in machine.reservations],
+            until=[min(r.until, FAR) for r in machine.reservations],
         ),
         reserved=at.sets([r.nodes for r in machine.reservations]),
         alike=at.sets(alike),
@@ -289,7 +290,8 @@ def turns(reservations: np.ndarray, last: float) -> list[tuple[int, float, float
     """Begin and end of every turn of each reservation; none that comes again begins two weeks after the `last` job."""
     found = []
     for r in reservations:
-        count = max(math.ceil((last + AFTER - r["begin"]) / r["every"]), 1) if r["every"] > 0 else 1
+        latest = min(last + AFTER, r["until"])
+        count = max(math.ceil((latest - r["begin"]) / r["every"]), 1) if r["every"] > 0 else 1
         found += [(NONE, r["begin"] + k * r["every"], r["end"] + k * r["every"]) for k in range(count)]
     return found
 

@@ -57,16 +57,16 @@ def kept_from(site: Site, jobs: Jobs, s: State, j: int, start: float, end: float
     """Take nodes that reservations keep from the job in [start, end) off the MASK; when the first ends, or -1."""
     first = -1.0
     for v in range(len(site.reservation)):
-        begin, until = site.reservation[v].begin, site.reservation[v].end
-        if site.reservation[v].every > 0 and until <= start:  # the first of its turns that ends after the start
-            turns = float(int((start - until) / site.reservation[v].every) + 1) * site.reservation[v].every
-            begin, until = begin + turns, until + turns
+        begin, over = site.reservation[v].begin, site.reservation[v].end
+        if site.reservation[v].every > 0 and over <= start:  # the first of its turns that ends after the start
+            turns = float(int((start - over) / site.reservation[v].every) + 1) * site.reservation[v].every
+            begin, over = begin + turns, over + turns
         lets_in = v == jobs.row[j].reservation or end - start <= site.reservation[v].within
-        if not lets_in and begin < end and until > start:
+        if not lets_in and begin < min(end, site.reservation[v].until) and over > start:
             for w in range(s.bits.shape[1]):
                 s.bits[MASK, w] &= ~site.reserved[v, w]
-            if first < 0 or until < first:
-                first = until
+            if first < 0 or over < first:
+                first = over
     return first
 
 

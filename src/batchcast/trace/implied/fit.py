@@ -15,6 +15,8 @@ from ...metrics.curves import cdf_distance, rank_correlation
 from ...simulation.schedule import Schedule
 from ...simulation.slurm_trace import simulate_on
 from ...table import Trace
+from .caps import steps
+from .hours import WEEK_S
 
 SIZES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
 """Of the most that ever ran at once: nodes are down, kept, or too few for what waits."""
@@ -43,11 +45,11 @@ def nearest(tried: Mapping[str, Machine], trace: Trace, procs: str) -> tuple[str
 def parts_of(machine: Machine, trace: Trace, procs: str) -> dict[str, Machine]:
     """The machine with each of the shares of its nodes that may be there, by name; the whole of it first.
 
-    None is smaller than what ran half of the time while jobs waited.
+    None is smaller than what ran on average in the busiest week.
     """
     rule = "alloc" if machine.partitions[0].exclusive else procs
     widest = float(np.nanquantile(trace.procs(rule), 1.0 - FEW, method="higher"))
-    least = _used(trace, rule) / machine.cpus
+    least = _busiest(trace, rule) / machine.cpus
     return {f"{share:.0%}": _part_of(machine, share, widest) for share in SIZES if share >= min(least, 1.0)}
 
 
@@ -61,25 +63,18 @@ def looks_of(machine: Machine) -> dict[str, Machine]:
     return {"at every event": machine, **{f"every {seconds} s": every(seconds) for seconds in LOOKS_S}}
 
 
-def _used(trace: Trace, rule: str) -> float:
-    """The processors that ran, or more, half of the time while an eligible job waited; 0 where none did."""
+def _busiest(trace: Trace, rule: str) -> float:
+    """The processors that ran on average in the busiest week of the record."""
     submit, wait, run = outcome(trace)
     size = trace.procs(rule)
     ran = (run > 0) & (size > 0)
-    start, end = (submit + wait)[ran], (submit + wait + run)[ran]
-    eligible = np.minimum(np.fmax(submit, trace.number("eligible_time"))[ran], start)
-    time = np.unique(np.concatenate([eligible, start, end]))
-    running = _held(time, start, end, size[ran])
-    length = np.diff(time, append=time[-1:]) * (_held(time, eligible, start, np.ones(len(start))) > 0)
-    order = np.argsort(running)
-    upto = np.cumsum(length[order])
-    return float(running[order][np.searchsorted(upto, upto[-1] / 2)]) if len(upto) and upto[-1] > 0 else 0.0
-
-
-def _held(time: np.ndarray, begin: np.ndarray, end: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """What is held from each instant on."""
-    came, went = (np.bincount(np.searchsorted(time, at), size, len(time)) for at in (begin, end))
-    return np.asarray(np.cumsum(came - went))
+    time, running = steps((submit + wait)[ran], (submit + wait + run)[ran], size[ran])
+    if not len(time):
+        return 0.0
+    work = np.concatenate([[0.0], np.cumsum(np.diff(time) * running[:-1])])
+    weeks = np.arange(time[0], time[-1], WEEK_S)
+    done = np.diff(np.interp(weeks, time, work))
+    return float(done.max(initial=0.0)) / WEEK_S
 
 
 def _part_of(machine: Machine, share: float, widest: float) -> Machine:
@@ -100,10 +95,13 @@ def _part_of(machine: Machine, share: float, widest: float) -> Machine:
 
 
 def _apart(trace: Trace, schedule: Schedule) -> float:
-    """How far simulated waits are from the record: their distributions, means and ranks; 0 is equal."""
+    """How far simulated waits are from the record: their distributions, means and ranks; 0 is equal.
+
+    Waits below a minute count as none, as where a simulation is judged: a log's clock is in them.
+    """
     recorded, simulated = trace.wait_time[schedule.rows], schedule.wait_time
     known = recorded >= 0
-    one, two = recorded[known], simulated[known]
+    one, two = (np.where(waits[known] < 60.0, 0.0, waits[known]) for waits in (recorded, simulated))
     ratio = abs(math.log((one.mean() + 60.0) / (two.mean() + 60.0)))
     rank = rank_correlation(one, two)
     return cdf_distance(one, two) + 0.5 * ratio + 0.5 * (1.0 - (rank if rank == rank else 0.0))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...cluster.machine import Limits, Machine, Qos, Reservation
+from ...cluster.machine import Limits, Machine, Partition, Qos, Reservation
 from ...errors import InputError
 from ...events.recorded import outcome
 from ...table import Trace
@@ -19,6 +19,7 @@ from .caps import LEAST_JOBS, Cap, Queue, find_caps, steps
 from .causes import Cause, pools_of
 from .fit import looks_of, nearest, parts_of, size_of
 from .holds import find_held, with_releases
+from .hours import WEEK_S, Closed, closed_hours, kept_until
 from .machine import count_whole, machine_of_log, peak_procs
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
 
@@ -58,8 +59,8 @@ class Learned:
 
     def sentences(self) -> list[str]:
         """The evidence, all outages in one line: the machine's file has each."""
-        told = [str(line) for line in self.lines if line.table != "reservation"]
-        spans = [r.end - r.start for r in self.machine.reservations]
+        told = [str(line) for line in self.lines if not line.name.startswith("outage-")]
+        spans = [r.end - r.start for r in self.machine.reservations if not r.every]
         outages = f"{len(spans)} outages, {span(sum(spans))} in all, the longest {span(max(spans))}" if spans else ""
         return [*told, *([outages] if outages else [])]
 
@@ -88,15 +89,11 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
         Line("partition", p.name, f"{p.name}: {len(p.nodes):,} nodes at its most", "what its jobs ever held at once")
         for p in machine.partitions
     ]
-    names = trace.nominal("partition_id").decode()
-    part = np.array([machine.partition("" if name is None else str(name)) is not None for name in names])
     classes, reservations = [Qos("learned")], list(machine.reservations)
     partitions = []
     for each in machine.partitions:
         each = replace(each, exclusive=bool(whole))
-        alone = len(machine.partitions) == 1
-        rows = np.flatnonzero(part & np.array([alone or str(name) == each.name for name in names]))
-        queue, rows = _queue(trace, rows, procs, size_of(machine, each.nodes))
+        queue, rows = _of_partition(trace, machine, each, procs)
         caps = find_caps(queue, _groups(trace, rows), held[rows]) if len(rows) else []
         everybody = [cap for cap in caps if not cap.name]
         if everybody:
@@ -109,6 +106,9 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
             says = f"{each.name}: nothing started for {span(end - begin)} from second {begin:.0f}"
             lines.append(Line("reservation", name, says, f"{waiting} waiting jobs had room"))
         partitions.append(each)
+        closed = _closed(trace, queue, rows, each)
+        reservations += [kept for kept, _ in closed]
+        lines += [line for _, line in closed]
     if held.any():
         users = len(np.unique(trace.nominal("user_id").codes[held]))
         lines.append(
@@ -123,17 +123,30 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
     return Learned(learned, (*lines, *fitted), held)
 
 
+def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) -> list[tuple[Reservation, Line]]:
+    """Hours of the week in which long jobs do not run on a partition, as reservations that short ones may use."""
+    if not len(rows):
+        return []
+    queue = _eligible(trace, queue, rows)
+    found = closed_hours(queue)
+    until = kept_until(queue, found)
+    first = math.floor(float(queue.submit.min()) / WEEK_S) * WEEK_S
+    made = []
+    for k, each in enumerate(found):
+        name = f"closed-{partition.name}-{k + 1}"
+        begin, end = first + each.begin - WEEK_S, first + each.end - WEEK_S
+        flags = ("WEEKLY",)
+        kept = Reservation(name, partition.nodes, begin, end, ("nobody",), (), flags, each.limit, until)
+        says = f"{partition.name}: no job over {span(each.limit)} for {span(end - begin)} of each week"
+        made.append(
+            (kept, Line("reservation", name, says, f"in {each.weeks:,} hours some waited, in {each.against:,} one ran"))
+        )
+    return made
+
+
 def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Machine, list[Line]]:
     """The machine with the size, the looks and the order whose simulated waits come nearest to the record."""
-    sizes = parts_of(machine, trace, asked)
-    size, by_size = nearest(sizes, trace, asked)
-    ways = looks_of(sizes[size])
-    way, by_way = nearest(ways, trace, asked)
-    machine = ways[way]
-    lines = [
-        Line("", "", f"{size} of the nodes are there on a usual day", by_size),
-        Line("settings", "bf_interval", f"the queue is looked at {way}", by_way),
-    ]
+    machine, lines = _tuned(machine, trace, asked)
     order, by = _order(trace, machine, procs)
     if not order.factors:
         known = f"{order.first_come:.0%} of {order.pairs:,} pairs start so, and no weight puts more of them right"
@@ -146,6 +159,18 @@ def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Mac
         return tried[chosen], [*lines, Line("", "", "the queue is taken by arrival", f"{right}, but {why}")]
     lines.append(Line("settings", "PriorityType", "the queue is not taken by arrival alone", f"{right}; {why}"))
     return tried[chosen], [*lines, *(_factor_line(factor, by) for factor in order.factors)]
+
+
+def _tuned(machine: Machine, trace: Trace, asked: str) -> tuple[Machine, list[Line]]:
+    """The machine with the size, then the looks, whose simulated waits come nearest to the record."""
+    sizes = parts_of(machine, trace, asked)
+    size, by_size = nearest(sizes, trace, asked)
+    ways = looks_of(sizes[size])
+    way, by_way = nearest(ways, trace, asked)
+    return ways[way], [
+        Line("", "", f"{size} of the nodes are there on a usual day", by_size),
+        Line("settings", "bf_interval", f"the queue is looked at {way}", by_way),
+    ]
 
 
 def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
@@ -162,8 +187,7 @@ def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
         if len(machine.qos) and by != "partition_id":  # a job has one class, and its cap is of the partition's
             codes_of = np.full(len(rows), -1)
         if len(rows):
-            eligible = np.fmax(queue.submit, trace.number("eligible_time")[rows])
-            queue = replace(queue, submit=np.minimum(eligible, queue.start))
+            queue = _eligible(trace, queue, rows)
             orders.append((learn_order(queue, users, codes_of, [str(name) for name in classes.categories]), by))
     return max(orders, key=lambda found: found[0].pairs)
 
@@ -197,7 +221,41 @@ def split(trace: Trace, procs: str = "req", share: float = SHARE) -> tuple[Learn
     learned = learn_machine(trace.take(np.arange(first)), procs)
     if learned.machine.associations:  # who submits later is known when they do, and begins without past use
         learned = replace(learned, machine=replace(learned.machine, associations=siblings(_people(trace))))
-    return learned, with_releases(trace, find_held(trace)), np.arange(len(trace)) >= first
+    released = with_releases(trace, find_held(trace))
+    return _with_ends(learned, released, procs), released, np.arange(len(trace)) >= first
+
+
+def _with_ends(learned: Learned, trace: Trace, procs: str) -> Learned:
+    """Closed hours with the week in which the whole record shows that they were given up: its context, not learned."""
+    machine, lines = learned.machine, list(learned.lines)
+    kept = [r for r in machine.reservations if r.every]
+    if not kept:
+        return learned
+    untils: dict[str, float] = {}
+    for part in {r.nodes: p for r in kept for p in machine.partitions if p.nodes == r.nodes}.values():
+        mine = [r for r in kept if r.nodes == part.nodes]
+        queue, rows = _of_partition(trace, machine, part, procs)
+        until = kept_until(_eligible(trace, queue, rows), [Closed(r.max_time, r.start, r.end, 0, 0) for r in mine])
+        untils |= {r.name: until for r in mine}
+        if math.isfinite(until):
+            says = f"{part.name}: the closed hours end with second {until:.0f}"
+            lines.append(Line("", "", says, "read off the whole record, which shows such jobs at all hours after that"))
+    ends = tuple(replace(r, until=untils.get(r.name, r.until)) for r in machine.reservations)
+    return replace(learned, machine=replace(machine, reservations=ends), lines=tuple(lines))
+
+
+def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -> tuple[Queue, np.ndarray]:
+    """The queue of a partition and its rows."""
+    names = trace.nominal("partition_id").decode()
+    alone = len(machine.partitions) == 1
+    rows = np.flatnonzero([alone or (name is not None and str(name) == part.name) for name in names])
+    return _queue(trace, rows, "alloc" if part.exclusive else procs, size_of(machine, part.nodes))
+
+
+def _eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
+    """The queue with what held jobs waited for left out."""
+    submit = np.fmax(queue.submit, trace.number("eligible_time")[rows])
+    return replace(queue, submit=np.minimum(submit, queue.start))
 
 
 def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive import waits as naive
 
@@ -11,8 +11,9 @@ from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.registry import make
-from batchcast.predict.wait import ibl_nearest
+from batchcast.predict.wait import ibl_leaves, ibl_nearest
 from batchcast.predict.wait.ibl import Ibl
+from batchcast.predict.wait.ibl_attributes import blank_attributes
 from batchcast.predict.wait.log_uniform import LogUniform
 from batchcast.predict.wait.qbets import Group, Learned, Qbets, binomial_rank, cluster_shapes, shortest_history
 from batchcast.predict.wait.recent_wait import RecentWait
@@ -142,6 +143,34 @@ def test_nearest_as_by_sorting_everything(apart, newest, k):
     count = ibl_nearest.nearest(ring, np.array(apart, np.float32), k, near, room)
     order = [(newest - step) % n for step in range(n)]
     assert near[:count].tolist() == naive.nearest(apart, order, k)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6000), st.sampled_from([1, 40, 700, 9000]), st.integers(1, 30),
+       st.sampled_from([0, 5, 50]))  # fmt: skip
+@settings(max_examples=30, deadline=None)
+def test_ibl_finds_in_cells_what_looking_at_everything_finds(seed, n, window, k, wide):
+    """Ties, repeated jobs and zero weights among them."""
+    rng = np.random.default_rng(seed)
+    attributes = blank_attributes(n)
+    attributes.numbers[:] = rng.integers(0, 4, attributes.numbers.shape) * rng.choice([0.0, 1.0, 7.3], (14, 1))
+    attributes.names[:] = rng.integers(0, 5, attributes.names.shape)
+    learned = rng.permutation(n)[: max(n - 3, 0)].astype(np.int64)
+    known = np.sort(rng.integers(0, len(learned) + 1, n))
+    wait, ask = rng.integers(0, 50, n).astype(float), rng.random(n) < 40 / n
+    weights = (rng.choice([0.0, 0.25, 1.0, 4.0], 14).astype(np.float32),
+               rng.choice([0.0, 1.0], 4).astype(np.float32), k)  # fmt: skip
+    found = np.zeros((2, 2, n))
+    ibl_nearest.answer_log(
+        *(attributes, wait, learned, known, ask, n // 2, weights, weights, False, ibl_nearest.blank_instances(window)),
+        *(0.95, wide, ibl_nearest.blank_room(window, wide), *found[0]),
+    )
+    if len(learned):
+        cells = ibl_leaves.cells_of(ibl_leaves.Lessons(attributes, wait, learned, known), weights)
+        ibl_leaves.answer_from_cells(
+            *(cells, attributes, known, ask, n // 2, weights, weights, window, 0.95, wide),
+            *(ibl_nearest.blank_room(0, wide), *found[1]),
+        )
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 def test_ibl_answers_with_the_wait_of_the_same_kind_of_job():
