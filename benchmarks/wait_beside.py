@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from batchcast.metrics.beside import Axis, Waited, beside
 from batchcast.predict.recommend import recommend_limit
 from batchcast.service.answers.advice import RISK
 from batchcast.service.answers.track_record import median
 from batchcast.service.answers.usage import LEAST_WASTE
-from batchcast.service.answers.wait_beside import Axis, Waited, beside
 from batchcast.trace.read import read_trace
 
 LEAST, EARLY = 20, 0.6

@@ -96,7 +96,7 @@ require "yaml"
 require "{place}/initializers/batchcast"
 now = Time.new(2030, 1, 1, 12, 0, 0)
 form = YAML.load(ARGV[0])["attributes"]["size"]["options"]
-puts form.to_json, *[7200, 0].map { |later| BatchcastJobs.in_words(now.to_i, now.to_i + later, now) }
+puts form.to_json, *[7200, 0].map {{ |later| BatchcastJobs.in_words(now.to_i, now.to_i + later, now) }}
 """
 
 

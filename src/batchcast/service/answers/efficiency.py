@@ -19,13 +19,13 @@ from ...errors import BatchcastError, InputError
 from ...formats.memory import STEP_FIELDS, peak
 from ...formats.slurm.resources import parse_tres
 from ...formats.slurm.squeue import epoch, parse_marked, with_steps
+from ...metrics.beside import Axis, Beside, Waited, beside
 from ...predict.recommend import recommend_limit
 from ...slurm.transport import MARK, Transport
-from ...units import parse_duration, parse_memory
+from ...units import parse_duration, parse_memory, span
 from .advice import RISK, SAMPLING_MARGIN, as_request
 from .track_record import median
 from .usage import LEAST_JOBS, LEAST_WASTE, on_size, on_time
-from .wait_beside import Axis, Waited, beside, in_words
 
 FIELDS = tuple(
     dict.fromkeys(
@@ -259,7 +259,7 @@ def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float
 
     `--mem` is named where five jobs or more asked for at least twice what 95 % of them need a node
     (`recommend_limit`, with the margin for samples that miss a peak). Processor-hours; memory in GiB-hours. The first
-    `MOST_TOLD` say what jobs waited that asked for so little (`wait_beside`), where these jobs can tell.
+    `MOST_TOLD` say what jobs waited that asked for so little (`metrics.beside`), where these jobs can tell.
     """
     found: list[dict[str, Any]] = []
     ended = sorted((j for j in jobs if j.state not in ("RUNNING", "SUSPENDED")), key=lambda j: (j.user, j.job_name))
@@ -293,6 +293,22 @@ def _add_waits(found: Sequence[dict[str, Any]], jobs: Sequence[JobUse]) -> None:
         if told is not None:
             advised |= {f"waited_{name}": value for name, value in told._asdict().items()}
             advised["waited"] = in_words(told, axis, advised["advised"])
+
+
+def in_words(found: Beside, axis: Axis, advised: float) -> str:
+    """The sentence beside an advice.
+
+    >>> in_words(Beside("main", 1500.0, 600.0, 3000.0, 40, 9), Axis.LIMIT, 3600.0)
+    'on the same days 40 jobs like these on main that asked for 30 min to 1 h
+    waited 25 min less (10 min to 50 min, 9 days)'
+    """
+    say = (span, lambda n: f"{n:g} processors", as_request)[axis]
+    low, high = sorted((abs(found.low_s), abs(found.high_s)))
+    how = "less" if found.less_s > 0 else "longer"
+    return (
+        f"on the same days {found.jobs} jobs like these on {found.queue or '-'} that asked for {say(advised / 2)} to "
+        f"{say(advised)} waited {span(abs(found.less_s))} {how} ({span(low)} to {span(high)}, {found.days} days)"
+    )
 
 
 def _waited(job: JobUse) -> Waited:

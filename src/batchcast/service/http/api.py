@@ -209,7 +209,7 @@ def _where(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answ
 
 
 def _choices(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
-    from ..answers.choices import answer_choices
+    from ..answers.forecaster import answer_choices
 
     user = _one(given, "user") or viewer.name or ""
     return answer_choices(settings, list(given.get("choice", ())), user, viewer, now)

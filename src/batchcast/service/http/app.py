@@ -21,8 +21,8 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...errors import BatchcastError
-from ..answers.choices import renew
 from ..answers.disclosure import Viewer
+from ..answers.forecaster import renew
 from ..child_process import KeptChild
 from ..log import Log
 from ..operations.metrics import ServiceMetrics, store_readings

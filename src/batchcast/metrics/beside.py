@@ -10,12 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import IntEnum
+from statistics import median
 from typing import NamedTuple
 
-from ...units import span
-from .disclosure import DAY_S
-from .track_record import median
-
+DAY_S = 86400.0
 LEAST_S = 60.0
 """A difference below this is not worth a word."""
 ALIKE = 2.0
@@ -71,7 +69,8 @@ def beside(kind: Sequence[Waited], every: Sequence[Waited], axis: Axis, advised:
     these = [job for job in kind if job.queue == queue and job.asked[axis] > advised]
     if not these or not advised > 0:
         return None
-    usual = [median(job.asked[k] for job in these if job.asked[k] == job.asked[k]) for k in Axis]
+    known = [[job.asked[k] for job in these if job.asked[k] == job.asked[k]] for k in Axis]
+    usual = [median(values) if values else math.nan for values in known]
     others = [
         job
         for job in every
@@ -99,24 +98,6 @@ def interval(values: Sequence[float], risk: float = 0.05) -> tuple[float, float,
         below += math.comb(n, place) / 2**n
         place += 1
     return (ordered[place - 1], median(ordered), ordered[n - place]) if place else None
-
-
-def in_words(found: Beside, axis: Axis, advised: float) -> str:
-    """The sentence beside an advice.
-
-    >>> in_words(Beside("main", 1500.0, 600.0, 3000.0, 40, 9), Axis.LIMIT, 3600.0)
-    'on the same days 40 jobs like these on main that asked for 30 min to 1 h
-    waited 25 min less (10 min to 50 min, 9 days)'
-    """
-    from .advice import as_request
-
-    say = (span, lambda n: f"{n:g} processors", as_request)[axis]
-    low, high = sorted((abs(found.low_s), abs(found.high_s)))
-    how = "less" if found.less_s > 0 else "longer"
-    return (
-        f"on the same days {found.jobs} jobs like these on {found.queue or '-'} that asked for {say(advised / 2)} to "
-        f"{say(advised)} waited {span(abs(found.less_s))} {how} ({span(low)} to {span(high)}, {found.days} days)"
-    )
 
 
 def _is_alike(value: float, usual: float) -> bool:

@@ -11,7 +11,7 @@ from scipy.stats import binom
 from tests.forked import batchcast
 from tests.unit.service.answers.test_efficiency import row, table
 
-from batchcast.service.answers.wait_beside import Axis, Waited, beside, interval
+from batchcast.metrics.beside import Axis, Waited, beside, interval
 
 DAY = 86400
 
