@@ -67,8 +67,8 @@ _NOT_MODELLED = (
 _PARAMETERS = (
     "batch_sched_delay", "bf_continue", "bf_interval", "bf_max_job_array_resv", "bf_max_job_part", "bf_max_job_test",
     "bf_max_job_user", "bf_max_time", "bf_min_age_reserve", "bf_min_prio_reserve", "bf_resolution", "bf_window",
-    "bf_yield_interval", "bf_yield_sleep", "bf_yield_rpc_cnt", "default_queue_depth", "disable_user_top", "enable_user_top",
-    "ignore_constraint_validation", "kill_invalid_depend", "max_array_tasks", "max_depend_depth",
+    "bf_yield_interval", "bf_yield_sleep", "bf_yield_rpc_cnt", "default_queue_depth", "disable_user_top",
+    "enable_user_top", "ignore_constraint_validation", "kill_invalid_depend", "max_array_tasks", "max_depend_depth",
     "no_backup_scheduling", "nohold_on_prolog_fail", "permit_job_expansion", "preempt_reorder_count",
     "preempt_youngest_first", "requeue_delay", "requeue_on_resume_failure", "salloc_wait_nodes", "sbatch_wait_nodes",
     "sched_interval", "sched_min_interval", "step_retry_count", "step_retry_time",
