@@ -87,7 +87,6 @@ MOVED = {
     "store.peaks": "store.rows",
     "store.purge": "store.history",
     "store.token_text": "store.tokens",
-    "store.writer": "store.database",
     "sweep.plans": "sweep.compare",
     "sweep.work": "sweep.task",
     "table.exchange": "table.result",

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens the store: SQLite by default (WAL, one file), PostgreSQL by URL.
 
-Brings an older schema up to this version, and back as far as an older batchcast can follow. One writer a store
-(`single_writer`): the hold goes with the process, however it ends.
+Brings an older schema up to this version, and back as far as an older batchcast can follow.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -347,57 +345,3 @@ def schema_version(connection: Connection) -> int:
     """The version the store says it has."""
     value = connection.scalar(select(meta.c.value).where(meta.c.cluster == "", meta.c.name == "schema_version"))
     return int(value) if value else 1
-
-
-_LOCK = 74220522
-
-
-@contextmanager
-def single_writer(store: Store) -> Iterator[None]:
-    """One collector a store; a second one is told so.
-
-    On PostgreSQL it waits two seconds: the server may notice a little later that the one before is gone.
-    """
-    path = sqlite_path(store.url)
-    if path is None:
-        with _session_lock(store):
-            yield
-        return
-    try:
-        file = open(f"{path}.lock", "w")  # noqa: SIM115
-    except OSError as error:
-        raise InputError(
-            f"{path}.lock cannot be written: {error.strerror}",
-            hint="run the collector as the store's owner, or name another --store",
-        ) from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise _busy(store) from None
-        yield
-
-
-@contextmanager
-def _session_lock(store: Store) -> Iterator[None]:
-    """A lock that lives as long as its connection, which is closed at the end, not pooled."""
-    try:
-        connection = store.engine.connect()
-        try:
-            connection.execute(text("SET lock_timeout = '2s'"))
-            connection.execute(select(func.pg_advisory_lock(_LOCK)))
-            connection.commit()
-            connection.detach()
-        except BaseException:
-            connection.close()
-            raise
-    except SQLAlchemyError as error:
-        if isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", "") == "55P03":
-            raise _busy(store) from None
-        raise store.explained(error) from None
-    with connection:
-        yield
-
-
-def _busy(store: Store) -> BatchcastError:
-    return BatchcastError(f"another collector is writing to {store.shown}", hint="systemctl status batchcast-collect")

@@ -40,9 +40,10 @@ def migrate(to: int | None, as_json: bool, **flags: Any) -> None:
     forecasts stay as they are; what the older tables have no room for is said.
     """
     from ...service.settings import load
-    from ...store.database import Store, single_writer
+    from ...store.database import Store
     from ...store.place import VERSION
     from ...store.reader import Reader
+    from ...store.writer import single_writer
 
     settings = load(flags)
     reader = Reader(settings["store"])

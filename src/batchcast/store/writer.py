@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One writer a store: the hold goes with the process, however it ends."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import func, select, text
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+from ..errors import BatchcastError, InputError
+from .database import Store
+from .place import sqlite_path
+
+_LOCK = 74220522
+
+
+@contextmanager
+def single_writer(store: Store) -> Iterator[None]:
+    """One collector a store; a second one is told so.
+
+    On PostgreSQL it waits two seconds: the server may notice a little later that the one before is gone.
+    """
+    path = sqlite_path(store.url)
+    if path is None:
+        with _session_lock(store):
+            yield
+        return
+    try:
+        file = open(f"{path}.lock", "w")  # noqa: SIM115
+    except OSError as error:
+        raise InputError(
+            f"{path}.lock cannot be written: {error.strerror}",
+            hint="run the collector as the store's owner, or name another --store",
+        ) from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise _busy(store) from None
+        yield
+
+
+@contextmanager
+def _session_lock(store: Store) -> Iterator[None]:
+    """A lock that lives as long as its connection, which is closed at the end, not pooled."""
+    try:
+        connection = store.engine.connect()
+        try:
+            connection.execute(text("SET lock_timeout = '2s'"))
+            connection.execute(select(func.pg_advisory_lock(_LOCK)))
+            connection.commit()
+            connection.detach()
+        except BaseException:
+            connection.close()
+            raise
+    except SQLAlchemyError as error:
+        if isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", "") == "55P03":
+            raise _busy(store) from None
+        raise store.explained(error) from None
+    with connection:
+        yield
+
+
+def _busy(store: Store) -> BatchcastError:
+    return BatchcastError(f"another collector is writing to {store.shown}", hint="systemctl status batchcast-collect")
