@@ -67,7 +67,7 @@ PRINTED = {
 }
 """Of the HPCOpt leaderboard (July 2026): processors; p95 slowdown, mean wait and makespan of first come first served by
 its own engine, and by Batsim 5.0, which ends jobs at their limits, where the same log was given. On SDSC-SP2 and CTC
-Batsim's first two are .1 % off ours; HPC2N has one job less there.
+Batsim's first two are .2 % off ours at most; HPC2N has one job less there.
 """
 
 

@@ -131,7 +131,7 @@ WAIT_COLUMNS = (
             TableColumn("interval_90_low", "least of 5,000", "share", "in any window of 5,000 jobs"),
             TableColumn("interval_90_high", "most", "share"),
             *(
-                TableColumn(f"told_{key}_{level}", f"told {words} or more: {level} % kept", "share")
+                TableColumn(f"told_{key}_{level}", f"{level} % kept, told {words} or more", "share")
                 for key, words in (("10min", "10 min"), ("1h", "1 h"), ("4h", "4 h"), ("1d", "a day"))
                 for level in (80, 90)
             ),
