@@ -146,8 +146,6 @@ def test_an_evaluation_writes_the_report_of_the_command_line(tmp_path):
     assert document["schema"] == "batchcast/evaluate/1"
     assert document["settings"]["loop"] == "closed"
     assert (tmp_path / "report" / document["results"][3]["schedule_file"]).exists()
-    with pytest.deprecated_call(match="batchcast.write_report"):
-        assert demo_evaluation().write_report(tmp_path / "again").exists()
 
 
 def test_a_scikit_learn_regressor_is_an_example_that_runs_and_beats_the_requests(capsys):

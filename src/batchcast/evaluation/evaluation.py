@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -168,15 +167,6 @@ class Evaluation(Result):
         }
         return (schedules if named else {}) | error_pictures(self.scores)
 
-    def write_report(self, folder: str | Path) -> Path:
-        """Call `batchcast.write_report(evaluation, folder)` instead: pages are made above this room."""
-        import warnings
-
-        import batchcast
-
-        warnings.warn("use batchcast.write_report(evaluation, folder)", DeprecationWarning, stacklevel=2)
-        return batchcast.write_report(self, folder)
-
     def warnings(self) -> list[str]:
         """What a reader of the numbers must know: irregular records, jobs left aside, gains in doubt."""
         warnings = [f"recorded clock: {_jobs(count)} {rule}" for rule, count in irregular(self.trace).items() if count]
@@ -259,7 +249,7 @@ def evaluate(
     Returns
     -------
     Evaluation
-        Tables as rows, words, `write_report`; where nothing can be simulated `why_not` says why.
+        Tables as rows, words; where nothing can be simulated `why_not` says why. Its page: `batchcast.write_report`.
 
     Raises
     ------
