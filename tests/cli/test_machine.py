@@ -99,6 +99,7 @@ def test_what_if_shows_the_present_first_and_who_gains(dumps: Path, log: Path) -
         ("nodes=many", "+10%"),
         ("policy=easy", "fifo, backfill, multifactor"),
         ("bf_intervall=3", "bf_interval"),
+        ("bf_min_prio_reserve=much", "not a number"),
         ("limits=none", "forecast"),
         ("nodes", "KEY=VALUE"),
     ],

@@ -27,6 +27,9 @@ SETTINGS_READ = (
     "PriorityWeightJobSize", "PriorityWeightPartition", "PriorityWeightQOS", "PriorityWeightTRES",
 )  # fmt: skip
 
+NUMBERS = ("bf_", "sched_", "batch_", "default_", "PriorityWeight")
+"""How the settings begin that are numbers, but for `PriorityWeightTRES`."""
+
 
 def parse_changes(text: str) -> dict[str, str]:
     """KEY=VALUE pairs of one variant, by commas.
@@ -63,8 +66,14 @@ def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
                 raise UsageError(
                     f"{key}={value}: the model reads no such setting (accepted: {', '.join(SETTINGS_READ)})"
                 )
+            if key.startswith(NUMBERS) and key != "PriorityWeightTRES" and not _is_number(value):
+                raise UsageError(f"{key}={value}: not a number (accepted: {key}=60)")
             machine = replace(machine, settings={**machine.settings, key: value})
     return machine
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"-?\d+(\.\d+)?", text) is not None
 
 
 def _resized(machine: Machine, value: str) -> Machine:
