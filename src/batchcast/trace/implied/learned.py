@@ -15,11 +15,9 @@ from ...errors import InputError
 from ...events.recorded import outcome
 from ...table import Trace
 from ...units import span
-from .caps import LEAST_JOBS, Cap, Queue, find_caps, steps
+from .caps import LEAST_JOBS, Cap, Queue, find_caps, find_held, steps, with_releases
 from .causes import Cause, pools_of
-from .fit import looks_of, nearest, parts_of, size_of
-from .holds import find_held, with_releases
-from .hours import WEEK_S, Closed, closed_hours, kept_until
+from .fit import WEEK_S, Closed, closed_hours, kept_until, looks_of, nearest, parts_of, size_of
 from .machine import count_whole, machine_of_log, peak_procs
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
 
