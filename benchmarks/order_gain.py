@@ -4,7 +4,8 @@
 
 Workload, lab and history are those of planning_gain.py, with priority/multifactor and age as the only weight. An arm
 is a word of the setting `plan` (none: off) and, after a slash, of `plan_within`; with `+reserve` Slurm keeps processors
-only for jobs past the age (bf_min_prio_reserve). One line a run in the file; a run that stands there is not made again.
+only for jobs past the age (bf_min_prio_reserve), with `+wide` the band is three times the weight of age. One line a
+run in the file; a run that stands there is not made again.
 Waits in minutes; differences from the first arm, with a 90 % interval over bursts. A second table has the simulated
 Slurm's means of the same jobs, by seed and arm, beside the lab's.
 """
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from planning_gain import BAND, _bursts, measure, parts, show, simulated, workload
+from planning_gain import _bursts, measure, parts, show, simulated, workload
 from slurm_lab import missing
 
 from batchcast.metrics.paired import paired_differences
@@ -33,9 +34,9 @@ SLURM = {
 
 def run_of(seed: int, jobs: int, load: float, speed: float, arm: str) -> dict[str, Any]:
     """One arm on a lab of its own."""
-    plan, within, words = parts(arm)
+    plan, within, words, band = parts(arm)
     loops = ",".join([SLURM["SchedulerParameters"], *(f"{name}={value}" for name, value in words.items())])
-    more = {"PLAN": "off" if plan == "none" else plan, "PLAN_WITHIN": within, "PLAN_BAND": str(BAND)}
+    more = {"PLAN": "off" if plan == "none" else plan, "PLAN_WITHIN": within, "PLAN_BAND": str(band)}
     slurm = SLURM | {"SchedulerParameters": loops}
     return {**measure(seed, jobs, load, speed, plan != "none", slurm, **more), "arm": arm}
 
