@@ -61,23 +61,28 @@ def main() -> int:
     first, _, last = given.seeds.partition(":")
     arms = ["none", *given.arms.split(",")]
     everybody: list[dict[str, Any]] = []
-    groups, lengths, work = [], [], []
-    columns: dict[str, list[np.ndarray]] = {}
+    whole, wishes = [], []
     for seed in range(int(first), int(last or first) + 1):
         asked = (machine, seed, given.jobs, given.load)
         waits = dict(zip(arms, waits_of(*asked, arms)))
         waits[CHANCE] = waits_of(*asked, ["none"], later=60.0)[0]
         everybody += people(*asked[1:], waits)
-        wishes = workload(*asked[1:])[1]
-        groups.append(seed * 10**6 + _bursts(wishes))
-        lengths.append(np.array([w.runs for w in wishes]))
-        work.append(np.array([w.procs * w.runs for w in wishes]))
-        for arm, wait in waits.items():
-            columns.setdefault(arm, []).append(wait)
-    print(show(by_arm(columns, np.concatenate(groups), np.concatenate(lengths), np.concatenate(work), everybody)))
+        wishes.append((seed, workload(*asked[1:])[1]))
+        whole.append(waits)
+    print(show(by_arm(*columns_of(whole, wishes), everybody)))
     print()
     print(show(by_rank(everybody, arms[1])))
     return 0
+
+
+def columns_of(
+    whole: list[dict[str, np.ndarray]], wishes: list[tuple[int, list[Any]]]
+) -> tuple[dict[str, list[np.ndarray]], np.ndarray, np.ndarray, np.ndarray]:
+    """The waits by arm, and of each job its burst, run time (s) and work."""
+    bursts = np.concatenate([seed * 10**6 + _bursts(some) for seed, some in wishes])
+    length = np.array([w.runs for _, some in wishes for w in some])
+    work = length * np.array([w.procs for _, some in wishes for w in some])
+    return {arm: [waits[arm] for waits in whole] for arm in whole[0]}, bursts, length, work
 
 
 def by_arm(
