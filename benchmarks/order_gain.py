@@ -4,9 +4,10 @@
 
 Workload, lab and history are those of planning_gain.py, with priority/multifactor and age as the only weight. An arm
 is a word of the setting `plan` (none: off) and, after a slash, of `plan_within`; with `+reserve` Slurm keeps processors
-only for jobs past the age (bf_min_prio_reserve). One line a run in the file; a run that stands there is not made again.
+only for jobs past the age (bf_min_prio_reserve), with `+wide` the band is three times the weight of age. One line a
+run in the file; a run that stands there is not made again.
 Waits in minutes; differences from the first arm, with a 90 % interval over bursts. A second table has the simulated
-Slurm's means of the same jobs, by seed and arm, beside the lab's.
+Slurm's means of the same jobs, by seed and arm, beside the lab's; with `--replicates`, what chance makes of them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from planning_gain import BAND, _bursts, measure, parts, show, simulated, workload
+from planning_gain import _bursts, measure, parts, show, simulated, workload
 from slurm_lab import missing
 
 from batchcast.metrics.paired import paired_differences
@@ -33,9 +34,9 @@ SLURM = {
 
 def run_of(seed: int, jobs: int, load: float, speed: float, arm: str) -> dict[str, Any]:
     """One arm on a lab of its own."""
-    plan, within, words = parts(arm)
+    plan, within, words, band = parts(arm)
     loops = ",".join([SLURM["SchedulerParameters"], *(f"{name}={value}" for name, value in words.items())])
-    more = {"PLAN": "off" if plan == "none" else plan, "PLAN_WITHIN": within, "PLAN_BAND": str(BAND)}
+    more = {"PLAN": "off" if plan == "none" else plan, "PLAN_WITHIN": within, "PLAN_BAND": str(band)}
     slurm = SLURM | {"SchedulerParameters": loops}
     return {**measure(seed, jobs, load, speed, plan != "none", slurm, **more), "arm": arm}
 
@@ -74,16 +75,19 @@ def compare(runs: Sequence[dict[str, Any]], arms: Sequence[str], boot: int = 0) 
     return rows
 
 
-def foretold(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def foretold(runs: Sequence[dict[str, Any]], replicates: int = 0) -> list[dict[str, Any]]:
     """A row for each run: mean wait and bounded slowdown in the lab and in the simulated Slurm, and their ratios.
 
-    Jobs and history are those of the seed's first arm, so that what is foretold knows of no later run.
+    Jobs and history are those of the seed's first arm, so that what is foretold knows of no later run. Of so many
+    replicates, each submission up to 20 s later, the least and the longest mean wait.
     """
     rows = []
     for seed, load in dict.fromkeys((run["seed"], run["load"]) for run in runs):
         here = [run for run in runs if (run["seed"], run["load"]) == (seed, load)]
         length = np.array([w.runs for w in workload(seed, here[0]["jobs"], load)[1]])
-        for run, wait in zip(here, simulated(seed, here[0], [run["arm"] for run in here])):
+        arms = [run["arm"] for run in here]
+        again = [[wait.mean() / 60 for wait in simulated(seed, _later(here[0], k), arms)] for k in range(replicates)]
+        for place, (run, wait) in enumerate(zip(here, simulated(seed, here[0], arms))):
             real = np.array([r["start"] - r["submit"] for r in run["rows"]])
             row: dict[str, Any] = {"seed": seed, "load": load, "arm": run["arm"]}
             for name, lab, sim in (
@@ -96,8 +100,21 @@ def foretold(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                     f"{name} simulated": float(sim),
                     f"{name} off by": f"{sim / lab - 1:+.0%}",
                 }
+            if again:
+                means = [one[place] for one in again]
+                row["mean wait, replicates"] = f"{min(means):.1f} to {max(means):.1f}"
             rows.append(row)
     return rows
+
+
+def _later(run: dict[str, Any], number: int) -> dict[str, Any]:
+    """The run with each submission up to 20 s later: Slurm's loops meet other jobs then."""
+    after = np.floor(np.random.default_rng([run["seed"], number]).uniform(0.0, 20.0, run["jobs"])).tolist()
+    rows = [
+        {**row, **{name: row[name] + more for name in ("submit", "start", "end")}}
+        for row, more in zip(run["rows"], after)
+    ]
+    return {**run, "rows": rows}
 
 
 def main() -> int:
@@ -108,6 +125,7 @@ def main() -> int:
     parser.add_argument("--load", type=float, default=1.3)
     parser.add_argument("--speed", type=float, default=60.0)
     parser.add_argument("-o", "--output", type=Path, default=Path("order_gain.jsonl"))
+    parser.add_argument("--replicates", type=int, default=0)
     given = parser.parse_args()
     if reason := missing(given.speed):
         print(f"order_gain: {reason}", file=sys.stderr)
@@ -125,7 +143,7 @@ def main() -> int:
             chosen.append(runs[asked])
     print(show(compare(chosen, arms)))
     print()
-    print(show(foretold(chosen)))
+    print(show(foretold(chosen, given.replicates)))
     return 0
 
 

@@ -1,6 +1,7 @@
 """What the order brings on logs, as a site can have it: levels, looks every 30 s, forecasts of then, Slurm's two loops.
 
     python benchmarks/order_on_logs.py ../shared/traces/KTH-SP2-1996-2.1-cln.swf.gz ... --first 15000
+    python benchmarks/order_on_logs.py LOG ... --first 15000 --replicates 10
 
 Each log runs on its own machine (one node a processor) by arrival, then under each order; `reserved`: Slurm reserves
 processors only for jobs past the age (bf_min_prio_reserve), or that have waited for a day (bf_min_age_reserve). Mean
@@ -8,6 +9,10 @@ wait, mean bounded slowdown (bound 60 s), 99th percentile and longest wait as sh
 mean waits with a 90 % interval over groups of one user's submissions of one week; users of ten jobs and more whose mean
 wait is longer by more than a tenth and a minute. The ideal policies of docs/evidence/policy-study.md run on a pool, and
 are no row here.
+
+With `--replicates` another table: how many users are worse off, under the order and by chance. A replicate has each job
+up to a minute later; chance is arrival's order with other such minutes. Once: the share in one replicate, on
+average. In the mean: of users by their mean wait over all replicates, in which the luck of one schedule is gone.
 """
 
 from __future__ import annotations
@@ -21,9 +26,11 @@ from planning_gain import show
 
 from batchcast import read_trace
 from batchcast.cluster.machine import vary
+from batchcast.events.recorded import replay
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.planning.order import OrderRule
+from batchcast.predict.registry import make
 from batchcast.simulation.slurm_trace import Ordering, QueuePlan, simulate_on
 from batchcast.table import Trace
 from batchcast.trace.implied.machine import machine_of_log
@@ -77,14 +84,46 @@ def rows_of(name: str, log: Trace) -> list[dict[str, Any]]:
     return rows
 
 
+def replicates_of(name: str, log: Trace, count: int) -> dict[str, Any]:
+    """A row: how many users wait longer by more than a tenth and a minute, once and in the mean of the replicates."""
+    machine = machine_of_log(log)
+    told = replay(log, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"].points
+    order = QueuePlan(order=Ordering("forecast", told, OrderRule(band=BAND)))
+    user = np.asarray(log.nominal("user_id").codes).astype(np.int64)
+    waits: dict[str, list[np.ndarray]] = {"arrival": [], "chance": [], "order": []}
+    for number in range(count):
+        for kind, seed in (("arrival", number), ("chance", count + number), ("order", number)):
+            then = simulate_on(machine, later(log, seed), queue=order if kind == "order" else QueuePlan())
+            who = user[then.rows]
+            people = [k for k in np.unique(who) if (who == k).sum() >= MANY]
+            wait = then.start_time - then.submit_time
+            waits[kind].append(np.array([wait[who == k].mean() for k in people]))
+    by = {kind: np.array(some) for kind, some in waits.items()}
+    row: dict[str, Any] = {"log": name, "users": by["order"].shape[1]}
+    for kind in ("chance", "order"):
+        once = by[kind] > 1.1 * by["arrival"] + 60
+        mean = by[kind].mean(0) > 1.1 * by["arrival"].mean(0) + 60
+        row |= {f"{kind}, once": f"{once.mean():.0%}", f"{kind}, in the mean": f"{mean.mean():.0%}"}
+    return row
+
+
+def later(log: Trace, seed: int) -> Trace:
+    """The log with each job up to a minute later, in the same order."""
+    after = np.random.default_rng(seed).uniform(0.0, 60.0, len(log))
+    moved = np.maximum.accumulate(np.floor(log.submit_time + after))
+    return Trace({**log.columns(), "submit_time": moved}, log.info, is_sorted=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs", nargs="+")
     parser.add_argument("--first", type=int, default=15_000)
+    parser.add_argument("--replicates", type=int, default=0)
     given = parser.parse_args()
     for k, path in enumerate(given.logs):
-        log = read_trace(path)
-        lines = show(rows_of(path.rpartition("/")[2].split("-19")[0].split("-20")[0], log[: given.first])).split("\n")
+        log, name = read_trace(path)[: given.first], path.rpartition("/")[2].split("-19")[0].split("-20")[0]
+        rows = [replicates_of(name, log, given.replicates)] if given.replicates else rows_of(name, log)
+        lines = show(rows).split("\n")
         print("\n".join(lines if k == 0 else lines[2:]), flush=True)
     return 0
 

@@ -216,9 +216,9 @@ def simulated(seed: int, run: dict[str, Any], arms: Sequence[str] = ("none", "li
 
     found = []
     for arm in arms:
-        word, within, slurm = parts(arm)
+        word, within, slurm, band = parts(arm)
         planned, ordered = word in ("limits", "both"), word in ("order", "both")
-        rule = OrderRule(within, band=BAND)
+        rule = OrderRule(within, band=band)
         here = replace(machine, settings=machine.settings | slurm)
         reorder = reorder_by(rule, here, requests, lambda r: min(r.limit, points[int(r.key)])) if ordered else None
         lengths = Lengths(plan, restored=True) if planned else None
@@ -230,14 +230,16 @@ def simulated(seed: int, run: dict[str, Any], arms: Sequence[str] = ("none", "li
     return found
 
 
-def parts(arm: str) -> tuple[str, str, dict[str, str]]:
-    """The arm's word of `plan`, among whom the order is made (queue, account, user), and what slurm.conf has besides.
+def parts(arm: str) -> tuple[str, str, dict[str, str], int]:
+    """The arm's word of `plan`, among whom the order is made (queue, account, user), what slurm.conf has besides, the
+    band.
 
-    With `+reserve` Slurm keeps processors only for jobs past the age.
+    With `+reserve` Slurm keeps processors only for jobs past the age, with `+wide` the band is three times as wide.
     """
-    words, _, reserve = arm.partition("+")
+    words, *more = arm.split("+")
     plan, _, within = words.partition("/")
-    return plan, within or "queue", {"bf_min_prio_reserve": str(BAND)} if reserve else {}
+    band = 3 * BAND if "wide" in more else BAND
+    return plan, within or "queue", {"bf_min_prio_reserve": str(band)} if "reserve" in more else {}, band
 
 
 def _bursts(wishes: Sequence[Wish]) -> np.ndarray:

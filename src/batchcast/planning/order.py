@@ -171,6 +171,18 @@ def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
     return np.where(level == 0, band, band * (LEVELS - level) // (2 * LEVELS)).astype(np.int64)
 
 
+def head_start(band: int, age_weight: float, max_age: float) -> float:
+    """How much longer (s) a job of twice the work must have waited to come first all the same; infinity: never.
+
+    Slurm's own weight of age (PriorityWeightAge, reached after PriorityMaxAge, s) counts beside the levels.
+
+    >>> head_start(100_000, 100_000.0, 172_800.0) / 60
+    56.25
+    """
+    longer = STEPS * band / (2 * LEVELS) * max_age / age_weight if age_weight > 0 else math.inf
+    return longer if longer < max_age else math.inf
+
+
 def _by_level(work: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
     """The factor of each record by its level; the one that stands, where the work moved by less than half a level.
 

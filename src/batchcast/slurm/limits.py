@@ -172,17 +172,20 @@ def why_unordered(transport: Transport, band: int) -> str:
 
 
 class Reserving(NamedTuple):
-    """The priority from which Slurm reserves processors for a waiting job (0: any), and what age alone can give it."""
+    """The priority from which Slurm reserves processors for a waiting job (0: any), what age alone can give it, and
+    after how long (s)."""
 
     least: float
     by_age: float
+    max_age: float
 
 
 def reserving(transport: Transport) -> Reserving:
-    """`bf_min_prio_reserve` and `PriorityWeightAge` of this site."""
+    """`bf_min_prio_reserve`, `PriorityWeightAge` and `PriorityMaxAge` of this site."""
     config = parse_config(transport.ask(("scontrol", "show", "config")).text)
     words = dict(word.strip().partition("=")[::2] for word in config.get("SchedulerParameters", "").split(","))
-    return Reserving(_number(words.get("bf_min_prio_reserve", "")), _number(config.get("PriorityWeightAge", "")))
+    least, by_age = _number(words.get("bf_min_prio_reserve", "")), _number(config.get("PriorityWeightAge", ""))
+    return Reserving(least, by_age, parse_duration(config.get("PriorityMaxAge", "7-00:00:00")))
 
 
 def _number(text: str) -> float:

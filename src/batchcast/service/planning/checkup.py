@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from ...errors import BatchcastError
 from ...planning.decide import PLANNED_BY_ANOTHER
+from ...planning.order import head_start
 from ...planning.record import State
 from ...slurm import limits
 from ...store.planned import RECORD
@@ -121,8 +123,9 @@ def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, An
     if settings["plan"] in LIMITS:
         yield from _limit_findings(settings, ground, counted)
     if settings["plan"] in ORDERS:
-        yield _order_finding(scheduler, settings)
-        yield _reserve_finding(limits.reserving(scheduler.transport), settings["plan_within"], settings["plan_band"])
+        site = limits.reserving(scheduler.transport)
+        yield _order_finding(scheduler, settings, site)
+        yield _reserve_finding(site, settings["plan_within"], settings["plan_band"])
     yield finding(
         "right to write comments" if settings["plan"] == "advise" else "right to change limits",
         "ok" if may else "failed",
@@ -146,8 +149,8 @@ def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str
     yield finding("what accounting counts", "failed" if why else "ok", why or "no minutes by limits", do)
 
 
-def _order_finding(scheduler: Any, settings: Settings) -> dict[str, Any]:
-    """Whether this site's priorities may be touched, and by how much a job may rise."""
+def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -> dict[str, Any]:
+    """Whether this site's priorities may be touched, by how much a job may rise, what age weighs beside it."""
     try:
         why = limits.why_unordered(scheduler.transport, settings["plan_band"])
         limits.priorities(scheduler.transport)
@@ -155,6 +158,9 @@ def _order_finding(scheduler: Any, settings: Settings) -> dict[str, Any]:
         return finding("priorities", "failed", error.message, error.hint or "does sprio answer here?")
     do = "nothing is ordered until then; docs/guides/planning.md, What the order asks of the site" if why else ""
     fact = f"a job rises by {settings['plan_band']} at most, within its {settings['plan_within']}"
+    longer = head_start(settings["plan_band"], site.by_age, site.max_age)
+    if settings["plan_within"] == "queue" and longer < math.inf:
+        fact += f"; half the work counts as much as {span(longer)} of waiting, by PriorityWeightAge"
     return finding("priorities", "failed" if why else "ok", why or fact, do)
 
 

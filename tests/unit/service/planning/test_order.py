@@ -189,6 +189,17 @@ def test_doctor_says_for_whom_slurm_reserves_processors(
     assert said in found["found"]
 
 
+@pytest.mark.parametrize(("age", "said"), [(10_000, "as much as 56 min of waiting"), (0, ""), (100, "")])
+def test_doctor_says_how_much_of_the_order_age_undoes(tmp_path: Path, age: int, said: str) -> None:
+    one = site(tmp_path)
+    more = f"PriorityWeightAge = {age}\nPriorityMaxAge = 2-00:00:00\n"
+    one.slurm.priority = f"PriorityType = priority/multifactor\n{more}"
+    slurm = type("Scheduler", (), {"transport": one.slurm, "now": one.slurm.now, "admin_level": lambda *_: "x"})()
+    found = {row["check"]: row for row in ground_findings(slurm, one.settings)}["priorities"]
+    assert ("of waiting" in found["found"]) == bool(said)
+    assert said in found["found"]
+
+
 def test_a_preview_says_what_a_look_would_set_and_sets_nothing(tmp_path: Path) -> None:
     one = site(tmp_path)
     said, why = one.planner.orderer.preview("c")

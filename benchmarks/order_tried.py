@@ -1,0 +1,129 @@
+"""Rules that were to make fewer people wait longer than under arrival, on the lab's workload in the simulated Slurm.
+
+    python benchmarks/order_tried.py order.jsonl --seeds 11:30 --load 2
+
+Columns are those of order_payers.py. The turn that arrival had in store for a job has come when as much work has been
+started from the queue as came before it. `until even`: who has waited longer than so, over all his jobs and by
+more than a share, goes by arrival from then on. `job`: the same for each job by itself. `small first`: least work first
+only among the jobs that make up so much of the work of the last 400; the others by arrival. `+wide`: the band is three
+times the weight of age.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import planning_gain
+from order_payers import by_arm, columns_of, people, waits_of
+from planning_gain import show, workload
+
+from batchcast.planning.order import AgeFinder, OrderRule, _by_level
+
+LOOK_S = 60.0
+
+
+def until_even(share: float, each_job: bool = False) -> Callable[..., Any]:
+    """Least work first; who is behind arrival by more than `share` goes by arrival."""
+
+    def made(rule: OrderRule, machine: Any, requests: Any, length: Any) -> Any:
+        ordered = sorted(requests, key=lambda r: r.submit)
+        work = np.array([length(r) * r.cpus for r in ordered])
+        names = np.array([r.cpus * 1000.0 + r.limit / 60 for r in ordered])
+        who = np.arange(len(work)) if each_job else np.unique(names, return_inverse=True)[1]
+        came, started, turn = np.full(len(work), np.nan), np.full(len(work), np.inf), np.full(len(work), np.inf)
+        before, total, done = np.full(len(work), np.inf), 0.0, 0.0
+        waiting, finder = np.zeros(0, np.int64), AgeFinder(float(machine.cpus))
+
+        def reorder(seen: Any) -> tuple[np.ndarray, float]:
+            nonlocal total, done, waiting
+            here = seen.places
+            gone = np.setdiff1d(waiting, here)
+            started[gone], done = seen.now, done + work[gone].sum()
+            new = here[np.isnan(came[here])]
+            came[new] = np.where(np.isnan(seen.arrival), seen.now, seen.arrival)[np.isin(here, new)]
+            before[new] = total + np.cumsum(work[new]) - work[new]
+            total, waiting = total + work[new].sum(), here.copy()
+            turn[(before <= done) & np.isinf(turn)] = seen.now
+            known = np.flatnonzero(~np.isnan(came))
+            waits, own = (np.minimum(seen.now, t[known]) - came[known] for t in (started, turn))
+            sums = [np.bincount(who[known], some, who.max() + 1) for some in (waits, own)]
+            behind = sums[0] > (1 + share) * sums[1]
+            age = finder.look(here.tolist(), seen.arrival, work[here], seen.now)
+            aged = (seen.now - seen.arrival > age) | (seen.factor == rule.band)
+            aged |= behind[who[here]] & (turn[here] <= seen.now)
+            return _by_level(work[here], seen.factor.astype(np.int64), aged, rule.band), seen.now + LOOK_S
+
+        return reorder
+
+    return made
+
+
+def small_first(share: float) -> Callable[..., Any]:
+    """Least work first among the small jobs that make up `share` of the work; the others by arrival."""
+
+    def made(rule: OrderRule, machine: Any, requests: Any, length: Any) -> Any:
+        work = np.array([length(r) * r.cpus for r in sorted(requests, key=lambda r: r.submit)])
+        finder, seen_before = AgeFinder(float(machine.cpus)), 0
+
+        def reorder(seen: Any) -> tuple[np.ndarray, float]:
+            nonlocal seen_before
+            here = seen.places
+            seen_before = max(seen_before, int(here.max()) + 1)
+            last = np.sort(work[max(seen_before - 400, 0) : seen_before])
+            most = last[min(np.searchsorted(np.cumsum(last), share * last.sum()), len(last) - 1)]
+            age = finder.look(here.tolist(), seen.arrival, work[here], seen.now)
+            aged = (seen.now - seen.arrival > age) | (seen.factor == rule.band)
+            ranked = np.where(work[here] <= most, work[here], math.inf)
+            return _by_level(ranked, seen.factor.astype(np.int64), aged, rule.band), seen.now + LOOK_S
+
+        return reorder
+
+    return made
+
+
+TRIED = {
+    "until even, a tenth": ("order", until_even(0.1)),
+    "until even, a quarter": ("order", until_even(0.25)),
+    "job, a quarter": ("order", until_even(0.25, each_job=True)),
+    "small first, a fifth+wide": ("order+wide", small_first(0.2)),
+    "small first, a half+wide": ("order+wide", small_first(0.5)),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("--seeds", default="11:30")
+    parser.add_argument("--load", type=float, default=2.0)
+    given = parser.parse_args()
+    machine = json.loads(given.runs.read_text().splitlines()[0])["machine"]
+    first, _, last = given.seeds.partition(":")
+    whole: list[dict[str, np.ndarray]] = []
+    everybody: list[dict[str, Any]] = []
+    wishes = []
+    for seed in range(int(first), int(last or first) + 1):
+        asked = (machine, seed, 300, given.load)
+        arms = ["none", "order", "order+wide"]
+        waits = dict(zip(arms, waits_of(*asked, arms)))
+        for name, (arm, rule) in TRIED.items():
+            kept, planning_gain.reorder_by = planning_gain.reorder_by, rule
+            try:
+                waits[name] = waits_of(*asked, [arm])[0]
+            finally:
+                planning_gain.reorder_by = kept
+        everybody += people(*asked[1:], waits)
+        wishes.append((seed, workload(*asked[1:])[1]))
+        whole.append(waits)
+    print(show(by_arm(*columns_of(whole, wishes), everybody)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
