@@ -10,7 +10,7 @@ from tests.naive.waits import levels_by_age
 
 from batchcast.predict.hazard.bins import ENDS_S
 from batchcast.predict.hazard.calibrated_waits import LEVELS, STEPS, CalibratedWaits
-from batchcast.predict.hazard.renewal import AGES_S, PromisesByAge
+from batchcast.predict.hazard.renewal import AGES_S, MEMORY, PACE, PromisesByAge
 
 
 @st.composite
@@ -42,7 +42,7 @@ def test_the_levels_of_each_age_are_what_reading_the_whole_story_says(story):
         else:
             for number, waited, at in open_.pop(told[0]):
                 promises.ended(number, waited, now - at)
-    naive = levels_by_age(story, AGES_S, LEVELS, [0.5 * step for step in STEPS])
+    naive = levels_by_age(story, AGES_S, LEVELS, [PACE * step for step in STEPS], MEMORY)
     for age, asked in naive.items():
         np.testing.assert_allclose(promises.keepers[age].asked(None), asked, atol=1e-12)
 
