@@ -94,21 +94,21 @@ def counts_blindly(story, each=20):
     return counts
 
 
-def levels_by_age(story, ages, levels, steps, memory):
+def levels_by_age(story, ages, levels, steps, remembered=5000.0):
     """The levels asked for at each age, by reading the whole story: (now, `look`, number, job, waited, bounds) or (now,
     `start`, job), in order of time.
 
     An outcome moves the level of each bound that was open: up by the level where it was passed, down by the rest where
-    it held. Each first takes back 1 / memory of what was moved so far. The k-th open look at a job, of one age, counts
-    1 / k.
+    it held. What was not kept is owed as well. The k-th open look at a job, of one age, counts 1 / k.
     """
     moved = {age: list(levels) for age in range(len(ages) + 1)}
+    owed = {age: [0.0] * len(levels) for age in moved}
     looks = []
 
     def learn(look, k, kept):
-        mine, weight = moved[look["age"]], look["weight"]
-        back = mine[k] - weight / memory * (mine[k] - levels[k])
-        mine[k] = min(max(back + steps[k] * (levels[k] - kept) * weight, 0.0), 1.0)
+        age, wrong = look["age"], levels[k] - kept
+        owed[age][k] = (1.0 - 1.0 / remembered) * owed[age][k] + wrong
+        moved[age][k] = min(max(moved[age][k] + steps[k] * wrong * look["weight"], 0.0), 1.0)
         look["open"].discard(k)
 
     for now, what, *told in story:
@@ -130,4 +130,8 @@ def levels_by_age(story, ages, levels, steps, memory):
                 for k in sorted(look["open"]):
                     learn(look, k, rest <= look["bounds"][k] * (1.0 + 1e-9))
                 looks.remove(look)
-    return {age: [max(mine[: k + 1]) for k in range(len(levels))] for age, mine in moved.items()}
+    asked = {}
+    for age, mine in moved.items():
+        paid = [min(max(steps[k] * owed[age][k], -min(x, 1 - x)), min(x, 1 - x)) for k, x in enumerate(levels)]
+        asked[age] = [min(max(max(mine[j] + paid[j] for j in range(k + 1)), 0.0), 1.0) for k in range(len(levels))]
+    return asked

@@ -109,9 +109,6 @@ class OnlineCalibration:
         to min(level, 1 - level). Without an own step no owner is remembered.
     free
         Forecasts of one owner, made since the latest one whose value is known, that count as evidence of their own.
-    memory
-        After so many outcomes 1 / e is left of what one has moved everybody's levels, and there is no account (below).
-        Without a memory both last.
 
     Notes
     -----
@@ -141,16 +138,11 @@ class OnlineCalibration:
     """
 
     def __init__(
-        self,
-        levels: Sequence[float],
-        step: float = 0.002,
-        own_step: float = 0.01,
-        free: float = FREE,
-        memory: float = math.inf,
+        self, levels: Sequence[float], step: float = 0.002, own_step: float = 0.01, free: float = FREE
     ) -> None:
         self.levels = np.array(levels, float)
         scale = 10.0 * np.minimum(self.levels, 1.0 - self.levels)
-        self.step, self.own_step, self.free, self.memory = step * scale, own_step * scale, free, memory
+        self.step, self.own_step, self.free = step * scale, own_step * scale, free
         self.has_owners = bool(self.own_step.any())
         self.everybody = self.levels.copy()
         self.owed = np.zeros(len(self.levels))
@@ -249,14 +241,7 @@ class OnlineCalibration:
                 del self.open[issued.owner]
 
     def _paid(self) -> np.ndarray:
-        if self.memory < math.inf:
-            return np.zeros(len(self.levels))
         return np.asarray(np.minimum(np.maximum(self.step * self.owed, -self.most_paid), self.most_paid))
-
-    def _forget_some(self, weight: float, which: np.ndarray | int) -> None:
-        """An outcome draws everybody's levels back to those promised, so that the oldest ones move them no more."""
-        if self.memory < math.inf:
-            self.everybody[which] += weight / self.memory * (self.levels[which] - self.everybody[which])
 
     def _missed(self, issued: _Issued, bounds: _Bounds, k: int) -> None:
         """`_learn` of one level's miss."""
@@ -265,7 +250,6 @@ class OnlineCalibration:
         if bounds.promised:
             self.owed[k] = (1.0 - 1.0 / REMEMBERED) * self.owed[k] + owed
         if bounds.teaches:
-            self._forget_some(issued.weight, k)
             self.everybody[k] = min(self.everybody[k] + self.step[k] * owed * issued.weight, 1.0)
             if self.has_owners:
                 own = self.owners.get(issued.owner)
@@ -281,7 +265,6 @@ class OnlineCalibration:
         if not bounds.teaches:
             return
         wrong = owed * issued.weight
-        self._forget_some(issued.weight, which)
         self.everybody = np.minimum(np.maximum(self.everybody + self.step * wrong, 0.0), 1.0)
         if self.has_owners:
             own = self.owners.get(issued.owner, 0.0)

@@ -34,8 +34,6 @@ RENEWAL_COMPONENTS = (
 MODEL = len(RENEWAL_COMPONENTS) - 1
 AGES_S = (600.0, 3600.0, 14400.0, 86400.0)
 """Jobs that have waited less than the first, up to the second, and so on: each such age has levels of its own."""
-PACE, MEMORY = 2.0, 600.0
-"""An outcome moves these so many times as far as those of submissions, and is forgotten after so many."""
 
 
 class Snapshot(NamedTuple):
@@ -64,10 +62,8 @@ class PromisesByAge:
 
     Notes
     -----
-    One adaptive level for each bound and age (predict.calibration). It falls back to the one promised while outcomes
-    come, so that an easy month is not paid for by the next: what is left of a long wait is known late, and a level that
-    remembers everything was still narrow when waits had long become hard. All looks at one job come out together: the
-    k-th since the last outcome known counts 1 / k.
+    One adaptive level for each bound and age (predict.calibration), moved half as far by an outcome as those of
+    submissions are. All looks at one job come out together: the k-th since the last outcome known counts 1 / k.
 
     >>> promises = PromisesByAge()
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
@@ -80,9 +76,9 @@ class PromisesByAge:
     """
 
     def __init__(self) -> None:
-        self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, 0.0, MEMORY) for _ in range(len(AGES_S) + 1)]
+        self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, 0.0) for _ in range(len(AGES_S) + 1)]
         for keeper in self.keepers:
-            keeper.step = PACE * np.array(STEPS)
+            keeper.step = 0.5 * np.array(STEPS)
 
     def chances(self, curves: np.ndarray, waited: np.ndarray) -> np.ndarray:
         """What is promised (n, 33) by curves (n, 33) of what is left for jobs that have waited so long (n,)."""

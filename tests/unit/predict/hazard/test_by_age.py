@@ -10,7 +10,7 @@ from tests.naive.waits import levels_by_age
 
 from batchcast.predict.hazard.bins import ENDS_S
 from batchcast.predict.hazard.calibrated_waits import LEVELS, STEPS, CalibratedWaits
-from batchcast.predict.hazard.renewal import AGES_S, MEMORY, PACE, PromisesByAge
+from batchcast.predict.hazard.renewal import AGES_S, PromisesByAge
 
 
 @st.composite
@@ -42,17 +42,18 @@ def test_the_levels_of_each_age_are_what_reading_the_whole_story_says(story):
         else:
             for number, waited, at in open_.pop(told[0]):
                 promises.ended(number, waited, now - at)
-    naive = levels_by_age(story, AGES_S, LEVELS, [PACE * step for step in STEPS], MEMORY)
+    naive = levels_by_age(story, AGES_S, LEVELS, [0.5 * step for step in STEPS])
     for age, asked in naive.items():
         np.testing.assert_allclose(promises.keepers[age].asked(None), asked, atol=1e-12)
 
 
-def inside_80(told):
-    """Whether each rest of (waited, mean of the rests) lay in the 80 % interval; the forecast has a mean of 1 h."""
-    random, promises, inside = np.random.default_rng(1), PromisesByAge(), []
+@pytest.mark.parametrize(("young", "old"), [(0.5, 2.0), (2.0, 0.5)])
+def test_each_age_is_brought_to_what_it_promises_where_forecasts_are_wrong_in_opposite_ways(young, old):
+    random, promises = np.random.default_rng(1), PromisesByAge()
     curve = np.append(1.0 - np.exp(-np.asarray(ENDS_S) / 3600.0), 1.0)[None, :]
-    for look, (waited, mean) in enumerate(told):
-        rest = random.exponential(mean)
+    ages, inside = np.tile([60.0, 7200.0], 2000), []
+    for look, waited in enumerate(ages):
+        rest = random.exponential(3600.0) * (young if waited < 600 else old)
         bounds = CalibratedWaits.bounds(promises.chances(curve, np.array([waited]))[0])
         inside.append(bounds[1] <= rest <= bounds[5])
         now = 1e6 * look
@@ -60,17 +61,5 @@ def inside_80(told):
         promises.issue(look, look, now, waited, bounds)
         promises.passes(now + rest)
         promises.ended(look, waited, rest)
-    return np.array(inside)
-
-
-@pytest.mark.parametrize(("young", "old"), [(1800.0, 7200.0), (7200.0, 1800.0)])
-def test_each_age_is_brought_to_what_it_promises_where_forecasts_are_wrong_in_opposite_ways(young, old):
-    inside = inside_80([(60.0, young), (7200.0, old)] * 2000)
-    for age in (0, 1):
-        assert np.mean(inside[2000:][age::2]) == pytest.approx(0.8, abs=0.03)
-
-
-def test_after_months_of_short_rests_intervals_soon_hold_long_ones():
-    inside = inside_80([(7200.0, 360.0)] * 1500 + [(7200.0, 7200.0)] * 500)
-    assert np.mean(inside[1500:1800]) > 0.55
-    assert np.mean(inside[1700:]) > 0.75
+    for age in (60.0, 7200.0):
+        assert np.mean(np.array(inside)[2000:][ages[2000:] == age]) == pytest.approx(0.8, abs=0.03)
