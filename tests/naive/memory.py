@@ -102,7 +102,8 @@ def limit_by_namesakes(log: Trace, row: int, risk: float) -> float:
     or where their run times lie far apart.
 
     A job that came to its limit needed twice that. A running one that has run longer than half of the ended ones needs
-    twice what it has run, at most what `row` asks. At most `risk` of all these may need more, and the next one too.
+    twice what it has run, at most what `row` asks. At most `risk` of all these may need more, and the next one too;
+    a quarter is added, but not beyond what `row` asks.
     """
     name, user, size = log.nominal("job_name").decode(), log.nominal("user_id").decode(), log.procs("req")
     now, asked = log.submit_time[row], float(log.req_time[row])
@@ -116,4 +117,5 @@ def limit_by_namesakes(log: Trace, row: int, risk: float) -> float:
     middle = float(np.median(needs))
     needs += [min(2 * (now - start[k]), asked) for k in kind if start[k] < now < end[k] and now - start[k] > middle]
     enough = [need for need in needs if 1 + sum(other > need for other in needs) <= risk * (len(needs) + 1) + 1e-9]
-    return max(cheapest(needs, [1.0] * len(needs), asked, risk), min(enough))
+    need = max(cheapest(needs, [1.0] * len(needs), asked, risk), min(enough))
+    return need if need >= asked else min(1.25 * need, asked)

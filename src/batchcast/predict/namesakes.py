@@ -10,7 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from ..events.recorded import END, START, SUBMIT, outcome, timeline
+from ..events.event import END, START, SUBMIT
+from ..events.recorded import outcome, timeline
 from ..job import JobRequest
 from ..table import Trace
 
@@ -72,6 +73,8 @@ def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, asked: float, risk:
 
 ALIKE = 0.75
 """Run times of a kind that lie further apart than this (standard deviation of logarithms) are not of one kind."""
+MARGIN = 1.25
+"""So much is added to a time limit, within what was asked: the next run of a program is not always like the last."""
 TWICE = 2.0
 """So many times what a job got counts as its need where that was not enough."""
 
@@ -88,10 +91,10 @@ class Namesakes:
     of
         `memory`, in any one unit: `LEAST_NAMED` ended ones are enough, and an attempt costs its length. `time`,
         seconds: an attempt costs what it requests, so many must have ended that an order statistic keeps the risk
-        (1/risk - 1; Vovk, Gammerman & Shafer 2005, sec. 2.2), and no request is below that statistic. Kinds whose run
-        times differ by more than `ALIKE` do not speak: there a forecast knows more than a name. A running job that has
-        run longer than half of the ended ones counts as one that needs twice as long as it has run, at most what is
-        asked: of tasks sent together the short ones end first.
+        (1/risk - 1; Vovk, Gammerman & Shafer 2005, sec. 2.2), and no request is below that statistic, with a
+        quarter added (`MARGIN`). Kinds whose run times differ by more than `ALIKE` do not speak: there a forecast knows
+        more than a name. A running job that has run longer than half of the ended ones counts as one that needs twice
+        as long as it has run, at most what is asked: of tasks sent together the short ones end first.
 
     >>> known, job = Namesakes("memory"), JobRequest(0, 1, 0.0, 1.0, 600.0, 4096.0, user_id="ada", job_name="align")
     >>> for _ in range(LEAST_NAMED - 1):
@@ -147,7 +150,8 @@ class Namesakes:
         passed = now - np.array(list(self.running.get(_kind(job), {}).values()))
         amounts = np.append(amounts, np.fmin(TWICE * passed[passed > np.median(amounts)], asked))
         keeps = np.sort(amounts)[math.ceil((len(amounts) + 1) * (1.0 - risk) - 1e-9) - 1]
-        return max(cheapest_at_risk(amounts, np.ones(len(amounts)), asked, risk), float(keeps))
+        need = max(cheapest_at_risk(amounts, np.ones(len(amounts)), asked, risk), float(keeps))
+        return min(MARGIN * need, max(need, asked)) if asked == asked else MARGIN * need
 
 
 def needed_time(run_time: np.ndarray | float, limit: np.ndarray | float) -> np.ndarray:
