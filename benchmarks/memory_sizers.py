@@ -34,10 +34,9 @@ import numpy as np
 from rich.progress import track
 
 from batchcast.metrics.paired import paired_differences
-from batchcast.predict.peak_memory import HISTORY, cheapest_at_risk
+from batchcast.predict.namesakes import HISTORY, cheapest_at_risk
 
 NODE_GIB = 128e9 / 2**30
-RISK = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +99,11 @@ class Written(Rule):
 
 
 class Ours(Rule):
+    risk = 0.05
+
     def ask(self, task: Task) -> float:
         last = self.past[-HISTORY:]
-        return cheapest_at_risk(self.peaks[-HISTORY:], np.array([t.hours for t in last]), self.bound(task), RISK)
+        return cheapest_at_risk(self.peaks[-HISTORY:], np.array([t.hours for t in last]), self.bound(task), self.risk)
 
     def again(self, task: Task, failed: float) -> float:
         written = self.bound(task)
@@ -317,8 +318,10 @@ def main() -> None:
     parser.add_argument("--protocol", choices=("clock", "paper"), default="clock")
     parser.add_argument("--least", type=int, default=3, help="ended tasks of a process before a rule is asked (clock)")
     parser.add_argument("--seeds", type=int, default=3, help="orders that the paper's protocol draws")
+    parser.add_argument("--risk", type=float, default=Ours.risk, help="how many may outgrow ours; 1: least cost alone")
     parser.add_argument("--rules", default=",".join(RULES).replace(", ", ","), help="which, ours always among them")
     given = parser.parse_args()
+    Ours.risk = given.risk
     wanted = [name for name in RULES if name.replace(", ", ",") in given.rules or name == "ours"]
     whole: dict[str, list[tuple[Task, float, int]]] = {name: [] for name in wanted}
     for path in given.logs:

@@ -114,6 +114,22 @@ FORECASTS = (
         "Forecasts that these figures rest on",
         [(f"batchcast_forecasts_30d{{{FINAL}}}", "{{kind}} {{predictor}} {{partition}}")],
     ),
+    Panel(
+        "Waits by size: median, and what was forecast",
+        [
+            (f'batchcast_wait_seconds{{{FINAL},quantile="0.5"}}', "{{partition}} {{size}}"),
+            (f'batchcast_wait_forecast_seconds{{{FINAL},quantile="0.5"}}', "{{partition}} {{size}}, forecast"),
+        ],
+        "s",
+    ),
+    Panel(
+        "Waits by size: nine in ten",
+        [
+            (f'batchcast_wait_seconds{{{FINAL},quantile="0.9"}}', "{{partition}} {{size}}"),
+            (f'batchcast_wait_forecast_seconds{{{FINAL},quantile="0.9"}}', "{{partition}} {{size}}, forecast"),
+        ],
+        "s",
+    ),
 )
 DASHBOARDS = {
     "operation": ("batchcast: collector and service", OPERATION, ("cluster",)),

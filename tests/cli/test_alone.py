@@ -54,6 +54,10 @@ def test_report_and_walltime_need_no_more_than_the_core(tmp_path: Path) -> None:
     done = asked(tmp_path, "walltime", "--name", "rel*", "-u", "ada")
     assert "#SBATCH --time=00:10:00" in done.stdout, done.stderr
     assert "asked the scheduler once instead" in done.stderr
+    done = asked(tmp_path, "start", "1")
+    assert done.returncode != 0
+    assert "doctor" not in done.stderr, "it needs what only a store needs"
+    assert "squeue and sacct (qstat) must answer" in done.stderr
 
 
 STATES = st.sampled_from(["PENDING", "RUNNING", "COMPLETED", "NODE_FAIL", "REQUEUED", "CANCELLED", "OUT_OF_MEMORY"])

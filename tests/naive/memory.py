@@ -95,3 +95,27 @@ def memory_log(jobs: int, seed: int, per_node: bool = False) -> Trace:
     if per_node:
         columns |= {"req_nodes": np.ones(jobs), "alloc_nodes": np.ones(jobs)}
     return Trace.from_arrays(columns)
+
+
+def limit_by_namesakes(log: Trace, row: int, risk: float) -> float:
+    """The limit that jobs of the same user, name and size ask for, seconds; NaN where too few had ended to keep `risk`,
+    or where their run times lie far apart.
+
+    A job that came to its limit needed twice that. A running one that has run longer than half of the ended ones needs
+    twice what it has run, at most what `row` asks. At most `risk` of all these may need more, and the next one too;
+    a quarter is added, but not beyond what `row` asks.
+    """
+    name, user, size = log.nominal("job_name").decode(), log.nominal("user_id").decode(), log.procs("req")
+    now, asked = log.submit_time[row], float(log.req_time[row])
+    kind = [k for k in range(len(log)) if (name[k], user[k], size[k]) == (name[row], user[row], size[row])]
+    start = log.submit_time + log.wait_time
+    end = start + log.run_time
+    ended = sorted((k for k in kind if end[k] <= now), key=lambda k: float(end[k]))[-100:]
+    needs = [float(2 * log.run_time[k] if log.run_time[k] >= log.req_time[k] else log.run_time[k]) for k in ended]
+    if len(needs) < max(1 / risk - 1, 3) or np.log(needs).std() > 0.75:
+        return math.nan
+    middle = float(np.median(needs))
+    needs += [min(2 * (now - start[k]), asked) for k in kind if start[k] < now < end[k] and now - start[k] > middle]
+    enough = [need for need in needs if 1 + sum(other > need for other in needs) <= risk * (len(needs) + 1) + 1e-9]
+    need = max(cheapest(needs, [1.0] * len(needs), asked, risk), min(enough))
+    return need if need >= asked else min(1.25 * need, asked)

@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import NoAnswer
 from ..events.recorded import outcome, timeline
 from ..predict.gate import class_codes
+from ..predict.namesakes import Namesakes, needed_time, requests_over_log
 from ..predict.runtime.calibrated import Calibrated
 from ..predict.runtime.recent_mean import recent_runs
 from ..table import Trace
@@ -50,14 +51,17 @@ def find_limits(
     step: float = 300.0,
     procs: str = "req",
     lots: bool = False,
+    by_name: bool = True,
     tick: Callable[[int], None] | None = None,
 ) -> Limits:
     """Limits as they would have been advised at each submission, from what had ended by then.
 
-    Advice: the bound of `calibrated` at level 1 - `risk`, without lots, at least `floor`, rounded up to a multiple of
-    `step`, never above the user's own limit. Rule of thumb: 1.25 times the longest of the last ten ended jobs of the
-    same user and size (else of the same user, else the own limit), rounded up to five minutes. `bounds` draw lots in
-    bursts where asked for. Raises NoAnswer when no job that ran had a limit. One pass, some 100 microseconds a job.
+    Advice: the bound of `calibrated` at level 1 - `risk`, without lots, at least `floor`, rounded up to a multiple
+    of `step`, never above the user's own limit. With `by_name` a job with a name is spoken for by those of the same
+    user, name and size alone, once enough of them have ended for the risk (`predict.namesakes.Namesakes`). Rule of
+    thumb: 1.25 times the longest of the last ten ended jobs of the same user and size (else of the same user, else
+    the own limit), rounded up to five minutes. `bounds` draw lots in bursts where asked for. Raises NoAnswer when
+    no job that ran had a limit. One pass, some 100 microseconds a job.
     """
     own = np.where((trace.req_time > 0) & np.isfinite(trace.req_time), trace.req_time, np.nan)
     scored = ~np.isnan(own) & ~np.isnan(trace.run_time)
@@ -66,6 +70,10 @@ def find_limits(
     method = Calibrated(level=1.0 - risk, lots=lots)
     forecasts, steady = method.drawn_and_steady(trace, procs=procs, tick=tick)
     bound = np.where(scored, steady[:, forecasts.levels.index(1.0 - risk)], np.nan)
+    if by_name:
+        needed = needed_time(trace.run_time, trace.req_time)
+        alike = requests_over_log(trace, Namesakes("time"), needed, own, (risk,), scored, procs)[0]
+        bound = np.where(alike == alike, alike, bound)
     advice = np.minimum(rounded(bound, floor, step), own)
     limits = {"advice": advice, "rule_of_thumb": _thumb(trace, own, procs), "own": own}
     held = np.where(scored[:, None], forecasts.quantiles, np.nan)

@@ -16,7 +16,8 @@ import numpy as np
 
 from ..cluster.machine import Machine
 from ..events.recorded import Forecasts, replay
-from ..predict.peak_memory import MIB, TWICE, Namesakes, least_waste
+from ..predict.namesakes import TWICE, Namesakes, requests_over_log
+from ..predict.peak_memory import MIB, least_waste
 from ..predict.recommend import rounded_request, spent
 from ..predict.runtime.kernel import Kernel
 from ..predict.runtime.largest_recent import LargestRecent
@@ -73,7 +74,7 @@ def find_memory_limits(
     (`predict.peak_memory.least_waste`); both at least `floor`, up to a multiple of `step`, never above `most`, a node's
     memory. Its own bounds, and not those of `calibrated`: that moves them towards a certain bound, which a time limit
     is and memory has not. A job with a name is spoken for by those of the same user, name and size alone, at `risk` and
-    without (`predict.peak_memory.Namesakes`); where too few of them have ended it keeps its own request.
+    without (`predict.namesakes.Namesakes`); where too few of them have ended it keeps its own request.
     `rule_of_thumb` is 1.25 times the largest of the user's last ten of this size, `own` the user's request. NoAnswer
     where the log has no measured peak. One replay, some 300 microseconds a job.
     """
@@ -93,7 +94,8 @@ def find_memory_limits(
         "least_waste": _of_least_waste(answers["advice"], own),
         "rule_of_thumb": answers["rule"].points,
     }
-    own_kind = _of_namesakes(trace, use, own, (risk, 1.0), scored)
+    needed = np.fmax(use.used, np.where(use.ended, TWICE * use.asked, np.nan)) / MIB
+    own_kind = requests_over_log(trace, Namesakes("memory"), needed, own, (risk, 1.0), scored)
     named = trace.nominal("job_name").codes >= 0
     for rule, amounts in zip(("advice", "least_waste"), own_kind, strict=True):
         found[rule] = np.where(amounts == amounts, amounts, np.where(named & (own == own), own, found[rule]))
@@ -103,26 +105,6 @@ def find_memory_limits(
     }
     units = units_of(trace, use.per, "alloc")
     return MemoryLimits(trace, use, units, limits | ({"own": own} if compares else {}), scored, most)
-
-
-def _of_namesakes(
-    trace: Trace, use: MemoryUse, own: np.ndarray, risks: Sequence[float], scored: np.ndarray
-) -> np.ndarray:
-    """Requests by what ended jobs of the same user, name and size held, a row a risk; NaN: too few, or no name."""
-    found = np.full((len(risks), len(trace)), np.nan)
-    if not len(trace.nominal("job_name").categories):
-        return found
-    peak = np.fmax(use.used, np.where(use.ended, TWICE * use.asked, np.nan)) / MIB
-    end = trace.submit_time + np.nan_to_num(trace.wait_time) + np.nan_to_num(trace.run_time)
-    known = np.flatnonzero((peak > 0) & (trace.run_time >= 0))
-    known = known[np.argsort(end[known], kind="stable")].tolist()
-    namesakes, done, jobs = Namesakes(), 0, list(trace.requests())
-    for row in np.flatnonzero(scored).tolist():
-        while done < len(known) and end[known[done]] <= trace.submit_time[row]:
-            namesakes.learn(jobs[known[done]], float(peak[known[done]]), float(trace.run_time[known[done]]))
-            done += 1
-        found[:, row] = [namesakes.request(jobs[row], own[row], risk) for risk in risks]
-    return found
 
 
 def _at_risk(forecasts: Forecasts, risk: float) -> np.ndarray:

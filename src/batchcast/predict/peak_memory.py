@@ -7,7 +7,6 @@ Where accounting comes late.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,14 +17,15 @@ from ..columns import OUT_OF_MEMORY
 from ..events.event import Change, End, Event, Requeue, Start, Submit, Withdraw
 from ..events.state import SystemState
 from ..job import JobRequest
+from .namesakes import TWICE, Namesakes
 from .protocol import Grounds, Prediction
+from .recommend import BY_NAME
 from .registry import make
 
 MIB = 1024.0
 SPARE = 64.0
 """A method keeps its answers inside the limit it is told. Memory is often used beyond what was asked, so the method is
 told so many times that; likeness looks at ratios of limits alone."""
-TWICE = 2.0
 _SWAPPED = {"req_time": "req_mem_kib", "req_mem_kib": "req_time"}
 _PASSED_ON = ("refit_every_jobs", "refit_every_s", "falls_back_to", "refit", "is_oracle", "is_fresh", "trained")
 
@@ -169,7 +169,7 @@ class LateMemory:
 
     def __init__(self, of: str = "kernel") -> None:
         self.inner: Any = PeakMemory(make("runtime", of), AskedANode(), Held())
-        self.namesakes = Namesakes()
+        self.namesakes = Namesakes("memory")
         self.uses = tuple(self.inner.uses)
         self.pending: dict[int, End] = {}
 
@@ -207,7 +207,7 @@ class LateMemory:
         amount = self.namesakes.request(job, AskedANode()(job), risk)
         if not amount > 0:
             return None
-        return Prediction(amount, (1.0 - risk,), (amount,), "the user's jobs of this name and size", Grounds.CLASS)
+        return Prediction(amount, (1.0 - risk,), (amount,), BY_NAME, Grounds.CLASS)
 
     def _hear(self, event: End, at: SystemState) -> None:
         self.inner.observe(event, at)
@@ -283,97 +283,3 @@ def least_waste(levels: Sequence[float], bounds: Sequence[float] | np.ndarray, a
     more = np.where(again >= peaks, first[:, None] + again, doubled)
     cost = np.where(peaks <= first[:, None], first[:, None], more) @ weights
     return float(first[cost <= cost.min() * (1.0 + 1e-12)].max())
-
-
-HISTORY = 100
-"""So many of the last ended jobs of a kind speak for the next one."""
-LEAST_NAMED = 3
-"""So many of a kind must have ended before they do."""
-MOST_KINDS = 50_000
-_SPREAD = 0.5
-"""How far peaks of one process lie apart, in logarithms, before any has ended; it counts as one task."""
-_STEPS = np.linspace(-2.5, 2.5, 11)
-
-
-def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, asked: float, risk: float) -> float:
-    """The request of least expected memory-time among those that at most `risk` of such tasks outgrow.
-
-    Parameters
-    ----------
-    peaks, lengths
-        What ended tasks of the same process held at most, and how long they ran (n,), n >= 1, above 0, in any units.
-    asked
-        What the task itself asks, in the unit of `peaks`: its second attempt where that was enough for all; else that
-        is twice the largest peak. NaN unknown.
-    risk
-        In (0, 1]; 1 sets no bound, and the memory-time alone decides.
-
-    Returns
-    -------
-    float
-        In the unit of `peaks`; where `asked` is known, at most the larger of it and the largest peak.
-
-    Notes
-    -----
-    The expected cost is that of Tovar et al. 2018 (see `least_waste`), eq. 1: the request for every task's length, and
-    the second attempt's for the tasks that outgrow it. Their empirical distribution is exceeded by every new largest
-    peak, so it is smoothed here: a normal kernel on the logarithm, half as wide as the peaks' spread over n^(1/5)
-    (Silverman 1986, section 3.4.1), the spread shrunk towards `_SPREAD` as if by one task more. O(n log n).
-
-    >>> cheapest_at_risk(np.full(50, 10.0), np.ones(50), 40.0, 0.05).__round__(1)
-    10.4
-    >>> cheapest_at_risk(np.array([10.0, 90.0]), np.array([1.0, 1.0]), 100.0, 0.05).__round__(1)
-    100.0
-    """
-    logs, count = np.log(peaks), len(peaks)
-    spread = math.sqrt((float(((logs - logs.mean()) ** 2).sum()) + _SPREAD**2) / count)
-    weights = np.exp(-_STEPS * _STEPS / 2.0)
-    weights /= weights.sum()
-    around = np.exp(logs[:, None] + 0.5 * spread * count**-0.2 * _STEPS).ravel()
-    most = float(peaks.max())
-    around = np.minimum(around, asked if asked > most else most) if asked == asked else around
-    order = np.argsort(around, kind="stable")
-    around = around[order]
-    again = asked if asked >= most else 2.0 * most
-    of_length = np.cumsum(np.outer(lengths / lengths.sum(), weights).ravel()[order])
-    of_tasks = np.cumsum(np.tile(weights, count)[order]) / count
-    cost = np.where(of_tasks >= 1.0 - risk - 1e-12, around + (1.0 - of_length) * again, math.inf)
-    return float(around[np.argmin(cost)])
-
-
-class Namesakes:
-    """What ended jobs of the same user, name and size held, and what the next of them should ask for.
-
-    Other programs' memory says little of a job that has a name: on three workflows most attempts that ran out of memory
-    had none of their own kind to go by (docs/evidence/memory.md). The last `HISTORY` of each kind are remembered, of
-    the `MOST_KINDS` that ended last. Amounts are in any one unit, lengths in seconds.
-
-    >>> known, job = Namesakes(), JobRequest(0, 1, 0.0, 1.0, 600.0, 4096.0, user_id="ada", job_name="align")
-    >>> for _ in range(LEAST_NAMED - 1):
-    ...     known.learn(job, 10.0, 60.0)
-    >>> known.request(job, 40.0, 0.05)
-    nan
-    >>> known.learn(job, 10.0, 60.0); round(known.request(job, 40.0, 0.05))
-    13
-    """
-
-    def __init__(self) -> None:
-        self.ended: dict[tuple[object, ...], deque[tuple[float, float]]] = {}
-
-    def learn(self, job: JobRequest, peak: float, length: float) -> None:
-        """A job of a name ended that held `peak`; one that ran out of memory counts as holding twice what it got."""
-        if job.job_name is None or not peak > 0:
-            return
-        kind = (job.user_id, job.job_name, job.procs)
-        self.ended[kind] = of_kind = self.ended.pop(kind, None) or deque(maxlen=HISTORY)
-        of_kind.append((peak, max(length, 1.0)))
-        if len(self.ended) > MOST_KINDS:
-            del self.ended[next(iter(self.ended))]
-
-    def request(self, job: JobRequest, asked: float, risk: float) -> float:
-        """The cheapest request at the risk (`cheapest_at_risk`); NaN where fewer than `LEAST_NAMED` have ended."""
-        of_kind = self.ended.get((job.user_id, job.job_name, job.procs), ())
-        if len(of_kind) < LEAST_NAMED:
-            return math.nan
-        peaks, lengths = np.array(of_kind).T
-        return cheapest_at_risk(peaks, lengths, asked, risk)

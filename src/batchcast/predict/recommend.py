@@ -126,6 +126,8 @@ def rule_of_thumb(run_times: Sequence[float], step: float = 300.0) -> float:
     return math.ceil(1.25 * max(run_times) / step - 1e-9) * step
 
 
+BY_NAME = "the user's jobs of this name and size"
+"""The basis of what a job's namesakes alone decide: no word about a job of another name."""
 RAISED = 1.25
 REACHES = 1.0 - 1e-9
 
@@ -137,6 +139,8 @@ class LimitAdvice:
     limit that was asked for, so where it is that limit, and the method says so before its levels are moved
     (`calibrated` moves them to keep its promise), more jobs than the risk allows come to their limit: how long they
     need nobody knows, and a quarter above the limit is the point. A method without quantiles advises its point.
+    Where enough jobs of the same user, name and size have ended for the risk, they alone decide (`Namesakes`), at most
+    a quarter above the limit.
 
     Parameters
     ----------
@@ -156,9 +160,11 @@ class LimitAdvice:
     """
 
     def __init__(self, of: str = "calibrated", risk: float = 0.05) -> None:
-        from .registry import make  # with numpy, which no page needs
+        from .namesakes import Namesakes  # with numpy, which no page needs
+        from .registry import make
 
         self.inner: Any = make("runtime", of)
+        self.namesakes = Namesakes("time")
         self.risk = risk
         self.uses = tuple(getattr(self.inner, "uses", ()))
 
@@ -170,6 +176,12 @@ class LimitAdvice:
         """What to ask for at another risk."""
         ask = getattr(self.inner, "steady", self.inner.predict)  # no lot decides over one job
         answer: Prediction = ask(job, at)
+        asked = job.req_time if math.isfinite(job.req_time) else math.nan
+        alike = self.namesakes.request(job, asked, risk, at.now)
+        if alike == alike:
+            own = (answer.levels, answer.quantiles) if answer.levels else ((1.0 - risk,), (alike,))
+            point = min(alike, RAISED * job.req_time)
+            return Prediction(point, *own, BY_NAME, Grounds.CLASS)
         if not answer.levels or answer.grounds in (Grounds.LIMIT, Grounds.NO_HISTORY):
             return answer
         bound = bound_at(answer, 1.0 - risk)
@@ -183,5 +195,14 @@ class LimitAdvice:
         return bool(own.levels) and bound_at(own, 1.0 - risk) >= job.req_time * REACHES
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """The method observes."""
+        """The method observes, and those of a name are remembered."""
+        from ..events.event import End, Requeue, Start, Withdraw
+        from .namesakes import needed_time
+
+        if isinstance(event, Start):
+            self.namesakes.begin(event.job, event.time)
+        elif isinstance(event, End):
+            self.namesakes.learn(event.job, float(needed_time(event.run_time, event.job.req_time)))
+        elif isinstance(event, Requeue | Withdraw):
+            self.namesakes.stop(event.job)
         self.inner.observe(event, at)

@@ -19,7 +19,8 @@ from batchcast.events.event import End, Start, Submit
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.predict.peak_memory import HISTORY, PeakMemory, cheapest_at_risk, least_waste
+from batchcast.predict.namesakes import HISTORY, cheapest_at_risk
+from batchcast.predict.peak_memory import PeakMemory, least_waste
 from batchcast.predict.protocol import Grounds
 from batchcast.predict.recommend import rounded_request, spent
 from batchcast.predict.registry import make

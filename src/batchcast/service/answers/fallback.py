@@ -10,6 +10,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -30,7 +31,7 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
     try:
         seen = scheduler.job(",".join(ids)) if ids else scheduler.jobs_of(user)
     except Unreachable as error:
-        hint = error.hint or "batchcast doctor checks every part"
+        hint = error.hint or _next_step()
         raise Unreachable(f"{why}, and {error.message}", hint=hint) from None
     waiting = [j for j in seen.jobs if j.state == "PENDING" and j.expected_start == j.expected_start]
     if not waiting:
@@ -44,6 +45,13 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
         {**start_answer({**j._asdict(), **j.asked, **blank}, now), **track_record.record_fields({})} for j in waiting
     ]
     return Answer({}, start_settings(settings, now), [why + ": asked the scheduler once instead"], results)
+
+
+def _next_step() -> str:
+    """What to try where the batch system does not answer; doctor needs what only a store needs."""
+    if find_spec("sqlalchemy") is None:
+        return "squeue and sacct (qstat) must answer on this computer: try them by hand"
+    return "batchcast doctor checks every part"
 
 
 DAYS = 30
@@ -81,7 +89,7 @@ def _one_question(settings: Settings, user: str, now: float, why: str) -> Iterat
         scheduler = open_scheduler(settings)[0]
         seen = scheduler.history_of(user, now - DAYS * 86400, now)
     except Unreachable as error:
-        hint = error.hint or "batchcast doctor checks every part"
+        hint = error.hint or _next_step()
         raise Unreachable(f"{why}, and {error.message}", hint=hint) from None
     with tempfile.TemporaryDirectory(prefix="batchcast-") as place:
         write_once(Path(place) / "store.db", "here", seen.jobs, now)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from ...errors import NoAnswer
 from ...formats.slurm.reasons import Rule, rule
 from ...predict.conditional import given_waited
+from ...predict.recommend import BY_NAME
 from ...store.reader import Reader, Row
 from ...store.rows import NOTHING, as_prediction
 from .advice import Rules, advised_limit
@@ -52,14 +53,16 @@ class Hints:
         rows = reader.ask("issued_since", cluster=cluster, after=self.last_id, **asked)
         for row in reversed(rows):
             self.last_id = max(self.last_id, row["id"])
-            for key in _wait_keys(row) if row["kind"] == "wait" else _limit_keys(row):
+            own_name = row["kind"] == "limit" and row["basis"] == BY_NAME
+            keys = _wait_keys(row) if row["kind"] == "wait" else _limit_keys(row)
+            for key in islice(keys, 1 if own_name else None):
                 self.tables[row["kind"]][key] = row
 
     def about(self, like: Like, now: float, partition: Mapping[str, Any]) -> dict[str, Any]:
         """The limit and the memory that the last one like it was advised, and when such a job would start.
 
         Limit and memory are the user's own jobs' alone: same partition and processors, same name if there is one;
-        memory of the same name alone. NoAnswer where nothing is known.
+        memory, and a limit that namesakes decided, of the same name alone. NoAnswer where nothing is known.
         """
         asked = {"user_id": like.user, "partition_id": like.partition, "job_name": like.name, "req_procs": like.procs}
         limit, its = _first(

@@ -17,7 +17,8 @@ from ...events.event import End, Submit
 from ...events.live import LiveClock, live_events
 from ...job import JobRequest
 from ...predict.conditional import given_waited
-from ...predict.peak_memory import MOST_KINDS, LateMemory
+from ...predict.namesakes import MOST_KINDS
+from ...predict.peak_memory import LateMemory
 from ...predict.protocol import Grounds, Prediction
 from ...store import clock_jobs
 from ...store.database import Connection

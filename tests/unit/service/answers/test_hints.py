@@ -11,6 +11,7 @@ from sqlalchemy import insert
 
 from batchcast.errors import NoAnswer
 from batchcast.predict.protocol import Grounds, Prediction
+from batchcast.predict.recommend import BY_NAME
 from batchcast.service.answers.advice import Rules
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.answers.hints import Hints, Like
@@ -27,7 +28,9 @@ MEMORY = {"limit_methods": ["calibrated"], "wait_methods": ["recent_wait"]}
 LIKE = Like("ada", "main", "relax", 4.0, 7200.0)
 
 
-def store(tmp_path: Path, *given: tuple[str, str, str, float, float], grounds: Grounds = Grounds.CLASS) -> str:
+def store(
+    tmp_path: Path, *given: tuple[str, str, str, float, float], grounds: Grounds = Grounds.CLASS, basis: str = ""
+) -> str:
     """Jobs of (user, partition, name, advised limit, wait), four processors each, in that order."""
     place = str(tmp_path / "s.db")
     opened = Store(place, create=True)
@@ -44,7 +47,7 @@ def store(tmp_path: Path, *given: tuple[str, str, str, float, float], grounds: G
             key = {"row": row, "cluster": "c", "job_id": str(row), "submit_time": 100.0 * row, "first_seen": 0.0}
             connection.execute(insert(jobs).values(**values, **key, open=1))
             for kind, method, span in (("limit", "calibrated", limit), ("wait", "recent_wait", wait)):
-                said = Prediction(span, (0.5, 0.9), (span, 2 * span), "", grounds)
+                said = Prediction(span, (0.5, 0.9), (span, 2 * span), basis, grounds)
                 shared = {"kind": kind, "moment": "submit", "method": method, "as_of": 1.0, "issued_at": 1.0}
                 clock_jobs.issue(connection, [{"row": row, **shared, "prediction": said}])
     opened.close()
@@ -64,6 +67,14 @@ def test_the_last_job_of_the_same_name_speaks_before_others_of_the_user(tmp_path
     assert (told["limit_s"], told["limit_like"], told["likely_start_s"]) == (900.0, "1", NOW + 60.0)
     told = learned(place).about(LIKE._replace(name="new"), NOW, {})
     assert (told["limit_s"], told["limit_like"]) == (3000.0, "2")
+
+
+def test_a_limit_that_namesakes_decided_is_not_told_to_a_job_of_another_name(tmp_path: Path) -> None:
+    given = ("ada", "main", "bands", 3000.0, 60.0), ("ada", "main", "relax", 900.0, 60.0)
+    place = store(tmp_path, *given, basis=BY_NAME)
+    hints = learned(place)
+    assert hints.about(LIKE, NOW, {})["limit_s"] == 900.0
+    assert hints.about(LIKE._replace(name="new"), NOW, {})["limit_s"] is None
 
 
 def test_of_others_jobs_only_when_they_start_is_told(tmp_path: Path) -> None:
