@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from batchcast.trace.implied import caps
-from batchcast.trace.implied.caps import LOOKS, PATIENCE_S, Queue
+from batchcast.trace.implied.caps import LOOKS, PATIENCE_S
+from batchcast.trace.implied.pools import Queue
 
 
 def held_at(queue: Queue, rows: np.ndarray, size: np.ndarray, when: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from batchcast.trace.implied.caps import Queue
+from batchcast.trace.implied.pools import Queue
 from batchcast.trace.implied.causes import KINDS
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from batchcast.trace.implied import hours
-from batchcast.trace.implied.caps import Queue
+from batchcast.trace.implied.pools import Queue
 from batchcast.trace.implied.hours import CLOSED, HOUR_S, ROOM, WEEK_S
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from batchcast.trace.implied.caps import PATIENCE_S, Queue
+from batchcast.trace.implied.caps import PATIENCE_S
+from batchcast.trace.implied.pools import Queue
 from batchcast.trace.implied.order import HOUR_S, NEAR
 
 

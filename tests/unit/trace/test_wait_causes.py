@@ -10,7 +10,7 @@ from tests.naive.causes import seconds
 from batchcast.cluster.machine import homogeneous
 from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.table import Trace
-from batchcast.trace.implied.caps import Queue
+from batchcast.trace.implied.pools import Queue
 from batchcast.trace.implied.causes import KINDS, SHORTER, by_cause, wait_hours
 
 

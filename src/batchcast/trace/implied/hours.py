@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .caps import Queue, steps
+from .pools import Queue, steps
 
 HOUR_S, WEEK_S = 3600.0, 7 * 86400.0
 LIMITS_S = tuple(hours * HOUR_S for hours in (1, 2, 4, 6, 8, 12, 24, 48))
