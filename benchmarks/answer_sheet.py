@@ -19,12 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from batchcast.cluster.machine import Machine
-from batchcast.cluster.vary import vary
+from batchcast.cluster.machine import Machine, vary
 from batchcast.evaluation.slurm_record import CLEARLY, DEFAULTS, PAST_USE, Run, Waits, log_of, runs_of, waits_of
 from batchcast.metrics.curves import rank_correlation
-from batchcast.schedule.slurm.reorder import LOOKS_S, Seen
-from batchcast.schedule.slurm.simulate import Recorded, Takes, simulate_slurm
+from batchcast.schedule.slurm.simulate import LOOKS_S, Recorded, Seen, Takes, simulate_slurm
 from batchcast.simulation.slurm_trace import requests_of, row_of
 from batchcast.table import Trace
 from batchcast.trace.slurm_record import open_machine

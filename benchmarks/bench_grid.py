@@ -9,8 +9,7 @@ import time
 import numpy as np
 
 from batchcast.grid.clock import MappingRule
-from batchcast.grid.model import Model, Setting, Units, draw_jobs
-from batchcast.grid.protocol import Batch
+from batchcast.grid.model import Batch, Model, Setting, Units, draw_jobs
 from batchcast.grid.study import one_run
 from batchcast.predict.registry import make
 

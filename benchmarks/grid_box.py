@@ -14,8 +14,7 @@ import numpy as np
 
 from batchcast.grid.heuristics.exact import Exact
 from batchcast.grid.heuristics.search import Search
-from batchcast.grid.model import draw_times
-from batchcast.grid.protocol import Batch, makespan
+from batchcast.grid.model import Batch, draw_times, makespan
 
 HARDEST = [f"{size}:{kind}" for size in ("1024x32", "2048x64") for kind in ("c_hihi", "s_lohi", "c_lolo", "i_hihi")]
 

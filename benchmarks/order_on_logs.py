@@ -20,12 +20,11 @@ import numpy as np
 from planning_gain import show
 
 from batchcast import read_trace
-from batchcast.cluster.vary import vary
+from batchcast.cluster.machine import vary
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.planning.order import OrderRule
-from batchcast.simulation.slurm_order import Ordering
-from batchcast.simulation.slurm_trace import QueuePlan, simulate_on
+from batchcast.simulation.slurm_trace import Ordering, QueuePlan, simulate_on
 from batchcast.table import Trace
 from batchcast.trace.implied.machine import machine_of_log
 

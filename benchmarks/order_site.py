@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from planning_gain import show
 
-from batchcast.cluster.vary import vary
+from batchcast.cluster.machine import vary
 from batchcast.events.recorded import replay
 from batchcast.metrics.bursts import user_weeks
 from batchcast.metrics.paired import paired_differences
@@ -30,14 +30,13 @@ from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.planning.order import OrderRule
 from batchcast.predict.registry import make
 from batchcast.simulation import Schedule, simulate
-from batchcast.simulation.slurm_order import Ordering
-from batchcast.simulation.slurm_trace import QueuePlan, simulate_on
+from batchcast.simulation.slurm_trace import Ordering, QueuePlan, simulate_on
 from batchcast.table import Trace
 from batchcast.trace import read_trace
 from batchcast.trace.implied.machine import machine_of_log
 
 pure: Any = importlib.import_module("batchcast.planning.order")
-clock: Any = importlib.import_module("batchcast.schedule.slurm.reorder")
+clock: Any = importlib.import_module("batchcast.schedule.slurm.simulate")
 FINE = 64
 """Without levels: so many times as many, in a band so many times as wide."""
 

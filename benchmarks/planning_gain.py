@@ -36,8 +36,7 @@ from batchcast.planning.order import OrderRule
 from batchcast.planning.record import in_minutes
 from batchcast.predict.registry import make
 from batchcast.schedule.slurm.simulate import Lengths, simulate_slurm
-from batchcast.simulation.slurm_order import reorder_by
-from batchcast.simulation.slurm_trace import requests_of
+from batchcast.simulation.slurm_trace import reorder_by, requests_of
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.table import Trace

@@ -14,8 +14,8 @@ from babel.messages.pofile import read_po, write_po
 
 from batchcast.formats.slurm.reasons import WORDS
 from batchcast.service.answers.answer import STALE
-from batchcast.service.answers.moved import SENTENCES as MOVED
 from batchcast.service.answers.questions import NOT_YET
+from batchcast.service.answers.start import SENTENCES as MOVED
 from batchcast.service.answers.usage import ADVICE
 from batchcast.service.page.routes import VIEWS
 from batchcast.service.page.texts import DAYS

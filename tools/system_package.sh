@@ -17,7 +17,7 @@ cp -r contrib/debian contrib/packages/rpm/batchcast.spec constraints.txt "$ROOM/
 "$python" - "$ROOM/units" << 'PYTHON'
 import sys
 from pathlib import Path
-from batchcast.service.operations.units import unit_files
+from batchcast.cli.site.setup import unit_files
 
 (folder := Path(sys.argv[1])).mkdir()
 for name, text in unit_files("/usr/bin/batchcast", is_open=False, is_remote=False).items():

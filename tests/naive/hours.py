@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from batchcast.trace.implied import hours
+from batchcast.trace.implied import fit as hours
+from batchcast.trace.implied.fit import CLOSED, HOUR_S, ROOM, WEEK_S
 from batchcast.trace.implied.pools import Queue
-from batchcast.trace.implied.hours import CLOSED, HOUR_S, ROOM, WEEK_S
 
 
 def shut(queue: Queue, long: np.ndarray) -> list[bool]:

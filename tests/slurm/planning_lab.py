@@ -13,8 +13,8 @@ from typing import NamedTuple
 from follow import Follower
 from slurm_lab import Lab
 
+from batchcast.cli.site.setup import START, unit_files
 from batchcast.errors import BatchcastError
-from batchcast.service.operations.units import START, unit_files
 from batchcast.store.reader import Reader
 
 SPEED, MINUTE = 60.0, 60.0

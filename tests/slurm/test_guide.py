@@ -11,7 +11,7 @@ from follow import BATCHCAST, Follower, LabTransport, stored
 from places import Place
 from slurm_lab import CHOSEN, Lab
 
-from batchcast.pbs.client import Pbs
+from batchcast.pbs import Pbs
 from batchcast.slurm.client import Slurm
 from conftest import absent
 

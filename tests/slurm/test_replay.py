@@ -22,7 +22,7 @@ from batchcast.events.live import LiveClock
 from batchcast.events.recorded import events, replay
 from batchcast.predict.registry import make
 from batchcast.store.database import Store
-from batchcast.store.export import to_trace
+from batchcast.store.history import to_trace
 from batchcast.store.reader import Reader
 from batchcast.table import Trace
 from batchcast.trace.parquet import read_parquet, write_parquet

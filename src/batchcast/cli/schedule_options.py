@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..cluster.machine import Machine
     from ..simulation import Policy
     from ..simulation.own_clock import OwnPolicy
-    from ..simulation.slurm_order import Ordering
+    from ..simulation.slurm_trace import Ordering
 
 
 class Plan(NamedTuple):
@@ -171,7 +171,7 @@ def take_order(given: dict[str, Any], slurm: bool) -> Ordering | None:
     On a pool `--order` is an older spelling of the policy's word, and stays for `take_plan`. UsageError where a word is
     unknown, or an option has nothing to act on.
     """
-    from ..simulation.slurm_order import BY, Ordering
+    from ..simulation.slurm_trace import BY, Ordering
 
     within, age = given.pop("within"), given.pop("age")
     if not slurm and (given["order"] or "").partition(":")[0] in BY:

@@ -81,8 +81,11 @@ class OnNodes:
 
         Then forecasts order the queue as `batchcast plan` can, and Slurm plans with the users' limits as it does.
         """
-        from ..simulation.slurm_order import Ordering
-        from ..simulation.slurm_trace import QueuePlan, simulate_on  # sixty kernels more, where a machine is described
+        from ..simulation.slurm_trace import (  # sixty kernels more, where a machine is described
+            Ordering,
+            QueuePlan,
+            simulate_on,
+        )
 
         size = float(self.machine.cpus)
         own = spec if spec in (YARDSTICK, ORACLE) else predictor(spec, self.trace, size, self.seed, self.makers)

@@ -234,7 +234,7 @@ def log_of(path: Path) -> Trace:
 
 def waits_of(described: Machine, changes: Mapping[str, str], log: Trace) -> Waits:
     """A run's jobs on the described machine with other settings."""
-    from ..cluster.vary import vary
+    from ..cluster.machine import vary
     from ..simulation.slurm_trace import simulate_on
 
     schedule = simulate_on(vary(described, changes), log)

@@ -18,8 +18,7 @@ from ..events.recorded import outcome
 from ..metrics.curves import cdf_distance, rank_correlation
 from ..simulation.policy import Policy
 from ..simulation.schedule import Schedule
-from ..simulation.simulate import simulate
-from ..simulation.split import simulate_split
+from ..simulation.simulate import simulate, simulate_split
 from ..table import Trace
 from ..trace.implied.machine import over_size, partition_sizes, peak_procs
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from ..compiled import allocating
 from ..errors import UsageError
-from .model import Jobs, Resources
-from .protocol import Batch, Heuristic
+from .model import Batch, Heuristic, Jobs, Resources
 
 ASSIGNED, REJECTED, UNFIT, TOO_TIGHT, NO_RESOURCE, RAN_LATE, STOPPED, DROPPED, LEFT = range(9)
 REASONS = (

@@ -14,8 +14,7 @@ from ..evaluation.comparison import Comparison
 from ..units import span
 from .accuracy import named
 from .blocks import Block, Callout, Card, Cards, Figure, Kind, Section, Table, TableColumn, shown
-from .difference import VERDICTS
-from .difference_plots import cdf_change, interval_figure
+from .difference import VERDICTS, cdf_change, interval_figure
 from .evaluation.gains import policy_words
 
 FORECAST: tuple[tuple[str, str, Kind], ...] = (

@@ -16,8 +16,7 @@ from ..compiled.arrays import Record
 from .conservative import conservative_pass, give_back
 from .heap import pop
 from .index import leave
-from .native import learn_natively, plan_natively
-from .orders import candidate_key, corrected, head_key
+from .orders import candidate_key, corrected, head_key, learn_natively, plan_natively
 from .passes import easy_pass, note_end
 from .queue import enqueue, remeasure
 from .running import drop_plan, note, push_end, put_off

@@ -56,7 +56,7 @@ def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, 
         from ..slurm.client import Slurm
 
         return Slurm(transport), commands.health
-    from ..pbs.client import Pbs
+    from ..pbs import Pbs
 
     return Pbs(transport), commands.health
 

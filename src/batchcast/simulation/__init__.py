@@ -11,8 +11,7 @@
 
 from .policy import Policy
 from .schedule import Schedule
-from .simulate import simulate
-from .split import simulate_split
+from .simulate import simulate, simulate_split
 from .workload import Workload, make_workload
 
 __all__ = ["Policy", "Schedule", "Workload", "make_workload", "simulate", "simulate_split"]

@@ -22,7 +22,7 @@ from ..predict.registry import method_of, parse_spec
 from ..predict.runtime.last_2 import Last2
 from ..predict.runtime.recent_mean import RecentMean
 from ..schedule.advance import go_on
-from ..schedule.native import learn_recent, recent_memory_of, recent_plan
+from ..schedule.orders import learn_recent, recent_memory_of, recent_plan
 from ..schedule.state import (
     ASKED,
     BLOCK,

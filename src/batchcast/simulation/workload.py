@@ -17,7 +17,7 @@ from ..errors import InputError, UsageError, check_word
 from ..predict.gate import class_codes, numbered
 from ..predict.runtime.last_2 import Last2
 from ..predict.runtime.recent_mean import RecentMean
-from ..schedule.native import recent_memory
+from ..schedule.orders import recent_memory
 from ..schedule.state import RECENT
 from ..table import Nominal, Trace, Values
 from ..units import span

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..grid.clock import MappingRule, simulate
-from ..grid.model import Jobs, Model, Resources, Setting, Units, draw_jobs
-from ..grid.protocol import Batch, Plan, timed
+from ..grid.model import Batch, Jobs, Model, Plan, Resources, Setting, Units, draw_jobs, timed
 
 Maker = Callable[[], Any]
 

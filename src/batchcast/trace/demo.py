@@ -6,18 +6,203 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 
-from ..cluster.machine import Machine
-from ..table import Trace
+from ..cluster.machine import Machine, Partition
+from ..errors import UsageError
+from ..simulation.slurm_trace import simulate_on
+from ..table import LogInfo, Trace
 from .slurm_record import open_machine
 from .synth import Site, synthesize
-from .synth.cluster import Crowd, synthesize_on
+from .synth.site import HOUR, draw_arrivals, draw_normal
 from .write import write_by_ending
+
+DAY = 24 * HOUR
+LIMITS = tuple(HOUR * hours for hours in (0.5, 1, 4, 12, 24, 48, 72))
+BATCH_S = 2 * HOUR  # of the whole machine, at most
+POPULAR = (2, 2, 4, 4, 5)  # places in LIMITS that users take from the site's examples
+NAMES = ("align", "sweep", "train", "relax", "mesh", "fold", "sample", "render", "assemble", "fit", "screen", "post")
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Who uses the machine: how many jobs and users in how many days, how many of them overloaded, who gives up."""
+
+    jobs: int = 4000
+    users: int = 45
+    load: float = 0.65
+    rush: float = 0.3
+    rush_days: int = 4
+    cancelled: float = 0.03
+    unix_start: float = 1767571200.0  # Monday 2026-01-05 00:00 UTC
+
+    def __post_init__(self) -> None:
+        shares = 0 <= self.cancelled < 1 and 0 <= self.rush < 1
+        if self.jobs < 1 or self.users < 1 or not self.load > 0 or not shares:
+            raise UsageError("a crowd needs jobs and users of at least 1, a load above 0, rush and cancelled below 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """What a user runs again and again: log-normal run times, one size, one limit, as an array or one by one."""
+
+    user: str
+    account: str
+    name: str
+    partition: str
+    procs: int
+    gpus: int
+    mem_kib: float
+    median_s: float
+    sigma: float
+    limit_s: float
+    tasks: float
+    failure: float
+
+
+Job = tuple[float, Habit, float, str]
+"""Submission, habit, run time, how it ended."""
+
+
+def synthesize_on(rng: np.random.Generator, machine: Machine, crowd: Crowd = Crowd()) -> Trace:
+    """A log of the machine's jobs; its recorded waits are those of Slurm's two loops planning with the users' limits.
+
+    `crowd.load` is the processors' mean use asked for; a share `rush` of the submissions comes on `rush_days` days. A
+    share of the jobs that would have waited leaves the queue instead. Only `rng.random` is drawn from, so a seed gives
+    the same log on any numpy. UsageError where the machine has no partition that is up.
+
+    >>> from batchcast.cluster.machine import homogeneous
+    >>> log = synthesize_on(np.random.default_rng(1), homogeneous(2, 16, 64000.0), Crowd(jobs=40, users=4))
+    >>> len(log), bool((log.wait_time >= 0).all())
+    (40, True)
+    """
+    partitions = [part for part in machine.partitions if part.up]
+    if not partitions:
+        raise UsageError("the machine has no partition that is up")
+    habits = [
+        draw_habit(rng, k, machine, partitions) for u in range(crowd.users) for k in [u] * (1 + int(2 * rng.random()))
+    ]
+    batches = draw_batches(rng, habits, crowd.jobs, BATCH_S * machine.cpus)
+    area = sum(habit.procs * run for batch in batches for habit, run, _ in batch)
+    starts = draw_starts(rng, len(batches), area / (machine.cpus * crowd.load), crowd)
+    jobs: list[Job] = []
+    for at, batch in zip(starts, batches, strict=True):
+        pause = 0.0 if batch[0][0].tasks > 5 else 60.0 + 600.0 * rng.random()  # an array comes at once
+        jobs += [(math.floor(at + k * pause), *one) for k, one in enumerate(batch)]
+    return with_slurm_waits(rng, machine, _trace(sorted(jobs, key=lambda job: job[0]), machine, crowd), crowd)
+
+
+def draw_habit(rng: np.random.Generator, user: int, machine: Machine, partitions: Sequence[Partition]) -> Habit:
+    """One program of a user: where the partition has GPUs it asks for some of them; limits are a few popular ones."""
+    part = partitions[0] if rng.random() < 0.7 else partitions[int(rng.random() * len(partitions))]
+    group = next(group for group in machine.nodes if set(group.names) & set(part.nodes))
+    has = int(sum(count for name, count in group.gres.items() if name.startswith("gpu")))
+    gpus = min(2 ** int(3 * rng.random() ** 2), has)
+    share = gpus / has if gpus else 2.0 ** -int(4 * rng.random())
+    nodes = min(1 + int(4 * rng.random() ** 4), len(part.nodes)) if not gpus and share == 1 else 1
+    procs = max(int(group.cpus * share), 1) * nodes
+    memory = group.memory_mib if math.isfinite(group.memory_mib) else 1024.0 * group.cpus
+    median, sigma = 60.0 * 600.0 ** rng.random(), 0.2 + 0.8 * rng.random() ** 2
+    popular = LIMITS[POPULAR[int(rng.random() * len(POPULAR))]]
+    needed = median * math.exp(1.5 * sigma)
+    limit = (
+        popular if popular >= needed and rng.random() < 0.8 else next((x for x in LIMITS if x >= needed), LIMITS[-1])
+    )
+    return Habit(
+        f"u{user + 1:02d}", f"group{user % 7 + 1}", NAMES[int(rng.random() * len(NAMES))], part.name, procs, gpus,
+        1024.0 * math.floor(memory * procs / group.cpus * (0.3 + 0.6 * rng.random())), median, sigma,
+        min(limit, part.max_time), 1.0 + (30.0 * rng.random() if rng.random() < 0.4 else 4.0 * rng.random()),
+        0.03 + 0.2 * rng.random() ** 2,
+    )  # fmt: skip
+
+
+def draw_batches(
+    rng: np.random.Generator, habits: Sequence[Habit], jobs: int, most: float
+) -> list[list[tuple[Habit, float, str]]]:
+    """Arrays and sessions of one habit each, until there are as many jobs as asked for; a few people submit most.
+
+    A batch asks for about `most` processor-seconds at the most: people submit fewer of their big jobs.
+    """
+    weights = np.cumsum([(1 + k) ** -0.5 for k in range(len(habits))])
+    batches: list[list[tuple[Habit, float, str]]] = []
+    left = jobs
+    while left > 0:
+        habit = habits[int(np.searchsorted(weights, rng.random() * weights[-1], side="right"))]
+        count = min(1 + int(-math.log(1.0 - rng.random()) * habit.tasks), left)
+        count = min(count, max(int(most / (habit.procs * habit.median_s)), 1))
+        batches.append([(habit, *draw_end(rng, habit)) for _ in range(count)])
+        left -= count
+    return batches
+
+
+def draw_end(rng: np.random.Generator, habit: Habit) -> tuple[float, str]:
+    """Run time in whole seconds and how it ended: failed early, killed at the limit, or completed."""
+    if rng.random() < habit.failure:
+        return float(max(round(min(habit.median_s, 300.0) * rng.random() ** 2), 1)), "failed"
+    run = float(max(round(habit.median_s * math.exp(habit.sigma * draw_normal(rng))), 1))
+    return (habit.limit_s, "timeout") if run >= habit.limit_s else (run, "completed")
+
+
+def draw_starts(rng: np.random.Generator, count: int, span: float, crowd: Crowd) -> list[float]:
+    """When batches come: by the hour and the weekday, and a share of them in days on end about the middle."""
+    rush = int(count * crowd.rush)
+    first = math.floor(span / 2 / DAY) * DAY
+    more = draw_arrivals(rng, rush, min(crowd.rush_days * DAY, span))
+    return sorted([*draw_arrivals(rng, count - rush, span), *(first + at for at in more)])
+
+
+def with_slurm_waits(rng: np.random.Generator, machine: Machine, trace: Trace, crowd: Crowd) -> Trace:
+    """The same jobs with the waits of Slurm's loops; some of those who would have waited leave the queue instead."""
+    wait = np.zeros(len(trace))
+    first = simulate_on(machine, trace)
+    wait[first.rows] = first.wait_time
+    leaves = np.array([rng.random() for _ in range(len(trace))]) < crowd.cancelled
+    left_at = np.floor(wait * np.array([rng.random() for _ in range(len(trace))]))
+    leaves &= left_at >= 60
+    stays = trace.with_columns({"run_time": np.where(leaves, np.nan, trace.run_time)})
+    schedule = simulate_on(machine, stays)
+    left_at[schedule.rows] = schedule.wait_time
+    status = np.array(trace.nominal("status").decode(), dtype=object)
+    status[leaves] = "cancelled"
+    alloc = np.where(leaves, np.nan, trace.number("alloc_procs"))
+    columns = {name: stays.column(name) for name in stays.names}
+    return Trace.from_arrays(
+        {**columns, "wait_time": left_at, "alloc_procs": alloc, "status": status.tolist()}, trace.info
+    )
+
+
+def _trace(jobs: Sequence[Job], machine: Machine, crowd: Crowd) -> Trace:
+    first = jobs[0][0] // 60 * 60
+    columns = {
+        "submit_time": [at - first for at, *_ in jobs],
+        "run_time": [run for _, _, run, _ in jobs],
+        "status": [status for *_, status in jobs],
+    }
+    habits = [habit for _, habit, _, _ in jobs]
+    words = {"user_id": "user", "account": "account", "job_name": "name", "partition_id": "partition"}
+    numbers = {
+        "req_procs": "procs",
+        "alloc_procs": "procs",
+        "req_gpus": "gpus",
+        "req_mem_kib": "mem_kib",
+        "req_time": "limit_s",
+    }
+    columns |= {name: [getattr(habit, kept) for habit in habits] for name, kept in {**words, **numbers}.items()}
+    if machine.qos:
+        columns["qos"] = [machine.qos[0].name] * len(jobs)
+    info = LogInfo(
+        source="(synthetic)", format="synthetic", unix_start=crowd.unix_start + first, timezone="UTC",
+        max_procs=float(machine.cpus), max_procs_source="header", memory_per="job",
+    )  # fmt: skip
+    return Trace.from_arrays(columns, info)
+
 
 SEED = 55
 SITE = Site()

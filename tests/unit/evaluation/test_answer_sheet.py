@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from batchcast.cluster.vary import vary
+from batchcast.cluster.machine import vary
 from batchcast.evaluation.slurm_record import agreement_of, answers
 from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.trace.read import read_trace

@@ -18,14 +18,13 @@ from batchcast.evaluation.comparison import Report, compare
 from batchcast.evaluation.differences import more_history, reference_of
 from batchcast.evaluation.limits import find_limits, limit_rows
 from batchcast.evaluation.resampling import Bursts, coverage
-from batchcast.evaluation.whatif import by_group
 from batchcast.report.accuracy import accuracy_table
 from batchcast.report.blocks import Figure, Folded, Table
 from batchcast.report.comparison import comparison_blocks
-from batchcast.report.difference import FORECAST, difference_blocks, difference_words
-from batchcast.report.difference_plots import interval_figures
+from batchcast.report.difference import FORECAST, difference_blocks, difference_words, interval_figures
 from batchcast.report.evaluation.first_screen import opening
 from batchcast.report.evaluation.page import sections
+from batchcast.results.whatif import by_group
 from batchcast.simulation.simulate import simulate
 from batchcast.table import LogInfo, Trace
 from batchcast.trace.schedule import Forecasts

@@ -21,8 +21,7 @@ from batchcast.grid.assignment import (
 from batchcast.grid.balance import priced, settle
 from batchcast.grid.heuristics.exact import Exact
 from batchcast.grid.heuristics.search import Search
-from batchcast.grid.model import draw_times
-from batchcast.grid.protocol import Batch, makespan
+from batchcast.grid.model import Batch, draw_times, makespan
 
 KINDS = [f"{kind}_{ranges}" for kind in "csi" for ranges in ("hihi", "hilo", "lohi", "lolo")]
 FEW = ("c_hilo", "i_lohi", "s_hihi", "s_lolo")  # four seconds each

@@ -15,8 +15,7 @@ from batchcast.grid.balance import descend, priced, settle
 from batchcast.grid.heuristics.exact import Exact
 from batchcast.grid.heuristics.greedy import Sufferage
 from batchcast.grid.heuristics.search import Search
-from batchcast.grid.model import draw_times
-from batchcast.grid.protocol import Batch, makespan, timed
+from batchcast.grid.model import Batch, draw_times, makespan, timed
 from batchcast.predict.registry import make
 from batchcast.trace.grid_files import read_matrix
 

@@ -13,8 +13,7 @@ from batchcast.grid.assignment import Problem, loads
 from batchcast.grid.balance import priced
 from batchcast.grid.heuristics.exact import Exact, below, branch_and_bound, raised
 from batchcast.grid.heuristics.search import Search
-from batchcast.grid.model import draw_times
-from batchcast.grid.protocol import Batch, makespan
+from batchcast.grid.model import Batch, draw_times, makespan
 
 
 def tried(times: np.ndarray, free: np.ndarray) -> float:

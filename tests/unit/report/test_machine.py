@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from batchcast.evaluation.evaluation import Evaluation, evaluate
 from batchcast.metrics.curves import POINTS
 from batchcast.report.blocks import Figure, Section, page
-from batchcast.report.difference_plots import CURVES
+from batchcast.report.difference import CURVES
 from batchcast.report.evaluation.gains import choices, slots_of
 from batchcast.report.evaluation.gantt import MOST_BARS, MOST_SCHEDULES, Jobs, gantt, owners, waiting, window
 from batchcast.report.evaluation.machine import machine_blocks

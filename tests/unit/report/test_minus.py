@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.metrics.curves import cdf_gap
-from batchcast.report.difference_plots import CURVES, Gap, cdf_minus, or_minus
+from batchcast.report.difference import CURVES, Gap, cdf_minus, or_minus
 from batchcast.report.figures import cdf, lines
 
 samples = st.lists(st.one_of(st.integers(0, 50).map(float), st.just(float("nan"))), min_size=1, max_size=60)

@@ -10,8 +10,7 @@ import pytest
 
 from batchcast.cluster.machine import homogeneous
 from batchcast.errors import UsageError
-from batchcast.simulation.slurm_order import Ordering, orderable
-from batchcast.simulation.slurm_trace import QueuePlan, simulate_on
+from batchcast.simulation.slurm_trace import Ordering, QueuePlan, orderable, simulate_on
 from batchcast.table import Trace
 
 MACHINE = homogeneous(1, 4)

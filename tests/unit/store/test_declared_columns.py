@@ -16,7 +16,7 @@ from batchcast.store import compile as compiled
 from batchcast.store import history
 from batchcast.store.compiled import TEXTS
 from batchcast.store.database import Store
-from batchcast.store.export import to_trace
+from batchcast.store.history import to_trace
 from batchcast.store.reader import Reader
 from batchcast.store.rows import live_job
 
@@ -82,7 +82,7 @@ from batchcast.formats.slurm import squeue
 from batchcast.slurm.client import SNAPSHOT
 from batchcast.store import history
 from batchcast.store.database import Store
-from batchcast.store.export import to_trace
+from batchcast.store.history import to_trace
 from batchcast.store.clock_jobs import told_jobs, untold_jobs
 assert any("Comment:" in word for word in SNAPSHOT) and "Comment" in squeue.FIELDS
 seen = squeue.sighting({"JobID": "7", "SubmitTime": "100", "StartTime": "110", "EndTime": "150", "State": "COMPLETED",

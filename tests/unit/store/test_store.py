@@ -18,7 +18,7 @@ from batchcast.service.answers.accuracy import accuracy
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import VERSION, Store
-from batchcast.store.export import to_trace
+from batchcast.store.history import to_trace
 from batchcast.store.place import normal_url, shown_url, without_secrets
 from batchcast.store.reader import Reader
 

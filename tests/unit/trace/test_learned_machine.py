@@ -15,8 +15,8 @@ from batchcast.errors import InputError
 from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.table import Trace
 from batchcast.trace.implied import caps, fit, learned
+from batchcast.trace.implied.caps import find_held
 from batchcast.trace.implied.pools import Queue
-from batchcast.trace.implied.holds import find_held
 
 NODES, CPUS, DAYS = 16, 16, 30
 

@@ -14,8 +14,8 @@ from batchcast.cluster.machine import Machine, Qos, homogeneous
 from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.table import Trace
 from batchcast.trace.implied import order
-from batchcast.trace.implied.pools import Queue
 from batchcast.trace.implied.order import SIZE, USE, find_pairs, learn_order, past_use, siblings, with_order
+from batchcast.trace.implied.pools import Queue
 
 NODES, DAYS, USERS = 16, 60, 30
 AGE = {"PriorityType": "priority/multifactor", "PriorityMaxAge": "128-00:00:00", "PriorityWeightAge": f"{128 * 86400}"}

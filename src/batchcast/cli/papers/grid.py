@@ -20,7 +20,7 @@ from .grid_simulate import command as simulate
 if TYPE_CHECKING:
     import numpy as np
 
-    from ...grid.protocol import Batch, Plan
+    from ...grid.model import Batch, Plan
 
 UNBOUNDED = 10**12
 NAN = float("nan")
@@ -73,7 +73,7 @@ def map_command(
     """
     from ...grid.balance import priced
     from ...grid.heuristics.search import price_steps, whole_up
-    from ...grid.protocol import Batch, timed
+    from ...grid.model import Batch, timed
 
     if seconds is not None and not seconds > 0:
         raise UsageError(f"--seconds {seconds:g} (accepted: a number above 0)")
@@ -137,7 +137,7 @@ def _mapped(
     """A heuristic's row and plan; where it cannot be asked, a row with the reason (`note`) and no plan."""
     import numpy as np
 
-    from ...grid.protocol import Batch, makespan, timed
+    from ...grid.model import Batch, makespan, timed
     from ...predict.registry import load, make, parse_spec
 
     name, parameters = parse_spec(spec)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...cluster.machine import Machine
     from ...evaluation.validity import Validity
     from ...simulation import Policy, Schedule
-    from ...simulation.slurm_order import Ordering
+    from ...simulation.slurm_trace import Ordering
     from ...table import Trace
 
 
@@ -245,7 +245,7 @@ def _on_nodes(
     order: Ordering | None = None,
 ) -> Callable[..., Schedule]:
     """Slurm's scheduler on the described machine, or on the log's own, called as `simulate` is."""
-    from ...cluster.vary import parse_changes, vary
+    from ...cluster.machine import parse_changes, vary
     from ...simulation.slurm_trace import QueuePlan, simulate_on
     from ...trace.implied.machine import machine_of_log
 

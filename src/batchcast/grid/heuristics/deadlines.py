@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..protocol import Batch, Plan
+from ..model import Batch, Plan
 
 
 class EminMin:

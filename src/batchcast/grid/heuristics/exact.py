@@ -17,7 +17,7 @@ import numpy as np
 from ...errors import UsageError
 from ..assignment import Assignment, Problem, Trail, chained, cheap_near, loads
 from ..balance import PAIRS_A_CHECK, settle
-from ..protocol import Batch, Plan
+from ..model import Batch, Plan
 from .search import Search, whole_up
 
 STEP, GROWTH = 0.0005, 0.15  # from one cap to the next, at least, as a share of the bound; of what lies over it

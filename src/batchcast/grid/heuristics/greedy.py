@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..protocol import Batch, Plan
+from ..model import Batch, Plan
 
 
 class ByKey:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..assignment import Assignment, Problem
 from ..balance import PAIRS_A_CHECK, kicked, priced, settle
-from ..protocol import Batch, Plan, makespan
+from ..model import Batch, Plan, makespan
 
 SUFFERAGE_UP_TO = 2500  # jobs: beyond, that one start would outlast the default box, and it asks no clock
 

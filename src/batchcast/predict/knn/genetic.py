@@ -8,6 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...compiled import allocating
+from .nearest import mean_of_last, normalised, planned
+from .orders import Orders, neighbour_orders
+from .store import Store
+
 
 class Gene(NamedTuple):
     """One gene: `bit`, `int` or `real`, in [low, high]."""
@@ -98,3 +103,159 @@ def _children(
     step = child + STEP * (high - low) * rng.standard_normal((size, length))
     other = np.where(kinds == "bit", 1.0 - child, np.where(kinds == "int", np.rint(step), step))
     return np.asarray(np.where(mutated, np.clip(other, low, high), child))
+
+
+@allocating
+def sweep(
+    start: np.ndarray,
+    entries: np.ndarray,
+    user_start: np.ndarray,
+    user_entries: np.ndarray,
+    done: np.ndarray,
+    run: np.ndarray,
+    total: np.ndarray,
+    fallback: np.ndarray,
+    n: int,
+    k: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Est and std of every training job under one (template, N, K); step 5's fall-backs where no neighbour is left.
+
+    std is NaN where the limit itself is the answer. `run` and `total` are in completion order. O(jobs * K) about.
+    """
+    mean = np.empty(len(done))
+    std = np.empty(len(done))
+    for i in range(len(done)):
+        oldest = done[i] - n
+        mean[i], std[i] = _of_first(entries, start[i], start[i + 1], run, oldest, k)
+        if mean[i] != mean[i]:
+            mean[i], std[i] = _of_first(user_entries, user_start[i], user_start[i + 1], run, oldest, k)
+        if mean[i] != mean[i]:
+            if done[i] > 0:
+                mean[i], std[i] = mean_of_last(total, done[i], n), 0.0
+            else:
+                mean[i], std[i] = fallback[i], np.nan
+    return mean, std
+
+
+@allocating
+def _of_first(entries: np.ndarray, begin: int, end: int, run: np.ndarray, oldest: int, k: int) -> tuple[float, float]:
+    count = 0
+    first = 0.0
+    one = 0.0
+    two = 0.0
+    for at in range(begin, end):
+        place = entries[at]
+        if place < oldest:
+            continue
+        if count == 0:
+            first = run[place]
+        d = run[place] - first
+        one += d
+        two += d * d
+        count += 1
+        if count == k:
+            break
+    if count == 0:
+        return np.nan, np.nan
+    mean = one / count
+    return first + mean, np.sqrt(max(two / count - mean * mean, 0.0))
+
+
+@allocating
+def score(
+    mean: np.ndarray,
+    std: np.ndarray,
+    limit: np.ndarray,
+    actual: np.ndarray,
+    alpha: float,
+    beta: float,
+    pu_weight: float,
+) -> tuple[float, float, float]:
+    """Fitness = (sum|P - R| / sum R) / exp(weight (1 - PU)^2), smaller is better; with it MAE and PU.
+
+    Xu et al. 2018, eq. 7; the weight is ours, 1 in the paper. Where every R is 0 the sum of errors stands alone.
+    """
+    error = 0.0
+    truth = 0.0
+    under = 0
+    for i in range(len(actual)):
+        p = max(mean[i], 1.0) if std[i] != std[i] else planned(mean[i], std[i], limit[i], alpha, beta)
+        error += abs(p - actual[i])
+        truth += actual[i]
+        under += p < actual[i]
+    pu = under / len(actual)
+    ratio = error / truth if truth > 0.0 else error
+    return ratio / np.exp(pu_weight * (1.0 - pu) ** 2), error / len(actual), pu
+
+
+NOMINALS = ("user_id", "group_id", "queue_id", "app_id")
+NUMBERS = ("procs", "req_time", "req_mem_kib")
+USER = 0b0001
+TEMPLATES = tuple(range(16))
+RANGES = {"n": (100, 3000), "k": (1, 50), "alpha": (0.0, 2.0), "beta": (0.1, 2.0)}
+GENES = (
+    *(Gene("bit") for _ in NOMINALS),
+    Gene("int", *RANGES["n"]),
+    Gene("int", *RANGES["k"]),
+    Gene("real", *RANGES["alpha"]),
+    Gene("real", *RANGES["beta"]),
+)
+
+
+class Parameters(NamedTuple):
+    """What the search settles: template (bits: user, group, queue, application), N, K, alpha, beta."""
+
+    template: int
+    n: int
+    k: int
+    alpha: float
+    beta: float
+
+    @classmethod
+    def of(cls, genome: np.ndarray) -> Parameters:
+        """From a genome (x1..x4, N, K, alpha, beta)."""
+        template = sum(int(bit) << field for field, bit in enumerate(genome[:4]))
+        return cls(template, int(genome[4]), int(genome[5]), float(genome[6]), float(genome[7]))
+
+    def fields(self) -> tuple[str, ...]:
+        """The template in words."""
+        return tuple(name for field, name in enumerate(NOMINALS) if (self.template >> field) & 1)
+
+
+class Trial(NamedTuple):
+    """A training set made ready: orders per template and what each job knew at its submission."""
+
+    orders: dict[int, Orders]
+    done: np.ndarray
+    run: np.ndarray
+    total: np.ndarray
+    limit: np.ndarray
+    fallback: np.ndarray
+    actual: np.ndarray
+
+    @classmethod
+    def of(cls, training: dict[str, np.ndarray], store: Store, low: np.ndarray, span: np.ndarray) -> Trial:
+        """From the training jobs' columns, the finished jobs that may be looked at, and the batch's scaling."""
+        finished = store.finished
+        done = np.searchsorted(finished["place"], training["done"])
+        orders = neighbour_orders(
+            normalised(training["values"], low, span),
+            training["codes"],
+            done,
+            normalised(finished["values"], low, span),
+            finished["codes"].copy(),
+            TEMPLATES,
+            int(RANGES["k"][1]),
+        )
+        run, total = finished["run"].copy(), finished["total"].copy()
+        return cls(orders, done, run, total, training["limit"], training["fallback"], training["run"])
+
+    def estimates(self, chosen: Parameters) -> tuple[np.ndarray, np.ndarray]:
+        """Est and std of every training job; std NaN where the limit was the only answer."""
+        own, user = self.orders[chosen.template], self.orders[USER]
+        return sweep(*own, *user, self.done, self.run, self.total, self.fallback, chosen.n, chosen.k)
+
+    def score(self, chosen: Parameters, pu_weight: float) -> tuple[float, float, float]:
+        """Fitness, MAE and PU on the training set."""
+        mean, std = self.estimates(chosen)
+        return score(mean, std, self.limit, self.actual, chosen.alpha, chosen.beta, pu_weight)

@@ -11,10 +11,9 @@ from ...events.event import Event
 from ...events.state import SystemState
 from ...job import JobRequest
 from ..fallback import LEVELS, sample_quantiles
-from ..knn.genetic import minimise
+from ..knn.genetic import GENES, NOMINALS, NUMBERS, USER, Parameters, Trial, minimise
 from ..knn.nearest import LOCAL_MODELS, local_estimate, mean_and_std, mean_of_last, nearest, normal, planned, scaling
 from ..knn.store import Batches, Store
-from ..knn.trial import GENES, NOMINALS, NUMBERS, USER, Parameters, Trial
 from ..protocol import Grounds, Prediction
 
 UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0)

@@ -14,9 +14,9 @@ from ...events.state import SystemState
 from ...job import JobRequest
 from ..fallback import LEVELS, LargestLimit, sample_quantiles
 from ..gate import Warming, size_and_hour
+from ..knn.genetic import score
 from ..knn.nearest import REGRESSIONS, local_estimate
 from ..knn.store import Rows
-from ..knn.trial import score
 from ..protocol import Grounds, Prediction, at_least_a_second
 
 TRIED = (2, 3, 4, 5, 6, 8, 10, 12, 15)

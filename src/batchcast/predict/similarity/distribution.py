@@ -10,8 +10,7 @@ import numpy as np
 
 from ...compiled import inlined, inner
 from ...compiled.arrays import insert
-from .compare import likeness
-from .elementary import largest, least
+from .compare import largest, least, likeness
 from .memory import BETWEEN, BINS, GEOMETRIC, MEDIAN, MOST_RUNNING, Memory, Options
 
 LOW = 0.4  # an answer lies between this quantile and the one as far from the top

@@ -17,14 +17,13 @@ from ...job import JobRequest
 from ...table import Trace
 from ..hazard import features as kernel
 from ..hazard.bins import BINS, LAST_S, WaitCurve
-from ..hazard.bursts import Bursts
 from ..hazard.calibrated_waits import LEVELS, CalibratedWaits
 from ..hazard.features import reason
 from ..hazard.history_features import blank_history, with_room
 from ..hazard.model import Fitting, Hazard, Taught
 from ..hazard.queue_features import COUNT
 from ..hazard.renewal import EVERY, LEAST_VOTES, RENEWAL_COMPONENTS, Renewal, Snapshot, sampled_places
-from ..hazard.training_rows import ENDED, LEFT, SPOILED, Submissions
+from ..hazard.training_rows import ENDED, LEFT, SPOILED, Bursts, Submissions
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel
 from .forecast_components import COMPONENTS, GROUNDS, Class, Components, Who, class_of, look_at, seen_in, sender_of

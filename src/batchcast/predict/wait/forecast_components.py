@@ -21,13 +21,13 @@ from ...job import JobRequest
 from ...table import Trace
 from ..hazard import features as kernel
 from ..hazard.bins import BINS
-from ..hazard.bursts import Bursts
 from ..hazard.components import SPREADS, Lag, RecentWaits, simulated_curves, spread_curves
 from ..hazard.features import AT_DRAWS, describe_queue
 from ..hazard.history_features import WaitHistory, blank_history, level_of, with_room
 from ..hazard.queue_features import COUNT
 from ..hazard.renewal import EVERY, LEAST_VOTES, Snapshot, sampled_places
 from ..hazard.simulated_waits import PLANS
+from ..hazard.training_rows import Bursts
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel
 from .scheduler_replay import SchedulerReplay

@@ -18,7 +18,7 @@ from ...metrics.curves import busy_share, mean_count
 from ...predict.protocol import named
 from .. import figures
 from ..blocks import Block, Figure, shown
-from ..difference_plots import Gap, cdf_minus, or_minus
+from ..difference import Gap, cdf_minus, or_minus
 from ..figures import between, tick
 from ..validity import RULES
 from .first_screen import LEAST_PERIODS

@@ -17,8 +17,7 @@ from ...predict.protocol import named
 from .. import figures
 from ..accuracy import accuracy_table, bound_figures, planned_figure
 from ..blocks import Block, Callout, Figure, Section, Table, TableColumn, folded
-from ..difference import FORECAST, SCHEDULE, difference_blocks, interval_words
-from ..difference_plots import cdf_minus, interval_figures
+from ..difference import FORECAST, SCHEDULE, cdf_minus, difference_blocks, interval_figures, interval_words
 from ..figures import span
 from ..limits import limit_blocks, waste_blocks
 from ..validity import short_validity, validity_line

@@ -175,7 +175,7 @@ def exported(
     """Jobs submitted in [since, until), epoch seconds; where jobs are hidden, the viewer's own, and everybody's to the
     user who collects. Refused to somebody unknown."""
     from ...store.database import Store
-    from ...store.export import to_trace
+    from ...store.history import to_trace
 
     with open_site(settings, viewer) as site:
         collects = viewer.name is not None and viewer.name == site.memory.get("collected_by")

@@ -220,7 +220,7 @@ def _arms(settings: Settings, site: Site, since: float, until: float, least: int
     """The arms of a trial of planning; numpy is loaded where there is one."""
     if not 0 < settings["plan_percent"] < 100:
         return []
-    from .trial import arms
+    from .who_pays import arms
 
     return arms(site.reader, site.cluster, settings, since, until, least)
 

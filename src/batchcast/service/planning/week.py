@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...cluster.machine import Machine
-from ...cluster.vary import vary
+from ...cluster.machine import Machine, vary
 from ...errors import NoAnswer
 from ...formats.slurm.plannable import Plannable
 from ...planning.decide import verdict
@@ -24,7 +23,7 @@ from ...planning.record import Terms
 from ...slurm import limits
 from ...slurm.transport import Transport
 from ...store.database import Store
-from ...store.export import to_trace
+from ...store.history import to_trace
 from ...store.reader import Reader, Row
 from ...table import Trace
 from ..settings import Settings
@@ -145,11 +144,10 @@ def simulated(
     """
     from ...evaluation.differences import schedule_differences
     from ...evaluation.simulated import judged_on
-    from ...evaluation.whatif import by_group
     from ...metrics.accuracy import SIZE_CLASSES, size_class
     from ...metrics.bursts import bursts
-    from ...simulation.slurm_order import Ordering
-    from ...simulation.slurm_trace import QueuePlan, simulate_on
+    from ...results.whatif import by_group
+    from ...simulation.slurm_trace import Ordering, QueuePlan, simulate_on
 
     trace, everybody = one.trace, np.ones(len(one.trace), bool)
     age = settings["plan_age_s"] or math.nan

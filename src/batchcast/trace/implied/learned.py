@@ -14,11 +14,9 @@ from ...cluster.machine import Limits, Machine, Partition, Qos, Reservation
 from ...errors import InputError
 from ...table import Trace
 from ...units import span
-from .caps import LEAST_JOBS, Cap, find_caps
+from .caps import LEAST_JOBS, Cap, find_caps, find_held, with_releases
 from .causes import Cause
-from .fit import looks_of, nearest, sized
-from .holds import find_held, with_releases
-from .hours import WEEK_S, Closed, closed_hours, kept_until
+from .fit import WEEK_S, Closed, closed_hours, kept_until, looks_of, nearest, sized
 from .machine import count_whole, machine_of_log, peak_procs
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
 from .pools import Queue, partition_of, pools_of, queue_of, steps

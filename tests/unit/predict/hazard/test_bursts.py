@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.naive.waits import counts_blindly
 
 from batchcast.events.recorded import replay
-from batchcast.predict.hazard.bursts import Bursts
+from batchcast.predict.hazard.training_rows import Bursts
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.table import Trace
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.predict.knn.nearest import mean_and_std, mean_of_last
-from batchcast.predict.knn.weighted import Groups, grouped_estimates, weighted_nearest
+from batchcast.predict.runtime.minh_wolters import Groups, grouped_estimates, weighted_nearest
 
 
 @given(

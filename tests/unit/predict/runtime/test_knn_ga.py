@@ -10,7 +10,7 @@ from tests.naive import knn as naive
 from batchcast.events.event import End, Submit
 from batchcast.events.recorded import Cadence, events, replay
 from batchcast.events.state import SystemState
-from batchcast.predict.knn.trial import NOMINALS, NUMBERS, Parameters
+from batchcast.predict.knn.genetic import NOMINALS, NUMBERS, Parameters
 from batchcast.predict.runtime.knn_ga import KnnGa
 from batchcast.table import Trace
 

@@ -6,8 +6,7 @@ import pytest
 from batchcast.events.event import End, Submit
 from batchcast.events.recorded import Cadence, events
 from batchcast.events.state import SystemState
-from batchcast.predict.knn.categories import smallest_interval
-from batchcast.predict.runtime.smith_templates import UNIVERSE, UNTRAINED, SmithTemplates
+from batchcast.predict.runtime.smith_templates import UNIVERSE, UNTRAINED, SmithTemplates, smallest_interval
 from batchcast.testing import small_log
 
 

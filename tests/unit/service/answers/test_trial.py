@@ -8,7 +8,7 @@ from sqlalchemy import insert
 
 from batchcast.planning.decide import is_drawn
 from batchcast.planning.record import Entry, State, opted_in
-from batchcast.service.answers.trial import arms
+from batchcast.service.answers.who_pays import arms
 from batchcast.service.settings import load
 from batchcast.store import planned
 from batchcast.store.database import Store

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from batchcast.cli.main import cli
-from batchcast.service.operations.units import SERVICES, unit_files
+from batchcast.cli.site.setup import SERVICES, unit_files
 
 
 def installed(folder: Path, *words: str, **env: str) -> dict[str, str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.scripted_slurm import Job, Site
 
+from batchcast.cli.site.setup import START, unit_files
 from batchcast.planning.record import State
-from batchcast.service.operations.units import START, unit_files
 from batchcast.service.planning.checkup import ground_findings
 from batchcast.service.settings import load
 

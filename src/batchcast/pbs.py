@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import BatchcastError
-from ..formats.pbs.qstat import parse_qstat, sighting
-from ..formats.sighting import Sighting, Site, Snapshot
-from ..units import parse_duration
+from .errors import BatchcastError
+from .formats.pbs.qstat import parse_qstat, sighting
+from .formats.sighting import Sighting, Site, Snapshot
+from .units import parse_duration
 
 JOBS = ("qstat", "-x", "-t", "-f", "-F", "json")
 JOBS_AS_TEXT = ("qstat", "-f")
