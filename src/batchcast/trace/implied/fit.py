@@ -150,17 +150,15 @@ def nearest(tried: Iterable[tuple[str, Machine]], trace: Trace, procs: str) -> t
     """
     latest = trace.take(np.arange(max(len(trace) - MOST_TRIED, 0), len(trace)))
     apart: dict[str, float] = {}
-    (best, machine), least, worse = next(iter(tried)), math.inf, 0
-    for name, one in tried:
-        apart[name] = _apart(latest, simulate_on(one, latest, procs=procs))
-        value = apart[name] * (1.0 + WORTH if len(apart) > 1 else 1.0)
-        worse += 1
-        if value < least:
-            best, machine, least, worse = name, one, value, 0
-        if worse == WORSE:
+    machines: dict[str, Machine] = {}
+    for name, machine in tried:
+        apart[name], machines[name] = _apart(latest, simulate_on(machine, latest, procs=procs)), machine
+        if len(apart) - 1 - int(np.argmin(list(apart.values()))) >= WORSE:
             break
+    first = next(iter(apart))
+    best = min(apart, key=lambda name: apart[name] * (1.0 if name == first else 1.0 + WORTH))
     far = ", ".join(f"{name} {value:.2f}" for name, value in apart.items())
-    return machine, best, f"simulated waits are this far from the record: {far}"
+    return machines[best], best, f"simulated waits are this far from the record: {far}"
 
 
 def sized(machine: Machine, trace: Trace, procs: str) -> tuple[Machine, list[tuple[str, str, str]]]:
