@@ -30,6 +30,7 @@ MOVED = {
     "formats.problems": "formats.chunks",
     "formats.scan": "formats.swf",
     "formats.slurm.submission": "formats.slurm.plannable",
+    "formats.status": "job",
     "formats.swf_header": "formats.swf_text",
     "formats.swf_write": "formats.swf_text",
     "grid.chains": "grid.assignment",
