@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from batchcast.trace.implied import caps
-from batchcast.trace.implied.caps import LOOKS, PATIENCE_S
-from batchcast.trace.implied.pools import Queue
+from batchcast.trace.implied.caps import LOOKS, PATIENCE_S, Queue
 
 
 def held_at(queue: Queue, rows: np.ndarray, size: np.ndarray, when: float) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from batchcast.trace.implied.caps import Queue
 from batchcast.trace.implied.causes import KINDS
-from batchcast.trace.implied.pools import Queue
 
 
 def seconds(queue: Queue, place: np.ndarray, simulated: np.ndarray, judged: np.ndarray) -> np.ndarray:

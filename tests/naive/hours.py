@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from batchcast.trace.implied import fit as hours
+from batchcast.trace.implied.caps import Queue
 from batchcast.trace.implied.fit import CLOSED, HOUR_S, ROOM, WEEK_S
-from batchcast.trace.implied.pools import Queue
 
 
 def shut(queue: Queue, long: np.ndarray) -> list[bool]:

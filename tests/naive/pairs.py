@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from batchcast.trace.implied.caps import PATIENCE_S
+from batchcast.trace.implied.caps import PATIENCE_S, Queue
 from batchcast.trace.implied.order import HOUR_S, NEAR
-from batchcast.trace.implied.pools import Queue
 
 
 def pairs(queue: Queue, users: np.ndarray) -> set[tuple[int, int]]:

@@ -14,8 +14,8 @@ from batchcast.cluster.machine import Reservation, homogeneous
 from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.table import Trace
 from batchcast.trace.implied import fit as hours
+from batchcast.trace.implied.caps import Queue
 from batchcast.trace.implied.fit import HOUR_S, WEEK_S, closed_hours, kept_until, shut_hours
-from batchcast.trace.implied.pools import Queue
 
 NODES, WEEKS = 16, 20
 

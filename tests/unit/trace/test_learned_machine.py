@@ -15,8 +15,7 @@ from batchcast.errors import InputError
 from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.table import Trace
 from batchcast.trace.implied import caps, fit, learned
-from batchcast.trace.implied.caps import find_held
-from batchcast.trace.implied.pools import Queue
+from batchcast.trace.implied.caps import Queue, find_held
 
 NODES, CPUS, DAYS = 16, 16, 30
 

@@ -14,8 +14,8 @@ from batchcast.cluster.machine import Machine, Qos, homogeneous
 from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.table import Trace
 from batchcast.trace.implied import order
+from batchcast.trace.implied.caps import Queue
 from batchcast.trace.implied.order import SIZE, USE, find_pairs, learn_order, past_use, siblings, with_order
-from batchcast.trace.implied.pools import Queue
 
 NODES, DAYS, USERS = 16, 60, 30
 AGE = {"PriorityType": "priority/multifactor", "PriorityMaxAge": "128-00:00:00", "PriorityWeightAge": f"{128 * 86400}"}
@@ -54,8 +54,7 @@ def recorded(log: Trace, **words: str) -> order.Order:
     queue = Queue(log.submit_time, start, start + log.run_time, log.procs(), log.req_time, float(NODES))
     users, classes = log.nominal("user_id"), log.nominal("qos")
     names = [str(name) for name in classes.categories]
-    everything = [(np.arange(len(log)), float(NODES))]
-    return learn_order(queue, everything, users.codes.astype(np.int64), classes.codes.astype(np.int64), names)
+    return learn_order(queue, users.codes.astype(np.int64), classes.codes.astype(np.int64), names)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -10,8 +10,8 @@ from tests.naive.causes import seconds
 from batchcast.cluster.machine import homogeneous
 from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.table import Trace
+from batchcast.trace.implied.caps import Queue
 from batchcast.trace.implied.causes import KINDS, SHORTER, by_cause, wait_hours
-from batchcast.trace.implied.pools import Queue
 
 
 @settings(max_examples=150, deadline=None)

@@ -225,6 +225,8 @@ def _prove_answers(folder: Path, as_json: bool) -> None:
     click.echo(f"Corrected: {_agreed(summary, 'corrected_')}")
     for word in dict.fromkeys(each["word"] for each in effects):
         rows = [each for each in effects if each["word"] == word]
+        if len(rows) < 2:
+            continue
         told = ", ".join(f"{rows[-1][name] - rows[0][name]:+.0f} s {says}" for name, says in zip(MEANS, AS))
         click.echo(f"From {word} {rows[0]['value']} to {rows[-1]['value']}: {told}.")
     click.echo(

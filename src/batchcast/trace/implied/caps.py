@@ -17,7 +17,6 @@ import numpy as np
 
 from ...events.recorded import outcome
 from ...table import Nominal, Trace
-from .pools import Queue, steps
 
 PATIENCE_S = 600.0
 LOOKS = 6  # instants of its wait at which a job is looked at
@@ -43,6 +42,18 @@ class Cap:
     groups: int
     against: int
     above: int
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The jobs of one partition that ran: instants in seconds, sizes, limits (NaN: none), (n,) each; its processors."""
+
+    submit: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    size: np.ndarray
+    limit: np.ndarray
+    capacity: float
 
 
 def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> list[Cap]:
@@ -156,6 +167,14 @@ def best_cap(
         if jobs >= LEAST_OWN and jobs >= PURITY * len(mine) and (best is None or jobs > best.jobs):
             best = Cap(of, what, float(peaks[one]), str(one), jobs, 1, len(mine) - jobs, 0)
     return best
+
+
+def steps(start: np.ndarray, end: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Instants at which something changes, in order, and what is held from each on; ends before starts."""
+    time = np.concatenate([start, end])
+    change = np.concatenate([size, -size])
+    order = np.lexsort((change, time))
+    return time[order], np.cumsum(change[order])
 
 
 def range_maxima(values: np.ndarray) -> list[np.ndarray]:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...cluster.machine import Machine
+from ...events.recorded import outcome
 from ...simulation.schedule import Schedule
 from ...table import Trace
-from .pools import Queue, pools_of, queue_of
+from .caps import Queue
 
 SHORTER: Mapping[str, str] = {
     "explained": "simulated as well",
@@ -57,15 +58,25 @@ def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndar
     Time before a job was eligible is on *hold*; `by_cause` defines the other kinds. Partitions that share nodes are one
     queue; a job passes one of its own partition alone.
     """
-    size = trace.procs("alloc" if any(part.exclusive for part in machine.partitions) else procs)
+    submit, wait, run = outcome(trace)
+    procs = "alloc" if any(part.exclusive for part in machine.partitions) else procs
+    size, eligible = trace.procs(procs), np.fmax(submit, trace.number("eligible_time"))
     simulated = np.full(len(trace), np.nan)
     simulated[schedule.rows] = schedule.start_time
-    place = trace.nominal("partition_id").codes
+    start = submit + wait
+    known = (run > 0) & (size > 0) & (trace.wait_time >= 0)
+    names = ["" if name is None else str(name) for name in trace.nominal("partition_id").decode()]
+    codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    place = np.array([codes[name] for name in names])
     found = np.zeros((len(trace), len(KINDS)))
-    for pool in pools_of(trace, machine):
-        queue, rows = queue_of(trace, pool.machine, pool.rows, procs)
+    for pool, capacity in pools_of(machine, codes):
+        rows = np.flatnonzero(known & np.isin(place, pool))
+        queue = Queue(
+            np.minimum(eligible, start)[rows], start[rows], (start + run)[rows], size[rows], trace.req_time[rows],
+            capacity,
+        )  # fmt: skip
         found[rows] = by_cause(queue, place[rows], simulated[rows], rest[rows])
-        found[rows, KINDS.index("hold")] = np.where(rest[rows], queue.submit - trace.submit_time[rows], 0.0)
+        found[rows, KINDS.index("hold")] = np.where(rest[rows], queue.submit - submit[rows], 0.0)
     hours, cores = found / 3600.0, found * np.nan_to_num(size)[:, None] / 3600.0
     whole, whole_cores = (part[:, : len(SHORTER)].sum() or np.nan for part in (hours, cores))
     return [
@@ -200,3 +211,26 @@ def _before_turn(queue: Queue, place: np.ndarray, rows: np.ndarray) -> np.ndarra
                 found[k] = True
                 break
     return found
+
+
+def pools_of(machine: Machine, codes: Mapping[str, int]) -> list[tuple[list[int], float]]:
+    """Partitions that share nodes, as codes of the names that a log has for them (empty: none); their size."""
+    cpus = {name: group.cpus for group in machine.nodes for name in group.names}
+    pools: list[tuple[set[str], set[str]]] = []
+    for part in machine.partitions:
+        nodes, names = set(part.nodes), {part.name}
+        apart = []
+        for pool in pools:
+            if pool[0] & nodes:
+                nodes, names = nodes | pool[0], names | pool[1]
+            else:
+                apart.append(pool)
+        pools = [*apart, (nodes, names)]
+    default = next((p.name for p in machine.partitions if p.default), machine.partitions[0].name)
+    return [
+        (
+            [code for name, code in codes.items() if (name or default) in names or len(machine.partitions) == 1],
+            float(sum(cpus[name] for name in nodes)),
+        )
+        for nodes, names in pools
+    ]

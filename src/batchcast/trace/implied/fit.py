@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from ...metrics.curves import cdf_distance, rank_correlation
 from ...simulation.schedule import Schedule
 from ...simulation.slurm_trace import simulate_on
 from ...table import Trace
-from .pools import Queue, joined, pools_of, steps
+from .caps import Queue, steps
 
 HOUR_S, WEEK_S = 3600.0, 7 * 86400.0
 LIMITS_S = tuple(hours * HOUR_S for hours in (1, 2, 4, 6, 8, 12, 24, 48))
@@ -131,47 +131,28 @@ def _edges(queue: Queue, long: np.ndarray, first: int, last: int) -> tuple[float
     return begin + early, end + late
 
 
-SIZES = tuple(round(1.0 - 0.05 * k, 2) for k in range(12))
+SIZES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
 """Of the most that ever ran at once: nodes are down, kept, or too few for what waits."""
 LOOKS_S = (60, 120, 240)
 """How often a scheduler may look at its queue that does not look at every submission and end."""
 WORTH = 0.05
-WORSE = 2  # in turn that are no nearer than the best before them end a search
 FEW = 0.005
 """The share of jobs, the widest, that may be too wide for a usual day: they are left out, and counted."""
 MOST_TRIED = 30_000
 
 
-def nearest(tried: Iterable[tuple[str, Machine]], trace: Trace, procs: str) -> tuple[Machine, str, str]:
-    """The machine whose simulated waits come nearest to the record, its name, and how far each is, in words.
+def nearest(tried: Mapping[str, Machine], trace: Trace, procs: str) -> tuple[str, str]:
+    """The name of the machine whose simulated waits come nearest to the record, and how far each is, in words.
 
-    The first unless another is nearer by a twentieth; where two in turn are no nearer, none after them is tried. The
-    latest 30,000 jobs are simulated on each.
+    The first unless another is nearer by a twentieth. The latest 30,000 jobs are simulated on each.
     """
     latest = trace.take(np.arange(max(len(trace) - MOST_TRIED, 0), len(trace)))
-    apart: dict[str, float] = {}
-    machines: dict[str, Machine] = {}
-    for name, machine in tried:
-        apart[name], machines[name] = _apart(latest, simulate_on(machine, latest, procs=procs)), machine
-        if len(apart) - 1 - int(np.argmin(list(apart.values()))) >= WORSE:
-            break
-    first = next(iter(apart))
+    apart = {name: _apart(latest, simulate_on(one, latest, procs=procs)) for name, one in tried.items()}
+    first = next(iter(tried))
     best = min(apart, key=lambda name: apart[name] * (1.0 if name == first else 1.0 + WORTH))
-    far = ", ".join(f"{name} {value:.2f}" for name, value in apart.items())
-    return machines[best], best, f"simulated waits are this far from the record: {far}"
-
-
-def sized(machine: Machine, trace: Trace, procs: str) -> tuple[Machine, list[tuple[str, str, str]]]:
-    """The machine with what is there of each pool on a usual day; the pool's name, the share, and how far each is."""
-    parts, found = [], []
-    for pool in pools_of(trace, machine):
-        part = pool.machine
-        if len(pool.rows):
-            jobs = trace.take(pool.rows)
-            part, share, far = nearest(parts_of(part, jobs, procs).items(), jobs, procs)
-            found.append((pool.name, share, far))
-        parts.append(part)
-    return joined(machine, parts), found
+    return best, "simulated waits are this far from the record: " + ", ".join(
+        f"{name} {value:.2f}" for name, value in apart.items()
+    )
 
 
 def parts_of(machine: Machine, trace: Trace, procs: str) -> dict[str, Machine]:
@@ -182,9 +163,7 @@ def parts_of(machine: Machine, trace: Trace, procs: str) -> dict[str, Machine]:
     rule = "alloc" if machine.partitions[0].exclusive else procs
     widest = float(np.nanquantile(trace.procs(rule), 1.0 - FEW, method="higher"))
     least = _busiest(trace, rule) / machine.cpus
-    parts = {f"{share:.0%}": _part_of(machine, share, widest) for share in SIZES if share >= min(least, 1.0)}
-    sizes = [part.cpus for part in parts.values()]
-    return {name: part for k, (name, part) in enumerate(parts.items()) if part.cpus not in sizes[:k]}
+    return {f"{share:.0%}": _part_of(machine, share, widest) for share in SIZES if share >= min(least, 1.0)}
 
 
 def looks_of(machine: Machine) -> dict[str, Machine]:
@@ -214,10 +193,8 @@ def _busiest(trace: Trace, rule: str) -> float:
 def _part_of(machine: Machine, share: float, widest: float) -> Machine:
     """The machine with a share of each partition's nodes, and no fewer than a job of that width needs."""
 
-    cpus = {name: group.cpus for group in machine.nodes for name in group.names}
-
     def kept(nodes: tuple[str, ...]) -> tuple[str, ...]:
-        each = sum(cpus[name] for name in nodes) / len(nodes)
+        each = size_of(machine, nodes) / len(nodes)
         return nodes[: min(max(round(share * len(nodes)), math.ceil(widest / each), 1), len(nodes))]
 
     partitions = tuple(replace(p, nodes=kept(p.nodes)) for p in machine.partitions)
@@ -233,13 +210,17 @@ def _part_of(machine: Machine, share: float, widest: float) -> Machine:
 def _apart(trace: Trace, schedule: Schedule) -> float:
     """How far simulated waits are from the record: their distributions, means and ranks; 0 is equal.
 
-    Waits count from when a job was eligible, and below a minute as none, as where a simulation is judged: a log's clock
-    is in them.
+    Waits below a minute count as none, as where a simulation is judged: a log's clock is in them.
     """
-    known = trace.wait_time[schedule.rows] >= 0
-    held = np.fmax(trace.number("eligible_time") - trace.submit_time, 0.0)[schedule.rows]
-    one, two = (waits - held for waits in (trace.wait_time[schedule.rows], schedule.wait_time))
-    one, two = (np.where(waits[known] < 60.0, 0.0, waits[known]) for waits in (one, two))
+    recorded, simulated = trace.wait_time[schedule.rows], schedule.wait_time
+    known = recorded >= 0
+    one, two = (np.where(waits[known] < 60.0, 0.0, waits[known]) for waits in (recorded, simulated))
     ratio = abs(math.log((one.mean() + 60.0) / (two.mean() + 60.0)))
     rank = rank_correlation(one, two)
     return cdf_distance(one, two) + 0.5 * ratio + 0.5 * (1.0 - (rank if rank == rank else 0.0))
+
+
+def size_of(machine: Machine, nodes: Sequence[str]) -> float:
+    """Processors of some of a machine's nodes."""
+    inside = set(nodes)
+    return float(sum(group.cpus * sum(name in inside for name in group.names) for group in machine.nodes))

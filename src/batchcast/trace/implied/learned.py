@@ -12,14 +12,14 @@ import numpy as np
 
 from ...cluster.machine import Limits, Machine, Partition, Qos, Reservation
 from ...errors import InputError
+from ...events.recorded import outcome
 from ...table import Trace
 from ...units import span
-from .caps import LEAST_JOBS, Cap, find_caps, find_held, with_releases
-from .causes import Cause
-from .fit import WEEK_S, Closed, closed_hours, kept_until, looks_of, nearest, sized
+from .caps import LEAST_JOBS, Cap, Queue, find_caps, find_held, steps, with_releases
+from .causes import Cause, pools_of
+from .fit import WEEK_S, Closed, closed_hours, kept_until, looks_of, nearest, parts_of, size_of
 from .machine import count_whole, machine_of_log, peak_procs
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
-from .pools import Queue, partition_of, pools_of, queue_of, steps
 
 NAME = "learned from the log's record"
 SHARE = 0.6
@@ -91,8 +91,7 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
     partitions = []
     for each in machine.partitions:
         each = replace(each, exclusive=bool(whole))
-        pool = partition_of(trace, machine, each)
-        queue, rows = queue_of(trace, pool.machine, pool.rows, procs)
+        queue, rows = _of_partition(trace, machine, each, procs)
         caps = find_caps(queue, _groups(trace, rows), held[rows]) if len(rows) else []
         everybody = [cap for cap in caps if not cap.name]
         if everybody:
@@ -126,6 +125,7 @@ def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) 
     """Hours of the week in which long jobs do not run on a partition, as reservations that short ones may use."""
     if not len(rows):
         return []
+    queue = _eligible(trace, queue, rows)
     found = closed_hours(queue)
     until = kept_until(queue, found)
     first = math.floor(float(queue.submit.min()) / WEEK_S) * WEEK_S
@@ -151,38 +151,43 @@ def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Mac
         support = known if order.pairs >= LEAST_PAIRS else f"{order.pairs:,} pairs of comparable jobs decide nothing"
         return machine, [*lines, Line("", "", "the queue is taken by arrival", support)]
     tried = {"by arrival": machine, "by these": with_order(machine, order, by, _people(trace))}
-    found, chosen, why = nearest(tried.items(), trace, asked)
+    chosen, why = nearest(tried, trace, asked)
     right = f"{order.right:.0%} of {order.pairs:,} pairs start by these weights, {order.first_come:.0%} by arrival"
     if chosen == "by arrival":
-        return found, [*lines, Line("", "", "the queue is taken by arrival", f"{right}, but {why}")]
+        return tried[chosen], [*lines, Line("", "", "the queue is taken by arrival", f"{right}, but {why}")]
     lines.append(Line("settings", "PriorityType", "the queue is not taken by arrival alone", f"{right}; {why}"))
-    return found, [*lines, *(_factor_line(factor, by) for factor in order.factors)]
+    return tried[chosen], [*lines, *(_factor_line(factor, by) for factor in order.factors)]
 
 
 def _tuned(machine: Machine, trace: Trace, asked: str) -> tuple[Machine, list[Line]]:
     """The machine with the size, then the looks, whose simulated waits come nearest to the record."""
-    machine, sizes = sized(machine, trace, asked)
-    machine, way, by_way = nearest(looks_of(machine).items(), trace, asked)
-    lines = [Line("", "", f"{name}: {size} of the nodes are there on a usual day", why) for name, size, why in sizes]
-    return machine, [*lines, Line("settings", "bf_interval", f"the queue is looked at {way}", by_way)]
+    sizes = parts_of(machine, trace, asked)
+    size, by_size = nearest(sizes, trace, asked)
+    ways = looks_of(sizes[size])
+    way, by_way = nearest(ways, trace, asked)
+    return ways[way], [
+        Line("", "", f"{size} of the nodes are there on a usual day", by_size),
+        Line("settings", "bf_interval", f"the queue is looked at {way}", by_way),
+    ]
 
 
 def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
-    """The order that the pairs of all pools speak for, and the column that its classes are of."""
-    by = next((name for name in CLASSES if len(np.unique(trace.nominal(name).codes)) >= 2), CLASSES[-1])
-    users, classes = (trace.nominal(name) for name in ("user_id", by))
-    codes = classes.codes.astype(np.int64)
-    if len(machine.qos) and by != "partition_id":  # a job has one class, and its cap is of the partition's
-        codes = np.full(len(trace), -1)
-    queue, rows = queue_of(trace, machine, np.arange(len(trace)), procs)
-    at = np.full(len(trace), -1)
-    at[rows] = np.arange(len(rows))
-    pools = []
-    for pool in pools_of(trace, machine):
-        own = at[pool.rows]
-        pools.append((own[own >= 0], float(pool.machine.cpus)))
-    names = [str(name) for name in classes.categories]
-    return learn_order(queue, pools, users.codes[rows].astype(np.int64), codes[rows], names), by
+    """The order of the partitions with most pairs, and the column that its classes are of."""
+    names = ["" if name is None else str(name) for name in trace.nominal("partition_id").decode()]
+    codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    place = np.array([codes[name] for name in names])
+    orders = []
+    for pool, capacity in pools_of(machine, codes):
+        queue, rows = _queue(trace, np.flatnonzero(np.isin(place, pool)), procs, capacity)
+        by = next((name for name in CLASSES if len(np.unique(trace.nominal(name).codes[rows])) >= 2), CLASSES[-1])
+        classes, users = trace.nominal(by), trace.nominal("user_id").codes[rows].astype(np.int64)
+        codes_of = classes.codes[rows].astype(np.int64)
+        if len(machine.qos) and by != "partition_id":  # a job has one class, and its cap is of the partition's
+            codes_of = np.full(len(rows), -1)
+        if len(rows):
+            queue = _eligible(trace, queue, rows)
+            orders.append((learn_order(queue, users, codes_of, [str(name) for name in classes.categories]), by))
+    return max(orders, key=lambda found: found[0].pairs)
 
 
 def _factor_line(factor: Factor, by: str) -> Line:
@@ -227,15 +232,28 @@ def _with_ends(learned: Learned, trace: Trace, procs: str) -> Learned:
     untils: dict[str, float] = {}
     for part in {r.nodes: p for r in kept for p in machine.partitions if p.nodes == r.nodes}.values():
         mine = [r for r in kept if r.nodes == part.nodes]
-        pool = partition_of(trace, machine, part)
-        queue, _ = queue_of(trace, pool.machine, pool.rows, procs)
-        until = kept_until(queue, [Closed(r.max_time, r.start, r.end, 0, 0) for r in mine])
+        queue, rows = _of_partition(trace, machine, part, procs)
+        until = kept_until(_eligible(trace, queue, rows), [Closed(r.max_time, r.start, r.end, 0, 0) for r in mine])
         untils |= {r.name: until for r in mine}
         if math.isfinite(until):
             says = f"{part.name}: the closed hours end with second {until:.0f}"
             lines.append(Line("", "", says, "read off the whole record, which shows such jobs at all hours after that"))
     ends = tuple(replace(r, until=untils.get(r.name, r.until)) for r in machine.reservations)
     return replace(learned, machine=replace(machine, reservations=ends), lines=tuple(lines))
+
+
+def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -> tuple[Queue, np.ndarray]:
+    """The queue of a partition and its rows."""
+    names = trace.nominal("partition_id").decode()
+    alone = len(machine.partitions) == 1
+    rows = np.flatnonzero([alone or (name is not None and str(name) == part.name) for name in names])
+    return _queue(trace, rows, "alloc" if part.exclusive else procs, size_of(machine, part.nodes))
+
+
+def _eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
+    """The queue with what held jobs waited for left out."""
+    submit = np.fmax(queue.submit, trace.number("eligible_time")[rows])
+    return replace(queue, submit=np.minimum(submit, queue.start))
 
 
 def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
@@ -308,6 +326,15 @@ def _sharing(trace: Trace, machine: Machine, procs: str) -> tuple[Machine, list[
     support = f"all jobs together held {peak:,.0f} processors at most, the partitions' own peaks add up to {apart:,.0f}"
     shared = replace(machine, nodes=(replace(machine.nodes[0], names=names),), partitions=partitions)
     return shared, [Line("nodes", "", says, support)]
+
+
+def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple[Queue, np.ndarray]:
+    """The jobs of `rows` that ran and whose size and wait are known, and their rows."""
+    submit, wait, run = (column[rows] for column in outcome(trace))
+    size = trace.procs(procs)[rows]
+    ran = (run > 0) & (size > 0) & (trace.wait_time[rows] >= 0)
+    submit, start = submit[ran], (submit + wait)[ran]
+    return Queue(submit, start, start + run[ran], size[ran], trace.req_time[rows][ran], capacity), rows[ran]
 
 
 def _groups(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...cluster.machine import Association, Machine, Qos
-from .caps import PATIENCE_S
-from .pools import Queue, steps
+from .caps import PATIENCE_S, Queue, steps
 
 SIZE, USE = "size", "past use"
 WORTH_S = tuple(days * 86400.0 for days in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0))
@@ -60,21 +59,13 @@ class Order:
     first_come: float
 
 
-def learn_order(
-    queue: Queue,
-    pools: Sequence[tuple[np.ndarray, float]],
-    users: np.ndarray,
-    classes: np.ndarray,
-    names: Sequence[str],
-) -> Order:
+def learn_order(queue: Queue, users: np.ndarray, classes: np.ndarray, names: Sequence[str]) -> Order:
     """The order that the pairs of a record speak for.
 
     Parameters
     ----------
     queue
-        All jobs; `submit` is when a job was eligible, the capacity that of the whole machine.
-    pools
-        Rows of the jobs that share nodes, and how many processors these have: a pair is of one pool.
+        The jobs that share a capacity; `submit` is when a job was eligible.
     users, classes
         Their codes (n,); -1 unknown: a job of an unknown user is in no pair.
     names
@@ -88,10 +79,7 @@ def learn_order(
     users, and ten users speak for it. Counted so, a job that waited for weeks for what no log says has one vote.
     The half-life is the one of three that puts most right. O(n log n) and twenty pairs a start.
     """
-    found = [
-        rows[np.array(find_pairs(_take(queue, rows, capacity), users[rows]))] for rows, capacity in pools if len(rows)
-    ]
-    winner, loser = np.concatenate([np.zeros((2, 0), np.int64), *found], axis=1)
+    winner, loser = find_pairs(queue, users)
     if len(winner) < LEAST_PAIRS:
         return Order((), HALF_LIVES_S[1], len(winner), math.nan, math.nan)
     votes = _Votes.of(queue, users, winner, loser)
@@ -108,11 +96,6 @@ def learn_order(
             best = Order(factors, half_life, len(winner), right, votes.share(age))
     assert best is not None
     return best
-
-
-def _take(queue: Queue, rows: np.ndarray, capacity: float) -> Queue:
-    columns = (queue.submit, queue.start, queue.end, queue.size, queue.limit)
-    return Queue(*(column[rows] for column in columns), capacity)
 
 
 @dataclass(frozen=True, slots=True)
