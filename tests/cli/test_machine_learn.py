@@ -71,6 +71,9 @@ def sheet(tmp_path: Path) -> Path:
 def test_prove_sets_answers_beside_recorded_ones(sheet: Path) -> None:
     told = batchcast("machine", "prove", str(sheet)).stdout
     assert "2 runs of 2 settings" in told
+    assert "From age 100 to 200: +1 s as recorded" in told
+    assert "From fairshare" not in told  # it has one value
+    assert "Farthest off as described: fairshare 0, age 200, jobsize 0: 11 s as recorded" in told
     rows = json.loads(batchcast("machine", "prove", str(sheet), "--json").stdout)["results"]
     runs = [row for row in rows if row["part"] == "run"]
     assert [row["run"] for row in runs] == ["0", "1"]

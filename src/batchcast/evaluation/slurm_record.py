@@ -283,8 +283,7 @@ def agreement_of(found: Sequence[Answer]) -> dict[str, Any]:
     recorded starts speak for. `same_s` is how far recorded runs of the same weights are apart in their means.
     `effects`: of each word and value, the recorded, the simulated and the corrected mean.
     """
-    keys = list(dict.fromkeys(tuple(a.settings.get(word, "") for word in WORDS) for a in found))
-    pools = [[a for a in found if tuple(a.settings.get(word, "") for word in WORDS) == key] for key in keys]
+    pools = list(pooled(found).values())
     effects = [
         {"word": word, "value": value, **{name: _mean(pool, name) for name in MEANS}, "runs": len(pool)}
         for word in found[0].settings
@@ -293,7 +292,7 @@ def agreement_of(found: Sequence[Answer]) -> dict[str, Any]:
     ]
     ranges = [np.ptp([a.recorded_s for a in pool]) for pool in pools if len(pool) > 1]
     return {
-        "settings": len(keys),
+        "settings": len(pools),
         **_agree(found, pools, ""),
         **_agree(found, pools, "corrected_"),
         "same_s": float(np.mean(ranges)) if ranges else float("nan"),
@@ -308,6 +307,25 @@ MEANS = ("recorded_s", "simulated_s", "corrected_s")
 
 def _mean(pool: Sequence[Answer], name: str) -> float:
     return float(np.mean([getattr(a, name) for a in pool]))
+
+
+def pooled(found: Sequence[Answer]) -> dict[tuple[str, ...], list[Answer]]:
+    """The answers by their weights."""
+    pools: dict[tuple[str, ...], list[Answer]] = {}
+    for a in found:
+        pools.setdefault(tuple(a.settings.get(word, "") for word in WORDS), []).append(a)
+    return pools
+
+
+def farthest(found: Sequence[Answer]) -> dict[str, Any]:
+    """The weights whose simulated mean, as described, is farthest from the recorded one; its means and its runs."""
+    pool = max(pooled(found).values(), key=lambda pool: abs(_mean(pool, "simulated_s") - _mean(pool, "recorded_s")))
+    return {
+        **{word: pool[0].settings.get(word, "") for word in WORDS},
+        **{name: _mean(pool, name) for name in MEANS},
+        "runs": " ".join(a.run for a in pool),
+        "without_past_use": sum(not a.past_use for a in pool),
+    }
 
 
 def _agree(found: Sequence[Answer], pools: Sequence[Sequence[Answer]], which: str) -> dict[str, Any]:

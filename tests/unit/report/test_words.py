@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -115,6 +116,16 @@ def test_of_a_simulation_that_is_not_believed_no_gain_is_told(ratio: float) -> N
     for claim in CLAIMS:
         assert claim not in words
     assert "not to be trusted" in validity_line(evaluation).text or ratio != ratio
+
+
+@pytest.mark.parametrize("over", [0.0, 0.5])
+def test_a_learned_machine_that_is_not_believed_says_what_the_log_lacks(over: float) -> None:
+    evaluation = found(GOOD, ratio=4.8, more={"policy": "slurm_learned", "over_share": over})
+    assert "Next: export the users too" in text(evaluation)
+    named = Trace.from_arrays({"submit_time": [0.0] * 4, "user_id": ["ada"] * 4}).column("user_id")
+    words = text(replace(evaluation, trace=evaluation.trace.with_columns({"user_id": named})))
+    assert "batchcast machine learn LOG -o machine.toml" in words
+    assert "--procs-total" not in words
 
 
 def test_the_other_way_round_is_said_the_other_way_round() -> None:

@@ -27,6 +27,7 @@ CAUSES: tuple[tuple[str, str, Kind], ...] = (
     ("core_hours", "times processors", "count"),
     ("core_share", "of the recorded", "share"),
 )
+AS = ("as recorded", "as described", "corrected")
 JUDGED = ("set", "states", "starts", "right", "seen", "within 30 s")
 
 
@@ -175,7 +176,9 @@ def prove(folder: Path, sets: str, states: int, as_json: bool) -> None:
         return _prove_answers(folder, as_json)
     names = [name for name in sets.split(",") if name] or sorted(p.name[:-2] for p in folder.glob("*-1"))
     if not names or not all((folder / f"{name}-1").is_dir() for name in names):
-        raise InputError(f"{folder}: no recorded sets here (accepted: folders NAME-1 and NAME-2)")
+        raise InputError(
+            f"{folder}: no recorded sets here (accepted: folders NAME-1 and NAME-2, or an answer sheet's settings.csv)"
+        )
     rows: list[dict[str, Any]] = []
     with progress("replaying", len(names)) as tick:
         for done, name in enumerate(names):
@@ -195,17 +198,17 @@ def prove(folder: Path, sets: str, states: int, as_json: bool) -> None:
 
 def _prove_answers(folder: Path, as_json: bool) -> None:
     """The runs of an answer sheet, and how well the simulated answers agree with them."""
-    from ...evaluation.slurm_record import MEANS, agreement_of, answers
+    from ...evaluation.slurm_record import MEANS, agreement_of, answers, farthest
 
     with progress("simulating", None) as tick:
         sheet = answers(folder, tick)
     summary = agreement_of(sheet.answers)
-    effects = summary.pop("effects")
+    effects, far = summary.pop("effects"), farthest(sheet.answers)
     if as_json:
         runs = [{"part": "run", **asdict(one)} for one in sheet.answers]
         more = [{"part": "effect", **each} for each in effects]
         instead = [{"part": "instead", "setting": name, "value": value} for name, value in sheet.instead.items()]
-        rows = [*runs, *more, *instead, {"part": "agreement", **summary}]
+        rows = [*runs, *more, *instead, {"part": "farthest", **far}, {"part": "agreement", **summary}]
         emit(document("machine prove", {"folder": str(folder)}, {}, [], rows))
         return
     shown = [
@@ -220,6 +223,17 @@ def _prove_answers(folder: Path, as_json: bool) -> None:
     click.echo(f"As described: {_agreed(summary, '')}")
     click.echo(_corrections(sheet))
     click.echo(f"Corrected: {_agreed(summary, 'corrected_')}")
+    for word in dict.fromkeys(each["word"] for each in effects):
+        rows = [each for each in effects if each["word"] == word]
+        if len(rows) < 2:
+            continue
+        told = ", ".join(f"{rows[-1][name] - rows[0][name]:+.0f} s {says}" for name, says in zip(MEANS, AS))
+        click.echo(f"From {word} {rows[0]['value']} to {rows[-1]['value']}: {told}.")
+    click.echo(
+        f"Farthest off as described: fairshare {far['fairshare']}, age {far['age']}, jobsize {far['jobsize']}:"
+        f" {', '.join(f'{far[name]:.0f} s {says}' for name, says in zip(MEANS, AS))};"
+        f" in {far['without_past_use']} of its {len(far['runs'].split())} runs past use had no effect."
+    )
 
 
 def _agreed(summary: dict[str, Any], which: str) -> str:

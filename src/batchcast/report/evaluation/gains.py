@@ -161,17 +161,26 @@ def next_step(evaluation: Evaluation) -> str:
         Verdict.UNCHECKED: ("the log records no waits to check a simulation by", WITH_WAITS),
         Verdict.CLOSE: ("no scored job was simulated", _describe(evaluation)),
     }[checked.verdict]
-    if Doubt.MACHINE in checked.doubts:
+    if Doubt.MACHINE in checked.doubts and checked.policy != "slurm_learned":
         what = "give the machine's size (--procs-total N, or --procs-total peak for the most the log shows in use)"
     return f"How much sooner jobs could start is not said, since {why}. Next: {what}."
 
 
 WITH_WAITS = "export the start times too (sacct: -o ALL, or Submit, Start and End)"
+WITH_USERS = "export the users too (sacct: -o ALL, or User): by them caps and the order of the queue are told"
 
 
 def _describe(evaluation: Evaluation) -> str:
     """The step that gives the simulation what a pool of processors leaves out."""
-    if evaluation.validity is not None and evaluation.validity.policy == "slurm":
+    policy = evaluation.validity.policy if evaluation.validity is not None else ""
+    if policy == "slurm_learned":
+        if (evaluation.trace.nominal("user_id").codes < 0).all():
+            return WITH_USERS
+        return (
+            "write down what was learned (`batchcast machine learn LOG -o machine.toml`), mend what you know better, "
+            "and evaluate the log with `--machine machine.toml`"
+        )
+    if policy == "slurm":
         return "read what the description leaves out (`batchcast machine show MACHINE`) and mend it"
     return (
         "describe the machine. On its Slurm: `batchcast machine capture -o machine.toml`; then evaluate the log with "

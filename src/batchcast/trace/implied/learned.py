@@ -148,7 +148,9 @@ def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Mac
     order, by = _order(trace, machine, procs)
     if not order.factors:
         known = f"{order.first_come:.0%} of {order.pairs:,} pairs start so, and no weight puts more of them right"
-        support = known if order.pairs >= LEAST_PAIRS else f"{order.pairs:,} pairs of comparable jobs decide nothing"
+        nobody = (trace.nominal("user_id").codes < 0).all()
+        why = "the log names no users, by whom pairs are told" if nobody else "that decides nothing"
+        support = known if order.pairs >= LEAST_PAIRS else f"{order.pairs:,} pairs of comparable jobs: {why}"
         return machine, [*lines, Line("", "", "the queue is taken by arrival", support)]
     tried = {"by arrival": machine, "by these": with_order(machine, order, by, _people(trace))}
     chosen, why = nearest(tried, trace, asked)
