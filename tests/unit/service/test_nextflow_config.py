@@ -18,6 +18,7 @@ from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.http import server as service
 from batchcast.service.http.admission import Peer
 
+pytestmark = pytest.mark.long
 CONFIG = Path(__file__).parents[3] / "contrib" / "nextflow" / "batchcast.config"
 ASK = """
 import groovy.json.*
