@@ -216,17 +216,25 @@ def _hosts(item: ElementTree.Element, source: str) -> tuple[list[str], int, str]
     return names, int(cores), speed
 
 
-def write_platform(machine: Machine) -> Iterator[str]:
+def platform_of(machine: Machine) -> str:
     """A platform for Batsim: a host for each processor, which is what a workload's `res` counts, and `master_host`.
 
     A node's speed is the feature that is one, else 1Gf. Memory, partitions, limits and settings have no place in it.
+
+    >>> print(platform_of(read_platform(HOSTS)).splitlines()[-4])
+    <host id="h1-14" speed="1Gf"/>
     """
-    yield '<?xml version="1.0"?>\n<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n'
-    yield '<platform version="4.1">\n<zone id="all" routing="None">\n<host id="master_host" speed="1Gf"/>\n'
+    lines = [
+        '<?xml version="1.0"?>',
+        '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">',
+        '<platform version="4.1">',
+        '<zone id="all" routing="None">',
+        '<host id="master_host" speed="1Gf"/>',
+    ]
     for group in machine.nodes:
         speed = next((word for word in group.features if _SPEED.fullmatch(word) and not word.isdigit()), "1Gf")
         for name in group.names:
             own = quoteattr(name)[1:-1]
             names = [own] if group.cpus == 1 else [f"{own}-{k}" for k in range(group.cpus)]
-            yield "".join(f'<host id="{each}" speed="{speed}"/>\n' for each in names)
-    yield "</zone>\n</platform>\n"
+            lines += [f'<host id="{each}" speed="{speed}"/>' for each in names]
+    return "\n".join([*lines, "</zone>", "</platform>"]) + "\n"
