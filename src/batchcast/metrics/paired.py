@@ -47,9 +47,7 @@ def deal(
 
 
 @kernel
-def sum_samples(
-    weight: np.ndarray, columns: np.ndarray, sums: np.ndarray
-) -> None:  # pragma: no cover - compiled
+def sum_samples(weight: np.ndarray, columns: np.ndarray, sums: np.ndarray) -> None:  # pragma: no cover - compiled
     """Sums of the columns over each sample's cells: sums (samples, columns); a cell counts `weight` (samples, cells).
 
     O(samples cells columns).

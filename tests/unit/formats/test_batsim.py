@@ -147,7 +147,7 @@ def test_a_platform_that_is_written_has_a_host_a_processor(tmp_path: Path) -> No
     assert shown.startswith("machine: 5 nodes, 8 processors")
     written = batchcast("machine", "capture", toml, "-o", tmp_path / "q.xml")
     assert "a platform has no place for memory, partitions, limits and settings" in written.stderr
-    assert read_platform((tmp_path / "q.xml").read_text()) .cpus == 8
+    assert read_platform((tmp_path / "q.xml").read_text()).cpus == 8
     by_platform, by_toml = (batchcast("simulate", log, "--machine", each, "--json") for each in (place, toml))
     assert by_platform.returncode == 0, by_platform.stderr
     waits = [json.loads(each.stdout)["results"][0]["mean_wait_s"] for each in (by_platform, by_toml)]
