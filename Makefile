@@ -45,7 +45,7 @@ demo: setup-run
 test: setup
 	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not long and not lab"
 
-# What takes ten seconds and more each: the tutorial, whole pages, kernels compiled in processes of their own.
+# What takes five seconds and more each: the tutorial, pages in Chromium, kernels compiled in processes of their own.
 test-long: setup
 	@$(BIN)/python -m pytest -n $(JOBS) -m "long and not slow and not lab"
 

@@ -63,7 +63,7 @@ _ALL = (
            sacct="TimelimitRaw", squeue="TimeLimit", pbs="Resource_List.walltime"),
     Column("req_mem_kib", "number", "KiB", "submission", "memory asked for, whole job; per processor in SWF", 10,
            sacct="ReqMem", squeue="tres-alloc", pbs="Resource_List.mem"),
-    Column("status", "nominal", "", "end", "how it ended, see formats.status", 11, sacct="State"),
+    Column("status", "nominal", "", "end", "how it ended, see job.status_words", 11, sacct="State"),
     Column("user_id", "nominal", "", "submission", "who submitted", 12,
            sacct="User", squeue="UserName", pbs="Job_Owner"),
     Column("group_id", "nominal", "", "submission", "the user's group", 13,

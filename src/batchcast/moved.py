@@ -29,6 +29,7 @@ MOVED = {
     "evaluation.whatif": "results.whatif",
     "formats.problems": "formats.chunks",
     "formats.slurm.submission": "formats.slurm.plannable",
+    "formats.status": "job",
     "formats.swf_header": "formats.swf_text",
     "formats.swf_write": "formats.swf_text",
     "grid.chains": "grid.assignment",

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from batchcast.cli.main import cli
 from batchcast.trace import demo_path
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from batchcast.cli.main import cli
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from batchcast.report import Section, page
 from batchcast.report.evaluation.gantt import gantt
 from batchcast.table import LogInfo, Trace
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 
 from batchcast.report import Callout, Section, Table, TableColumn, figures, page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 NASTY = "<b>bob</b></script><script>console.error('ran')</script>"
 
 

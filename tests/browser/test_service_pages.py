@@ -54,6 +54,7 @@ def read(site: Server, target: str, **headers: str) -> tuple[int, str]:
 
 
 @pytest.mark.browser
+@pytest.mark.long
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize(("width", "dark", "language"), [(1280, False, "en"), (1280, True, "de"), (390, True, "en"),
                                                          (390, False, "de")])  # fmt: skip
@@ -71,6 +72,7 @@ def test_a_page_is_clean(
 
 
 @pytest.mark.browser
+@pytest.mark.long
 def test_what_to_change_is_seen_on_a_telephone(tab: Any, site: Server) -> None:
     tab.open(f"{site.shown}/?user=carl", width=390)
     inside = "[...document.querySelectorAll('.fold td.says:not(.none)')].map(td => td.getBoundingClientRect())"
@@ -82,6 +84,7 @@ def test_what_to_change_is_seen_on_a_telephone(tab: Any, site: Server) -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.long
 @pytest.mark.parametrize("width", [390, 1280])
 def test_bars_of_running_jobs_can_be_read(tab: Any, site: Server, width: int) -> None:
     tab.open(f"{site.shown}/?user=carl", width=width)
@@ -94,6 +97,7 @@ def test_bars_of_running_jobs_can_be_read(tab: Any, site: Server, width: int) ->
 
 
 @pytest.mark.browser
+@pytest.mark.long
 def test_my_jobs_follow_the_store(tab: Any, demo: str, site: Server) -> None:
     tab.open(f"{site.shown}/?user=carl", width=1280)
     assert "in the dark" not in tab.run("document.body.innerText")

@@ -55,6 +55,7 @@ def test_a_header_of_two_words_or_three(tmp_path, header):
     assert doc["results"][0]["makespan"] == 6.0
 
 
+@pytest.mark.long
 def test_all_and_exact_run_each_once(tmp_path):
     doc = json.loads(run("map", files(tmp_path) / "m.etc", "--heuristic", "all,exact", "--seconds", "1", "--json"))
     names = [row["heuristic"] for row in doc["results"]]
@@ -177,6 +178,7 @@ def test_outcomes_give_every_job_a_reason_and_an_instant(tmp_path):
     assert (ours[4]["outcome"], ours[4]["instant"]) == ("deadline too tight even for an idle grid", "3.000000")
 
 
+@pytest.mark.long
 def test_a_time_box_ends_the_search_whatever_the_kicks(tmp_path, monkeypatch):
     clock = itertools.count()
     monkeypatch.setattr("batchcast.cli.papers.grid.time.perf_counter", lambda: float(next(clock)))

@@ -27,6 +27,7 @@ def blocks(text: str) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.long
 def test_the_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib draws the pictures")
     import matplotlib.figure

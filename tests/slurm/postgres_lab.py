@@ -57,7 +57,7 @@ class Postgres:
     def __exit__(self, *_: object) -> None:
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
-                self.process.send_signal(signal.SIGINT)  # fast shutdown
+                self.process.send_signal(signal.SIGQUIT)  # at once: nothing of it is wanted again
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(20)
             if self.process.poll() is None:

@@ -58,13 +58,14 @@ def test_they_are_processes_of_their_own_and_gone_afterwards() -> None:
 def test_signals_of_the_parent_are_not_theirs() -> None:
     here, there = os.pipe()
     os.set_blocking(there, False)
-    before, handler = signal.set_wakeup_fd(there), signal.signal(signal.SIGTERM, lambda *_: None)
+    signal.set_wakeup_fd(there)
+    handler = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         for found in in_processes([lambda: (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))] * 2, 2):
             assert found == (signal.SIG_DFL, signal.SIG_IGN)
         assert set(in_processes([lambda: signal.set_wakeup_fd(-1)] * 2, 2)) == {-1}
     finally:
-        signal.set_wakeup_fd(before)
+        signal.set_wakeup_fd(-1)  # another test's descriptor may be closed by now
         signal.signal(signal.SIGTERM, handler)
         os.close(here)
         os.close(there)
@@ -129,6 +130,7 @@ def test_an_evaluation_is_the_same_with_any_number_of_processes(log: batchcast.T
             np.testing.assert_array_equal(other.scores.points[name], points)
 
 
+@pytest.mark.long
 def test_variants_are_the_same_with_any_number_of_processes(log: batchcast.Trace) -> None:
     machine = machine_of_log(log)
     variants = ["nodes=-25%", "limits=forecast"]

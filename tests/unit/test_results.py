@@ -98,6 +98,7 @@ def kinds() -> set[str]:
     return found - {"Result", "Rows"}
 
 
+@pytest.mark.long
 def test_no_kind_of_result_goes_untried(examples: dict[str, Result]) -> None:
     assert kinds() == set(examples)
 

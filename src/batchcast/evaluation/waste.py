@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats.status import SWF_NUMBERS
+from ..job import SWF_NUMBERS
 from ..table import Trace
 from .differences import shown_names
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from ..columns import COLUMNS, SWF_FIELDS
 from ..errors import input_error
+from ..job import status_from_swf
 from ..table import Nominal, Trace, Values, log_order
 from .chunks import GrowingColumn, Problems, count_duplicates, encode_whole
-from .status import status_from_swf
 from .swf_text import SwfHeader
 
 NAMED = tuple(name for name in SWF_FIELDS if COLUMNS[name].kind != "number")

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..columns import COLUMNS, SWF_FIELDS
+from ..job import status_to_swf
 from ..table import LogInfo, Nominal, Trace
 from ..table.memory import per_processor
-from .status import status_to_swf
 
 _LINE = re.compile(r";+\s*([A-Za-z][A-Za-z ]{0,30}?)\s*:\s*(.*)")
 _NAMED = {"Queue": "queue_id", "Partition": "partition_id"}

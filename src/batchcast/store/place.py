@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from ..errors import BatchcastError, InputError, NoStore, Unreachable
 
 VERSION = 12
-"""Of the tables; `migrations.py` holds the steps from one to the next."""
+"""Of the tables; `database.py` holds the steps from one to the next."""
 OPEN_PARAMETERS = frozenset({"host", "hostaddr", "port", "dbname", "connect_timeout", "application_name", "sslmode"})
 _ACCEPTED = "a path, sqlite:///path, postgresql://user@host/name"
 

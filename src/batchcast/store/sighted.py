@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import columns as declared
 from ..formats.sighting import Sighting
-from ..formats.status import status_from_sacct
+from ..job import status_from_sacct
 from .compiled import TABLES
 
 AGAIN = frozenset({"requeued", "preempted", "node_fail", "boot_fail"})

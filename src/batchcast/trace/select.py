@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import NoAnswer, UsageError
-from ..formats.status import SWF_NUMBERS, status_words
+from ..job import SWF_NUMBERS, status_words
 from ..table import Nominal, Trace
 
 ZONE_FORMS = "a name such as Europe/Stockholm, an offset such as +01:00, or UTC"

@@ -8,7 +8,7 @@ from batchcast.formats.pbs.qstat import ended_state, sighting
 from batchcast.formats.sighting import Sighting
 from batchcast.formats.slurm.sacct import read_sacct
 from batchcast.formats.slurm.squeue import FIELDS_WITH_STEPS, ended, with_steps
-from batchcast.formats.status import status_from_sacct
+from batchcast.job import status_from_sacct
 
 JOB = dict.fromkeys(FIELDS_WITH_STEPS, "") | {
     "JobID": "7", "JobIDRaw": "7", "Submit": "100", "Eligible": "100", "Start": "110", "End": "150",

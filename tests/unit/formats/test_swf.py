@@ -13,8 +13,8 @@ from tests.naive import swf_split
 from batchcast.columns import COLUMNS, SWF_FIELDS
 from batchcast.errors import InputError
 from batchcast.formats import swf
-from batchcast.formats.status import status_from_swf
 from batchcast.formats.swf import looks_like_swf, read_swf
+from batchcast.job import status_from_swf
 from batchcast.table import Trace
 
 LINE = "{} {} 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1"

@@ -164,6 +164,7 @@ def test_with_ageing_nobody_is_passed_for_ever(rows, ageing):
         assert (jobs["start"][late] >= waiting["start"]).all()
 
 
+@pytest.mark.long
 @given(
     st.lists(one_job, min_size=100, max_size=400),
     st.sampled_from(["fcfs", "sjf", "wfp"]),

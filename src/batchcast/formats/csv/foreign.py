@@ -9,12 +9,12 @@ from datetime import UTC, tzinfo
 
 import numpy as np
 
+from ...job import status_from_sacct, status_from_swf
 from ...table import LogInfo, Nominal, Trace, Values
 from ...units import parse_memory
 from ..batch import BAD, UNLIMITED, Codes, Memo, either, name_or_null
 from ..chunks import GrowingColumn, Problems, as_ids, count_duplicates, in_house_order, join_ids, sorted_nominal
 from ..slurm.resources import parse_tres, tres_gpus
-from ..status import status_from_sacct, status_from_swf
 from ..times import STAMP_FORMS, UNFINISHED, LocalClock, Stamps, are, parse_stamps, run_and_wait
 from .column_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, places
 from .rows import CsvRows, no_rows

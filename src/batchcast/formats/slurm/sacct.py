@@ -13,10 +13,10 @@ import numpy as np
 
 from ...columns import OUT_OF_MEMORY
 from ...errors import input_error
+from ...job import status_from_sacct
 from ...table import LogInfo, Nominal, Trace, Values, log_order
 from ..batch import SAID_NUMBERS, Batch, Codes, either, memos, name_or_null, positive
 from ..chunks import GrowingColumn, Problems, as_ids, count_duplicates, join_ids, sorted_nominal, whole_texts
-from ..status import status_from_sacct
 from ..times import UNFINISHED, LocalClock, are, run_and_wait
 from .sacct_layout import COMMAND, MOST_PIECES, Layout, StepPeaks
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.naive.waits import counts_blindly
@@ -86,6 +87,7 @@ def log_with_bursts(seed, jobs=1500):
     return Trace.from_arrays({**columns, "run_time": 60.0 * nothing, "req_time": 600.0 * nothing, "req_procs": nothing})
 
 
+@pytest.mark.long
 def test_an_array_does_not_break_what_others_are_promised():
     """Every task in full, the 80 % intervals of the others hold .61 to .66."""
     log = log_with_bursts(1)
@@ -99,6 +101,7 @@ def test_an_array_does_not_break_what_others_are_promised():
     assert np.median(high) < 3600.0
 
 
+@pytest.mark.long
 def test_a_log_with_bursts_told_one_by_one_and_at_once_is_told_the_same():
     log = log_with_bursts(3, 400)[:760]
     small = {"window": 150, "first": 60, "every": 50, "step": 10}

@@ -124,6 +124,7 @@ def test_a_peak_is_learned_when_accounting_tells_it_and_every_forecast_comes_out
     assert told >= 2  # the queue tells an end at once, accounting its memory up to 300 s later
 
 
+@pytest.mark.long
 def test_a_restarted_collector_says_the_same(settings: Settings, tmp_path: Any) -> None:
     """Accounting is asked in every cycle here: a start asks it at once, which is sooner than its turn."""
     peaks = [(100.0 + 7 * k) * MIB for k in range(9)]
@@ -206,6 +207,7 @@ def test_without_measurements_it_is_said_why(gathers: dict[str, str], words: str
     assert words in answer["memory_why"]
 
 
+@pytest.mark.long
 def test_the_record_judges_advice_beside_the_users_own_requests(settings: Settings) -> None:
     follow(Cluster([(100.0 + k % 3) * MIB for k in range(30)]), settings)
     (record,) = advice_record(Reader(settings["store"]), "c", MEMORY, 0.0, math.inf, None, 1, 1e9)
@@ -227,6 +229,7 @@ def of_kernel(settings: Settings) -> Settings:
     return settings.replaced(memory="kernel,largest_recent", limits="calibrated,largest_recent", **fine)
 
 
+@pytest.mark.long
 def test_what_is_advised_is_what_is_kept_and_judged(settings: Settings) -> None:
     """Asked just before a job like the others is submitted, walltime says what is then kept for that job."""
     fine, k = of_kernel(settings), 12

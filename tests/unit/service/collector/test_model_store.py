@@ -57,6 +57,7 @@ def path_of(settings: Settings) -> Path:
     return clock_path(settings["store"], "c")
 
 
+@pytest.mark.long
 def test_a_collector_started_anew_goes_on_from_the_file_and_says_the_same(
     learning: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +154,7 @@ def test_it_is_its_owners_alone(learning: Settings) -> None:
     assert path_of(learning).stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.long
 def test_what_if_goes_on_from_the_file_and_says_what_hearing_everything_says(
     learning: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

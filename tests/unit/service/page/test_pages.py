@@ -105,6 +105,7 @@ def test_nobody_gets_anothers_jobs_however_it_is_asked(ask: object) -> None:
     assert "carl" not in text.replace("those of carl", "")
 
 
+@pytest.mark.long
 @as_root
 def test_a_script_is_answered_with_what_would_start_sooner(ask: object) -> None:
     assert callable(ask)
