@@ -159,7 +159,8 @@ def read_platform(text: str, source: str = "platform.xml") -> Machine:
     if root.tag != "platform":
         raise input_error(source, "is no platform of SimGrid's", value=f"<{root.tag}>", accepted=HOSTS)
     groups: list[NodeGroup] = []
-    apart, seen, words = 0, set(), {item.tag for item in root.iter()}
+    apart, words = 0, {item.tag for item in root.iter()}
+    seen: set[str] = set()
     for item in root.iter():
         if item.tag not in ("host", "cluster", "cabinet", "peer"):
             continue

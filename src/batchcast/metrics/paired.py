@@ -83,7 +83,7 @@ DRAWS = 1000
 LEAST_GROUPS = 20
 DECIDES = 0.2
 _MOST_CELLS = 8192
-_KEPT: dict[tuple[int, int, str], tuple[np.ndarray, dict[str, Any]]] = {}
+_KEPT: dict[tuple[int, int, str], tuple[np.ndarray, Any]] = {}
 _MOST_KEPT = 3
 _OWN = 2 / 3
 """The part of a sample's own variance in its t."""
