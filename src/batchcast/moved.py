@@ -28,7 +28,6 @@ MOVED = {
     "evaluation.replicates": "evaluation.resampling",
     "evaluation.whatif": "results.whatif",
     "formats.problems": "formats.chunks",
-    "formats.scan": "formats.swf",
     "formats.slurm.submission": "formats.slurm.plannable",
     "formats.status": "job",
     "formats.swf_header": "formats.swf_text",

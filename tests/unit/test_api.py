@@ -25,6 +25,14 @@ def test_importing_batchcast_loads_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
+def test_reading_a_small_log_loads_no_compiler():
+    code = (
+        "import sys, batchcast; batchcast.read_trace(batchcast.__path__[0] + '/data/demo.swf.gz')\n"
+        "print(sorted({'numba', 'pyarrow', 'rich'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
 def test_everything_promised_is_there():
     for name in batchcast._PLACES:
         assert getattr(batchcast, name) is not None

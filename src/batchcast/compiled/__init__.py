@@ -106,16 +106,25 @@ def _compiled(function: Function, options: dict[str, Any]) -> Function:
 
 
 def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
-    """numba's dispatcher, kept in a room of the folder of kernels: a function may be compiled in two ways."""
-    usual = CONFIG.CACHE_DIR
-    folder = usual or kernel_folder()  # a folder named by the user (NUMBA_CACHE_DIR) is kept
-    try:
-        CONFIG.CACHE_DIR = folder and str(Path(folder) / room)
-        compiled = numba.njit(function, cache=bool(folder), **options)
-    finally:
-        CONFIG.CACHE_DIR = usual
+    """numba's dispatcher, kept in a room of the folder of kernels: a function may be compiled in two ways.
+
+    Its place there is looked for when it is first compiled: numba writes a file to try the folder, and most kernels of
+    a command are never called.
+    """
+    folder = CONFIG.CACHE_DIR or kernel_folder()  # a folder named by the user (NUMBA_CACHE_DIR) is kept
+    compiled = numba.njit(function, **options)
+
+    def keep() -> None:
+        usual, CONFIG.CACHE_DIR = CONFIG.CACHE_DIR, str(Path(folder) / room)
+        try:
+            compiled.enable_caching()
+        finally:
+            CONFIG.CACHE_DIR = usual
+
     if folder and OWN_PASSES:
-        compile_once(compiled, folder)
+        compile_once(compiled, folder, keep)
+    elif folder:
+        keep()
     return compiled
 
 

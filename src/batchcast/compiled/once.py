@@ -79,18 +79,22 @@ FILE = "compiling"
 _held: set[int] = set()
 
 
-def compile_once(compiled: Any, folder: str) -> None:
+def compile_once(compiled: Any, folder: str, keep: Callable[[], None]) -> None:
     """Let a dispatcher with its cache in `folder` compile each kind of arguments in one process at a time.
 
     A kernel has a byte of one file, held while it is compiled or read (a record lock of POSIX, gone with its process).
     It asks for those that it calls while it holds its own; calls have no cycles, so nobody waits in one. numba's own
     lock is taken first: threads of a process wait there. Where a file cannot be locked each compiles for itself.
+    `keep` gives the dispatcher its cache, once.
     """
     name = f"{compiled.py_func.__module__}.{compiled.py_func.__qualname__}".removeprefix("batchcast.")
     compile_here: Callable[[Any], Any] = compiled.compile
 
+    find_place = cache(keep)
+
     def compile_alone(kinds: Any) -> Any:
         with LOCK.global_compiler_lock, _alone(folder, name):
+            find_place()
             return compile_here(kinds)
 
     compiled.compile = compile_alone

@@ -14,7 +14,7 @@ from zlib import crc32
 KERNELS = (  # where kernels are, and what they call; tests/unit/compiled/test_place.py finds one that is left out
     *("compiled", "schedule", "events", "grid", "predict/calibration"),
     *("predict/hazard", "predict/knn", "predict/similarity", "predict/wait"),
-    *("formats/swf.py", "metrics/paired.py", "simulation/periods.py", "simulation/kernel_clock.py"),
+    *("formats/scan.py", "metrics/paired.py", "simulation/periods.py", "simulation/kernel_clock.py"),
     *("predict/runtime/minh_wolters.py", "predict/runtime/smith_templates.py"),
 )
 LEARNED = (

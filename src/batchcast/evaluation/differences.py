@@ -8,7 +8,7 @@ account.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,10 +18,12 @@ from ..metrics.bursts import geometric_mean, group_mean, top_share, user_weeks, 
 from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
 from ..metrics.schedule import bounded_slowdown
 from ..predict.registry import parse_spec
-from ..simulation import Schedule
 from ..table import Trace
 from ..trace.select import format_date, zone
 from ..units import format_memory, span
+
+if TYPE_CHECKING:
+    from ..simulation import Schedule
 
 
 def shown_names(trace: Trace, column: str) -> list[str]:

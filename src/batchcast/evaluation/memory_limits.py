@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,12 +21,14 @@ from ..predict.peak_memory import MIB, least_waste
 from ..predict.recommend import rounded_request, spent
 from ..predict.runtime.kernel import Kernel
 from ..predict.runtime.largest_recent import LargestRecent
-from ..simulation.slurm_trace import MemoryPlan, plan_of
 from ..table import Trace
 from ..table.memory import MemoryUse, units_of
 from .differences import burst_groups, compared, shown_names
 from .limits import COLUMNS
 from .target import measured, of_memory
+
+if TYPE_CHECKING:
+    from ..simulation.slurm_trace import MemoryPlan
 
 RULES = ("advice", "least_waste", "rule_of_thumb", "own")
 SPENT, RAN_OUT = "mean_spent_gib_h", "killed_per_thousand"
@@ -250,6 +252,8 @@ def placed_by(trace: Trace, machine: Machine, rule: str, risk: float, procs: str
 
     NoAnswer where the log has no measured peak. Costs what `find_memory_limits` costs.
     """
+    from ..simulation.slurm_trace import plan_of  # sixty kernels more
+
     most = max((group.memory_mib for group in machine.nodes), default=math.inf)
     found = find_memory_limits(trace, risk=risk, floor=STEP, step=STEP, most=most, procs=procs)
     use = found.use

@@ -16,8 +16,7 @@ from ..predict.protocol import named
 from ..processes import Task, under_bars
 from ..simulation import Policy, Schedule, simulate, simulate_split
 from ..table import Trace
-from ..trace.implied.learned import NAME as LEARNED
-from ..trace.implied.machine import SOURCE, machine_of_log
+from ..trace.implied.machine import LEARNED, SOURCE, machine_of_log
 from .accuracy import Maker, predictor
 from .validity import MODELLED_ON_NODES, Validity, Verdict, judge_validity, validity
 

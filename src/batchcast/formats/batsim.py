@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batsim's workloads (JSON): jobs with a profile each, read where the profile tells a run time, and written."""
+"""Batsim's workloads (JSON): jobs with a profile each, read where the profile tells a run time, and written.
+
+And the platforms that it runs them on, SimGrid's XML: hosts, cores, speeds.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
+from xml.etree import ElementTree
+from xml.sax.saxutils import quoteattr
 
+from ..cluster.machine import Machine, NodeGroup, Partition
 from ..errors import InputError, input_error
 from ..table import LogInfo, Trace
 
@@ -124,3 +132,110 @@ def write_batsim_workload(trace: Trace) -> Iterator[str]:
 
 def _plain(value: float) -> int | float:
     return int(value) if float(value).is_integer() else float(value)
+
+
+HOSTS = '<platform version="4.1"><zone id="z" routing="None"><host id="h1" speed="1Gf" core="16"/></zone></platform>'
+_SPEED = re.compile(r"[\d.]+(?:[eE][+-]?\d+)?\s*(?:[kMGTPEZY]i?)?(?:f|flops)?")
+_NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
+_APART = ("storage", "master")
+_MOST_HOSTS = 1_000_000
+
+
+def read_platform(text: str, source: str = "platform.xml") -> Machine:
+    """The machine of a SimGrid platform (XML): a node for each host, its cores as processors, one partition.
+
+    Hosts stand alone, in `cluster` and in `cabinet`. Those that Batsim gives no jobs are no nodes: `master_host`, and
+    what has the role master or storage or is `excluded`. A speed is kept as a feature of the node; `left_out` says what
+    has no place here. InputError names what is wrong and what is accepted.
+
+    >>> machine = read_platform(HOSTS)
+    >>> machine.node_names(), machine.cpus, machine.nodes[0].features
+    (('h1',), 16, ('1Gf',))
+    """
+    try:
+        root = ElementTree.fromstring(text.lstrip().encode("utf-8"))
+    except (ElementTree.ParseError, ValueError) as error:
+        raise InputError(f"{source}: not XML: {error}", hint=f"a platform is {HOSTS}") from None
+    if root.tag != "platform":
+        raise input_error(source, "is no platform of SimGrid's", value=f"<{root.tag}>", accepted=HOSTS)
+    groups: list[NodeGroup] = []
+    apart, words = 0, {item.tag for item in root.iter()}
+    seen: set[str] = set()
+    for item in root.iter():
+        if item.tag not in ("host", "cluster", "cabinet", "peer"):
+            continue
+        told = {each.get("id", ""): each.get("value", "").strip() for each in item.findall("prop")}
+        names, cores, speed = _hosts(item, source)
+        if any(role in told.get("role", "") for role in _APART) or told.get("excluded", "").lower() == "true":
+            apart += len(names)
+            continue
+        nodes = tuple(name for name in names if not name.startswith("master_host"))
+        apart += len(names) - len(nodes)
+        if twice := seen.intersection(nodes) or {name for name in nodes if nodes.count(name) > 1}:
+            raise input_error(source, "has two hosts of one name", value=min(twice))
+        seen.update(nodes)
+        if groups and (groups[-1].cpus, groups[-1].features) == (cores, (speed,)):
+            groups[-1] = replace(groups[-1], names=groups[-1].names + nodes)
+        elif nodes:
+            groups.append(NodeGroup(nodes, cores, features=(speed,)))
+        words.update("watts" for name in told if name.startswith("watt"))
+    if not groups:
+        raise input_error(source, "has no host that computes", accepted=HOSTS)
+    left_out = (
+        (apart, f"{apart} hosts that are given no jobs"),
+        (any(group.cpus > 1 for group in groups), "that Batsim gives a job whole hosts (here it is given cores)"),
+        (len({group.features for group in groups}) > 1, "speeds (a job runs as long as its log says on every host)"),
+        (words & {"link", "backbone", "route", "cluster", "cabinet"}, "the network"),
+        ("watts" in words, "power states (batchcast.simulation.energy has watts)"),
+        ("include" in words, "files that are included"),
+    )
+    whole = Partition("all", tuple(name for group in groups for name in group.names), default=True)
+    return Machine(tuple(groups), (whole,), left_out=tuple(sentence for there, sentence in left_out if there))
+
+
+def _hosts(item: ElementTree.Element, source: str) -> tuple[list[str], int, str]:
+    """The names of an element's hosts, how many cores each has, and its speed in the state that it begins in."""
+    name = item.get("id", "")
+    speeds = (item.get("speed") or item.get("power") or "").split(",")
+    state, cores = item.get("pstate", "0"), item.get("core") or item.get("cores") or "1"
+    speed = speeds[int(state)].strip() if state.isdigit() and int(state) < len(speeds) else ""
+    if not _SPEED.fullmatch(speed):
+        raise input_error(source, f"{item.tag} {name!r} has no speed", value=item.get("speed"), accepted="1Gf, ...")
+    if not cores.isdigit() or not 0 < int(cores) <= _MOST_HOSTS:
+        raise input_error(source, f"{item.tag} {name!r}: core", value=cores, accepted="a whole number from 1")
+    names = [name]
+    if item.tag in ("cluster", "cabinet"):
+        radical, names = item.get("radical", ""), []
+        for part in re.split("[,;]", radical):
+            match = _NUMBERS.fullmatch(part.strip())
+            low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+            if not 0 <= high - low < _MOST_HOSTS:
+                raise input_error(source, f"{item.tag} {name!r}: radical", value=radical, accepted="0-511, 1-3,7")
+            names += [f"{item.get('prefix', '')}{k}{item.get('suffix', '')}" for k in range(low, high + 1)]
+    if strange := [each for each in names if not re.fullmatch(r"[^\s,\[\]]+", each)]:
+        raise input_error(source, "a host's name", value=strange[0], accepted="no blanks, commas or brackets")
+    return names, int(cores), speed
+
+
+def platform_of(machine: Machine) -> str:
+    """A platform for Batsim: a host for each processor, which is what a workload's `res` counts, and `master_host`.
+
+    A node's speed is the feature that is one, else 1Gf. Memory, partitions, limits and settings have no place in it.
+
+    >>> print(platform_of(read_platform(HOSTS)).splitlines()[-4])
+    <host id="h1-14" speed="1Gf"/>
+    """
+    lines = [
+        '<?xml version="1.0"?>',
+        '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">',
+        '<platform version="4.1">',
+        '<zone id="all" routing="None">',
+        '<host id="master_host" speed="1Gf"/>',
+    ]
+    for group in machine.nodes:
+        speed = next((word for word in group.features if _SPEED.fullmatch(word) and not word.isdigit()), "1Gf")
+        for name in group.names:
+            own = quoteattr(name)[1:-1]
+            names = [own] if group.cpus == 1 else [f"{own}-{k}" for k in range(group.cpus)]
+            lines += [f'<host id="{each}" speed="{speed}"/>' for each in names]
+    return "\n".join([*lines, "</zone>", "</platform>"]) + "\n"

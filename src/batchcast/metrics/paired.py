@@ -8,6 +8,7 @@ were drawn one by one. Their passes over all jobs are compiled.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,21 +47,16 @@ def deal(
 
 
 @kernel
-def sum_samples(
-    drawn: np.ndarray, columns: np.ndarray, weight: np.ndarray, sums: np.ndarray
-) -> None:  # pragma: no cover - compiled
-    """Sums of the columns over each sample's cells: sums (samples, columns); `drawn` (samples, cells) are the draws.
+def sum_samples(weight: np.ndarray, columns: np.ndarray, sums: np.ndarray) -> None:  # pragma: no cover - compiled
+    """Sums of the columns over each sample's cells: sums (samples, columns); a cell counts `weight` (samples, cells).
 
-    `weight` (cells,) is room to count in. O(samples cells columns).
+    O(samples cells columns).
     """
-    samples, cells = drawn.shape
+    samples, cells = weight.shape
     width = columns.shape[1]
     for s in range(samples):
-        weight[:] = 0.0
-        for j in range(cells):
-            weight[drawn[s, j]] += 1.0
         for c in range(cells):
-            times = weight[c]  # often 0, and a branch on it costs more than adding nothing
+            times = float(weight[s, c])  # often 0, and a branch on it costs more than adding nothing
             for k in range(width):
                 sums[s, k] += times * columns[c, k]
 
@@ -87,7 +83,8 @@ DRAWS = 1000
 LEAST_GROUPS = 20
 DECIDES = 0.2
 _MOST_CELLS = 8192
-_CHUNK = 32
+_KEPT: dict[tuple[int, int, str], tuple[np.ndarray, Any]] = {}
+_MOST_KEPT = 3
 _OWN = 2 / 3
 """The part of a sample's own variance in its t."""
 
@@ -263,10 +260,8 @@ def _half_width(
     rest, jobs_of = _in_cells(total, count, mean, rng)
     cells, methods = rest.shape
     columns = np.concatenate([rest, rest**2, rest * jobs_of[:, None], jobs_of[:, None], jobs_of[:, None] ** 2], axis=1)
-    sums, weight = np.zeros((draws, columns.shape[1])), np.zeros(cells)
-    for begin in range(0, draws, _CHUNK):
-        part = sums[begin : begin + _CHUNK]
-        sum_samples(rng.integers(0, cells, size=(len(part), cells)), columns, weight, part)
+    sums = np.zeros((draws, columns.shape[1]))
+    sum_samples(_drawn(cells, draws, rng), columns, sums)
     first, square, cross = (sums[:, k * methods : (k + 1) * methods] for k in range(3))
     jobs, jobs_square = sums[:, -2, None], sums[:, -1, None]
     shift = first / jobs
@@ -277,6 +272,25 @@ def _half_width(
     wide = np.quantile(t, level, axis=0, method="higher") * np.sqrt(whole)
     half: np.ndarray = np.minimum(wide, np.abs(shift).max(axis=0))
     return half
+
+
+def _drawn(cells: int, draws: int, rng: np.random.Generator) -> np.ndarray:
+    """How often each cell is in each sample (draws, cells).
+
+    The last few are kept: one evaluation asks twenty times for the samples of the same cells by the same seed.
+    """
+    before = rng.bit_generator.state
+    key = (cells, draws, repr(before))
+    if key in _KEPT:
+        weight, rng.bit_generator.state = _KEPT[key]
+        return weight
+    weight = np.empty((draws, cells), dtype=np.uint16)
+    for row in weight:
+        row[:] = np.bincount(rng.integers(0, cells, size=cells), minlength=cells)
+    while len(_KEPT) >= _MOST_KEPT:
+        _KEPT.pop(next(iter(_KEPT)))
+    _KEPT[key] = weight, rng.bit_generator.state
+    return weight
 
 
 def _in_cells(

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..evaluation.evaluation import Evaluation
 from ..evaluation.limits import KILLED, MEAN_UNUSED, RISK, advice_words
 from ..evaluation.memory_limits import RAN_OUT, SPENT
 from .blocks import Block, Figure, Table, TableColumn, shown
 from .difference import Measures, beside, difference_blocks, difference_words
 from .figures import span
+
+if TYPE_CHECKING:
+    from ..evaluation.evaluation import Evaluation
 
 Row = Mapping[str, Any]
 

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from ..evaluation.evaluation import Evaluation
 from ..evaluation.validity import Doubt, Validity, Verdict
 from .blocks import Callout, Tone, shown
 from .figures import span
+
+if TYPE_CHECKING:
+    from ..evaluation.evaluation import Evaluation
 
 LABEL = "Validity."
 HAS = {

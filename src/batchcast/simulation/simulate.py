@@ -16,13 +16,10 @@ from ..events.recorded import PROTOCOLS, replay
 from ..moved import older_names
 from ..predict.gate import lacking
 from ..predict.registry import fresh, made, makes, method_of, name_of, parse_spec
-from ..predict.runtime.kernel import Kernel
-from ..predict.similarity.coding import Coded, coded
 from ..schedule.advance import advance
 from ..schedule.state import ASKED, GIVEN, KernelState, make_jobs, make_state
 from ..table import Trace
 from .clock import drive, possible, tails_at
-from .kernel_clock import drive_kernel
 from .own_clock import OwnPolicy, OwnRun, nodes_of
 from .policies import as_policy
 from .policy import Policy
@@ -146,9 +143,9 @@ def simulate(
         if built_in is not None:
             state = make_state(jobs, work.total, **built_in, like=like, **policy.rules())
             run = partial(advance, state)
-        elif type(method) is Kernel and in_kernel and method.is_fresh:
+        elif in_kernel and (driven := _driven_by_kernel(trace, work, procs, method, tick)):
             state = _asking(jobs, work.total, method, policy, like)
-            run = partial(drive_kernel, state, _coded(trace, work, procs), method, tick)
+            run = partial(driven, state)
         else:
             state = _asking(jobs, work.total, method, policy, like)
             requests, statuses = _requests(trace, work, procs)
@@ -257,10 +254,20 @@ def _requests(trace: Trace, work: Workload, procs: str) -> tuple[list[Any], list
     return requests, [statuses[row] for row in rows]
 
 
-def _coded(trace: Trace, work: Workload, procs: str) -> Coded:
-    """The same as `kernel` compares it."""
+def _driven_by_kernel(
+    trace: Trace, work: Workload, procs: str, method: Any, tick: Callable[[int], None] | None
+) -> Callable[[KernelState], KernelState] | None:
+    """The compiled clock of a fresh `kernel`; None for any other method."""
+    from ..predict.runtime.kernel import Kernel  # forty kernels more, which no other plan needs
+
+    if type(method) is not Kernel or not method.is_fresh:
+        return None
+    from ..predict.similarity.coding import coded
+    from .kernel_clock import drive_kernel
+
     seen = {name: values.take(work.rows) for name, values in trace.at_submission(procs).items()}
-    return coded({**seen, "procs": work.procs.astype(float), "req_time": work.request}, len(work.rows))
+    asked = coded({**seen, "procs": work.procs.astype(float), "req_time": work.request}, len(work.rows))
+    return partial(drive_kernel, seen=asked, predictor=method, tick=tick)
 
 
 def _timed(run: Callable[[], Any], clock: Callable[[], float] | None) -> float:

@@ -138,17 +138,41 @@ COLUMNS = ("job_id", "submit_time", "start_time", "end_time", "procs", "planned_
 
 def write_schedule(path: str | Path, schedule: Schedule) -> None:
     """One line a job in log order: job_id, submit, start and end on the log's clock in seconds, procs, plan, 0 or 1."""
-    columns: list[list[Any]] = [
-        schedule.job_id.tolist(),
-        *(_plain(v) for v in (schedule.submit_time, schedule.start_time, schedule.end_time)),
-        schedule.procs.tolist(),
-        _plain(schedule.planned_run_time),
-        schedule.backfilled.astype(np.int8).tolist(),
-    ]
-    with whole_file(path) as beside, beside.open("w") as out:
-        out.write(",".join(COLUMNS) + "\n")
-        line = ",".join(["%s"] * len(columns)) + "\n"
-        out.writelines(map(line.__mod__, zip(*columns)))  # a sixth less than by a generator; a report has fifteen
+    columns = (
+        schedule.job_id, schedule.submit_time, schedule.start_time, schedule.end_time, schedule.procs,
+        schedule.planned_run_time, schedule.backfilled.astype(np.int8),
+    )  # fmt: skip
+    with whole_file(path) as beside, beside.open("wb") as out:
+        out.write((",".join(COLUMNS) + "\n").encode())
+        for first in range(0, len(schedule), _ROWS):
+            part = [_cells(values[first : first + _ROWS]) for values in columns]
+            ends = [np.full((len(part[0]), 1), ord(end), dtype=np.uint8) for end in ",,,,,,\n"]
+            lines = np.hstack([cells for pair in zip(part, ends) for cells in pair])
+            out.write(lines[lines != 0].tobytes())
+
+
+_ROWS = 65_536
+
+
+def _cells(values: np.ndarray) -> np.ndarray:
+    """Each value's text, a row of bytes, 0 where none is: whole numbers without a point, others as they are."""
+    if values.dtype.kind == "f" and (values == np.floor(values)).all() and (np.abs(values) < 2**53).all():
+        values = values.astype(np.int64)
+    if values.dtype.kind not in "iu":
+        texts = [str(int(v) if isinstance(v, float) and v.is_integer() else v).encode() for v in values.tolist()]
+        return np.array(texts, dtype="S").view(np.uint8).reshape(len(texts), -1)
+    left = np.abs(values).astype(np.uint64)
+    left = left.astype(np.uint32) if left.max() < 2**32 else left
+    width = len(str(left.max()))
+    cells = np.zeros((len(values), width + 1), dtype=np.uint8)
+    cells[values < 0, 0] = ord("-")
+    for k in range(
+        width, 0, -1
+    ):  # a division a digit: a report has fifteen schedules, and str() costs ten times as much
+        rest = left // 10
+        cells[:, k] = np.where((left > 0) | (k == width), left - 10 * rest + ord("0"), 0)
+        left = rest
+    return cells
 
 
 def read_schedule(path: str | Path) -> dict[str, np.ndarray]:
@@ -248,13 +272,6 @@ def read_groups(path: str | Path, schedule: dict[str, np.ndarray]) -> np.ndarray
     if not np.array_equal(table["job_id"], schedule["job_id"]):
         return None
     return np.unique(table["group"], return_inverse=True)[1]
-
-
-def _plain(values: np.ndarray) -> list[Any]:
-    """Whole seconds as whole numbers, others as they are."""
-    if (values == np.floor(values)).all():
-        return list(values.astype(np.int64).tolist())
-    return [int(v) if v.is_integer() else v for v in values.tolist()]
 
 
 BATSIM_COLUMNS = (

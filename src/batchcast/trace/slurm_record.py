@@ -63,7 +63,7 @@ DUMPS = {
 
 
 def open_machine(path: str | Path) -> Machine:
-    """The machine of a TOML file, of a slurm.conf, or of a folder with `node.txt`, `partition.txt` and so on (`DUMPS`).
+    """The machine of a TOML file, a slurm.conf, a platform of SimGrid's (.xml), or of a folder with the dumps `DUMPS`.
 
     Each of a folder may be packed (.xz), and JSON instead (`node.json`); where both are there, the text is read. What
     no dump tells is read from the folder's `slurm.conf` with its includes and `gres.conf`. A slurm.conf that is named
@@ -85,6 +85,10 @@ def open_machine(path: str | Path) -> Machine:
                          hint="batchcast machine capture -o machine.toml") from None  # fmt: skip
     except OSError as error:
         raise InputError(f"{place}: cannot be read ({error.strerror})") from None
+    if place.suffix == ".xml":
+        from ..formats.batsim import read_platform
+
+        return read_platform(text, str(place))
     return read_machine_toml(text, expand, str(place))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batsim's workloads, read and written, and anybody's schedule beside ours."""
+"""Batsim's workloads and platforms, read and written, and anybody's schedule beside ours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.forked import batchcast
 
 from batchcast.errors import InputError, UsageError
 from batchcast.evaluation.comparison import compare_starts
-from batchcast.formats.batsim import read_batsim
+from batchcast.formats.batsim import platform_of, read_batsim, read_platform
 from batchcast.trace.read import read_trace
 from batchcast.trace.schedule import read_starts
 
@@ -107,3 +107,68 @@ def test_a_schedule_that_cannot_be_read_is_said(tmp_path: Path, text: str, said:
     with pytest.raises(InputError) as error:
         read_starts(starts(tmp_path / "c.csv", text))
     assert said in str(error.value)
+
+
+PLATFORM = """
+<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "http://simgrid.gforge.inria.fr/simgrid/simgrid.dtd">
+<platform version="4.1">
+<AS id="AS0" routing="Full">
+  <cluster id="c1" prefix="a" suffix=".x" radical="0-2,7" speed="1Gf" bw="125MBps" lat="50us"/>
+  <cluster id="c2" prefix="frontal" suffix="" radical="0-0" speed="1Gf"><prop id="role" value="master"/></cluster>
+  <zone id="z" routing="None">
+    <host id="h0" speed="100.0Mf, 50Mf" pstate="1" core="4"><prop id="watt_per_state" value="30:100, 9:9"/></host>
+    <host id="master_host" speed="1Gf"/>
+    <host id="burst" speed="1Gf"><prop id="excluded" value="true"/></host>
+  </zone>
+</AS>
+</platform>
+"""
+
+
+def test_a_platform_is_its_hosts_that_compute() -> None:
+    machine = read_platform(PLATFORM)
+    assert machine.node_names() == ("a0.x", "a1.x", "a2.x", "a7.x", "h0")
+    assert [(group.cpus, group.features) for group in machine.nodes] == [(1, ("1Gf",)), (4, ("50Mf",))]
+    said = "; ".join(machine.left_out)
+    assert all(word in said for word in ("3 hosts that are given no jobs", "whole hosts", "speeds", "network", "power"))
+
+
+def test_a_platform_that_is_written_has_a_host_a_processor(tmp_path: Path) -> None:
+    again = read_platform(platform_of(read_platform(PLATFORM)))
+    assert (again.cpus, len(again.node_names())) == (8, 8)
+    assert [group.features for group in again.nodes] == [("1Gf",), ("50Mf",)]
+    place, toml, log = tmp_path / "p.xml", tmp_path / "m.toml", tmp_path / "log.swf"
+    place.write_text(PLATFORM)
+    log.write_text(f"; MaxProcs: 8\n; UnixStartTime: 0\n{LOG}\n")
+    assert batchcast("machine", "capture", place, "-o", toml).returncode == 0
+    shown = batchcast("machine", "show", place).stdout
+    assert shown == batchcast("machine", "show", toml).stdout
+    assert shown.startswith("machine: 5 nodes, 8 processors")
+    written = batchcast("machine", "capture", toml, "-o", tmp_path / "q.xml")
+    assert "a platform has no place for memory, partitions, limits and settings" in written.stderr
+    assert read_platform((tmp_path / "q.xml").read_text()).cpus == 8
+    by_platform, by_toml = (batchcast("simulate", log, "--machine", each, "--json") for each in (place, toml))
+    assert by_platform.returncode == 0, by_platform.stderr
+    waits = [json.loads(each.stdout)["results"][0]["mean_wait_s"] for each in (by_platform, by_toml)]
+    assert waits[0] == waits[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("<platform", "not XML"),
+        ("<machine/>", "is no platform of SimGrid's: '<machine>'"),
+        ("<platform><host id='master_host' speed='1Gf'/></platform>", "has no host that computes"),
+        ("<platform><host id='a'/></platform>", "host 'a' has no speed"),
+        ("<platform><host id='a' speed='1Gf' core='0'/></platform>", "core: '0'"),
+        ("<platform><cluster id='c' prefix='a' radical='9-1' speed='1Gf'/></platform>", "radical: '9-1'"),
+        ("<platform><host id='a' speed='1Gf'/><host id='a' speed='1Gf'/></platform>", "two hosts of one name"),
+        ("<platform><host id='a b' speed='1Gf'/></platform>", "no blanks, commas or brackets"),
+    ],
+)
+def test_what_is_no_platform_is_said(text: str, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_platform(text, "p.xml")
+    assert said in str(error.value).replace('"', "'")
+    assert "p.xml" in str(error.value)

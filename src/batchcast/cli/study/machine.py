@@ -45,13 +45,18 @@ def command() -> None:
 def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
     """Write a machine as TOML: from DUMPS, or from the Slurm of this computer (scontrol, sacctmgr).
 
+    A file that ends in .xml is a platform of SimGrid's, read and written for Batsim: hosts, cores and speeds.
+
     DUMPS is a folder with node.txt, partition.txt, config.txt, ... or what the same commands print with --json
     (node.json, ...), or a slurm.conf, with its includes and gres.conf beside it.
 
     \b
     batchcast machine capture -o machine.toml
     batchcast machine capture /etc/slurm/slurm.conf -o machine.toml
+    batchcast machine capture platform.xml -o machine.toml
+    batchcast machine capture machine.toml -o platform.xml
     """
+    from ...formats.batsim import platform_of
     from ...trace.slurm_record import DUMPS, machine_of, open_machine, toml_of
 
     if dumps is not None:
@@ -67,8 +72,10 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
     elif output is None:
         click.echo(text, nl=False)
     if output is not None:
-        write_text(output, text)
+        write_text(output, text if output.suffix != ".xml" else platform_of(machine))
         say(f"wrote {output}: {len(machine.node_names())} nodes, {len(machine.partitions)} partitions")
+    if output is not None and output.suffix == ".xml":
+        say("a platform has no place for memory, partitions, limits and settings")
     if machine.left_out:
         say(f"not modelled: {', '.join(machine.left_out)}")
 
@@ -77,7 +84,7 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
 @click.argument("machine", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the machine, and what is not modelled.")
 def show(machine: Path, as_json: bool) -> None:
-    """MACHINE (TOML, or a folder of dumps) in words.
+    """MACHINE (TOML, a slurm.conf, a platform's XML, or a folder of dumps) in words.
 
     \b
     batchcast machine show machine.toml

@@ -18,10 +18,9 @@ from ...units import span
 from .caps import LEAST_JOBS, Cap, Queue, find_caps, find_held, steps, with_releases
 from .causes import Cause, pools_of
 from .fit import WEEK_S, Closed, closed_hours, kept_until, looks_of, nearest, parts_of, size_of
-from .machine import count_whole, machine_of_log, peak_procs
+from .machine import LEARNED, count_whole, machine_of_log, peak_procs
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
 
-NAME = "learned from the log's record"
 SHARE = 0.6
 """What is learned from; the rest judges."""
 GROUPS = {"user": "user_id", "account": "account"}
@@ -114,7 +113,7 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
         )
     settings = {**machine.settings, **({"AccountingStorageEnforce": "limits"} if len(classes) > 1 else {})}
     learned = replace(
-        machine, name=NAME, partitions=tuple(partitions), qos=tuple(classes) if len(classes) > 1 else (),
+        machine, name=LEARNED, partitions=tuple(partitions), qos=tuple(classes) if len(classes) > 1 else (),
         reservations=tuple(reservations), settings=settings,
     )  # fmt: skip
     learned, fitted = _fitted(learned, with_releases(trace, held), procs, asked)

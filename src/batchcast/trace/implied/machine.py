@@ -83,6 +83,7 @@ def partition_sizes(trace: Trace, rule: str = "req") -> dict[int | str, tuple[fl
 
 
 SOURCE = "the log's own header, else its peak by partition"
+LEARNED = "learned from the log's record"
 WIDER = 0.01
 """The share of core-hours that jobs with more processors a node than assumed may hold."""
 WHOLE = 0.9
