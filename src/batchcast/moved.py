@@ -92,6 +92,7 @@ MOVED = {
     "results.limits": "results.forecasts",
     "schedule.native": "schedule.orders",
     "schedule.shadow": "schedule.passes",
+    "schedule.slurm.queue": "schedule.slurm.priority",
     "schedule.slurm.reorder": "schedule.slurm.simulate",
     "service.answers.moved": "service.answers.start",
     "service.answers.trial": "service.answers.who_pays",

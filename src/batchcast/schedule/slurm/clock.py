@@ -41,8 +41,7 @@ from .loops import backfill, main_loop
 from .place import place
 from .policy import independent, throttled
 from .preempt import leave
-from .priority import decay_usage, fair_tree
-from .queue import compact, enqueue, recompute, trim
+from .priority import compact, decay_usage, enqueue, fair_tree, recompute, trim
 from .start import BEGIN, CANCEL, END, FIXED, LEAVE, NODE, RELEASE, finish, pop, push, start_job
 
 PATIENCE = 1000  # instants in which nothing ends, comes or starts

@@ -32,7 +32,7 @@ from .place import place
 from .plan import apart, next_candidate, plan_job
 from .policy import independent, plan_of, planned_of, set_planned, taken_cpus, throttled, too_many, too_much
 from .preempt import LIMITED, preempt
-from .queue import compact_until
+from .priority import compact_until
 from .start import start_job
 from .table import kept_from, open_table
 

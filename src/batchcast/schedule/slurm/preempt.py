@@ -30,7 +30,7 @@ from .arrays import (
 from .look_ahead import KILL_WAIT, take_off
 from .place import enough, pick, survey
 from .policy import taken_cpus, too_much
-from .queue import compact, enqueue
+from .priority import compact, enqueue
 from .start import BEGIN, LEAVE, finish, list_by_end, push, run_order, stop_order, unlist
 
 NOBODY, GIVES_WAY, LIMITED = range(3)
