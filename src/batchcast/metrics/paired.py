@@ -8,6 +8,7 @@ were drawn one by one. Their passes over all jobs are compiled.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,7 @@ DECIDES = 0.2
 _MOST_CELLS = 8192
 _KEPT: dict[tuple[int, int, str], tuple[np.ndarray, Any]] = {}
 _MOST_KEPT = 3
+_KEEPING = Lock()
 _OWN = 2 / 3
 """The part of a sample's own variance in its t."""
 
@@ -281,15 +283,16 @@ def _drawn(cells: int, draws: int, rng: np.random.Generator) -> np.ndarray:
     """
     before = rng.bit_generator.state
     key = (cells, draws, repr(before))
-    if key in _KEPT:
-        weight, rng.bit_generator.state = _KEPT[key]
+    if kept := _KEPT.get(key):
+        weight, rng.bit_generator.state = kept
         return weight
     weight = np.empty((draws, cells), dtype=np.uint16)
     for row in weight:
         row[:] = np.bincount(rng.integers(0, cells, size=cells), minlength=cells)
-    while len(_KEPT) >= _MOST_KEPT:
-        _KEPT.pop(next(iter(_KEPT)))
-    _KEPT[key] = weight, rng.bit_generator.state
+    with _KEEPING:
+        while len(_KEPT) >= _MOST_KEPT:
+            _KEPT.pop(next(iter(_KEPT)))
+        _KEPT[key] = weight, rng.bit_generator.state
     return weight
 
 

@@ -166,9 +166,7 @@ def _cells(values: np.ndarray) -> np.ndarray:
     width = len(str(left.max()))
     cells = np.zeros((len(values), width + 1), dtype=np.uint8)
     cells[values < 0, 0] = ord("-")
-    for k in range(
-        width, 0, -1
-    ):  # a division a digit: a report has fifteen schedules, and str() costs ten times as much
+    for k in range(width, 0, -1):  # a division a digit: str() costs ten times as much, and a report has fifteen schedules
         rest = left // 10
         cells[:, k] = np.where((left > 0) | (k == width), left - 10 * rest + ord("0"), 0)
         left = rest
