@@ -151,7 +151,7 @@ def write_schedule(path: str | Path, schedule: Schedule) -> None:
             out.write(lines[lines != 0].tobytes())
 
 
-_ROWS = 65_536
+_ROWS = 65_536  # a report has fifteen schedules, so they are written in bulk
 
 
 def _cells(values: np.ndarray) -> np.ndarray:
@@ -166,7 +166,7 @@ def _cells(values: np.ndarray) -> np.ndarray:
     width = len(str(left.max()))
     cells = np.zeros((len(values), width + 1), dtype=np.uint8)
     cells[values < 0, 0] = ord("-")
-    for k in range(width, 0, -1):  # a division a digit: str() costs ten times as much, and a report has fifteen schedules
+    for k in range(width, 0, -1):  # a division a digit: a tenth of what str() costs
         rest = left // 10
         cells[:, k] = np.where((left > 0) | (k == width), left - 10 * rest + ord("0"), 0)
         left = rest
