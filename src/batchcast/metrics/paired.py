@@ -8,7 +8,6 @@ were drawn one by one. Their passes over all jobs are compiled.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -86,7 +85,6 @@ DECIDES = 0.2
 _MOST_CELLS = 8192
 _KEPT: dict[tuple[int, int, str], tuple[np.ndarray, Any]] = {}
 _MOST_KEPT = 3
-_KEEPING = Lock()
 _OWN = 2 / 3
 """The part of a sample's own variance in its t."""
 
@@ -281,6 +279,7 @@ def _drawn(cells: int, draws: int, rng: np.random.Generator) -> np.ndarray:
 
     The last few are kept: one evaluation asks twenty times for the samples of the same cells by the same seed.
     """
+    global _KEPT
     before = rng.bit_generator.state
     key = (cells, draws, repr(before))
     if kept := _KEPT.get(key):
@@ -289,10 +288,7 @@ def _drawn(cells: int, draws: int, rng: np.random.Generator) -> np.ndarray:
     weight = np.empty((draws, cells), dtype=np.uint16)
     for row in weight:
         row[:] = np.bincount(rng.integers(0, cells, size=cells), minlength=cells)
-    with _KEEPING:
-        while len(_KEPT) >= _MOST_KEPT:
-            _KEPT.pop(next(iter(_KEPT)))
-        _KEPT[key] = weight, rng.bit_generator.state
+    _KEPT = dict([*_KEPT.items()][1 - _MOST_KEPT :]) | {key: (weight, rng.bit_generator.state)}  # whole, for threads
     return weight
 
 
