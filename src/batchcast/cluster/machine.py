@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine as Slurm describes it: node groups, partitions, QOS, associations, reservations. Pure data."""
+"""The machine as Slurm describes it: node groups, partitions, QOS, associations, reservations. Pure data.
+
+And that machine with something changed (`vary`), for what-if questions.
+"""
 
 from __future__ import annotations
 

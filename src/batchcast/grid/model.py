@@ -2,6 +2,8 @@
 """Jobs, resources and expected times of a grid, space-shared, one job at a time.
 
 Those of the published experiment, and matrices drawn as the public yardsticks were.
+
+And the protocol of mapping heuristics: a batch of waiting jobs in, a plan out.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences to a reference as people read them: with their interval and a word, and what decides them."""
+"""Differences to a reference as people read them: with their interval and a word, and what decides them.
+
+And drawn: curves as differences to one of them, intervals sorted.
+"""
 
 from __future__ import annotations
 

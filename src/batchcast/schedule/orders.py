@@ -2,6 +2,8 @@
 """Orders of the queue, (now, submit, procs, planned, wait) -> key, the smallest first.
 
 And corrections of a plan that a job outlived, by integer code.
+
+And the planners built into the kernel: `last_2` and `recent_mean`, equal to their Python twins.
 """
 
 from __future__ import annotations

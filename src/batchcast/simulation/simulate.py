@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`simulate`: a policy decides the starts of a trace's jobs, planning with a predictor in closed or open loop."""
+"""`simulate`: a policy decides the starts of a trace's jobs, planning with a predictor in closed or open loop.
+
+`simulate_split` does so for partitions as separate machines, each with its own queue.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 """A log's jobs on a described machine under Slurm's scheduler.
 
 What the log knows of a request, the rest assumed; and jobs placed by other memory than they asked for.
+
+And the order that forecasts make there (`Ordering`): what orders, among whom, on which machine.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ The job id is the one Slurm displays (12_3 for an array task, 12+0 for a compone
 split it off and given it a raw id; the raw id is kept beside it. A job id that wrapped round, and a requeued run, have
 another submit time. Two runs of one submit second are told apart by `restarts`. What is older than a site keeps is let
 go (`remove_some`): finished jobs and their forecasts, summed up before they go.
+
+And that history as a Trace, for `evaluate` and `simulate` on a cluster's own past.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small genetic algorithm over bits, whole numbers and reals; it minimises."""
+"""A small genetic algorithm over bits, whole numbers and reals; it minimises.
+
+And the training set that it tries parameters on: what each job would have been predicted at its own instant.
+"""
 
 from __future__ import annotations
 

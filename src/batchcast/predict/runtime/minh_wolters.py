@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`minh_wolters`: templates joined with instance-based learning, weights found by a genetic algorithm."""
+"""`minh_wolters`: templates joined with instance-based learning, weights found by a genetic algorithm.
+
+With nearest neighbours under a weighted distance over names and numbers.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`smith_templates`: several ways to call jobs alike; the one with the smallest confidence interval answers."""
+"""`smith_templates`: several ways to call jobs alike; the one with the smallest confidence interval answers.
+
+With categories of like jobs under many templates: their means and confidence intervals, compiled.
+"""
 
 from __future__ import annotations
 

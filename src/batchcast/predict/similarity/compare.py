@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which finished jobs are a job's candidates, how they differ from it, and their weights exp(-theta . d)."""
+"""Which finished jobs are a job's candidates, how they differ from it, and their weights exp(-theta . d).
+
+With a logarithm and an exponential of plain float64 arithmetic: the same bits on every machine.
+"""
 
 from __future__ import annotations
 

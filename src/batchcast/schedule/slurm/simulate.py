@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's scheduler on a described machine: who starts when, on which nodes."""
+"""Slurm's scheduler on a described machine: who starts when, on which nodes.
+
+And the instants between the loops' own at which waiting jobs get somebody's new factors.
+"""
 
 from __future__ import annotations
 

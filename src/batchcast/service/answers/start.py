@@ -5,6 +5,8 @@ A job may be held back by a reservation or by a limit. A limit gives so much at 
 to a user, an account, a QOS or an array. Jobs that hold it must end before the next may start, one after another in
 the order of their submission. How much the limit gives is what its holders have now, since it is reached. When holders
 end is forecast by their run time, and is bounded by their limits.
+
+And why that has moved, in a sentence; where jobs are private, without figures of others.
 """
 
 from __future__ import annotations

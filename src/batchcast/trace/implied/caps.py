@@ -5,6 +5,8 @@ A *refusal* is a job that waited although its partition had room for it over ten
 somebody else, submitted later, no smaller and no shorter by its limit, started while it waited. Neither the order of
 the queue nor a reservation for a larger job explains that again and again at the same level. The level of a refusal is
 what its user would have held with it. A cap lies at or above all that was ever held and below the levels refused.
+
+And jobs held for what a log does not say: a dependency, a begin time, a hold, a throttle of an array.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of a learned machine is there on a usual day, and whether its order holds: by what the simulation says."""
+"""How much of a learned machine is there on a usual day, and whether its order holds: by what the simulation says.
+
+And the hours of the week in which long jobs do not run.
+"""
 
 from __future__ import annotations
 
