@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
 from tools.prose import ROOT, paragraphs, private, sentences, too_long, words
 
+from batchcast.cli import main
+
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 MOST_WORDS = 900
+SHARED = ("--help", "--version")
 
 
 def shown(page: Path) -> str:
@@ -65,3 +69,37 @@ def test_a_word_of_our_own_is_seen_by_its_sense() -> None:
 def test_a_page_without_an_answer_is_seen() -> None:
     assert head("# A title\n\n    a command\n\nText.") == ""
     assert head("# A title\n\nThe answer\nin two lines.\n\nMore.") == "The answer in two lines."
+
+
+def unknown_options(text: str) -> list[str]:
+    """Options of `batchcast VERB ...` in a page that the verb does not have by this name today."""
+    found = []
+    for match in re.finditer(r"batchcast ((?:[a-z-]+ ?)+)([^`\n|#]*)", text):
+        verb, context = main.cli, click.Context(main.cli, info_name="batchcast")
+        names = set(SHARED)
+        for word in match[1].split():
+            inner = verb.get_command(context, word) if isinstance(verb, click.Group) else None
+            if inner is None:
+                break
+            verb, context = inner, click.Context(inner, parent=context, info_name=word)
+        if verb is main.cli:
+            continue
+        inside = (
+            [verb.get_command(context, name) for name in verb.list_commands(context)]
+            if isinstance(verb, click.Group)
+            else []
+        )
+        for each in [verb, *inside]:
+            names |= {name for option in each.get_params(context) for name in [*option.opts, *option.secondary_opts]}
+        found += [word for word in re.findall(r"(?<!\S)\[?(--[a-z][a-z-]*)", match[2]) if word not in names]
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT / "docs")))
+def test_a_page_names_options_as_they_are_called_today(page: Path) -> None:
+    assert not unknown_options(page.read_text(encoding="utf-8"))
+
+
+def test_an_older_name_is_seen() -> None:
+    page = "`batchcast compare a b [--page c.html]`, `batchcast sweep s.toml --on slurm`, `batchcast info LOG --json`"
+    assert unknown_options(page) == ["--page", "--on"]

@@ -18,7 +18,7 @@ from ..site_options import log_option, site_options
 @verb()
 @site_options
 @click.option("--once", is_flag=True, help="One cycle (and all history that is missing), then stop.")
-@click.option("--interval", "interval_s", metavar="TIME", help="Between two looks at the queue.  [default: 30 s]")
+@click.option("--interval", "interval_s", metavar="TIME", help="From one cycle to the next.  [default: 30 s]")
 @click.option("--history-days", "history_days", metavar="DAYS", help="History read at the first start.  [default: 30]")
 @click.option(
     "--runtime-predictor",

@@ -79,17 +79,17 @@ def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) 
 
 
 def _short(settings: Settings) -> dict[str, Any]:
-    """Whether jobs are planned that may be over before a look."""
+    """Whether jobs are planned that may be over before the next cycle."""
     shortest, look = settings["plan_shortest_s"], settings["interval_s"]
-    fact = f"jobs with a median forecast below {shortest:g} s are left alone; a look comes every {look:g} s"
-    do = f"plan_shortest_s = {look:g}: what is over before a look keeps its planned limit in accounting"
+    fact = f"jobs with a median forecast below {shortest:g} s are left alone; the collector's cycle is {look:g} s"
+    do = f"plan_shortest_s = {look:g}: what is over before a cycle keeps its planned limit in accounting"
     return finding("short jobs", "ok" if shortest >= look else "warning", fact, "" if shortest >= look else do)
 
 
 def bounds(settings: Settings) -> str:
     """What the watchdog stops planning at, in words."""
     return (
-        f"stops for an hour, limits given back: a look {settings['plan_lag_s']:g} s after the one before, a call to "
+        f"stops for an hour, limits given back: a cycle {settings['plan_lag_s']:g} s after the one before, a call to "
         f"slurmctld of {settings['plan_call_s']:g} s, fewer of the last {JUDGED} jobs within the planned quantile than "
         f"{settings['plan_level']:.0%} by three standard errors (from {FEWEST} on)"
     )

@@ -28,7 +28,7 @@ LIMITS, ORDERS = ("plan", "limits", "both", "time-min"), ("order", "both")
 FEWEST = 50
 """So many forecasts must have come out before they are judged."""
 WITHIN_S = 14 * 86400.0
-TOO_SHORT = "it would probably be over before a look gives its limit back"
+TOO_SHORT = "it would probably be over before a cycle of the collector gives its limit back"
 UNKNOWN = (Grounds.NO_HISTORY, Grounds.LIMIT, Grounds.FALLBACK)
 
 

@@ -30,7 +30,7 @@ from ..settings import Settings
 from .terms import method_of, planned_time, terms_of
 
 UNKNOWN = "--signal, --deadline, --time-min, dependencies, comments, reservations and users' own changes of limits"
-SHORT = "it started before a look could plan it"
+SHORT = "it started before a cycle of the collector could plan it"
 NOW = "own limits"
 ARMS = {"limits": "planned limits", "order": "order by forecast", "both": "limits and order"}
 """What is simulated, by the setting `plan`; off: each of them."""
@@ -189,6 +189,6 @@ def sentences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         share = f", to {row['mean_share_of_limit']:.0%} of their limits on average" if row["planned"] else ""
         said.append(f"{row['partition'] or '(no partition)'}: {row['planned']} of {row['jobs']} jobs{share}")
         if (never := round(row["never_seen"])) > 0:
-            said.append(f"  {never} of them over before a look, with the planned limit left in accounting")
+            said.append(f"  {never} of them over before a cycle, with the planned limit left in accounting")
         said += [f"  {count} left alone: {why}" for why, count in row["left_alone"].items()]
     return said

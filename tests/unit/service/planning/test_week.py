@@ -82,7 +82,7 @@ def test_jobs_that_are_over_before_a_look_are_counted_or_left_alone(tmp_path: Pa
         settings = load({"store": place, "runtime": "kernel", "plan_shortest_s": shortest}, {})
         rows[shortest] = by_partition(week(settings, Reader(place), "c", TERMS, 0.0, 1e9))[1]
     assert (rows[0.0]["planned"], rows[0.0]["never_seen"]) == (34, pytest.approx(34 * 2 / 3))
-    assert "  23 of them over before a look, with the planned limit left in accounting" in sentences([rows[0.0]])
+    assert "  23 of them over before a cycle, with the planned limit left in accounting" in sentences([rows[0.0]])
     assert (rows[30.0]["planned"], rows[30.0]["never_seen"]) == (0, 0)
     assert rows[30.0]["left_alone"][TOO_SHORT] == 35  # with the first, that started at once
 
