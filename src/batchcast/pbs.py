@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PBS's questions and their answers behind the same seam as Slurm's: qstat for the queue, its own history for ends.
+"""Reads PBS through the same interface as Slurm: qstat for the queue, and its own history for jobs that ended.
 
 The transport must run qstat with TZ=UTC: PBS prints local time and knows no other form.
 """

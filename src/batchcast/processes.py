@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work on several processors: processes forked from this one, so that what they work on need not be sent to them.
+"""Work on several processors by forked processes, so that inputs need not be sent to them.
 
 Every answer is what the same call gives here; how many processes there are changes no result.
 """

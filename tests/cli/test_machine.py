@@ -68,6 +68,12 @@ def test_a_folder_without_nodes_says_which_command_gives_them(tmp_path: Path) ->
     assert "scontrol show node -o > node.txt" in done.stderr
 
 
+def test_without_slurm_a_capture_says_what_else_it_reads(tmp_path: Path) -> None:
+    done = batchcast("machine", "capture", env={"PATH": str(tmp_path), "HOME": str(tmp_path)})
+    assert done.returncode == 4
+    assert "machine capture DUMPS" in done.stderr
+
+
 def test_info_counts_what_the_machine_can_run(dumps: Path, log: Path) -> None:
     log.write_text(log.read_text() + "\n81 4800 0 300 64 -1 -1 64 900 -1 1 1 1 1 1 -1 -1 -1\n")
     done = batchcast("info", log, "--machine", dumps, "--json")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast completion`.
+"""`batchcast completion`: completion of verbs, options and values for bash, zsh and fish.
 
 What may stand at the cursor, and the lines that teach a shell to complete verbs, options, methods, policies and
 files.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `evaluate` and `simulate` share.
+"""Options that `evaluate` and `simulate` share: policies, predictors, the machine, the loop.
 
 Which predictors plan, under which policies, on which machine, a pool or nodes under Slurm's own loops.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kernels share.
+"""Array helpers that several kernels use.
 
 The arrays of a record inside a kernel, sets as bits of int64 words, insertion sort for what is short, and a kernel
 called where it already is, instead of taking its code in and compiling it once more.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two processes that want the same kernel: one compiles it, the other waits and reads it.
+"""A lock between processes: the first that wants a kernel compiles it, the others wait and load it.
 
 And the line on a terminal that says so.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What our own passes do to numba: two things that were most of what compiling a scheduler's kernels cost.
+"""Our own compiler passes for numba: they remove the two steps that took most of a scheduling kernel's compile time.
 
 numba passes a named tuple by its members, seven machine words for each array, to every kernel and from each kernel to
 the next. A class registered here is passed as the address of its members instead; kernels read them as before,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the compiled kernels of this installation are kept: a folder that can be written and knows this very code."""
+"""The cache folder of compiled kernels: writable, and valid for exactly this code."""
 
 from __future__ import annotations
 

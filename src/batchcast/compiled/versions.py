@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which numba this is: the project's own compiler passes run on the versions that CI has run them on, and no other.
+"""The numba version: our own compiler passes run only on the versions that CI has tested.
 
 On any other version, or with BATCHCAST_NUMBA=public, numba's public decorators compile kernels: the same results,
 a longer first use. numba is imported here, without what it only asks after.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good run-time forecasts are on a recorded log.
+"""Replays a log through run-time predictors and scores their forecasts.
 
 One replay for all predictors, then figures by group, and what planning with another quantile would change.
 """

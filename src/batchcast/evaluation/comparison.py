@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two evaluations side by side: what differs in what was asked, in what was found, and how far it could be chance."""
+"""Compares two evaluations: their settings, their results, and how far a difference could be chance."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an evaluation's schedules say: may they be believed, what shortens waits, how much of it is the order."""
+"""What an evaluation concludes from its schedules: are they valid, what shortens waits, how much is the order."""
 
 from __future__ import annotations
 

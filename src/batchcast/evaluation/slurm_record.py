@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated Slurm held to a recorded one: starts, waits, single decisions from recorded states, what-if answers."""
+"""Compares a simulated Slurm with a recorded one: starts, waits, single decisions, answers to what-if questions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is forecast: run times, or peak memory by the same methods, tables and intervals, in its own unit."""
+"""The quantity that is forecast, with its unit: run time, or peak memory by the same methods and tables."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""May a simulation be believed.
+"""Is a simulation close enough to the recorded waits to be believed?
 
 One judgement, by the recorded and the simulated waits of the same jobs, for `evaluate`, `simulate` and the page.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a clock keeps of waiting and running jobs: one entry a job, in order of submission, as columns of one table.
+"""The table of waiting and running jobs that a clock carries: one row a job, in order of submission.
 
 Predictors in Python read the arrays, compiled ones take the record (`records`): nobody keeps the queue a second time.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled scanner of SWF lines: bytes in, columns out; a line it does not find well-formed it only points at."""
+"""The compiled scanner of SWF lines: bytes in, columns out; malformed lines are only reported by position."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What jobs waited that were alike but for a smaller request, on the same days: what the record says of a change.
+"""Jobs of the same days that differ only in a smaller request: how much less or longer they waited.
 
 No simulation and no model. Where too few days have both, or the days disagree, nothing is said. It is what happened to
 other jobs beside these, not an experiment: who asks for less may differ in more than that.

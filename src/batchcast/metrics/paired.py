@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which differences are real.
+"""Paired intervals: which differences between methods are real.
 
 Paired differences to a reference with an interval over bursts, what decides them, and two arms of a trial whose jobs
 were drawn one by one. Their passes over all jobs are compiled.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what was seen and the record to what is to be done, and which jobs are never planned, each with the reason.
+"""Decides which limits to change or give back, and which jobs to leave alone, each with the reason. Pure.
 
 Nothing here does it. Our token in comments that belong to others is here too. Pure.
 """

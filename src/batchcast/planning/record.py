@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds of a site at one look, what the record says of a job, whose a limit is that Slurm shows. Pure.
+"""The state that planning decides by: the site in one cycle, the record of a job, whose limit Slurm shows. Pure.
 
 The invariant that every planned limit keeps is `least_limit`. The list that gives limits back at a start has one line
 a job, as `units/batchcast-start` reads it: its id, the planned limit as `scontrol show job` writes it, the user's in

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `scontrol update` is asked for: planned limits, whether a job shows them, start forecasts in comments. Pure."""
+"""The `scontrol update` commands of planning: limits and comments, and whether a job shows them. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many methods asked about one log, by a method's batch path where it has one, else event by event.
+"""Runs many methods over one log, by a method's batch path where it has one, else event by event.
 
 And a stop watch around them.
 """

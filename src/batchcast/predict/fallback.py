@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is answered where there is little history.
+"""The forecast where there is little history: the job's limit, else the largest limit seen before it, else a day.
 
-A job's own limit, else the largest seen before it, else a day; and quantiles from a handful of like jobs.
+And quantiles from a handful of similar jobs.
 """
 
 from __future__ import annotations

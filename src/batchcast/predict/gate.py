@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gate: which columns a predictor may name, and what it reads of them; no other way leads from a log to it.
+"""The only way from a log's columns to a predictor: which columns it may name, and what it reads of them.
 
 What is known at submission is said once, by the table of columns (columns.py). `Trace.at_submission` and
 `job.as_submitted` make requests of it for the recorded and simulated clocks and for the live one; here are the names a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the next job of a user, name and size should request, memory or time, by the ended ones of its kind alone."""
+"""The limit or memory to request for a user's next job of a name and size, from ended jobs of that kind alone."""
 
 from __future__ import annotations
 

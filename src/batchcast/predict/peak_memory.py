@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run-time method told amounts of memory in place of seconds, on a recorded clock and on a live one.
+"""Makes a run-time method forecast peak memory: MiB in place of seconds, on the recorded and the live clock.
 
 Where accounting comes late.
 """

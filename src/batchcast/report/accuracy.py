@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good run-time forecasts were: the table, headed by protocol and selection.
+"""The table of run-time forecasts and their errors, headed by protocol and selection.
 
 How the calibrated bounds held; and every quantile to plan with.
 """

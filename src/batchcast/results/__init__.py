@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call a question, and a result that can be drawn, taken as a frame or shown in a notebook.
+"""Results of the Python API: one function a question; a result can be drawn and turned into a frame.
 
 What the verbs `runtime`, `wait`, `limits`, `whatif` and `compare` print is here for Python.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduling kernel's two records: what it goes by (`RULES`) and where it stands (`STATE`), its arrays included."""
+"""The scheduling kernel's two records: its settings (`RULES`) and its state (`STATE`), with their arrays."""
 
 from __future__ import annotations
 

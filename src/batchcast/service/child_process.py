@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An answer worked out in a process of its own: what goes over much history holds nobody else up.
+"""Runs an answer that reads much history in a process of its own, so that other answers do not wait for it.
 
 A thread would share the interpreter with the event loop and with every other answer, and what it allocates would stay
 with the server. A child has an interpreter of its own, runs at a lower priority, gives everything back at its end, and

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated clock for predictors outside the kernel: it decides, they are asked and taught, event by event."""
+"""The simulated clock for predictors outside the kernel: it asks and updates them event by event."""
 
 from __future__ import annotations
 

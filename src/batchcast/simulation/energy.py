@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a schedule's machine draws: watts by the state of a node, summed over the time of the schedule."""
+"""Energy of a schedule: watts by the state of a node, summed over time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated clock for a scheduler of one's own: its starts, one instant after the other, in Python."""
+"""The simulated clock for a scheduler of your own, in Python, one instant after the other."""
 
 from __future__ import annotations
 

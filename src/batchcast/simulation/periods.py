@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`simulate_periods`.
+"""`simulate_periods`: a log month by month, with queue, running jobs and predictors carried on.
 
 The simulated clock over a log that comes in periods, its state, queue and planner carried from each to the next.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policy.
+"""`Policy`: the settings of the scheduling kernel, as one value.
 
-Who goes first, by a built-in order, by text or by a Python function, what may pass it, and what a plan becomes when a
-job outlives it.
+The order of the queue (built in, as text, or a Python function), which jobs may pass the first, and how a plan is
+corrected when a job runs longer than it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a log has of a job's request beside its size: what it waits for, whom it shares with, which nodes it wants."""
+"""What a log has of a job's request beside its size: dependencies, sharing, wanted nodes."""
 
 from __future__ import annotations
 

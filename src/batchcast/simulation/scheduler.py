@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scheduler of one's own is given: waiting jobs, the machine as far as a scheduler knows it, its profile.
+"""What a scheduler of your own receives: waiting jobs, the machine, and its profile of free processors.
 
 Slow Python by design: lists, nothing kept incrementally, everything can be looked at. The clock is in own_clock.py.
 """

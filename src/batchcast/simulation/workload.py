@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workload.
+"""`Workload`: a trace as the arrays that a simulation reads.
 
-The jobs of a trace that one machine can be asked to run, what had to be left out or changed, and their classes for
-the predictors that the kernel has built in.
+It holds the jobs that the machine can run, what was left out or changed, and the jobs' classes for the predictors that
+are built into the kernel.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of jobs on a Slurm: what planning must see of jobs and site, and the one command that changes a limit."""
+"""Limits of jobs on a Slurm: what planning reads of jobs and site, and the one command that changes a limit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of planning: what is about to be changed is durable before it is changed, and never rewritten."""
+"""The record of planning: a change is written down before it is made, and never rewritten."""
 
 from __future__ import annotations
 

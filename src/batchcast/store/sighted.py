@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was seen of a job as a row of the store; and a store of one look at accounting, without SQLAlchemy.
+"""A job as the batch system shows it, as a row of the store; and a store of one sacct call, without SQLAlchemy.
 
 `report` and `walltime` without a collector answer from such a store. It is written by SQLite itself, so users' verbs
 need no more than batchcast's core.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One writer a store: the hold goes with the process, however it ends."""
+"""The lock that allows a store one writer; it ends with the process, however that ends."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study run.
+"""Runs a study: its tasks on local processes, on Dask, or on jobs of Slurm.
 
-Tasks handed out to processes, Dask or Slurm's jobs, results kept as they come, the lost tried again, the failed said
-and passed over.
+Results are stored as they come. Tasks of a lost worker run again; a task that fails is named, and the rest goes on.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A task: one simulation, named by all that decides its result and nothing else, the sources that compute it included.
+"""A task: one simulation, identified by everything that decides its result, the source code included.
 
 And its performance: what a worker does, wherever it runs. Pure but for reading the log.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a log holds, and cleaning it: named rules, each counted, and nothing cleaned unless asked for.
+"""Cleaning: named rules, each counted; nothing is cleaned unless asked for.
 
 Values that no machine can have seen are a rule of their own. What it holds is told in figures: spans, sizes, known
 fields, how users' requests compare with what they used.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cut a log by submit date and by names, or mark the part of it that is scored.
+"""Cuts a log by submission date and names, or marks the part that is scored.
 
 Dates are on a log's clock, its zone by name (`Europe/Stockholm`) or by offset (`+01:00`).
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work over processes: a `map` of as many as are asked for."""
+"""`batchcast grid simulate`: jobs arrive on a grid, heuristics place them; runs in parallel processes."""
 
 from __future__ import annotations
 

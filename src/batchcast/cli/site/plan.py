@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast plan`: what planning would do, does and did, with a past week by partition and on a machine.
+"""`batchcast plan`: what planning would change now, has changed, and would have changed in a past week.
 
 Off in one command.
 """

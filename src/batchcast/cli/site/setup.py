@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast doctor` and `batchcast install`.
+"""`batchcast doctor`, which checks a site, and `batchcast install`, which writes its systemd units.
 
 Settings with their sources and a check of every part, and the systemd units of the live side.
 """
@@ -165,7 +165,7 @@ def install(units: str, private: str | None, as_json: bool) -> None:
         shown = {"units": units, "program": str(program), "open": is_open, "why": why}
         emit(document("install", {}, shown, [], [{"file": str(folder / name)} for name in texts]))
         return
-    say(f"{len(texts)} files in {units}; the store is {'open to every user' if is_open else 'closed'}: {why}")
+    say(f"{len(texts)} files in {units}; {'every user' if is_open else 'only its collector'} may read the store: {why}")
     for what, place in ((str(program), program), ("its Python", Path(sys.base_prefix))):
         if place.is_relative_to("/home") or place.is_relative_to("/root"):
             say(f"note: {what} lies in a home ({place}), which the units may not enter: install batchcast in "
@@ -187,7 +187,7 @@ def _is_open(settings: Settings) -> tuple[bool, str]:
     try:
         hides = open_scheduler(settings)[0].hides_jobs()
     except BatchcastError as error:
-        return False, f"whether jobs are hidden cannot be asked ({error.message})"
+        return False, f"Slurm did not say whether it hides jobs ({error.message})"
     return not hides, "Slurm's PrivateData hides jobs" if hides else "Slurm hides no jobs (PrivateData)"
 
 

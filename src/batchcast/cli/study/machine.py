@@ -56,6 +56,7 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
     batchcast machine capture platform.xml -o machine.toml
     batchcast machine capture machine.toml -o platform.xml
     """
+    from ...errors import BatchcastError
     from ...formats.batsim import platform_of
     from ...trace.slurm_record import DUMPS, machine_of, open_machine, toml_of
 
@@ -64,8 +65,13 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
     else:
         from ...slurm.transport import Commands
 
-        asked = Commands()
-        machine = machine_of({name: asked.ask(words).text for name, words in DUMPS.items()}, "this computer's Slurm")
+        slurm = Commands()
+        try:
+            texts = {name: slurm.ask(words).text for name, words in DUMPS.items()}
+        except BatchcastError as error:
+            hint = "run this where Slurm's clients are, or: batchcast machine capture DUMPS, or its slurm.conf"
+            raise type(error)(error.message, hint=hint) from error
+        machine = machine_of(texts, "this computer's Slurm")
     text = toml_of(machine)
     if as_json:
         emit(_as_document("machine capture", dumps, machine, text))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast wait`.
+"""`batchcast wait`: forecast every job's wait at its submission on the recorded clock, and score the forecasts.
 
-Predict queue waits on the recorded clock and score them, or say the wait of one job that is not in the log.
+With `--new`, the wait of one job that is not in the log.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast report`: asked against used, waits, and what to change."""
+"""`batchcast report`: what jobs requested and used, how long they waited, and what to change."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `start` says: of one job in a sentence, and of every way to submit one in a table, the best first."""
+"""What `start` prints: a sentence for one job, and a table of the choices for a script, the best first."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantiles that keep what they promise: levels moved online, one event at a time or a whole log at once."""
+"""Calibrated quantiles: levels are moved online until the intended share of jobs stays below them."""

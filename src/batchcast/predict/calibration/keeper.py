@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantiles that keep what they promise.
+"""Online calibration, one event at a time.
 
-The level asked of a method moved online, and levels mapped by how recent forecasts came out.
+Each outcome moves the level at which a method is asked for its quantile, and levels are mapped by how recent forecasts
+came out.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time since submission in 33 bins, what can be read off the cumulative chances at their ends.
+"""Time since submission in 33 bins, and what follows from the cumulative chances at their ends.
 
 And all that is forecast of one job's wait.
 """

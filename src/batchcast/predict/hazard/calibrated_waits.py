@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was promised of waits, kept online with late feedback: one record a submission, a few ways to answer.
+"""Online calibration of wait forecasts whose outcomes come late: one record a submission.
 
 Each *way* (the model, the simulation, recent waits) gives a curve of chances over the bins. Their mean answers, each
 weighing by how good it has been so far (the CRPS of log(1 + wait)), after two corrections: the transform of recent

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a submission sees of the past: recent waits by class of jobs, the last starts, rates.
+"""Features of a submission from the past: recent waits by class of jobs, the last starts, rates.
 
 How they are remembered, and how they are read. Compiled.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One boosted classifier of the hazard, does a waiting job start in the bin that it has come to.
+"""The boosted classifier of the hazard: does a waiting job start in the bin that it has reached?
 
 And its fit: of what was known at one instant, worked out when it suits.
 """

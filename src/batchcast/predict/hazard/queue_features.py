@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a submission sees of the queue and of the running jobs.
+"""Features of a submission from the queue and the running jobs.
 
 With what was forecast of their run times. Compiled.
 """

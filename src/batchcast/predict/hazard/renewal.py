@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of a wait, forecast from what a waiting job sees by now, and kept honest for each age of the wait."""
+"""Forecasts the rest of a wait from the state of now, calibrated for each age of the wait."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The future simulated from now: run times drawn given what has elapsed, the queue scheduled forward. Compiled."""
+"""Simulates the schedule forward from now, with run times drawn given the time elapsed. Compiled."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows that a model is fitted on: submissions, or jobs looked at while they wait, and what became of them.
+"""The rows that the hazard model is fitted on: submissions, or samples of waiting jobs, with their outcome.
 
 And what a burst counts: of many alike forecasts of one sender only some are evidence (`Bursts`).
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calibrated`: another method's bounds, moved until they keep what they promise."""
+"""`calibrated`: another method's bounds, moved until the intended share of jobs stays below them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A distribution of run times as weighted values: quantiles, chances, and what is left of it for a job that runs on."""
+"""`kernel`: a distribution of run times from weighted similar jobs; also given the time that a job has run."""
 
 from __future__ import annotations
 

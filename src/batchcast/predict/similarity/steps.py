@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to a job, told to the memory: submitted, asked about, started, ended, gone.
+"""Updates of `kernel`'s memory: a job is submitted, forecast, started, ended or gone.
 
 One step of learning; and a whole log at once.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`forecast`: the chances of when a job starts, by a hazard model kept honest online, renewed while the job waits."""
+"""`forecast`: the chances of when a job starts, by a calibrated hazard model, renewed while the job waits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forward plans of the clock's state, kept as long as what happens is what they say."""
+"""Forward plans of the clock's state, reused as long as events happen as planned."""
 
 from __future__ import annotations
 

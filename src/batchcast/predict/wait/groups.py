@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue by groups of jobs: who still waits and for how long already; what a method answers without history."""
+"""The queue by groups of jobs, with their waits so far, and the answer of a method without history."""
 
 from __future__ import annotations
 

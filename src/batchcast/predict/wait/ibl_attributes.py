@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled half of `ibl` that looks: the attributes of a submission, one by one or of a whole log."""
+"""Compiled for `ibl`: the attributes of a submission, one by one or of a whole log."""
 
 from __future__ import annotations
 

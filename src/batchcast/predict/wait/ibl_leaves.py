@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole log's answers of `ibl`, and its search for weights: alike instances lie together, and few are looked at.
+"""Compiled for `ibl`: a whole log at once, and the search for weights; similar instances are stored together.
 
 The instances of a log in order of learning are cut into chunks, each chunk into groups and those into leaves of alike
 instances; of each group and leaf the least and the most of every attribute is known. No instance is nearer than the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled half of `ibl` that answers: the nearest instances, their median or mean, the search for weights."""
+"""Compiled for `ibl`: the nearest instances, and their median or mean."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first screen: sentences a site manager can act on, made from the numbers, honest about their sign; and cards.
+"""The report's first screen: sentences and cards for a site manager, made from the numbers.
 
 On the cards the verdict, the gain with its interval, waits, the nearest forecast and the limits; below them the log in
 one row of numbers per question.

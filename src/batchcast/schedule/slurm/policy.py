@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may run: dependencies, array throttles, limits of QOS and associations."""
+"""Which jobs may run: dependencies, array throttles, limits of QOS and associations."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Machine as the kernels' arrays."""
+"""Turns a Machine into the kernels' arrays."""
 
 from __future__ import annotations
 

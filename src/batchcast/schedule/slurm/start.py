@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job begins and ends.
+"""Starts and ends of jobs in the simulated Slurm.
 
 What it holds of the nodes, what limits count, the running jobs by planned end, and the events to come on a heap.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job at its submission can be told in milliseconds: how the last ones like it were advised. From memory alone.
+"""The hint at a submission, in milliseconds from memory: how the last similar jobs were advised.
 
 For `job_submit.lua`, which holds up whoever submits: nothing is read and nothing predicted while it waits. What is told
 was advised, and kept to be judged, when the last such job was submitted; the next one's own forecast comes after it.

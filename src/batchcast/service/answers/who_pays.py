@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits longer and who shorter by the order of `batchcast plan`: two simulations of the jobs in the store.
+"""Who waits longer and who shorter under `batchcast plan`'s order: two simulations of the jobs in the store.
 
 And the trial of `plan_percent`: jobs drawn to be planned against those of the same partitions and QOS that were not.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collector: looks at the batch system every interval, keeps history, moves the live clock, issues forecasts.
+"""One cycle of the collector: read the batch system, store what is new, move the clock, issue forecasts.
 
 Every write is one transaction that can be repeated: killed at any instant and started again, it loses nothing and
 doubles nothing. It asks; only with the setting `plan` it changes limits (`service.planning`).

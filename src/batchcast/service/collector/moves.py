@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What waiting jobs are told is remembered whenever it has moved, with what happened meanwhile that explains it.
+"""Stores every larger change of a waiting job's forecast, with the events that explain it.
 
 The reason is looked for in the queue and the running set alone, never in the model: what freed or took most
 processor-seconds beside what had been forecast.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who asks, and how much each may ask at once: the service belongs to all users, not to the loudest.
+"""Admission: who sends a request, and how many each user may have at once.
 
 On a unix socket the kernel says who asks (SO_PEERCRED, unix(7)). On loopback nobody knows. A proxy that the site names
 (`proxy_from`: a unix user, or an address) may say for whom it asks (`proxy_header`); from anybody else that header

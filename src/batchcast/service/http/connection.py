@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One HTTP connection under uvicorn, with limits that no client can wear down: one total time, one size, one place.
+"""One HTTP connection under uvicorn, with limits on time and size that a broken client cannot pass.
 
 uvicorn knows who connected only by address and waits for a request as long as it takes. Here a request, head and body,
 must be there within `REQUEST_S` in all, however its bytes are dripped in; an answer that nobody takes is given up after

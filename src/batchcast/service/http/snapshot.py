@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the server holds in memory: the waiting jobs as of the collector's last word, and track records.
+"""What the server holds in memory: the waiting jobs of the collector's last cycle, and track records.
 
 An answer from it costs no question to the store. Everything in it comes from the store and is thrown away when that has
 changed; nothing is remembered beyond it. A track record goes over a month of forecasts: it is held for minutes and

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work queues for what takes time: questions of a moment, and figures over much history, one at a time for each user.
+"""Work queues: one for short requests, one for those that read much history, one at a time for each user.
 
-So whoever asks for twenty reports waits for twenty reports, and nobody else does. Much history is read by a process of
+So a user who asks for twenty reports delays nobody else. Much history is read by a process of
 its own (`child_process`): in a thread it would hold the interpreter whenever others want it.
 """
 

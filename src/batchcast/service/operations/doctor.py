@@ -88,8 +88,8 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
         )
         enough = site.keeps_s >= 3 * settings["interval_s"] or site.accounting
         yield finding("finished jobs stay visible", *(("ok", f"{site.keeps_s:.0f} s", "") if enough
-                       else ("warning", f"{site.keeps_s:.0f} s", "raise MinJobAge or look more often: ends "
-                                                                 "between two looks would be missed")))  # fmt: skip
+                       else ("warning", f"{site.keeps_s:.0f} s", "raise MinJobAge or lower interval_s: ends "
+                                                                 "between two cycles would be missed")))  # fmt: skip
         yield _privacy(settings, {"site": {"private": site.private}}, "PrivateData now")
         yield gathering(site.gathers) | {"check": "memory now"}
     except BatchcastError as error:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning acts on Slurm here: looks, changes limits, writes comments, audits; `batchcast.planning` decides."""
+"""Acts on Slurm: reads the queue, changes limits, writes comments, audits. `batchcast.planning` decides."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning beside the collector: looks, decides, writes down, changes limits, and believes only what is read back.
+"""The planning agent in the collector: reads, decides, records, changes limits, and verifies by reading back.
 
 The order is what makes it safe: an entry is on the disk before the limit it speaks of is asked for. Killed anywhere in
 between, the next look sees which of the entry's two limits holds.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order on a live Slurm: looks, decides, writes down, sets SiteFactors, and believes only what is read back.
+"""The order on a live Slurm: reads, decides, records, sets SiteFactors, and verifies by reading back.
 
 What stands in the record before a call is what was asked for and what of ours stood there before: killed anywhere, the
 next look finds one of the two. Both stay in the record while the job waits: a slurmctld that is killed comes back with

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What planning goes by, from settings, site and store: terms, the method's forecasts, jobs' submissions."""
+"""The inputs of planning from settings, site and store: its terms, forecasts, and jobs as submitted."""
 
 from __future__ import annotations
 

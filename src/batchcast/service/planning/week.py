@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What planning, limits and order, would have done to the jobs of a past week, and what it would have brought.
+"""Replays a past week: which jobs planning would have changed, and what that would have brought.
 
 By what was known then: each job's own forecast, as it was issued at its submission and kept. What the store does not
 keep (`UNKNOWN`) is assumed not to be there.

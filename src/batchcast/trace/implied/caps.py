@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caps that a record implies: users (or accounts) who stand at a number while more of theirs wait and there is room.
+"""Caps learned from a record: users or accounts that stay at a number of jobs while more wait and there is room.
 
 A *refusal* is a job that waited although its partition had room for it over ten minutes, and that was passed: a job of
 somebody else, submitted later, no smaller and no shorter by its limit, started while it waited. Neither the order of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where recorded and simulated waits part: wait-hours by what the record shows of the time between the two starts."""
+"""Why recorded and simulated waits differ: wait-hours by what the record shows between the two starts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of a learned machine is there on a usual day, and whether its order holds: by what the simulation says.
+"""Fits a learned machine to the record: how much of it is usable on a usual day, and whether its order holds.
 
 And the hours of the week in which long jobs do not run.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine learned from a log: its size, caps, outages and holds, each with what speaks for it."""
+"""A machine learned from a log: size, caps, outages and holds, each with its evidence."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How big the machine of a log must have been, from what ran on it at once.
+"""The size of a log's machine, from what ran on it at once.
 
 As processors or as a described machine.
 """

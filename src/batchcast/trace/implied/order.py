@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order in which comparable waiting jobs start: weights of age, size, past use and class, as far as pairs tell.
+"""The order of waiting jobs, learned from pairs: weights of age, size, past use and class.
 
 A pair are two jobs of different users that had both waited for ten minutes when one of them started, though there was
 room for either: sizes and limits are within a factor of two. What the winner had more of is counted, each pair of users
