@@ -7,7 +7,7 @@ Each log's jobs on the log's own machine. Rows: the pool under EASY with limits 
 `batchcast plan`, with processors reserved only for jobs past the age (bf_min_prio_reserve), and without levels and with
 looks of 1 s: what levels and cycles cost. All by the forecasts of `kernel` as of each submission on the recorded clock.
 Differences from Slurm's loops in arrival's order (on the pool: from EASY) with a 90 % interval over users' weeks; users
-are those of ten jobs or more, worse off by more than a tenth. With --looks the rows are the order with looks of 30 s
+are those of ten jobs or more, worse off by more than a tenth. With --cycles the rows are the order with cycles of 30 s
 and of 1 s, the differences from those of 30 s: what a level set at submission could bring.
 """
 
@@ -68,10 +68,10 @@ def at_once(run: Callable[[], Schedule]) -> Schedule:
         clock.LOOKS_S = kept
 
 
-BASES = ("pool: EASY, limits", "Slurm: none", "looks of 30 s", "looks of 30 s, reserved past the age")
+BASES = ("pool: EASY, limits", "Slurm: none", "cycles of 30 s", "cycles of 30 s, reserved past the age")
 
 
-def schedules(trace: Trace, looks: bool = False) -> dict[str, Schedule]:
+def schedules(trace: Trace, cycles: bool = False) -> dict[str, Schedule]:
     """Each row's schedule, by name."""
     machine = machine_of_log(trace)
     told = replay(trace, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"].points
@@ -82,10 +82,10 @@ def schedules(trace: Trace, looks: bool = False) -> dict[str, Schedule]:
         here = vary(machine, {"bf_min_prio_reserve": str(reserve)} if reserve else {})
         return simulate_on(here, trace, queue=QueuePlan(order=order))
 
-    if looks:
+    if cycles:
         return {
-            BASES[2]: ordered(), "looks of 1 s": at_once(ordered), BASES[3]: ordered(reserve=rule.band),
-            "looks of 1 s, reserved past the age": at_once(lambda: ordered(reserve=rule.band)),
+            BASES[2]: ordered(), "cycles of 1 s": at_once(ordered), BASES[3]: ordered(reserve=rule.band),
+            "cycles of 1 s, reserved past the age": at_once(lambda: ordered(reserve=rule.band)),
         }  # fmt: skip
     wide = rule.band * FINE
     return {
@@ -127,16 +127,16 @@ def compare(trace: Trace, made: dict[str, Schedule], boot: int = 0) -> list[dict
     return rows
 
 
-def main(logs: Sequence[str], looks: bool) -> int:
+def main(logs: Sequence[str], cycles: bool) -> int:
     for path in logs:
         trace = read_trace(path)
-        print(f"\n{trace.info.source}\n\n{show(compare(trace, schedules(trace, looks)))}", flush=True)
+        print(f"\n{trace.info.source}\n\n{show(compare(trace, schedules(trace, cycles)))}", flush=True)
     return 0
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs", nargs="+")
-    parser.add_argument("--looks", action="store_true")
+    parser.add_argument("--cycles", action="store_true")
     given = parser.parse_args()
-    sys.exit(main(given.logs, given.looks))
+    sys.exit(main(given.logs, given.cycles))
