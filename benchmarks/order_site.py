@@ -7,7 +7,8 @@ Each log's jobs on the log's own machine. Rows: the pool under EASY with limits 
 `batchcast plan`, with processors reserved only for jobs past the age (bf_min_prio_reserve), and without levels and with
 looks of 1 s: what levels and cycles cost. All by the forecasts of `kernel` as of each submission on the recorded clock.
 Differences from Slurm's loops in arrival's order (on the pool: from EASY) with a 90 % interval over users' weeks; users
-are those of ten jobs or more, worse off by more than a tenth.
+are those of ten jobs or more, worse off by more than a tenth. With --cycles the rows are the order with cycles of 30 s
+and of 1 s, the differences from those of 30 s: what a level set at submission could bring.
 """
 
 from __future__ import annotations
@@ -67,7 +68,10 @@ def at_once(run: Callable[[], Schedule]) -> Schedule:
         clock.LOOKS_S = kept
 
 
-def schedules(trace: Trace) -> dict[str, Schedule]:
+BASES = ("pool: EASY, limits", "Slurm: none", "cycles of 30 s", "cycles of 30 s, reserved past the age")
+
+
+def schedules(trace: Trace, cycles: bool = False) -> dict[str, Schedule]:
     """Each row's schedule, by name."""
     machine = machine_of_log(trace)
     told = replay(trace, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"].points
@@ -78,6 +82,11 @@ def schedules(trace: Trace) -> dict[str, Schedule]:
         here = vary(machine, {"bf_min_prio_reserve": str(reserve)} if reserve else {})
         return simulate_on(here, trace, queue=QueuePlan(order=order))
 
+    if cycles:
+        return {
+            BASES[2]: ordered(), "cycles of 1 s": at_once(ordered), BASES[3]: ordered(reserve=rule.band),
+            "cycles of 1 s, reserved past the age": at_once(lambda: ordered(reserve=rule.band)),
+        }  # fmt: skip
     wide = rule.band * FINE
     return {
         "pool: EASY, limits": simulate(trace, "easy", "requested", total=float(machine.cpus)),
@@ -104,7 +113,7 @@ def compare(trace: Trace, made: dict[str, Schedule], boot: int = 0) -> list[dict
         slow[name] = bounded_slowdown(whole[0, common], whole[1, common])
     rows, base = [], ""
     for name, wait in waits.items():
-        base = name if name in ("pool: EASY, limits", "Slurm: none") else base
+        base = name if name in BASES else base
         before = waits[base]
         row = {"schedule": name, "mean wait, h": f"{wait.mean() / 3600:.2f}", "slowdown": float(slow[name].mean())}
         row["longest"] = f"{wait.max() / before.max():.2f}"
@@ -118,14 +127,16 @@ def compare(trace: Trace, made: dict[str, Schedule], boot: int = 0) -> list[dict
     return rows
 
 
-def main(logs: Sequence[str]) -> int:
+def main(logs: Sequence[str], cycles: bool) -> int:
     for path in logs:
         trace = read_trace(path)
-        print(f"\n{trace.info.source}\n\n{show(compare(trace, schedules(trace)))}", flush=True)
+        print(f"\n{trace.info.source}\n\n{show(compare(trace, schedules(trace, cycles)))}", flush=True)
     return 0
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs", nargs="+")
-    sys.exit(main(parser.parse_args().logs))
+    parser.add_argument("--cycles", action="store_true")
+    given = parser.parse_args()
+    sys.exit(main(given.logs, given.cycles))

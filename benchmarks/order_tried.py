@@ -5,8 +5,8 @@
 Columns are those of order_payers.py. The turn that arrival had in store for a job has come when as much work has been
 started from the queue as came before it. `until even`: who has waited longer than so, over all his jobs and by
 more than a share, goes by arrival from then on. `job`: the same for each job by itself. `small first`: least work first
-only among the jobs that make up so much of the work of the last 400; the others by arrival. `+wide`: the band is three
-times the weight of age.
+only among the jobs that make up so much of the work of the last 400; the others by arrival. `half the age`: arrival
+decides after half the age that is found. `+wide`: the band is three times the weight of age.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import planning_gain
 from order_payers import by_arm, columns_of, people, waits_of
 from planning_gain import show, workload
 
-from batchcast.planning.order import AgeFinder, OrderRule, _by_level
+from batchcast.planning.order import LEAST_AGE, AgeFinder, OrderRule, _by_level
 
 LOOK_S = 60.0
 
@@ -65,8 +65,9 @@ def until_even(share: float, each_job: bool = False) -> Callable[..., Any]:
     return made
 
 
-def small_first(share: float) -> Callable[..., Any]:
-    """Least work first among the small jobs that make up `share` of the work; the others by arrival."""
+def least_work(small: float = 1.0, age_share: float = 1.0) -> Callable[..., Any]:
+    """Least work first among the small jobs that make up a share of the work, the others by arrival; a share of the age
+    that is found."""
 
     def made(rule: OrderRule, machine: Any, requests: Any, length: Any) -> Any:
         work = np.array([length(r) * r.cpus for r in sorted(requests, key=lambda r: r.submit)])
@@ -77,10 +78,10 @@ def small_first(share: float) -> Callable[..., Any]:
             here = seen.places
             seen_before = max(seen_before, int(here.max()) + 1)
             last = np.sort(work[max(seen_before - 400, 0) : seen_before])
-            most = last[min(np.searchsorted(np.cumsum(last), share * last.sum()), len(last) - 1)]
+            most = last[min(np.searchsorted(np.cumsum(last), small * last.sum()), len(last) - 1)]
             age = finder.look(here.tolist(), seen.arrival, work[here], seen.now)
-            aged = (seen.now - seen.arrival > age) | (seen.factor == rule.band)
-            ranked = np.where(work[here] <= most, work[here], math.inf)
+            aged = (seen.now - seen.arrival > max(age_share * age, LEAST_AGE)) | (seen.factor == rule.band)
+            ranked = np.where((work[here] <= most) | (small >= 1), work[here], math.inf)
             return _by_level(ranked, seen.factor.astype(np.int64), aged, rule.band), seen.now + LOOK_S
 
         return reorder
@@ -92,8 +93,10 @@ TRIED = {
     "until even, a tenth": ("order", until_even(0.1)),
     "until even, a quarter": ("order", until_even(0.25)),
     "job, a quarter": ("order", until_even(0.25, each_job=True)),
-    "small first, a fifth+wide": ("order+wide", small_first(0.2)),
-    "small first, a half+wide": ("order+wide", small_first(0.5)),
+    "small first, a fifth+wide": ("order+wide", least_work(small=0.2)),
+    "small first, a half+wide": ("order+wide", least_work(small=0.5)),
+    "half the age": ("order", least_work(age_share=0.5)),
+    "half the age+wide": ("order+wide", least_work(age_share=0.5)),
 }
 
 

@@ -189,10 +189,12 @@ def _ended(lab: Lab) -> dict[str, dict[str, Any]]:
     }
 
 
-def simulated(seed: int, run: dict[str, Any], arms: Sequence[str] = ("none", "limits")) -> list[np.ndarray]:
+def simulated(
+    seed: int, run: dict[str, Any], arms: Sequence[str] = ("none", "limits"), late: float = 0.0
+) -> list[np.ndarray]:
     """The waits (n,) that the simulated clock gives the recorded jobs on the captured machine, under each arm.
 
-    For the words of an arm see `parts`.
+    For the words of an arm see `parts`. A limit is planned `late` seconds after the submission, see `lateness`.
     """
     crowd, wishes = workload(seed, run["jobs"], run["load"])
     before = past(crowd, seed, run["now"])
@@ -221,13 +223,22 @@ def simulated(seed: int, run: dict[str, Any], arms: Sequence[str] = ("none", "li
         rule = OrderRule(within, band=band)
         here = replace(machine, settings=machine.settings | slurm)
         reorder = reorder_by(rule, here, requests, lambda r: min(r.limit, points[int(r.key)])) if ordered else None
-        lengths = Lengths(plan, restored=True) if planned else None
+        lengths = Lengths(plan, restored=True, late=late) if planned else None
         starts = simulate_slurm(here, requests, lengths=lengths, reorder=reorder, lazy=1).starts()
         waits = np.empty(len(since))
         for place, k in enumerate(order, len(before)):
             waits[k] = starts[str(place), -1] - since[k]["submit_time"]
         found.append(waits)
     return found
+
+
+def lateness(runs: Sequence[dict[str, Any]]) -> float:
+    """How long after their submission jobs got a planned limit in these runs, in the median (s); 0 where none did.
+
+    A look of the collector takes a second of the real clock, which is a minute of a lab at 60 times the speed.
+    """
+    late = [row["planned_at"] - row["submit"] for run in runs for row in run["rows"] if row.get("planned_at")]
+    return float(np.median(late)) if late else 0.0
 
 
 def parts(arm: str) -> tuple[str, str, dict[str, str], int]:
@@ -266,7 +277,7 @@ def compare(pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]], boot: int = 
         wishes = workload(seed, plain["jobs"], plain["load"])[1]
         runs = np.array([w.runs for w in wishes])
         waits = [np.array([r["start"] - r["submit"] for r in run["rows"]]) for run in (plain, planned)]
-        waits += simulated(seed, plain)
+        waits += simulated(seed, plain, late=lateness([planned]))
         values = {"procs": np.array([w.procs for w in wishes]), "group": seed * 10**6 + _bursts(wishes)}
         for name, wait in zip(("lab_without", "lab_with", "sim_without", "sim_with"), waits):
             values |= {f"wait {name}": wait / 60.0, f"slowdown {name}": bounded_slowdown(wait, runs, 60.0)}

@@ -152,6 +152,20 @@ def test_jobs_that_have_their_limit_back_once_they_run_leave_more_room_before_th
     assert (back["c", -1], back["b", -1]) == (20, 70)  # a is planned with its limit of 600
 
 
+def test_a_job_that_is_planned_late_fits_before_another_only_from_then_on():
+    site = machine(BACKFILL)
+    jobs = [
+        NodeRequest("a", 0, 200, 600, tasks=3),
+        NodeRequest("b", 10, 20, 600, tasks=4),
+        NodeRequest("c", 20, 50, 900, tasks=1),
+    ]
+    starts = [
+        simulate_slurm(site, jobs, recorded=AT_ZERO, lengths=Lengths(lambda r: r.run, True, late)).starts()["c", -1]
+        for late in (0.0, 60.0, 1e6)
+    ]
+    assert starts == [20, 90, 220]  # seen on arrival, at the look of 90 s, never: then it comes after b
+
+
 def test_priority_by_tres_lets_the_job_with_more_processors_of_the_partition_first():
     by_tres = {"PriorityType": "priority/multifactor", "PriorityWeightTRES": "CPU=1000"}
     picture = """

@@ -65,25 +65,40 @@ Reorder = Callable[[Seen], tuple[np.ndarray, float]]
 """New factors (k,), and when they change next by themselves (s; infinity: not before somebody else comes)."""
 
 
-def looks(jobs: Jobs, rules: Rules, s: State, reorder: Reorder) -> Iterator[Rules]:
-    """The rules to go on with up to each look; between two of them `reorder` is asked. Ends when nothing is to come.
+class Planned(NamedTuple):
+    """Lengths (n,) by submission that waiting jobs are planned with from the first look `late` seconds after it on."""
 
-    UsageError where a QOS may preempt: its order is no order of priorities.
+    lengths: np.ndarray
+    late: float
+
+
+def looks(jobs: Jobs, rules: Rules, s: State, reorder: Reorder | None, planned: Planned | None) -> Iterator[Rules]:
+    """The rules to go on with up to each look, at which new factors and lengths are set. Ends when nothing is to come.
+
+    UsageError where a QOS may preempt and jobs are reordered: its order is no order of priorities.
     """
-    if jobs.row["preempts"].any():
+    if reorder is not None and jobs.row["preempts"].any():
         raise UsageError("order: this machine's QOS preempt each other, and that is not modelled together")
     factor = np.zeros(len(jobs.row), np.int64)
-    submits = np.sort(jobs.row["submit"][:-1])
+    submits = jobs.row["submit"][:-1]  # in order
     first = float(submits[0]) if len(submits) else 0.0
-    due = first
+    due, set_up_to = first, 0
     while True:
         at = first + math.ceil((due - first) / LOOKS_S) * LOOKS_S if due < FAR else FAR
         yield rules._replace(until=at)
         if at >= FAR or _over(s):
             return
-        changes = _look(jobs, rules, s, factor, at, reorder)
+        changes = FAR if reorder is None else _look(jobs, rules, s, factor, at, reorder)
         k = int(np.searchsorted(submits, at, side="right"))
-        due = max(min(float(submits[k]) if k < len(submits) else FAR, changes), at + LOOKS_S)
+        changes = min(changes, float(submits[k]) if k < len(submits) else FAR)
+        if planned is not None:
+            k = int(np.searchsorted(submits, at - planned.late, side="right"))
+            if k > set_up_to:
+                jobs.row["plan"][set_up_to:k] = planned.lengths[set_up_to:k]
+                _wake(rules, s, at)
+                set_up_to = k
+            changes = min(changes, float(submits[k]) + planned.late if k < len(submits) else FAR)
+        due = max(changes, at + LOOKS_S)
 
 
 def _over(s: State) -> bool:
@@ -174,11 +189,13 @@ class Lengths(NamedTuple):
     """Forecasts that Slurm plans ends and candidates with where they are below the limit; a job still ends by its run.
 
     With `restored` only waiting jobs are planned so, and running ones with their limits, as where `batchcast plan`
-    gives a limit back at the start.
+    gives a limit back at the start. With `late` a job is planned with its limit until the first look so many
+    seconds after its submission, as where a collector has to see it first.
     """
 
     of: Callable[[NodeRequest], float]
     restored: bool = False
+    late: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,19 +240,23 @@ def simulate_slurm(
     site, index = make_site(machine)
     places = {(r.key, r.task): k for k, r in enumerate(ordered)}
     jobs = make_jobs(index, ordered, {places[k]: v for k, v in recorded.fixed.items() if k in places})
+    planned = None
     if lengths is not None:
-        planned = np.array([max(lengths.of(r), 1.0) for r in ordered])
-        limit = jobs.row["plan"][:-1]
-        jobs.row["plan"][:-1] = np.where(limit >= 0, np.minimum(planned, limit), planned)
+        limit, of = jobs.row["plan"][:-1], np.array([max(lengths.of(r), 1.0) for r in ordered])
+        shorter = np.where(limit >= 0, np.minimum(of, limit), of)
         if not lengths.restored:
-            jobs.row["held"][:-1] = jobs.row["plan"][:-1]
+            jobs.row["held"][:-1] = shorter
+        if lengths.late > 0:
+            planned = Planned(shorter, lengths.late)
+        else:
+            jobs.row["plan"][:-1] = shorter
     settings = make_rules(machine, **rules)
     always = ((name, -FAR, FAR) for group in machine.nodes for name in group.down)
     down = [(index["node"][name], a, b) for name, a, b in (*recorded.down, *always)]
     state = make_state(site, jobs, settings, recorded.phases, down=down, placements=placements)
     fair_tree(site, state)
     until = places[watched] if watched is not None else NONE
-    for now in [settings] if reorder is None else looks(jobs, settings, state, reorder):
+    for now in [settings] if reorder is None and planned is None else looks(jobs, settings, state, reorder, planned):
         while (done := advance(site, jobs, now, state, CHUNK if until == NONE else WATCHED)) >= 0:
             if tick is not None:
                 tick(done)

@@ -198,3 +198,14 @@ def test_a_limit_loads_nothing_that_only_waits_need(site: tuple[Settings, Server
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr
     assert "#SBATCH --time=" in done.stdout
+
+
+@pytest.mark.parametrize(("known", "places"), [((None, 0.5, 1.0), "213.0,125.0 380.0,10.0"), ((0.9,), "46.0,33.0")])
+def test_a_week_without_a_figure_moves_no_other(known: tuple[float | None, ...], places: str) -> None:
+    from batchcast.service.page.routes import _templates
+
+    nan = float("nan")
+    weeks = [{"label": str(k), "coverage_90": nan if x is None else x, "coverage_50": nan} for k, x in enumerate(known)]
+    drawn = str(_templates().get_template("plots.html.j2").module.over_time(weeks, "kept"))
+    assert f'points="{places} "' in drawn
+    assert drawn.count("<circle") == len(places.split())
