@@ -48,7 +48,11 @@ class Cap:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The jobs of one partition that ran: instants in seconds, sizes, limits (NaN: none), (n,) each; its processors."""
+    """The jobs of one partition that ran: instants in seconds, sizes, limits (NaN: none), (n,) each; its processors.
+
+    `gpus` (n,) of each job and how many GPUs there are (`gpus_there`), where the log tells them; what else a job asks for that
+    may keep it from a node (`memory`, (n,)) is compared, not counted. None: the log does not tell it.
+    """
 
     submit: np.ndarray
     start: np.ndarray
@@ -56,6 +60,21 @@ class Queue:
     size: np.ndarray
     limit: np.ndarray
     capacity: float
+    gpus: np.ndarray | None = None
+    gpus_there: float = 0.0
+    memory: np.ndarray | None = None
+
+    @property
+    def held(self) -> list[tuple[np.ndarray, float]]:
+        """What running jobs hold of the machine, each (n,), and how much of it there is."""
+        gpus = [] if self.gpus is None else [(self.gpus, self.gpus_there)]
+        return [(self.size, self.capacity), *gpus]
+
+    @property
+    def counted(self) -> dict[str, np.ndarray]:
+        """What a cap may be on: (n,) each."""
+        found = {"cpu": self.size, "jobs": np.ones(len(self.size))}
+        return found if self.gpus is None else {**found, "gpu": self.gpus}
 
 
 def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> list[Cap]:
@@ -76,11 +95,11 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> 
     """
     found: list[Cap] = []
     explained = held.copy()
-    for _ in range(2 * len(groups)):
+    for _ in range(len(queue.counted) * len(groups)):
         best = None
         for of, codes in groups.items():
             refused = refusals(queue, codes, explained)
-            for what, size in (("cpu", queue.size), ("jobs", np.ones(len(queue.size)))):
+            for what, size in queue.counted.items():
                 levels, peaks = held_levels(queue, codes, size, refused)
                 cap = best_cap(of, what, codes, refused, levels, peaks)
                 if cap is not None and (best is None or cap.jobs > best[0].jobs):
@@ -94,19 +113,19 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> 
 
 def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarray:
     """The instant (n,) at which a job of a known group was refused with room for it, and passed; NaN: never."""
-    time, running = steps(queue.start, queue.end, queue.size)
     wait = queue.start - queue.submit
-    asked = np.flatnonzero((codes >= 0) & ~explained & (wait > 2 * PATIENCE_S) & (queue.size <= queue.capacity))
+    asked = np.flatnonzero((codes >= 0) & ~explained & (wait > 2 * PATIENCE_S))
     order = np.argsort(queue.start, kind="stable")
     starts = queue.start[order]
     at = np.full(len(wait), np.nan)
-    tree = range_maxima(running)
+    rooms = [_Room.of(queue, size, there) for size, there in queue.held]
     for share in (np.arange(LOOKS) + 0.5) / LOOKS:
         left = asked[np.isnan(at[asked])]
         instant = queue.submit[left] + share * (wait[left] - PATIENCE_S)
-        first = np.searchsorted(time, instant, side="right") - 1
-        last = np.searchsorted(time, instant + PATIENCE_S, side="right") - 1
-        room = most_between(tree, np.maximum(first, 0), last) + queue.size[left] <= queue.capacity
+        room = np.logical_and.reduce([each.has(left, instant) for each in rooms])
+        for_all = room & np.logical_and.reduce([each.has_for_others(codes, left, instant) for each in rooms])
+        at[left[for_all]] = instant[for_all]
+        room &= ~for_all
         for row, when in zip(left[room].tolist(), instant[room].tolist()):
             begin, end = np.searchsorted(starts, (when, queue.start[row] - 1e-9))
             others = order[begin : min(end, begin + PASSERS)]
@@ -115,11 +134,59 @@ def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarr
     return at
 
 
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What jobs hold of something of which so much is `there`: instants, the most held over stretches from each on."""
+
+    queue: Queue
+    size: np.ndarray
+    there: float
+    time: np.ndarray
+    most: list[np.ndarray]
+
+    @classmethod
+    def of(cls, queue: Queue, size: np.ndarray, there: float) -> _Room:
+        time, running = steps(queue.start, queue.end, size)
+        return cls(queue, size, there, time, range_maxima(running))
+
+    def has(self, rows: np.ndarray, instant: np.ndarray) -> np.ndarray:
+        """Whether each job would have had what it asks for, or asks for none, for ten minutes from an instant on."""
+        first = np.searchsorted(self.time, instant, side="right") - 1
+        last = np.searchsorted(self.time, instant + PATIENCE_S, side="right") - 1
+        most, asks = most_between(self.most, np.maximum(first, 0), last), self.size[rows]
+        return np.asarray((most + asks <= self.there) | (asks <= 0))
+
+    def has_for_others(self, codes: np.ndarray, rows: np.ndarray, instant: np.ndarray) -> np.ndarray:
+        """Whether all that others waited for, and any one job that the same group did, had room as well."""
+        q, found = self.queue, np.zeros(len(rows), bool)
+        every = np.stack([instant, instant + PATIENCE_S])
+        taken = _held_at(q.submit, q.end, self.size, every)  # what waits and what runs
+        for group in np.unique(codes[rows]).tolist():
+            mine, own = codes[rows] == group, np.flatnonzero(codes == group)
+            largest = np.zeros(every[:, mine].shape)
+            for size in np.unique(self.size[own]).tolist():
+                alike = own[self.size[own] == size]
+                waiting = _held_at(q.submit[alike], q.start[alike], np.ones(len(alike)), every[:, mine])
+                taken[:, mine] -= size * waiting
+                largest[waiting > 0] = size
+            found[mine] = (taken[:, mine] + largest <= self.there).all(axis=0)
+        return found | (self.size[rows] <= 0)
+
+
+def _held_at(begin: np.ndarray, end: np.ndarray, size: np.ndarray, when: np.ndarray) -> np.ndarray:
+    """What is held at instants, of sizes held from `begin` to before `end`."""
+    time, held = steps(begin, end, size)
+    place = np.searchsorted(time, when, side="right") - 1
+    return np.asarray(np.where(place >= 0, held[np.maximum(place, 0)], 0.0))
+
+
 def passes(queue: Queue, codes: np.ndarray, others: np.ndarray, row: int) -> np.ndarray:
     """Which of the jobs are somebody else's, submitted later than the one, no smaller and no shorter by its limit."""
-    longer = ~(queue.limit[others] < queue.limit[row])  # where a limit is unknown it is not compared
-    later = queue.submit[others] > queue.submit[row]
-    return np.asarray(later & (codes[others] != codes[row]) & (queue.size[others] >= queue.size[row]) & longer)
+    found = (queue.submit[others] > queue.submit[row]) & (codes[others] != codes[row])
+    for asks in (queue.size, queue.limit, queue.gpus, queue.memory):
+        if asks is not None:
+            found &= ~(asks[others] < asks[row])  # what is unknown is not compared
+    return np.asarray(found)
 
 
 def held_levels(

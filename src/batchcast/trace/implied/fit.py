@@ -223,7 +223,8 @@ def _apart(trace: Trace, schedule: Schedule) -> float:
     return cdf_distance(one, two) + 0.5 * ratio + 0.5 * (1.0 - (rank if rank == rank else 0.0))
 
 
-def size_of(machine: Machine, nodes: Sequence[str]) -> float:
-    """Processors of some of a machine's nodes."""
+def size_of(machine: Machine, nodes: Sequence[str], what: str = "cpu") -> float:
+    """Processors, or a kind of gres, of some of a machine's nodes."""
     inside = set(nodes)
-    return float(sum(group.cpus * sum(name in inside for name in group.names) for group in machine.nodes))
+    each = [group.cpus if what == "cpu" else group.gres.get(what, 0) for group in machine.nodes]
+    return float(sum(n * sum(name in inside for name in group.names) for n, group in zip(each, machine.nodes)))

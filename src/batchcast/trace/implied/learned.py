@@ -14,16 +14,19 @@ from ...cluster.machine import Limits, Machine, Partition, Qos, Reservation
 from ...errors import InputError
 from ...events.recorded import outcome
 from ...table import Trace
+from ...table.memory import per_processor
 from ...units import span
 from .caps import LEAST_JOBS, Cap, Queue, find_caps, find_held, steps, with_releases
 from .causes import Cause, pools_of
 from .fit import WEEK_S, Closed, closed_hours, kept_until, looks_of, nearest, parts_of, size_of
-from .machine import LEARNED, count_whole, machine_of_log, peak_procs
+from .machine import LEARNED, count_whole, machine_of_log, peak_procs, with_gpus
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
 
 SHARE = 0.6
 """What is learned from; the rest judges."""
 GROUPS = {"user": "user_id", "account": "account"}
+TRES = {"cpu": "cpu", "gpu": "gres/gpu"}
+UNITS = {"cpu": "processors", "jobs": "jobs", "gpu": "GPUs"}
 CLASSES = ("qos", "queue_id", "partition_id")
 OUTAGE_S = 4 * 3600.0
 SOON_S = 3600.0
@@ -78,10 +81,19 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
     """
     if not (trace.wait_time >= 0).any():
         raise InputError(f"{trace.info.source}: no job tells how long it waited", hint="a log with starts, as sacct's")
+    found = implied(trace, procs)
+    rule = "alloc" if found.machine.partitions[0].exclusive else procs
+    learned, fitted = _fitted(found.machine, with_releases(trace, found.held), rule, procs)
+    return Learned(learned, (*found.lines, *fitted), found.held)
+
+
+def implied(trace: Trace, procs: str = "req") -> Learned:
+    """What the record itself shows of the machine: all but what simulations decide (size, looks, order)."""
     whole, held = _whole_nodes(trace), find_held(trace)
-    asked, procs = procs, "alloc" if whole else procs
+    procs = "alloc" if whole else procs
     machine, lines = _sharing(trace, machine_of_log(trace, procs), procs)
-    lines += whole
+    machine = with_gpus(machine, trace)
+    lines += [*whole, *_gpu_lines(machine)]
     lines += [
         Line("partition", p.name, f"{p.name}: {len(p.nodes):,} nodes at its most", "what its jobs ever held at once")
         for p in machine.partitions
@@ -116,8 +128,7 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
         machine, name=LEARNED, partitions=tuple(partitions), qos=tuple(classes) if len(classes) > 1 else (),
         reservations=tuple(reservations), settings=settings,
     )  # fmt: skip
-    learned, fitted = _fitted(learned, with_releases(trace, held), procs, asked)
-    return Learned(learned, (*lines, *fitted), held)
+    return Learned(learned, tuple(lines), held)
 
 
 def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) -> list[tuple[Reservation, Line]]:
@@ -248,7 +259,8 @@ def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -
     names = trace.nominal("partition_id").decode()
     alone = len(machine.partitions) == 1
     rows = np.flatnonzero([alone or (name is not None and str(name) == part.name) for name in names])
-    return _queue(trace, rows, "alloc" if part.exclusive else procs, size_of(machine, part.nodes))
+    queue, rows = _queue(trace, rows, "alloc" if part.exclusive else procs, size_of(machine, part.nodes))
+    return replace(queue, gpus_there=size_of(machine, part.nodes, "gpu")), rows
 
 
 def _eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
@@ -335,7 +347,20 @@ def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple
     size = trace.procs(procs)[rows]
     ran = (run > 0) & (size > 0) & (trace.wait_time[rows] >= 0)
     submit, start = submit[ran], (submit + wait)[ran]
-    return Queue(submit, start, start + run[ran], size[ran], trace.req_time[rows][ran], capacity), rows[ran]
+    rows = rows[ran]
+    gpus = np.nan_to_num(trace.number("req_gpus")[rows])
+    found = Queue(submit, start, start + run[ran], size[ran], trace.req_time[rows], capacity)
+    memory = per_processor(trace, "req_mem_kib")[rows]
+    return replace(found, gpus=gpus if gpus.any() else None, memory=memory), rows
+
+
+def _gpu_lines(machine: Machine) -> list[Line]:
+    """How many GPUs a learned machine has."""
+    return [
+        Line("nodes", "", f"{len(group.names):,} nodes have {group.gres['gpu']} GPUs each", "what jobs held at their most")
+        for group in machine.nodes
+        if group.gres
+    ]
 
 
 def _groups(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -351,17 +376,17 @@ def _groups(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
 def _limits(caps: Sequence[Cap]) -> Limits:
     """The caps for everybody as a QOS has them."""
     by = {(cap.of, cap.what): cap.value for cap in caps}
-    cpus = {of: {"cpu": by[of, "cpu"]} for of in GROUPS if (of, "cpu") in by}
+    tres = {of: {name: by[of, what] for what, name in TRES.items() if (of, what) in by} for of in GROUPS}
     return Limits(
         max_jobs_per_user=by.get(("user", "jobs"), math.inf),
         max_jobs_per_account=by.get(("account", "jobs"), math.inf),
-        max_tres_per_user=cpus.get("user", {}),
-        max_tres_per_account=cpus.get("account", {}),
+        max_tres_per_user=tres["user"],
+        max_tres_per_account=tres["account"],
     )
 
 
 def _cap_line(cap: Cap, partition: str, trace: Trace) -> Line:
-    unit = "processors" if cap.what == "cpu" else "jobs"
+    unit = UNITS[cap.what]
     above = f", {cap.above} held more" if cap.above else ""
     support = f"{cap.jobs:,} jobs of {cap.groups} {cap.of}s waited above it with room, {cap.against:,} below it{above}"
     if cap.name:

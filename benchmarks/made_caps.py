@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Caps that are put into made logs, and whether they are found: exactly, and none where there are none.
+
+python -m benchmarks.made_caps [--logs N] [--first SEED]
+
+Each seed draws a machine (with or without GPUs), its people and their jobs, and none, one or two caps on the
+processors, jobs or GPUs of each user or account. The simulated Slurm, which enforces them as the QOS of a partition,
+decides the waits. A job was *bound* where, at one of twelve instants of its wait, it had room on the machine and its user (or
+account) stood too near the cap for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from batchcast.cluster.machine import Limits, Machine, NodeGroup, Partition, Qos
+from batchcast.simulation.slurm_trace import simulate_on
+from batchcast.table import Trace
+from batchcast.trace.implied.caps import steps
+from batchcast.trace.implied.learned import implied
+
+KINDS = ("none", "cpu", "jobs", "gpu", "cpu+jobs", "cpu+gpu", "jobs+gpu")
+LOOKS, ENOUGH, DAY = 12, 50, 86400.0
+LIMIT_S = (3600.0, 7200.0, 14400.0, 43200.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A log, what its machine caps (`of` user or account, amounts by kind), and the jobs bound by each of them."""
+
+    log: Trace
+    kind: str
+    of: str
+    caps: dict[str, float]
+    bound: dict[str, int]
+
+
+def make(seed: int, kind: str = "") -> Made:
+    """The log of a seed; `kind` of KINDS, else drawn."""
+    rng = np.random.default_rng(seed)
+    kind = kind or str(rng.choice(KINDS))
+    nodes, cpus = int(rng.integers(8, 33)), int(rng.choice([16, 32, 64]))
+    gpus = 4 if "gpu" in kind or rng.random() < 0.3 else 0
+    log = requests(rng, nodes, cpus, gpus)
+    of = "account" if rng.random() < 0.25 else "user"
+    share = rng.uniform(0.15, 0.45) if of == "user" else rng.uniform(0.25, 0.6)
+    jobs = int(rng.integers(3, 13))
+    values = {
+        "cpu": max(round(share * nodes) * cpus, 2.0 * cpus),
+        "jobs": float(jobs if of == "user" else 2 * jobs),
+        "gpu": float(max(round(share * nodes) * gpus, 8)),
+    }
+    caps = {what: values[what] for what in values if what in kind.split("+")}
+    schedule = simulate_on(machine_with(nodes, cpus, gpus, of, caps), log)
+    there = schedule.rows
+    log = log.take(there).with_columns({"wait_time": schedule.wait_time})
+    return Made(log, kind, of, caps, bound_jobs(log, of, caps, nodes * cpus, nodes * gpus))
+
+
+def requests(rng: np.random.Generator, nodes: int, cpus: int, gpus: int) -> Trace:
+    """People of a few accounts who submit series of like jobs, a few of them most; the machine is well used."""
+    count, users, days = int(rng.integers(2000, 4001)), int(rng.integers(8, 31)), int(rng.integers(15, 46))
+    accounts = rng.integers(0, max(users // 4, 3), users)
+    rows: list[tuple[float, int, float, float, float, float]] = []
+    sizes = cpus * np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 1, 2, 3])
+    while len(rows) < count:
+        user, many, at = int(rng.zipf(1.5)) % users, int(rng.integers(1, 25)), rng.uniform(0.0, days * DAY)
+        size, limit = float(rng.choice(sizes)), float(rng.choice(LIMIT_S))
+        asked = float(rng.choice([1, 1, 2, 4])) * max(math.ceil(size / cpus), 1) if gpus and rng.random() < 0.5 else 0.0
+        rows += [
+            (at + rng.uniform(0.0, 600.0), user, size, limit, limit * rng.beta(1, 3) + 5.0, asked) for _ in range(many)
+        ]
+    submit, user, size, limit, run, asked = (np.array(column) for column in zip(*sorted(rows), strict=True))
+    scale = min(1.0, rng.uniform(0.6, 1.0) * nodes * cpus * days * DAY / np.dot(size, run))
+    if gpus:
+        scale = min(scale, rng.uniform(0.6, 1.0) * nodes * gpus * days * DAY / np.dot(asked, run))
+    columns = {
+        "job_id": np.arange(1, len(rows) + 1), "submit_time": np.round(submit), "run_time": np.ceil(run * scale),
+        "req_procs": size, "req_nodes": np.ceil(size / cpus), "req_time": limit,
+        "user_id": [f"u{k:.0f}" for k in user], "account": [f"a{accounts[int(k)]}" for k in user],
+    }  # fmt: skip
+    if gpus:
+        columns["req_gpus"] = asked
+    if rng.random() < 0.5:
+        columns["qos"] = ["normal"] * len(rows)
+    return Trace.from_arrays(columns)
+
+
+def machine_with(nodes: int, cpus: int, gpus: int, of: str, caps: dict[str, float]) -> Machine:
+    """Nodes alike, and the caps as the limits of their partition's QOS."""
+    names = tuple(f"n{k}" for k in range(nodes))
+    tres = {"gres/gpu" if what == "gpu" else what: caps[what] for what in ("cpu", "gpu") if what in caps}
+    limits = Limits(**{f"max_tres_per_{of}": tres, f"max_jobs_per_{of}": caps.get("jobs", math.inf)})
+    qos = (Qos("other"), Qos("normal", limits=limits))
+    group = NodeGroup(names, cpus, gres={"gpu": gpus} if gpus else {})
+    settings = {"SchedulerType": "sched/backfill", "AccountingStorageEnforce": "limits"}
+    return Machine((group,), (Partition("all", names, default=True, qos="normal"),), qos, settings=settings)
+
+
+def bound_jobs(log: Trace, of: str, caps: dict[str, float], cpus: int, gpus: int) -> dict[str, int]:
+    """How many jobs each cap held back though the machine had room for them."""
+    start = log.submit_time + log.wait_time
+    end = start + log.run_time
+    asks = {"cpu": log.procs(), "jobs": np.ones(len(log)), "gpu": np.nan_to_num(log.number("req_gpus"))}
+    group = log.nominal("account" if of == "account" else "user_id").codes
+    when = log.submit_time[:, None] + (np.arange(LOOKS) + 0.5) / LOOKS * log.wait_time[:, None]
+    room = np.full(when.shape, True)
+    for what, there in (("cpu", cpus), ("gpu", gpus)):
+        room &= held(start, end, asks[what], when) + asks[what][:, None] <= there
+    found = {}
+    for what, value in caps.items():
+        near = np.zeros(when.shape, bool)
+        for g in np.unique(group):
+            mine = group == g
+            level = held(start[mine], end[mine], asks[what][mine], when[mine]) + asks[what][mine][:, None]
+            near[mine] = (level > value) & (asks[what][mine][:, None] > 0)
+        found[what] = int((near & room & (log.wait_time > 0)[:, None]).any(axis=1).sum())
+    return found
+
+
+def held(start: np.ndarray, end: np.ndarray, size: np.ndarray, when: np.ndarray) -> np.ndarray:
+    """What jobs hold at each of the instants."""
+    time, running = steps(start, end, size)
+    place = np.searchsorted(time, when, side="right") - 1
+    return np.where(place >= 0, running[np.maximum(place, 0)], 0.0)
+
+
+def found_in(log: Trace) -> dict[str, dict[str, float]]:
+    """The caps for everybody that the log's learned machine has, by user and account."""
+    limits = next((q.limits for q in implied(log).machine.qos if q.name.startswith("cap-")), Limits())
+    both = {
+        "user": (limits.max_jobs_per_user, limits.max_tres_per_user),
+        "account": (limits.max_jobs_per_account, limits.max_tres_per_account),
+    }
+    return {
+        of: {**({"jobs": jobs} if jobs < math.inf else {}), **{k.removeprefix("gres/"): v for k, v in tres.items()}}
+        for of, (jobs, tres) in both.items()
+    }
+
+
+def judged(made: Made) -> tuple[str, dict[str, dict[str, float]]]:
+    """`exact`, `invented`, `missed` or `few` (a cap that bound fewer than fifty jobs, and nothing wrong), and what was found."""
+    found = found_in(made.log)
+    wrong = [
+        (of, what)
+        for of, caps in found.items()
+        for what, value in caps.items()
+        if of != made.of or made.caps.get(what) != value
+    ]
+    if wrong:
+        return "invented", found
+    wanted = [what for what in made.caps if made.bound[what] >= ENOUGH]
+    if any(what not in found[made.of] for what in wanted):
+        return "missed", found
+    return "exact" if wanted or not made.caps else "few", found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--logs", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--kind", default="")
+    parser.add_argument("-v", action="store_true")
+    given = parser.parse_args()
+    count: Counter[tuple[str, str]] = Counter()
+    for seed in range(given.first, given.first + given.logs):
+        made = make(seed, given.kind)
+        verdict, found = judged(made)
+        count[made.kind, verdict] += 1
+        if given.v:
+            print(seed, len(made.log), made.kind, made.of, made.caps, made.bound, verdict, found, flush=True)
+    for kind in KINDS:
+        row = {verdict: count[kind, verdict] for verdict in ("exact", "missed", "invented", "few")}
+        if sum(row.values()):
+            print(f"{kind:<10}" + "".join(f"{name} {n:4d}  " for name, n in row.items()))
+
+
+if __name__ == "__main__":
+    main()
