@@ -5,8 +5,9 @@ python -m benchmarks.made_caps [--logs N] [--first SEED]
 
 Each seed draws a machine (with or without GPUs), its people and their jobs, and none, one or two caps on the
 processors, jobs or GPUs of each user or account. The simulated Slurm, which enforces them as the QOS of a partition,
-decides the waits. A job was *bound* where, at one of twelve instants of its wait, it had room on the machine and its user (or
-account) stood too near the cap for it.
+decides the waits. A job was *bound* by a cap where, at one of twelve instants of its wait, the machine had room for it
+beside all that others had submitted before it, and its user (or account) stood too near this cap alone. A cap should be found
+where it bound fifty jobs and more, of three users (or accounts) at least.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from batchcast.trace.implied.caps import steps
 from batchcast.trace.implied.learned import implied
 
 KINDS = ("none", "cpu", "jobs", "gpu", "cpu+jobs", "cpu+gpu", "jobs+gpu")
-LOOKS, ENOUGH, DAY = 12, 50, 86400.0
+LOOKS, ENOUGH, GROUPS, DAY = 12, 50, 3, 86400.0
 LIMIT_S = (3600.0, 7200.0, 14400.0, 43200.0)
 
 
@@ -103,23 +104,30 @@ def machine_with(nodes: int, cpus: int, gpus: int, of: str, caps: dict[str, floa
 
 
 def bound_jobs(log: Trace, of: str, caps: dict[str, float], cpus: int, gpus: int) -> dict[str, int]:
-    """How many jobs each cap held back though the machine had room for them."""
-    start = log.submit_time + log.wait_time
+    """How many jobs each cap held back: 0 where fewer than three users (or accounts) have such jobs."""
+    submit, start = log.submit_time, log.submit_time + log.wait_time
     end = start + log.run_time
     asks = {"cpu": log.procs(), "jobs": np.ones(len(log)), "gpu": np.nan_to_num(log.number("req_gpus"))}
     group = log.nominal("account" if of == "account" else "user_id").codes
-    when = log.submit_time[:, None] + (np.arange(LOOKS) + 0.5) / LOOKS * log.wait_time[:, None]
-    room = np.full(when.shape, True)
+    when = submit[:, None] + (np.arange(LOOKS) + 0.5) / LOOKS * log.wait_time[:, None]
+    room = np.repeat((log.wait_time > 0)[:, None], LOOKS, axis=1)
     for what, there in (("cpu", cpus), ("gpu", gpus)):
-        room &= held(start, end, asks[what], when) + asks[what][:, None] <= there
-    found = {}
+        taken = held(start, end, asks[what], when)
+        for j in range(len(log)):
+            before = np.flatnonzero((group[:j] != group[j]) & (start[:j] > submit[j]))
+            taken[j] += (start[before] > when[j][:, None]) @ asks[what][before] + asks[what][j]
+        room &= taken <= there
+    near = {what: np.zeros(when.shape, bool) for what in caps}
     for what, value in caps.items():
-        near = np.zeros(when.shape, bool)
         for g in np.unique(group):
             mine = group == g
             level = held(start[mine], end[mine], asks[what][mine], when[mine]) + asks[what][mine][:, None]
-            near[mine] = (level > value) & (asks[what][mine][:, None] > 0)
-        found[what] = int((near & room & (log.wait_time > 0)[:, None]).any(axis=1).sum())
+            near[what][mine] = (level > value) & (asks[what][mine][:, None] > 0)
+    found = {}
+    for what in caps:
+        alone = near[what] & room & (sum(near.values()) == 1)
+        bound = alone.any(axis=1)
+        found[what] = int(bound.sum()) if len(np.unique(group[bound])) >= GROUPS else 0
     return found
 
 

@@ -97,17 +97,23 @@ def test_refusals_and_caps_are_those_of_the_slow_twin(seed: int, users: int, job
     submit = np.sort(rng.integers(0, 40, jobs) * 900.0)
     start = submit + rng.choice([0.0, 300.0, 1800.0, 7200.0], jobs)
     limit = rng.choice([1800.0, 7200.0, np.nan], jobs)
-    queue = Queue(submit, start, start + rng.integers(1, 9, jobs) * 600.0, rng.integers(1, 5, jobs) * 1.0, limit, 24.0)
+    size, end = rng.integers(1, 5, jobs) * 1.0, start + rng.integers(1, 9, jobs) * 600.0
+    queue = Queue(submit, start, end, size, limit, 24.0, alone=bool(rng.integers(2)))
+    if rng.integers(2):
+        gpus, memory = rng.integers(0, 3, jobs) * 1.0, rng.choice([1.0, 2.0, np.nan], jobs)
+        queue = replace(queue, gpus=gpus, gpus_there=8.0, nodes=np.ones(jobs), nodes_there=16.0, memory=memory)
     codes = rng.integers(-1, users, jobs)
     refused = caps.refusals(queue, codes, np.zeros(jobs, bool))
     np.testing.assert_array_equal(refused, [refusal(queue, codes, j) for j in range(jobs)])
     with pytest.MonkeyPatch.context() as patch:  # less evidence is asked for, so that small logs have caps
         for name, least in (("LEAST_JOBS", 3), ("LEAST_GROUPS", 2), ("LEAST_OWN", 3), ("ABOVE", 0.5)):
             patch.setattr(caps, name, least)
-        for what, size in (("cpu", queue.size), ("jobs", np.ones(jobs))):
-            levels, peaks = caps.held_levels(queue, codes, size, refused)
-            found = caps.best_cap("user", what, codes, refused, levels, peaks)
-            assert (found and (found.value, found.name)) == caps_of(queue, codes, size, refused)
+        levels = {what: caps.held_levels(queue, codes, size, refused) for what, size in queue.counted.items()}
+        peaks = {what: caps.peaks_of(queue, codes, size) for what, size in queue.counted.items()}
+        for what in queue.counted:
+            others = [levels[name] > peaks[name][codes] for name in levels if name != what]
+            found = caps.best_cap("user", what, codes, levels[what], peaks[what], np.logical_or.reduce(others))
+            assert (found and (found.value, found.name)) == caps_of(queue, codes, what, refused)
 
 
 def test_a_held_job_is_told_by_its_like() -> None:

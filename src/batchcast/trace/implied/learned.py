@@ -16,7 +16,7 @@ from ...events.recorded import outcome
 from ...table import Trace
 from ...table.memory import per_processor
 from ...units import span
-from .caps import LEAST_JOBS, Cap, Queue, find_caps, find_held, steps, with_releases
+from .caps import OUTAGE_S, Cap, Queue, find_caps, find_held, steps, with_releases
 from .causes import Cause, pools_of
 from .fit import WEEK_S, Closed, closed_hours, kept_until, looks_of, nearest, parts_of, size_of
 from .machine import LEARNED, count_whole, machine_of_log, peak_procs, with_gpus
@@ -28,8 +28,8 @@ GROUPS = {"user": "user_id", "account": "account"}
 TRES = {"cpu": "cpu", "gpu": "gres/gpu"}
 UNITS = {"cpu": "processors", "jobs": "jobs", "gpu": "GPUs"}
 CLASSES = ("qos", "queue_id", "partition_id")
-OUTAGE_S = 4 * 3600.0
 SOON_S = 3600.0
+LEAST_WHOLE = 20  # jobs
 IDLE = 0.2  # share of the processors that may still run at the end of an outage
 WHOLE_SHARE = 0.95  # of the jobs that ask for part of a node hold whole ones
 SHARED = 0.9
@@ -260,7 +260,9 @@ def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -
     alone = len(machine.partitions) == 1
     rows = np.flatnonzero([alone or (name is not None and str(name) == part.name) for name in names])
     queue, rows = _queue(trace, rows, "alloc" if part.exclusive else procs, size_of(machine, part.nodes))
-    return replace(queue, gpus_there=size_of(machine, part.nodes, "gpu")), rows
+    alone = not any(set(part.nodes) & set(other.nodes) for other in machine.partitions if other.name != part.name)
+    there = {"gpus_there": size_of(machine, part.nodes, "gpu"), "nodes_there": float(len(part.nodes))}
+    return replace(queue, alone=alone, **there), rows
 
 
 def _eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
@@ -317,7 +319,7 @@ def commented(text: str, lines: Sequence[Line | Cause]) -> str:
 def _whole_nodes(trace: Trace) -> list[Line]:
     """What says that a job gets whole nodes however few processors it asks for; empty where the record does not."""
     yes, no = count_whole(trace)
-    if yes < LEAST_JOBS or yes < WHOLE_SHARE * (yes + no):
+    if yes < LEAST_WHOLE or yes < WHOLE_SHARE * (yes + no):
         return []
     return [
         Line("", "", "jobs get whole nodes", f"{yes:,} jobs that ask for part of a node hold all of it, {no:,} do not")
@@ -351,7 +353,10 @@ def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple
     gpus = np.nan_to_num(trace.number("req_gpus")[rows])
     found = Queue(submit, start, start + run[ran], size[ran], trace.req_time[rows], capacity)
     memory = per_processor(trace, "req_mem_kib")[rows]
-    return replace(found, gpus=gpus if gpus.any() else None, memory=memory), rows
+    nodes = trace.number("req_nodes")[rows]
+    nodes = np.where(nodes >= 1, nodes, trace.number("alloc_nodes")[rows])
+    nodes = np.nan_to_num(nodes) if (nodes > 0).any() else None
+    return replace(found, gpus=gpus if gpus.any() else None, memory=memory, nodes=nodes), rows
 
 
 def _gpu_lines(machine: Machine) -> list[Line]:
