@@ -27,6 +27,13 @@ from batchcast.trace.implied.learned import implied
 
 KINDS = ("none", "cpu", "jobs", "gpu", "cpu+jobs", "cpu+gpu", "jobs+gpu")
 LOOKS, ENOUGH, GROUPS, DAY = 12, 50, 3, 86400.0
+VERDICTS = {
+    "exact": "all that should be found is, and nothing else",
+    "whose": "the number is right, but a user's where it was an account's, or the reverse",
+    "wrong": "another number than was put in, or one where there was none",
+    "missed": "one that should be found is not",
+    "few": "too few jobs were bound, and nothing wrong was found",
+}
 LIMIT_S = (3600.0, 7200.0, 14400.0, 43200.0)
 
 
@@ -152,19 +159,16 @@ def found_in(log: Trace) -> dict[str, dict[str, float]]:
 
 
 def judged(made: Made) -> tuple[str, dict[str, dict[str, float]]]:
-    """`exact`, `invented`, `missed` or `few` (a cap that bound fewer than fifty jobs, and nothing wrong), and what was found."""
+    """The verdict, one of VERDICTS, and the caps that were found."""
     found = found_in(made.log)
-    wrong = [
-        (of, what)
-        for of, caps in found.items()
-        for what, value in caps.items()
-        if of != made.of or made.caps.get(what) != value
-    ]
-    if wrong:
-        return "invented", found
+    values = {what: value for of in ("account", "user", made.of) for what, value in found[of].items()}
+    if any(made.caps.get(what) != value for caps in found.values() for what, value in caps.items()):
+        return "wrong", found
     wanted = [what for what in made.caps if made.bound[what] >= ENOUGH]
-    if any(what not in found[made.of] for what in wanted):
+    if any(what not in values for what in wanted):
         return "missed", found
+    if any(what not in found[made.of] for what in values):
+        return "whose", found
     return "exact" if wanted or not made.caps else "few", found
 
 
@@ -172,20 +176,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--logs", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--kind", default="")
-    parser.add_argument("-v", action="store_true")
+    parser.add_argument("--kind", default="", choices=KINDS, help="only such logs")
+    parser.add_argument("-v", "--verbose", action="store_true", help="a line for each log")
     given = parser.parse_args()
     count: Counter[tuple[str, str]] = Counter()
     for seed in range(given.first, given.first + given.logs):
         made = make(seed, given.kind)
         verdict, found = judged(made)
         count[made.kind, verdict] += 1
-        if given.v:
+        if given.verbose:
             print(seed, len(made.log), made.kind, made.of, made.caps, made.bound, verdict, found, flush=True)
-    for kind in KINDS:
-        row = {verdict: count[kind, verdict] for verdict in ("exact", "missed", "invented", "few")}
-        if sum(row.values()):
-            print(f"{kind:<10}" + "".join(f"{name} {n:4d}  " for name, n in row.items()))
+    print(f"{'caps':<10}" + "".join(f"{name:>8}" for name in VERDICTS))
+    for kind in (*KINDS, "all"):
+        row = [sum(n for (k, v), n in count.items() if v == verdict and kind in (k, "all")) for verdict in VERDICTS]
+        print(f"{kind:<10}" + "".join(f"{n:8d}" for n in row))
+    for verdict, says in VERDICTS.items():
+        print(f"{verdict}: {says}")
 
 
 if __name__ == "__main__":

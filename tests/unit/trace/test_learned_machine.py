@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from benchmarks import made_caps
 from tests.naive.caps import caps_of, refusal
 
 from batchcast.cluster.machine import Limits, Machine, Qos, homogeneous
@@ -88,6 +89,15 @@ def test_no_cap_is_invented(seed: int) -> None:
     found = learned.learn_machine(recorded(requests(seed), None))
     assert caps_in(found.machine) is None
     assert not [line for line in found.lines if line.table == "qos" or "alone" in line.says]
+
+
+@pytest.mark.long
+def test_caps_of_processors_jobs_and_gpus_are_found_in_made_logs_and_none_is_invented() -> None:
+    verdicts = [made_caps.judged(made_caps.make(seed))[0] for seed in range(2000, 2040)]
+    assert verdicts.count("exact") + verdicts.count("few") >= 36
+    assert verdicts.count("wrong") <= 1
+    bare = [made_caps.judged(made_caps.make(seed, "none"))[0] for seed in range(2040, 2060)]
+    assert bare.count("exact") >= 19
 
 
 @settings(max_examples=40, deadline=None)

@@ -130,7 +130,7 @@ def widest_of(queue: Queue, groups: dict[str, np.ndarray], of: str, what: str, v
     size = queue.counted[what]
     for wider, codes in groups.items():
         level, own = (_level_at_start(queue, each, size) for each in (codes, groups[of]))
-        known = (codes >= 0) & (groups[of] >= 0)
+        known = (codes >= 0) & (groups[of] >= 0) & (size > 0)
         together = known & (own < value)
         if wider != of and not (level[known] > value).any() and (together & (level == value)).sum() >= LEAST_JOBS:
             return wider

@@ -14,7 +14,7 @@ from ...cluster.machine import Limits, Machine, Partition, Qos, Reservation
 from ...errors import InputError
 from ...events.recorded import outcome
 from ...table import Trace
-from ...table.memory import per_processor
+from ...table.memory import per_processor, units_of
 from ...units import span
 from .caps import OUTAGE_S, Cap, Queue, find_caps, find_held, steps, with_releases
 from .causes import Cause, pools_of
@@ -353,10 +353,8 @@ def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple
     gpus = np.nan_to_num(trace.number("req_gpus")[rows])
     found = Queue(submit, start, start + run[ran], size[ran], trace.req_time[rows], capacity)
     memory = per_processor(trace, "req_mem_kib")[rows]
-    nodes = trace.number("req_nodes")[rows]
-    nodes = np.where(nodes >= 1, nodes, trace.number("alloc_nodes")[rows])
-    nodes = np.nan_to_num(nodes) if (nodes > 0).any() else None
-    return replace(found, gpus=gpus if gpus.any() else None, memory=memory, nodes=nodes), rows
+    nodes = np.nan_to_num(units_of(trace, "node", "alloc")[rows])
+    return replace(found, gpus=gpus if gpus.any() else None, memory=memory, nodes=nodes if nodes.any() else None), rows
 
 
 def _gpu_lines(machine: Machine) -> list[Line]:

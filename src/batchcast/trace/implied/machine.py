@@ -16,6 +16,7 @@ from ...cluster.machine import Machine, NodeGroup, Partition
 from ...errors import InputError
 from ...events.recorded import outcome
 from ...table import Trace
+from ...table.memory import units_of
 
 
 def peak_procs(trace: Trace, rule: str = "alloc") -> float:
@@ -170,8 +171,7 @@ def with_gpus(machine: Machine, trace: Trace) -> Machine:
 
 def _gpus_each(trace: Trace, gpus: np.ndarray) -> int:
     """GPUs of a node, as the nodes of jobs that ask for some tell; 0 where too few do."""
-    nodes = trace.number("req_nodes")
-    nodes = np.where(nodes >= 1, nodes, trace.number("alloc_nodes"))
+    nodes = units_of(trace, "node", "alloc")
     work = np.nan_to_num(gpus * trace.run_time)
     known = nodes >= 1
     return _most_each(np.ceil(gpus[known] / nodes[known]), work[known]) if work[known].sum() > 0.5 * work.sum() else 0
@@ -212,8 +212,7 @@ def _of_header(trace: Trace) -> int:
 
 def _node_size(trace: Trace, rule: str) -> int:
     """Processors of a node, as far as the jobs of a partition tell."""
-    procs, nodes = trace.procs(rule), trace.number("req_nodes")
-    nodes = np.where(nodes >= 1, nodes, trace.number("alloc_nodes"))
+    procs, nodes = trace.procs(rule), units_of(trace, "node", "alloc")
     work = np.nan_to_num(procs * trace.run_time)
     known = (procs >= 1) & (nodes >= 1)
     if work[known].sum() > 0.5 * work.sum() and work[known].sum() > 0:
