@@ -6,8 +6,8 @@ python -m benchmarks.made_caps [--logs N] [--first SEED]
 Each seed draws a machine (with or without GPUs), its people and their jobs, and none, one or two caps on the
 processors, jobs or GPUs of each user or account. The simulated Slurm, which enforces them as the QOS of a partition,
 decides the waits. A job was *bound* by a cap where, at one of twelve instants of its wait, the machine had room for it
-beside all that others had submitted before it, and its user (or account) stood too near this cap alone. A cap should be found
-where it bound fifty jobs and more, of three users (or accounts) at least.
+beside all that others had submitted before it, and its user (or account) stood too near this cap alone. A cap should
+be found where it bound fifty jobs and more, of three users (or accounts) at least.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 

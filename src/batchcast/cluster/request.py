@@ -107,9 +107,9 @@ class MachineSizes:
         """The job's request, or why there is none: tasks of one processor on its nodes, or on any where unknown.
 
         The nodes are the fewest where not `exact`, or where the processors would not fit on so many; so many are at
-        least asked for that the GPUs fit. Without a QOS that the machine has it has its queue's, else the partition's. Numbers are NaN where
-        unknown; memory is shared evenly, so many KiB a processor; the job ends after `run` seconds, at its limit at the
-        latest. Its partition may be a list with commas; none is the default one.
+        least asked for that the GPUs fit. Without a QOS that the machine has it has its queue's, else the partition's.
+        Numbers are NaN where unknown; memory is shared evenly, so many KiB a processor; the job ends after `run`
+        seconds, at its limit at the latest. Its partition may be a list with commas; none is the default one.
         """
         procs, nodes, gpus, limit = job.procs, job.req_nodes, job.req_gpus, job.req_time
         if not (run >= 0 and procs >= 1):

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks import made_caps
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from benchmarks import made_caps
 from tests.naive.caps import caps_of, refusal
 
 from batchcast.cluster.machine import Limits, Machine, Qos, homogeneous

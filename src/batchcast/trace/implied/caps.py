@@ -12,15 +12,20 @@ And jobs held for what a log does not say: a dependency, a begin time, a hold, a
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from ...cluster.machine import Limits
 from ...events.recorded import outcome
 from ...table import Nominal, Trace
 
+TRES = {"cpu": "cpu", "gpu": "gres/gpu"}
+"""What Slurm calls what a cap may be on, but for jobs."""
 PATIENCE_S = 600.0
 OUTAGE_S = 4 * 3600.0  # without a start: nobody is refused meanwhile
 LOOKS = 6  # instants of its wait at which a job is looked at
@@ -33,10 +38,10 @@ ABOVE = 0.1  # who may hold more than a cap for everybody, as a share of those w
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """A cap and who speaks for it: `value` of `what` (cpu, jobs, gpu) that each group (`of`), or the one `name`, may hold.
+    """A cap and who speaks for it: `value` of `what` (cpu, jobs, gpu) that each group (`of`) or the one `name` may hold.
 
-    `jobs` of `groups` users or accounts were refused above it, `against` below it for no other reason; `above` of them
-    held more.
+    `jobs` of `groups` users or accounts were refused above it, `against` below it for no other reason; `above` of
+    them held more.
     """
 
     of: str
@@ -101,7 +106,9 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> 
     """
     found: list[Cap] = []
     explained = held.copy()
-    most = {(of, what): peaks_of(queue, codes, size) for of, codes in groups.items() for what, size in queue.counted.items()}
+    most = {
+        (of, what): peaks_of(queue, codes, size) for of, codes in groups.items() for what, size in queue.counted.items()
+    }
     for _ in range(len(most)):
         best = None
         for of, codes in groups.items():
@@ -120,6 +127,18 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> 
         found.append(best[0])
         explained |= best[1] > best[0].value
     return found
+
+
+def limits_of(caps: Sequence[Cap]) -> Limits:
+    """The caps for everybody as a QOS has them."""
+    by = {(cap.of, cap.what): cap.value for cap in caps}
+    tres = {of: {name: by[of, what] for what, name in TRES.items() if (of, what) in by} for of in ("user", "account")}
+    return Limits(
+        max_jobs_per_user=by.get(("user", "jobs"), math.inf),
+        max_jobs_per_account=by.get(("account", "jobs"), math.inf),
+        max_tres_per_user=tres["user"],
+        max_tres_per_account=tres["account"],
+    )
 
 
 def widest_of(queue: Queue, groups: dict[str, np.ndarray], of: str, what: str, value: float) -> str:
@@ -212,7 +231,7 @@ class _Room:
                 taken[:, mine] -= size * waiting
                 largest[waiting > 0] = size
             found[mine] = (taken[:, mine] + largest <= self.there).all(axis=0)
-        return found | (self.size[rows] <= 0)
+        return np.asarray(found | (self.size[rows] <= 0))
 
 
 def _held_at(begin: np.ndarray, end: np.ndarray, size: np.ndarray, when: np.ndarray) -> np.ndarray:

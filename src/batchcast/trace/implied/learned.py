@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...cluster.machine import Limits, Machine, Partition, Qos, Reservation
+from ...cluster.machine import Machine, Partition, Qos, Reservation
 from ...errors import InputError
 from ...events.recorded import outcome
 from ...table import Trace
 from ...table.memory import per_processor, units_of
 from ...units import span
-from .caps import OUTAGE_S, Cap, Queue, find_caps, find_held, steps, with_releases
+from .caps import OUTAGE_S, Cap, Queue, find_caps, find_held, limits_of, steps, with_releases
 from .causes import Cause, pools_of
 from .fit import WEEK_S, Closed, closed_hours, kept_until, looks_of, nearest, parts_of, size_of
 from .machine import LEARNED, count_whole, machine_of_log, peak_procs, with_gpus
@@ -25,11 +25,12 @@ from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings,
 SHARE = 0.6
 """What is learned from; the rest judges."""
 GROUPS = {"user": "user_id", "account": "account"}
-TRES = {"cpu": "cpu", "gpu": "gres/gpu"}
 UNITS = {"cpu": "processors", "jobs": "jobs", "gpu": "GPUs"}
 CLASSES = ("qos", "queue_id", "partition_id")
 SOON_S = 3600.0
 LEAST_WHOLE = 20  # jobs
+UNREAD = {"partition": "partition_id", "queue": "queue_id", "user": "user_id"}
+"""Columns of a CSV that a machine could be learned from, if a map said that they are those."""
 IDLE = 0.2  # share of the processors that may still run at the end of an outage
 WHOLE_SHARE = 0.95  # of the jobs that ask for part of a node hold whole ones
 SHARED = 0.9
@@ -93,7 +94,7 @@ def implied(trace: Trace, procs: str = "req") -> Learned:
     procs = "alloc" if whole else procs
     machine, lines = _sharing(trace, machine_of_log(trace, procs), procs)
     machine = with_gpus(machine, trace)
-    lines += [*whole, *_gpu_lines(machine)]
+    lines += [*whole, *_gpu_lines(machine), *_unread(trace)]
     lines += [
         Line("partition", p.name, f"{p.name}: {len(p.nodes):,} nodes at its most", "what its jobs ever held at once")
         for p in machine.partitions
@@ -106,7 +107,7 @@ def implied(trace: Trace, procs: str = "req") -> Learned:
         caps = find_caps(queue, _groups(trace, rows), held[rows]) if len(rows) else []
         everybody = [cap for cap in caps if not cap.name]
         if everybody:
-            classes.append(Qos(f"cap-{each.name}", limits=_limits(everybody)))
+            classes.append(Qos(f"cap-{each.name}", limits=limits_of(everybody)))
             each = replace(each, qos=f"cap-{each.name}")
         lines += [_cap_line(cap, each.name, trace) for cap in caps]
         for k, (begin, end, waiting) in enumerate(outages(queue, held[rows])):
@@ -261,8 +262,8 @@ def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -
     rows = np.flatnonzero([alone or (name is not None and str(name) == part.name) for name in names])
     queue, rows = _queue(trace, rows, "alloc" if part.exclusive else procs, size_of(machine, part.nodes))
     alone = not any(set(part.nodes) & set(other.nodes) for other in machine.partitions if other.name != part.name)
-    there = {"gpus_there": size_of(machine, part.nodes, "gpu"), "nodes_there": float(len(part.nodes))}
-    return replace(queue, alone=alone, **there), rows
+    gpus = size_of(machine, part.nodes, "gpu")
+    return replace(queue, alone=alone, gpus_there=gpus, nodes_there=float(len(part.nodes))), rows
 
 
 def _eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
@@ -357,10 +358,22 @@ def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple
     return replace(found, gpus=gpus if gpus.any() else None, memory=memory, nodes=nodes if nodes.any() else None), rows
 
 
+def _unread(trace: Trace) -> list[Line]:
+    """Columns that were not understood, and what would be learned from them."""
+    names = [name for name, ours in UNREAD.items() if name in trace.names and ours not in trace.names]
+    way = "a map (--map FILE.toml) can say that it is"
+    return [Line("", "", f"the column {name} was not learned from", f"{way} {UNREAD[name]}") for name in names]
+
+
 def _gpu_lines(machine: Machine) -> list[Line]:
     """How many GPUs a learned machine has."""
     return [
-        Line("nodes", "", f"{len(group.names):,} nodes have {group.gres['gpu']} GPUs each", "what jobs held at their most")
+        Line(
+            "nodes",
+            "",
+            f"{len(group.names):,} nodes have {group.gres['gpu']} GPUs each",
+            "what jobs held at their most",
+        )
         for group in machine.nodes
         if group.gres
     ]
@@ -374,18 +387,6 @@ def _groups(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
         if len(np.unique(codes[codes >= 0])) >= 2:
             found[name] = codes
     return found
-
-
-def _limits(caps: Sequence[Cap]) -> Limits:
-    """The caps for everybody as a QOS has them."""
-    by = {(cap.of, cap.what): cap.value for cap in caps}
-    tres = {of: {name: by[of, what] for what, name in TRES.items() if (of, what) in by} for of in GROUPS}
-    return Limits(
-        max_jobs_per_user=by.get(("user", "jobs"), math.inf),
-        max_jobs_per_account=by.get(("account", "jobs"), math.inf),
-        max_tres_per_user=tres["user"],
-        max_tres_per_account=tres["account"],
-    )
 
 
 def _cap_line(cap: Cap, partition: str, trace: Trace) -> Line:
