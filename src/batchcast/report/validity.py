@@ -74,7 +74,8 @@ def short_validity(evaluation: Evaluation) -> Callout:
         other = other.replace("loops was", "loops were")
     return Callout(
         f"Recorded, jobs waited {span(checked.recorded_mean_wait_s)} on average; simulated {RULES[checked.policy]}, "
-        f"{span(checked.simulated_mean_wait_s)}. {closing}{other}",
+        f"{span(checked.simulated_mean_wait_s)}{', time on hold apart' if checked.from_eligible else ''}. "
+        f"{closing}{other}",
         tone,
         LABEL,
     )

@@ -38,7 +38,7 @@ ABOVE = 0.1  # who may hold more than a cap for everybody, as a share of those w
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """A cap and who speaks for it: `value` of `what` (cpu, jobs, gpu) that each group (`of`) or the one `name` may hold.
+    """A cap and who speaks for it: `value` of `what` (cpu, jobs, gpu) for each group (`of`) or the one `name`.
 
     `jobs` of `groups` users or accounts were refused above it, `against` below it for no other reason; `above` of
     them held more.

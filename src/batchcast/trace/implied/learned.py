@@ -16,9 +16,9 @@ from ...events.recorded import outcome
 from ...table import Trace
 from ...table.memory import per_processor, units_of
 from ...units import span
-from .caps import OUTAGE_S, Cap, Queue, find_caps, find_held, limits_of, steps, with_releases
+from .caps import Cap, Queue, find_caps, find_held, limits_of, with_releases
 from .causes import Cause, pools_of
-from .fit import WEEK_S, Closed, closed_hours, kept_until, looks_of, nearest, parts_of, size_of
+from .fit import WEEK_S, Closed, closed_hours, kept_until, looks_of, nearest, outages, parts_of, size_of
 from .machine import LEARNED, count_whole, machine_of_log, peak_procs, with_gpus
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
 
@@ -27,11 +27,9 @@ SHARE = 0.6
 GROUPS = {"user": "user_id", "account": "account"}
 UNITS = {"cpu": "processors", "jobs": "jobs", "gpu": "GPUs"}
 CLASSES = ("qos", "queue_id", "partition_id")
-SOON_S = 3600.0
 LEAST_WHOLE = 20  # jobs
 UNREAD = {"partition": "partition_id", "queue": "queue_id", "user": "user_id"}
 """Columns of a CSV that a machine could be learned from, if a map said that they are those."""
-IDLE = 0.2  # share of the processors that may still run at the end of an outage
 WHOLE_SHARE = 0.95  # of the jobs that ask for part of a node hold whole ones
 SHARED = 0.9
 """Partitions share nodes where all together never held this share of what each held at its most."""
@@ -61,9 +59,16 @@ class Learned:
     def sentences(self) -> list[str]:
         """The evidence, all outages in one line: the machine's file has each."""
         told = [str(line) for line in self.lines if not line.name.startswith("outage-")]
+        return [*told, *self._outages()]
+
+    def in_short(self) -> str:
+        """What was learned, in one sentence without its evidence."""
+        told = [line.says for line in self.lines if not line.name.startswith("outage-")]
+        return f"The machine was learned from the log's first part. {'; '.join([*told, *self._outages()])}."
+
+    def _outages(self) -> list[str]:
         spans = [r.end - r.start for r in self.machine.reservations if not r.every]
-        outages = f"{len(spans)} outages, {span(sum(spans))} in all, the longest {span(max(spans))}" if spans else ""
-        return [*told, *([outages] if outages else [])]
+        return [f"{len(spans)} outages, {span(sum(spans))} in all, the longest {span(max(spans))}"] if spans else []
 
 
 def learn_machine(trace: Trace, procs: str = "req") -> Learned:
@@ -270,33 +275,6 @@ def _eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
     """The queue with what held jobs waited for left out."""
     submit = np.fmax(queue.submit, trace.number("eligible_time")[rows])
     return replace(queue, submit=np.minimum(submit, queue.start))
-
-
-def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
-    """Stretches of four hours and more without a start in which the machine ran empty though three jobs had room.
-
-    They started within the hour after it: it was the machine that came back.
-
-    Begin and end, seconds on the log's clock, and how many waited through it. Where much still runs at its end, nodes
-    may have been kept free for a wide job.
-    """
-    starts = np.unique(queue.start)
-    long = np.flatnonzero(np.diff(starts) >= OUTAGE_S)
-    if not len(long):
-        return []
-    time, running = steps(queue.start, queue.end, queue.size)
-    found = []
-    for k in long.tolist():
-        begin, end = float(starts[k]), float(starts[k + 1])
-        through = (queue.submit <= begin) & (queue.start >= end) & ~held
-        first = int(np.searchsorted(time, begin, side="right")) - 1
-        most = float(running[first : int(np.searchsorted(time, end))].max(initial=0.0))
-        left = float(running[int(np.searchsorted(time, end)) - 1])
-        soon = queue.start <= end + SOON_S  # what goes on waiting is held for something else
-        roomy = through & soon & (queue.size + most <= queue.capacity)
-        if roomy.sum() >= 3 and left <= IDLE * queue.capacity:
-            found.append((begin, end, int(roomy.sum())))
-    return found
 
 
 def commented(text: str, lines: Sequence[Line | Cause]) -> str:
