@@ -87,6 +87,8 @@ SAME_JOBS = 0.9
 
 MODELLED_ON_NODES = ("memory", "GPUs", "partitions", "priorities", "holds")
 """What the simulation of a described machine does model, by the names of `not_covered`."""
+MODELLED_AS_LEARNED = ("GPUs", "partitions", "priorities", "holds")
+"""The same of a learned machine: how much memory its nodes have no record says."""
 
 
 class Verdict(StrEnum):

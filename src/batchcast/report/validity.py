@@ -165,6 +165,8 @@ def coverage(validity: Validity) -> str:
     """How many jobs need what the model leaves out."""
     if validity.policy == "slurm" and not validity.uncovered_jobs:
         return "Memory, GPUs, partitions and priorities are as the machine's description has them."
+    if validity.policy == "slurm_learned" and not validity.uncovered_jobs:
+        return "Nodes, GPUs, partitions, caps and the order of the queue are as far as the log's first part tells them."
     if not validity.uncovered_jobs:
         return "The log names no requests for memory or GPUs, no second partition and no priorities."
     share = _part(validity.uncovered_jobs, validity.all_jobs)

@@ -204,7 +204,7 @@ def looks_of(machine: Machine) -> dict[str, Machine]:
         words = {"sched_interval": "-1", "default_queue_depth": "-1", "bf_interval": str(seconds)}
         return replace(machine, settings={**machine.settings, **words})
 
-    return {"at every event": machine, **{f"every {seconds} s": every(seconds) for seconds in LOOKS_S}}
+    return {"after each submission and end": machine, **{f"every {seconds} s": every(seconds) for seconds in LOOKS_S}}
 
 
 def _busiest(trace: Trace, rule: str) -> float:
