@@ -14,7 +14,7 @@ from tests.naive.caps import caps_of, refusal
 from batchcast.cluster.machine import Limits, Machine, Qos, homogeneous
 from batchcast.errors import InputError
 from batchcast.simulation.slurm_trace import simulate_on
-from batchcast.table import Trace
+from batchcast.table import Nominal, Trace
 from batchcast.trace.implied import caps, fit, learned
 from batchcast.trace.implied.caps import Queue, find_held
 
@@ -81,6 +81,36 @@ def test_a_cap_for_everybody_is_found_exactly(seed: int) -> None:
     assert caps_in(learned.learn_machine(by_processors).machine) == Limits(max_tres_per_user={"cpu": 64.0})
     by_jobs = recorded(requests(seed), Limits(max_jobs_per_user=6.0))
     assert caps_in(learned.learn_machine(by_jobs).machine) == Limits(max_jobs_per_user=6.0)
+
+
+@pytest.mark.usefixtures("_unfitted")
+def test_a_learned_cap_binds_jobs_of_a_qos_that_the_machine_does_not_have() -> None:
+    log = recorded(requests(0), Limits(max_jobs_per_user=6.0))
+    machine = learned.learn_machine(log).machine
+    without = simulate_on(machine, log).wait_time
+    named = simulate_on(machine, log.with_columns({"qos": Nominal.encode(["normal"] * len(log))})).wait_time
+    np.testing.assert_array_equal(named, without)
+
+
+def test_gpus_are_on_as_many_nodes_as_held_them_and_a_column_without_a_meaning_is_told() -> None:
+    log = Trace.from_arrays(
+        {
+            "submit_time": np.arange(8) * 100.0,
+            "wait_time": np.zeros(8),
+            "run_time": np.full(8, 5000.0),
+            "req_procs": np.full(8, 16),
+            "alloc_nodes": np.ones(8),
+            "req_gpus": [4, 4, 2, 0, 0, 0, 0, 0],
+            "partition": ["day"] * 8,
+        }
+    )
+    found = learned.implied(log)
+    assert [(len(group.names), dict(group.gres)) for group in found.machine.nodes] == [
+        (2, {"gpu": 4}),
+        (1, {"gpu": 2}),
+        (5, {}),
+    ]
+    assert "the column partition was not learned from" in found.in_short()
 
 
 @pytest.mark.usefixtures("_unfitted")
