@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from batchcast.trace.implied import caps
-from batchcast.trace.implied.caps import LOOKS, PATIENCE_S, Queue
+from batchcast.trace.implied.caps import LOOKS, OUTAGE_S, PATIENCE_S, Queue
 
 
 def held_at(queue: Queue, rows: np.ndarray, size: np.ndarray, when: float) -> float:
@@ -13,61 +13,98 @@ def held_at(queue: Queue, rows: np.ndarray, size: np.ndarray, when: float) -> fl
     return float(sum(size[k] for k in rows if queue.start[k] <= when < queue.end[k]))
 
 
+def has_room(queue: Queue, j: int, when: float) -> bool:
+    """Whether processors and GPUs are there for the job for ten minutes."""
+    everybody = np.arange(len(queue.size))
+    looked = [when, *(t for t in (*queue.start, *queue.end) if when < t <= when + PATIENCE_S)]
+    return all(
+        size[j] <= 0 or max(held_at(queue, everybody, size, t) for t in looked) + size[j] <= there
+        for size, there in queue.held
+    )
+
+
+def has_room_beside_others(queue: Queue, codes: np.ndarray, j: int, when: float) -> bool:
+    """Whether all that runs, all that others wait for and the largest that its group waits for are there together."""
+    more = [] if queue.nodes is None else [(queue.nodes, queue.nodes_there)]
+    for size, there in [*queue.held, *more]:
+        for t in (when, when + PATIENCE_S):
+            running = sum(size[k] for k in range(len(size)) if queue.start[k] <= t < queue.end[k])
+            waiting = [k for k in range(len(size)) if queue.submit[k] <= t < queue.start[k]]
+            others = sum(size[k] for k in waiting if codes[k] != codes[j])
+            own = max(size[k] for k in waiting if codes[k] == codes[j])
+            if size[j] > 0 and running + others + own > there:
+                return False
+    return True
+
+
+def is_outage(queue: Queue, when: float) -> bool:
+    """Whether nothing started for four hours around an instant, or nothing had started yet."""
+    before = [t for t in queue.start if t <= when]
+    return not before or min(t for t in queue.start if t > when) - max(before) >= OUTAGE_S
+
+
 def refusal(queue: Queue, codes: np.ndarray, j: int) -> float:
-    """The first of the looks at which the job had room for ten minutes and was passed afterwards; NaN: none."""
-    n = len(codes)
+    """The first look at which there was room beside all others, else the first start that passed the job; NaN: none."""
     wait = queue.start[j] - queue.submit[j]
-    if codes[j] < 0 or not wait > 2 * PATIENCE_S or queue.size[j] > queue.capacity:
+    if codes[j] < 0 or not wait > 2 * PATIENCE_S:
         return float("nan")
-    everybody = np.arange(n)
-    for look in range(LOOKS):
+    for look in range(LOOKS if queue.alone else 0):
         when = queue.submit[j] + (look + 0.5) / LOOKS * (wait - PATIENCE_S)
-        changes = [t for t in (*queue.start, *queue.end) if when < t <= when + PATIENCE_S]
-        most = max(held_at(queue, everybody, queue.size, t) for t in (when, *changes))
-        passed = any(
-            when <= queue.start[k] < queue.start[j] - 1e-9
-            and queue.submit[k] > queue.submit[j]
-            and codes[k] != codes[j]
-            and queue.size[k] >= queue.size[j]
-            and not queue.limit[k] < queue.limit[j]
-            for k in range(n)
-        )
-        if most + queue.size[j] <= queue.capacity and passed:
+        roomy = has_room(queue, j, when) and has_room_beside_others(queue, codes, j, when)
+        if roomy and not is_outage(queue, when):
             return when
+    for k in np.argsort(queue.start, kind="stable"):
+        asks = [x for x in (queue.size, queue.limit, queue.gpus, queue.memory) if x is not None]
+        passed = (
+            queue.submit[j] < queue.submit[k]
+            and queue.start[k] < queue.start[j] - PATIENCE_S
+            and codes[k] != codes[j]
+            and not any(x[k] < x[j] for x in asks)
+        )
+        if passed and has_room(queue, j, queue.start[k]):
+            return float(queue.start[k])
     return float("nan")
 
 
-def caps_of(queue: Queue, codes: np.ndarray, size: np.ndarray, refused: np.ndarray) -> tuple[float, str] | None:
+def caps_of(queue: Queue, codes: np.ndarray, what: str, refused: np.ndarray) -> tuple[float, str] | None:
     """The value of the cap that most refusals speak for, and whose it is (empty: everybody's)."""
     groups = sorted({int(code) for code in codes if code >= 0})
     rows = {g: np.flatnonzero(codes == g) for g in groups}
-    peak = {
-        g: max((held_at(queue, rows[g], size, t) for t in (*queue.start[rows[g]], *queue.end[rows[g]])), default=0.0)
+    counted = queue.counted
+
+    def peak_of(g: int, size: np.ndarray) -> float:
+        return max((held_at(queue, rows[g], size, t) for t in queue.start[rows[g]]), default=0.0)
+
+    def level_of(j: int, size: np.ndarray) -> float:
+        return held_at(queue, rows[codes[j]], size, refused[j]) + size[j]
+
+    peak = {g: peak_of(g, counted[what]) for g in groups}
+    jobs_of = {g: [j for j in rows[g] if refused[j] == refused[j]] for g in groups}
+    other = {
+        j: any(level_of(j, size) > peak_of(g, size) for name, size in counted.items() if name != what)
         for g in groups
+        for j in jobs_of[g]
     }
-    level = {
-        g: [held_at(queue, rows[g], size, refused[j]) + size[j] for j in rows[g] if refused[j] == refused[j]]
-        for g in groups
-    }
+    level = {g: [(level_of(j, counted[what]), other[j]) for j in jobs_of[g]] for g in groups}
     best: tuple[int, float, str] | None = None
     for value in sorted({peak[g] for g in groups if level[g]}):
+        beyond = {g: sum(x > value for x, _ in level[g]) for g in groups}
+        within = {g: sum(x <= value and not apart for x, apart in level[g]) for g in groups}
         shows = [
-            g
-            for g in groups
-            if peak[g] <= value
-            and (beyond := sum(x > value for x in level[g])) > 0
-            and beyond >= caps.PURITY * len(level[g])
+            g for g in groups if peak[g] <= value and beyond[g] and beyond[g] >= caps.PURITY * (beyond[g] + within[g])
         ]
-        jobs = sum(x > value for g in shows for x in level[g])
-        against = sum(x <= value for g in groups if peak[g] <= value for x in level[g])
+        jobs = sum(beyond[g] for g in shows)
+        against = sum(within[g] for g in groups if peak[g] <= value)
         above = sum(peak[g] > value for g in groups)
-        fine = jobs >= caps.LEAST_JOBS and len(shows) >= caps.LEAST_GROUPS and jobs >= caps.PURITY * (jobs + against)
+        alike = [g for g in groups if g in shows or peak[g] == value]
+        fine = jobs >= caps.LEAST_JOBS and len(alike) >= caps.LEAST_GROUPS and jobs >= caps.PURITY * (jobs + against)
         if fine and any(peak[g] == value for g in shows) and above <= caps.ABOVE * len(shows):
             best = max(best or (jobs, value, ""), (jobs, value, ""), key=lambda b: (b[0], -b[1]))
     if best is not None:
         return best[1], best[2]
     for g in groups:
-        jobs = sum(x > peak[g] for x in level[g])
-        if jobs >= caps.LEAST_OWN and jobs >= caps.PURITY * len(level[g]) and (best is None or jobs > best[0]):
+        jobs = sum(x > peak[g] for x, _ in level[g])
+        against = sum(x <= peak[g] and not apart for x, apart in level[g])
+        if jobs >= caps.LEAST_OWN and jobs >= caps.PURITY * (jobs + against) and (best is None or jobs > best[0]):
             best = jobs, peak[g], str(g)
     return None if best is None else (best[1], best[2])

@@ -302,5 +302,6 @@ def settle(machine: Machine | str | None, log: Log, mask: np.ndarray | None) -> 
 
     learned, trace, rest = split(log.trace, log.procs)
     log = log._replace(trace=trace, warnings=[*log.warnings, *(f"learned: {line}" for line in learned.sentences())])
+    log.settings["learned"] = learned.in_short()
     scored = any(log.settings.get(key) for key in ("score_from", "score_to", "score_status"))
     return learned.machine, log, mask if scored else rest

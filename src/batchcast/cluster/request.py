@@ -107,9 +107,9 @@ class MachineSizes:
         """The job's request, or why there is none: tasks of one processor on its nodes, or on any where unknown.
 
         The nodes are the fewest where not `exact`, or where the processors would not fit on so many; so many are at
-        least asked for that the GPUs fit. Without a QOS it has its queue's, else the partition's. Numbers are NaN where
-        unknown; memory is shared evenly, so many KiB a processor; the job ends after `run` seconds, at its limit at the
-        latest. Its partition may be a list with commas; none is the default one.
+        least asked for that the GPUs fit. Without a QOS that the machine has it has its queue's, else the partition's.
+        Numbers are NaN where unknown; memory is shared evenly, so many KiB a processor; the job ends after `run`
+        seconds, at its limit at the latest. Its partition may be a list with commas; none is the default one.
         """
         procs, nodes, gpus, limit = job.procs, job.req_nodes, job.req_gpus, job.req_time
         if not (run >= 0 and procs >= 1):
@@ -131,15 +131,16 @@ class MachineSizes:
         each = math.ceil(gpus / least) if has else 0
         return NodeRequest(
             key, job.submit_time, min(run, limit) if limit > 0 else run, limit if limit > 0 else math.nan,
-            _word(job.user_id), _word(job.account), parts, _word(job.qos) or self._class(job, parts[0]),
+            _word(job.user_id), _word(job.account), parts, self._class(job, parts[0]),
             _word(job.job_name), least, count, int(procs),
             mem_per_cpu=kib_per_proc / 1024 if kib_per_proc > 0 else math.nan,
             gres={"gpu": each} if each else {},
         )  # fmt: skip
 
     def _class(self, job: JobRequest, part: str) -> str:
-        queue = _word(job.queue_id)
-        return queue if queue in self.classes else self.qos.get(part, "")
+        """The QOS that the job or its queue names, where the machine has it; else the partition's, else as named."""
+        named = [word for word in (_word(job.qos), _word(job.queue_id)) if word in self.classes]
+        return named[0] if named else self.qos.get(part, "") or _word(job.qos)
 
 
 def _word(name: Name) -> str:

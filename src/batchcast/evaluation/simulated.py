@@ -18,7 +18,7 @@ from ..simulation import Policy, Schedule, simulate, simulate_split
 from ..table import Trace
 from ..trace.implied.machine import LEARNED, SOURCE, machine_of_log
 from .accuracy import Maker, predictor
-from .validity import MODELLED_ON_NODES, Validity, Verdict, judge_validity, validity
+from .validity import MODELLED_AS_LEARNED, MODELLED_ON_NODES, Validity, Verdict, judge_validity, validity
 
 YARDSTICK, ORACLE = "requested", "actual"
 SLURM, LEAST_WORK = "slurm", "slurm-least-work"
@@ -103,9 +103,10 @@ def judged_on(
 ) -> Validity:
     """Slurm's loops with the users' limits on a machine against the record; of a log's own machine less is modelled."""
     from_log, policy = machine.name == SOURCE, MADE_FROM_LOG.get(machine.name, "slurm")
+    modelled = MODELLED_AS_LEARNED if machine.name == LEARNED else MODELLED_ON_NODES
     return judge_validity(
         trace, schedule, mask, procs=procs, size=(float(machine.cpus), SOURCE if from_log else "its description"),
-        modelled=("partitions", "holds") if from_log else MODELLED_ON_NODES,
+        modelled=("partitions", "holds") if from_log else modelled,
         policy=policy,
     )  # fmt: skip
 

@@ -86,7 +86,8 @@ SAME_JOBS = 0.9
 
 
 MODELLED_ON_NODES = ("memory", "GPUs", "partitions", "priorities", "holds")
-"""What the simulation of a described machine does model, by the names of `not_covered`."""
+MODELLED_AS_LEARNED = MODELLED_ON_NODES[1:]
+"""What the simulation of a described, and of a learned machine does model, by the names of `not_covered`."""
 
 
 class Verdict(StrEnum):

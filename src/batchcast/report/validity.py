@@ -74,7 +74,8 @@ def short_validity(evaluation: Evaluation) -> Callout:
         other = other.replace("loops was", "loops were")
     return Callout(
         f"Recorded, jobs waited {span(checked.recorded_mean_wait_s)} on average; simulated {RULES[checked.policy]}, "
-        f"{span(checked.simulated_mean_wait_s)}. {closing}{other}",
+        f"{span(checked.simulated_mean_wait_s)}{', time on hold apart' if checked.from_eligible else ''}. "
+        f"{closing}{other}",
         tone,
         LABEL,
     )
@@ -164,6 +165,8 @@ def coverage(validity: Validity) -> str:
     """How many jobs need what the model leaves out."""
     if validity.policy == "slurm" and not validity.uncovered_jobs:
         return "Memory, GPUs, partitions and priorities are as the machine's description has them."
+    if validity.policy == "slurm_learned" and not validity.uncovered_jobs:
+        return "Nodes, GPUs, partitions, caps and the order of the queue are as far as the log's first part tells them."
     if not validity.uncovered_jobs:
         return "The log names no requests for memory or GPUs, no second partition and no priorities."
     share = _part(validity.uncovered_jobs, validity.all_jobs)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks import made_caps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive.caps import caps_of, refusal
@@ -13,7 +14,7 @@ from tests.naive.caps import caps_of, refusal
 from batchcast.cluster.machine import Limits, Machine, Qos, homogeneous
 from batchcast.errors import InputError
 from batchcast.simulation.slurm_trace import simulate_on
-from batchcast.table import Trace
+from batchcast.table import Nominal, Trace
 from batchcast.trace.implied import caps, fit, learned
 from batchcast.trace.implied.caps import Queue, find_held
 
@@ -83,11 +84,50 @@ def test_a_cap_for_everybody_is_found_exactly(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("_unfitted")
+def test_a_learned_cap_binds_jobs_of_a_qos_that_the_machine_does_not_have() -> None:
+    log = recorded(requests(0), Limits(max_jobs_per_user=6.0))
+    machine = learned.learn_machine(log).machine
+    without = simulate_on(machine, log).wait_time
+    named = simulate_on(machine, log.with_columns({"qos": Nominal.encode(["normal"] * len(log))})).wait_time
+    np.testing.assert_array_equal(named, without)
+
+
+def test_gpus_are_on_as_many_nodes_as_held_them_and_a_column_without_a_meaning_is_told() -> None:
+    log = Trace.from_arrays(
+        {
+            "submit_time": np.arange(8) * 100.0,
+            "wait_time": np.zeros(8),
+            "run_time": np.full(8, 5000.0),
+            "req_procs": np.full(8, 16),
+            "alloc_nodes": np.ones(8),
+            "req_gpus": [4, 4, 2, 0, 0, 0, 0, 0],
+            "partition": ["day"] * 8,
+        }
+    )
+    found = learned.implied(log)
+    assert [(len(group.names), dict(group.gres)) for group in found.machine.nodes] == [
+        (2, {"gpu": 4}),
+        (1, {"gpu": 2}),
+        (5, {}),
+    ]
+    assert "the column partition was not learned from" in found.in_short()
+
+
+@pytest.mark.usefixtures("_unfitted")
 @pytest.mark.parametrize("seed", range(6))
 def test_no_cap_is_invented(seed: int) -> None:
     found = learned.learn_machine(recorded(requests(seed), None))
     assert caps_in(found.machine) is None
     assert not [line for line in found.lines if line.table == "qos" or "alone" in line.says]
+
+
+@pytest.mark.long
+def test_caps_of_processors_jobs_and_gpus_are_found_in_made_logs_and_none_is_invented() -> None:
+    verdicts = [made_caps.judged(made_caps.make(seed))[0] for seed in range(2000, 2040)]
+    assert verdicts.count("exact") + verdicts.count("few") >= 36
+    assert verdicts.count("wrong") <= 1
+    bare = [made_caps.judged(made_caps.make(seed, "none"))[0] for seed in range(2040, 2060)]
+    assert bare.count("exact") >= 19
 
 
 @settings(max_examples=40, deadline=None)
@@ -97,17 +137,23 @@ def test_refusals_and_caps_are_those_of_the_slow_twin(seed: int, users: int, job
     submit = np.sort(rng.integers(0, 40, jobs) * 900.0)
     start = submit + rng.choice([0.0, 300.0, 1800.0, 7200.0], jobs)
     limit = rng.choice([1800.0, 7200.0, np.nan], jobs)
-    queue = Queue(submit, start, start + rng.integers(1, 9, jobs) * 600.0, rng.integers(1, 5, jobs) * 1.0, limit, 24.0)
+    size, end = rng.integers(1, 5, jobs) * 1.0, start + rng.integers(1, 9, jobs) * 600.0
+    queue = Queue(submit, start, end, size, limit, 24.0, alone=bool(rng.integers(2)))
+    if rng.integers(2):
+        gpus, memory = rng.integers(0, 3, jobs) * 1.0, rng.choice([1.0, 2.0, np.nan], jobs)
+        queue = replace(queue, gpus=gpus, gpus_there=8.0, nodes=np.ones(jobs), nodes_there=16.0, memory=memory)
     codes = rng.integers(-1, users, jobs)
     refused = caps.refusals(queue, codes, np.zeros(jobs, bool))
     np.testing.assert_array_equal(refused, [refusal(queue, codes, j) for j in range(jobs)])
     with pytest.MonkeyPatch.context() as patch:  # less evidence is asked for, so that small logs have caps
         for name, least in (("LEAST_JOBS", 3), ("LEAST_GROUPS", 2), ("LEAST_OWN", 3), ("ABOVE", 0.5)):
             patch.setattr(caps, name, least)
-        for what, size in (("cpu", queue.size), ("jobs", np.ones(jobs))):
-            levels, peaks = caps.held_levels(queue, codes, size, refused)
-            found = caps.best_cap("user", what, codes, refused, levels, peaks)
-            assert (found and (found.value, found.name)) == caps_of(queue, codes, size, refused)
+        levels = {what: caps.held_levels(queue, codes, size, refused) for what, size in queue.counted.items()}
+        peaks = {what: caps.peaks_of(queue, codes, size) for what, size in queue.counted.items()}
+        for what in queue.counted:
+            others = [levels[name] > peaks[name][codes] for name in levels if name != what]
+            found = caps.best_cap("user", what, codes, levels[what], peaks[what], np.logical_or.reduce(others))
+            assert (found and (found.value, found.name)) == caps_of(queue, codes, what, refused)
 
 
 def test_a_held_job_is_told_by_its_like() -> None:

@@ -58,7 +58,7 @@ def command(**given: Any) -> None:
     machine, log, mask = settle(machine, log, take_score(given, log))
     nodes = "auto" if free else scheduler, machine
     log.settings.update(chosen, scheduler=nodes[0])
-    run(log, mask, plan, given, nodes=nodes)
+    run(log, mask, plan, given, preface=log.settings.get("learned", ""), nodes=nodes)
 
 
 def run(

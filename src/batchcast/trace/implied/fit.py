@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fits a learned machine to the record: how much of it is usable on a usual day, and whether its order holds.
 
-And the hours of the week in which long jobs do not run.
+And outages, and the hours of the week in which long jobs do not run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...metrics.curves import cdf_distance, rank_correlation
 from ...simulation.schedule import Schedule
 from ...simulation.slurm_trace import simulate_on
 from ...table import Trace
-from .caps import Queue, steps
+from .caps import OUTAGE_S, Queue, steps
 
 HOUR_S, WEEK_S = 3600.0, 7 * 86400.0
 LIMITS_S = tuple(hours * HOUR_S for hours in (1, 2, 4, 6, 8, 12, 24, 48))
@@ -27,6 +27,7 @@ CLOSED = 0.9  # share of the weeks in which none of them runs at that hour thoug
 ROOM = 0.8  # of the capacity: if less runs, there is room
 EDGE = 0.05  # of the jobs beside an edge may lie beyond it
 BROKEN_WEEKS = 3
+IDLE = 0.2  # share of the processors that may still run at the end of an outage
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,33 @@ def _edges(queue: Queue, long: np.ndarray, first: int, last: int) -> tuple[float
     return begin + early, end + late
 
 
+def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
+    """Stretches of four hours and more without a start in which the machine ran empty though three jobs had room.
+
+    They started within the hour after it: it was the machine that came back.
+
+    Begin and end, seconds on the log's clock, and how many waited through it. Where much still runs at its end, nodes
+    may have been kept free for a wide job.
+    """
+    starts = np.unique(queue.start)
+    long = np.flatnonzero(np.diff(starts) >= OUTAGE_S)
+    if not len(long):
+        return []
+    time, running = steps(queue.start, queue.end, queue.size)
+    found = []
+    for k in long.tolist():
+        begin, end = float(starts[k]), float(starts[k + 1])
+        through = (queue.submit <= begin) & (queue.start >= end) & ~held
+        first = int(np.searchsorted(time, begin, side="right")) - 1
+        most = float(running[first : int(np.searchsorted(time, end))].max(initial=0.0))
+        left = float(running[int(np.searchsorted(time, end)) - 1])
+        soon = queue.start <= end + HOUR_S  # what goes on waiting is held for something else
+        roomy = through & soon & (queue.size + most <= queue.capacity)
+        if roomy.sum() >= 3 and left <= IDLE * queue.capacity:
+            found.append((begin, end, int(roomy.sum())))
+    return found
+
+
 SIZES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
 """Of the most that ever ran at once: nodes are down, kept, or too few for what waits."""
 LOOKS_S = (60, 120, 240)
@@ -176,7 +204,7 @@ def looks_of(machine: Machine) -> dict[str, Machine]:
         words = {"sched_interval": "-1", "default_queue_depth": "-1", "bf_interval": str(seconds)}
         return replace(machine, settings={**machine.settings, **words})
 
-    return {"at every event": machine, **{f"every {seconds} s": every(seconds) for seconds in LOOKS_S}}
+    return {"after each submission and end": machine, **{f"every {seconds} s": every(seconds) for seconds in LOOKS_S}}
 
 
 def _busiest(trace: Trace, rule: str) -> float:
@@ -223,7 +251,8 @@ def _apart(trace: Trace, schedule: Schedule) -> float:
     return cdf_distance(one, two) + 0.5 * ratio + 0.5 * (1.0 - (rank if rank == rank else 0.0))
 
 
-def size_of(machine: Machine, nodes: Sequence[str]) -> float:
-    """Processors of some of a machine's nodes."""
+def size_of(machine: Machine, nodes: Sequence[str], what: str = "cpu") -> float:
+    """Processors, or a kind of gres, of some of a machine's nodes."""
     inside = set(nodes)
-    return float(sum(group.cpus * sum(name in inside for name in group.names) for group in machine.nodes))
+    each = [group.cpus if what == "cpu" else group.gres.get(what, 0) for group in machine.nodes]
+    return float(sum(n * sum(name in inside for name in group.names) for n, group in zip(each, machine.nodes)))

@@ -10,24 +10,26 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...cluster.machine import Limits, Machine, Partition, Qos, Reservation
+from ...cluster.machine import Machine, Partition, Qos, Reservation
 from ...errors import InputError
 from ...events.recorded import outcome
 from ...table import Trace
+from ...table.memory import per_processor, units_of
 from ...units import span
-from .caps import LEAST_JOBS, Cap, Queue, find_caps, find_held, steps, with_releases
+from .caps import Cap, Queue, find_caps, find_held, limits_of, with_releases
 from .causes import Cause, pools_of
-from .fit import WEEK_S, Closed, closed_hours, kept_until, looks_of, nearest, parts_of, size_of
-from .machine import LEARNED, count_whole, machine_of_log, peak_procs
+from .fit import WEEK_S, Closed, closed_hours, kept_until, looks_of, nearest, outages, parts_of, size_of
+from .machine import LEARNED, count_whole, machine_of_log, peak_procs, with_gpus
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
 
 SHARE = 0.6
 """What is learned from; the rest judges."""
 GROUPS = {"user": "user_id", "account": "account"}
+UNITS = {"cpu": "processors", "jobs": "jobs", "gpu": "GPUs"}
 CLASSES = ("qos", "queue_id", "partition_id")
-OUTAGE_S = 4 * 3600.0
-SOON_S = 3600.0
-IDLE = 0.2  # share of the processors that may still run at the end of an outage
+LEAST_WHOLE = 20  # jobs
+UNREAD = {"partition": "partition_id", "queue": "queue_id", "user": "user_id"}
+"""Columns of a CSV that a machine could be learned from, if a map said that they are those."""
 WHOLE_SHARE = 0.95  # of the jobs that ask for part of a node hold whole ones
 SHARED = 0.9
 """Partitions share nodes where all together never held this share of what each held at its most."""
@@ -57,9 +59,16 @@ class Learned:
     def sentences(self) -> list[str]:
         """The evidence, all outages in one line: the machine's file has each."""
         told = [str(line) for line in self.lines if not line.name.startswith("outage-")]
+        return [*told, *self._outages()]
+
+    def in_short(self) -> str:
+        """What was learned, in one sentence without its evidence."""
+        told = [line.says for line in self.lines if not line.name.startswith("outage-")]
+        return f"The machine was learned from the log's first part. {'; '.join([*told, *self._outages()])}."
+
+    def _outages(self) -> list[str]:
         spans = [r.end - r.start for r in self.machine.reservations if not r.every]
-        outages = f"{len(spans)} outages, {span(sum(spans))} in all, the longest {span(max(spans))}" if spans else ""
-        return [*told, *([outages] if outages else [])]
+        return [f"{len(spans)} outages, {span(sum(spans))} in all, the longest {span(max(spans))}"] if spans else []
 
 
 def learn_machine(trace: Trace, procs: str = "req") -> Learned:
@@ -78,10 +87,19 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
     """
     if not (trace.wait_time >= 0).any():
         raise InputError(f"{trace.info.source}: no job tells how long it waited", hint="a log with starts, as sacct's")
+    found = implied(trace, procs)
+    rule = "alloc" if found.machine.partitions[0].exclusive else procs
+    learned, fitted = _fitted(found.machine, with_releases(trace, found.held), rule, procs)
+    return Learned(learned, (*found.lines, *fitted), found.held)
+
+
+def implied(trace: Trace, procs: str = "req") -> Learned:
+    """What the record itself shows of the machine: all but what simulations decide (size, looks, order)."""
     whole, held = _whole_nodes(trace), find_held(trace)
-    asked, procs = procs, "alloc" if whole else procs
+    procs = "alloc" if whole else procs
     machine, lines = _sharing(trace, machine_of_log(trace, procs), procs)
-    lines += whole
+    machine = with_gpus(machine, trace)
+    lines += [*whole, *_gpu_lines(machine), *_unread(trace)]
     lines += [
         Line("partition", p.name, f"{p.name}: {len(p.nodes):,} nodes at its most", "what its jobs ever held at once")
         for p in machine.partitions
@@ -94,7 +112,7 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
         caps = find_caps(queue, _groups(trace, rows), held[rows]) if len(rows) else []
         everybody = [cap for cap in caps if not cap.name]
         if everybody:
-            classes.append(Qos(f"cap-{each.name}", limits=_limits(everybody)))
+            classes.append(Qos(f"cap-{each.name}", limits=limits_of(everybody)))
             each = replace(each, qos=f"cap-{each.name}")
         lines += [_cap_line(cap, each.name, trace) for cap in caps]
         for k, (begin, end, waiting) in enumerate(outages(queue, held[rows])):
@@ -116,8 +134,7 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
         machine, name=LEARNED, partitions=tuple(partitions), qos=tuple(classes) if len(classes) > 1 else (),
         reservations=tuple(reservations), settings=settings,
     )  # fmt: skip
-    learned, fitted = _fitted(learned, with_releases(trace, held), procs, asked)
-    return Learned(learned, (*lines, *fitted), held)
+    return Learned(learned, tuple(lines), held)
 
 
 def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) -> list[tuple[Reservation, Line]]:
@@ -248,40 +265,16 @@ def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -
     names = trace.nominal("partition_id").decode()
     alone = len(machine.partitions) == 1
     rows = np.flatnonzero([alone or (name is not None and str(name) == part.name) for name in names])
-    return _queue(trace, rows, "alloc" if part.exclusive else procs, size_of(machine, part.nodes))
+    queue, rows = _queue(trace, rows, "alloc" if part.exclusive else procs, size_of(machine, part.nodes))
+    alone = not any(set(part.nodes) & set(other.nodes) for other in machine.partitions if other.name != part.name)
+    gpus = size_of(machine, part.nodes, "gpu")
+    return replace(queue, alone=alone, gpus_there=gpus, nodes_there=float(len(part.nodes))), rows
 
 
 def _eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
     """The queue with what held jobs waited for left out."""
     submit = np.fmax(queue.submit, trace.number("eligible_time")[rows])
     return replace(queue, submit=np.minimum(submit, queue.start))
-
-
-def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
-    """Stretches of four hours and more without a start in which the machine ran empty though three jobs had room.
-
-    They started within the hour after it: it was the machine that came back.
-
-    Begin and end, seconds on the log's clock, and how many waited through it. Where much still runs at its end, nodes
-    may have been kept free for a wide job.
-    """
-    starts = np.unique(queue.start)
-    long = np.flatnonzero(np.diff(starts) >= OUTAGE_S)
-    if not len(long):
-        return []
-    time, running = steps(queue.start, queue.end, queue.size)
-    found = []
-    for k in long.tolist():
-        begin, end = float(starts[k]), float(starts[k + 1])
-        through = (queue.submit <= begin) & (queue.start >= end) & ~held
-        first = int(np.searchsorted(time, begin, side="right")) - 1
-        most = float(running[first : int(np.searchsorted(time, end))].max(initial=0.0))
-        left = float(running[int(np.searchsorted(time, end)) - 1])
-        soon = queue.start <= end + SOON_S  # what goes on waiting is held for something else
-        roomy = through & soon & (queue.size + most <= queue.capacity)
-        if roomy.sum() >= 3 and left <= IDLE * queue.capacity:
-            found.append((begin, end, int(roomy.sum())))
-    return found
 
 
 def commented(text: str, lines: Sequence[Line | Cause]) -> str:
@@ -305,7 +298,7 @@ def commented(text: str, lines: Sequence[Line | Cause]) -> str:
 def _whole_nodes(trace: Trace) -> list[Line]:
     """What says that a job gets whole nodes however few processors it asks for; empty where the record does not."""
     yes, no = count_whole(trace)
-    if yes < LEAST_JOBS or yes < WHOLE_SHARE * (yes + no):
+    if yes < LEAST_WHOLE or yes < WHOLE_SHARE * (yes + no):
         return []
     return [
         Line("", "", "jobs get whole nodes", f"{yes:,} jobs that ask for part of a node hold all of it, {no:,} do not")
@@ -335,7 +328,33 @@ def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple
     size = trace.procs(procs)[rows]
     ran = (run > 0) & (size > 0) & (trace.wait_time[rows] >= 0)
     submit, start = submit[ran], (submit + wait)[ran]
-    return Queue(submit, start, start + run[ran], size[ran], trace.req_time[rows][ran], capacity), rows[ran]
+    rows = rows[ran]
+    gpus = np.nan_to_num(trace.number("req_gpus")[rows])
+    found = Queue(submit, start, start + run[ran], size[ran], trace.req_time[rows], capacity)
+    memory = per_processor(trace, "req_mem_kib")[rows]
+    nodes = np.nan_to_num(units_of(trace, "node", "alloc")[rows])
+    return replace(found, gpus=gpus if gpus.any() else None, memory=memory, nodes=nodes if nodes.any() else None), rows
+
+
+def _unread(trace: Trace) -> list[Line]:
+    """Columns that were not understood, and what would be learned from them."""
+    names = [name for name, ours in UNREAD.items() if name in trace.names and ours not in trace.names]
+    way = "a map (--map FILE.toml) can say that it is"
+    return [Line("", "", f"the column {name} was not learned from", f"{way} {UNREAD[name]}") for name in names]
+
+
+def _gpu_lines(machine: Machine) -> list[Line]:
+    """How many GPUs a learned machine has."""
+    return [
+        Line(
+            "nodes",
+            "",
+            f"{len(group.names):,} nodes have {group.gres['gpu']} GPUs each",
+            "what jobs held at their most",
+        )
+        for group in machine.nodes
+        if group.gres
+    ]
 
 
 def _groups(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -348,20 +367,8 @@ def _groups(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
     return found
 
 
-def _limits(caps: Sequence[Cap]) -> Limits:
-    """The caps for everybody as a QOS has them."""
-    by = {(cap.of, cap.what): cap.value for cap in caps}
-    cpus = {of: {"cpu": by[of, "cpu"]} for of in GROUPS if (of, "cpu") in by}
-    return Limits(
-        max_jobs_per_user=by.get(("user", "jobs"), math.inf),
-        max_jobs_per_account=by.get(("account", "jobs"), math.inf),
-        max_tres_per_user=cpus.get("user", {}),
-        max_tres_per_account=cpus.get("account", {}),
-    )
-
-
 def _cap_line(cap: Cap, partition: str, trace: Trace) -> Line:
-    unit = "processors" if cap.what == "cpu" else "jobs"
+    unit = UNITS[cap.what]
     above = f", {cap.above} held more" if cap.above else ""
     support = f"{cap.jobs:,} jobs of {cap.groups} {cap.of}s waited above it with room, {cap.against:,} below it{above}"
     if cap.name:

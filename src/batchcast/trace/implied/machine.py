@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from ...cluster.machine import Machine, NodeGroup, Partition
 from ...errors import InputError
 from ...events.recorded import outcome
 from ...table import Trace
+from ...table.memory import units_of
 
 
 def peak_procs(trace: Trace, rule: str = "alloc") -> float:
@@ -46,12 +48,16 @@ def over_size(trace: Trace, size: float, rule: str = "alloc") -> float:
 
 def _held(trace: Trace, rule: str) -> tuple[np.ndarray, np.ndarray]:
     """Instants at which jobs start or end, in order, and the processors held from each on."""
+    return _held_of(trace, trace.procs(rule))
+
+
+def _held_of(trace: Trace, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of anything that jobs hold (n,)."""
     submit, wait, run = outcome(trace)
-    procs = trace.procs(rule)
-    ran = (run > 0) & (procs > 0)
+    ran = (run > 0) & (size > 0)
     start = (submit + wait)[ran]
     time = np.concatenate([start, start + run[ran]])
-    change = np.concatenate([procs[ran], -procs[ran]])
+    change = np.concatenate([size[ran], -size[ran]])
     order = np.lexsort((change, time))
     return time[order], np.cumsum(change[order])
 
@@ -127,6 +133,57 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
     return Machine(tuple(groups), tuple(partitions), settings={"SchedulerType": "sched/backfill"}, name=SOURCE)
 
 
+def with_gpus(machine: Machine, trace: Trace) -> Machine:
+    """The machine with the GPUs that jobs of each partition ever held at once, where the log tells what they asked for.
+
+    A node has as many as the jobs that hold all but `WIDER` of the GPU-hours have on each of theirs, and so many nodes
+    have them; where the log knows no nodes, all nodes of the partition share them evenly. Partitions that share nodes
+    share their GPUs. O(n log n).
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 0, 9], "run_time": [9, 9, 9], "req_procs": [16] * 3,
+    ...                          "req_nodes": [1] * 3, "req_gpus": [0, 4, 2]})
+    >>> [(len(group.names), dict(group.gres)) for group in with_gpus(machine_of_log(log), log).nodes]
+    [(1, {'gpu': 4}), (1, {})]
+    """
+    gpus = np.nan_to_num(trace.number("req_gpus"))
+    names = trace.nominal("partition_id").decode()
+    alone = len(machine.partitions) == 1
+    has: dict[str, int] = {}
+    for part in machine.partitions:
+        mine = np.array([alone or (name is not None and str(name) == part.name) for name in names])
+        rows = np.flatnonzero(mine & (gpus > 0))
+        if len(rows):
+            held = _held_of(trace.take(rows), gpus[rows])[1].max(initial=0.0)
+            each = _gpus_each(trace.take(rows), gpus[rows]) or math.ceil(held / len(part.nodes))
+            each = max(each, math.ceil(held / len(part.nodes)))
+            for k, name in enumerate(part.nodes):
+                has[name] = max(has.get(name, 0), min(each, math.ceil(held) - k * each), 0)
+    if not has:
+        return machine
+    groups = []
+    for group in machine.nodes:
+        for count in sorted({has.get(name, 0) for name in group.names}, reverse=True):
+            some = tuple(name for name in group.names if has.get(name, 0) == count)
+            mixed = count > 0 and len(some) < len(group.names)
+            groups.append(replace(group, names=some, gres={"gpu": count} if count else {}, weight=2 if mixed else 1))
+    return replace(machine, nodes=tuple(groups))
+
+
+def _gpus_each(trace: Trace, gpus: np.ndarray) -> int:
+    """GPUs of a node, as the nodes of jobs that ask for some tell; 0 where too few do."""
+    nodes = units_of(trace, "node", "alloc")
+    work = np.nan_to_num(gpus * trace.run_time)
+    known = nodes >= 1
+    return _most_each(np.ceil(gpus[known] / nodes[known]), work[known]) if work[known].sum() > 0.5 * work.sum() else 0
+
+
+def _most_each(each: np.ndarray, work: np.ndarray) -> int:
+    """The most a node that jobs have, but for those with `WIDER` of the work."""
+    order = np.argsort(-each, kind="stable")
+    beyond = np.cumsum(work[order]) > WIDER * work.sum()
+    return max(int(each[order][np.flatnonzero(beyond)[0]]), 1)
+
+
 def count_whole(trace: Trace) -> tuple[int, int]:
     """Of the jobs that ask for a part of a node, how many hold whole nodes, and how many do not; (0, 0) unknown.
 
@@ -155,15 +212,11 @@ def _of_header(trace: Trace) -> int:
 
 def _node_size(trace: Trace, rule: str) -> int:
     """Processors of a node, as far as the jobs of a partition tell."""
-    procs, nodes = trace.procs(rule), trace.number("req_nodes")
-    nodes = np.where(nodes >= 1, nodes, trace.number("alloc_nodes"))
+    procs, nodes = trace.procs(rule), units_of(trace, "node", "alloc")
     work = np.nan_to_num(procs * trace.run_time)
     known = (procs >= 1) & (nodes >= 1)
     if work[known].sum() > 0.5 * work.sum() and work[known].sum() > 0:
-        each = np.ceil(procs[known] / nodes[known])
-        order = np.argsort(-each, kind="stable")
-        beyond = np.cumsum(work[known][order]) > WIDER * work[known].sum()
-        return max(int(each[order][np.flatnonzero(beyond)[0]]), 1)
+        return _most_each(np.ceil(procs[known] / nodes[known]), work[known])
     sized = procs >= 1
     whole = work[sized].sum()
     for cpus in range(LARGEST_NODE, 1, -1):
