@@ -124,6 +124,44 @@ def how_to_install(extra: str) -> str:
     return f"{pip} {shlex.join(wanted or [f'batchcast[{extra}]'])}"
 
 
+def check_takes(method: object, who: str, form: str) -> None:
+    """Refuse, by a UsageError, code of one's own that cannot be called in a form, before it is called.
+
+    >>> check_takes([], "list", "append(job, at)")
+    Traceback (most recent call last):
+    batchcast.errors.UsageError: list.append takes (object, /) (accepted: append(job, at))
+    """
+    from inspect import signature
+
+    name, _, parameters = form.rstrip(")").partition("(")
+    try:
+        takes = signature(getattr(method, name))
+    except ValueError:  # written in C, without a signature
+        return
+    try:
+        takes.bind(*parameters.split(", "))
+    except TypeError:
+        raise UsageError(f"{who}.{name} takes {takes} (accepted: {form})") from None
+
+
+def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastError:
+    """The error that code of one's own raised, with its file and line; one of ours as it is.
+
+    >>> print(raised_outside(ZeroDivisionError("division by zero"), "Mine.predict"))
+    Mine.predict raised ZeroDivisionError: division by zero
+    """
+    from traceback import walk_tb
+
+    if isinstance(error, BatchcastError):
+        return error
+    ours = __file__.rpartition("/")[0]
+    lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    theirs = [(file, line) for file, line in lines if not file.startswith(ours)]
+    last = [(file, line) for file, line in theirs if file == theirs[0][0]][-1:]
+    place = "".join(f" ({file.rpartition('/')[2]}, line {line})" for file, line in last)
+    return BatchcastError(f"{what} raised {type(error).__name__}: {error}{place}", hint=hint)
+
+
 def input_error(
     path: str, what: str, *, line: int | None = None, value: object = None, accepted: str = "", hint: str = ""
 ) -> InputError:

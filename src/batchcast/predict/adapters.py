@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
-from ..errors import BatchcastError, UsageError
+from ..errors import BatchcastError, UsageError, check_takes, raised_outside
 from ..events.event import End, Event, Submit
 from ..events.state import SystemState
 from ..job import JobRequest
@@ -22,6 +22,7 @@ from .protocol import Grounds, Prediction, at_least_a_second
 
 SHAPES = "predict and observe; river's predict_one and learn_one; scikit-learn's fit and predict"
 FORMS = f"a name, a class, an object or a function of the log that makes one, with {SHAPES}"
+MORE = "batchcast.testing.check_predictor finds what else it does wrong"
 FEATURES = ("user_id", "req_time", "procs", "group_id", "app_id", "queue_id", "job_name", "account")
 
 
@@ -37,7 +38,10 @@ def adapted(method: Any, kind: str = "runtime", who: str = "") -> Any:
     own = type(method).__module__.partition(".")[0] == __name__.partition(".")[0]
     who = who or type(method).__name__
     if _has(method, "predict", "observe"):
-        return method if own else Checked(method, who)
+        if own:
+            return method
+        _check_forms(method, who, "predict(job, at)", "observe(event, at)")
+        return Checked(method, who)
     shape = "river's" if _has(method, "predict_one", "learn_one") else ""
     shape = shape or ("scikit-learn's" if _has(method, "fit", "predict") else "")
     if not shape:
@@ -46,10 +50,17 @@ def adapted(method: Any, kind: str = "runtime", who: str = "") -> Any:
     if kind != "runtime":
         raise UsageError(f"{who}: {shape} shape forecasts run times (accepted for waits: predict and observe)")
     if shape == "river's":
-        return RiverRuntime(method)
+        _check_forms(method, who, "predict_one(x)", "learn_one(x, y)")
+        return Checked(RiverRuntime(method), who)
     from .runtime.sklearn_runtime import SklearnRuntime
 
+    _check_forms(method, who, "fit(X, y)", "predict(X)")
     return SklearnRuntime(method)
+
+
+def _check_forms(method: Any, who: str, *forms: str) -> None:
+    for form in forms:
+        check_takes(method, who, form)
 
 
 def _has(method: Any, *names: str) -> bool:
@@ -103,7 +114,18 @@ class Checked(Numbers):
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The method's answer, checked."""
-        return checked(self.inner.predict(job, at), job.job_id, self.who)
+        try:
+            answer = self.inner.predict(job, at)
+        except Exception as error:
+            raise raised_outside(error, f"job {job.job_id}: the predictor {self.who}", MORE) from error
+        return checked(answer, job.job_id, self.who)
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Passed on; what it raises is said by name."""
+        try:
+            self.inner.observe(event, at)
+        except Exception as error:
+            raise raised_outside(error, f"the predictor {self.who}, told of {type(event).__name__},", MORE) from error
 
 
 def checked(answer: Any, job_id: Any, who: str = "") -> Prediction:
@@ -138,7 +160,7 @@ def checked(answer: Any, job_id: Any, who: str = "") -> Prediction:
 def _refused(job_id: Any, who: str, said: str, forms: str) -> BatchcastError:
     return BatchcastError(
         f"job {job_id}: the predictor {f'{who} ' if who else ''}answered {said} (accepted: {forms})",
-        hint="batchcast.testing.check_predictor finds what else it does wrong",
+        hint=MORE,
     )
 
 
@@ -194,7 +216,10 @@ class RiverRuntime:
         if self.taught < self.min_jobs:
             return self.limits.forecast(job)
         value = self.model.predict_one(self._x(job))
-        if not isinstance(value, Real) or not math.isfinite(value):
+        if value is not None and not isinstance(value, Real):
+            who = type(self.model).__name__
+            raise _refused(job.job_id, who, f"a {type(value).__name__}", "predict_one: a number, or None")
+        if value is None or not math.isfinite(value):
             return self.limits.forecast(job, "limit: the model has no value")
         bounded = min(float(value), math.log10(self.high)) if self.log else float(value)
         seconds = min(max(10.0**bounded if self.log else bounded, self.low), self.high)

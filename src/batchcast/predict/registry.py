@@ -16,7 +16,7 @@ from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import UsageError, raised_outside
 from .gate import check_predictor
 from .protocol import name_and_settings
 
@@ -85,10 +85,15 @@ def _imported(module: str, name: str, *, kind: str) -> Any:
     try:
         maker = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
+        missing = getattr(error, "name", None)
+        if isinstance(error, ImportError) and missing and not f"{module}.".startswith(f"{missing}."):
+            raise raised_outside(error, f"{module}, imported,") from error
         raise UsageError(
             f"no {kind} {module}:{name}: {error} (accepted: MODULE:CLASS of a module that Python finds)",
             hint=f"run where {module.split('.')[0]}.py is, or put its folder on PYTHONPATH",
         ) from None
+    except Exception as error:  # of the module's own lines
+        raise raised_outside(error, f"{module}, imported,") from error
     if not callable(maker):
         if not any(hasattr(maker, shape) for shape in ("predict", "predict_one", "start")):
             what = f"{module}:{name} is neither a class nor a function nor a {kind}"
@@ -150,7 +155,13 @@ def made(maker: Any, chosen: Mapping[str, Any] | None = None, **objects: Any) ->
     if needed and (isinstance(maker, type) or arguments or len(needed) > len(log)):
         what = f"{name_of(maker)} needs {' and '.join(needed)}"
         raise UsageError(f"{what} (accepted: an object, {name_of(maker)}(...), or a function of the log)")
-    return maker(*log[: len(needed)], **arguments)
+    try:
+        return maker(*log[: len(needed)], **arguments)
+    except Exception as error:
+        inner = getattr(maker, "func", maker)  # of functools.partial
+        if str(getattr(inner, "__module__", OURS)).startswith(OURS):
+            raise
+        raise raised_outside(error, name_of(maker)) from error
 
 
 def name_of(method: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import BatchcastError, UsageError, check_word
+from ..errors import BatchcastError, UsageError, check_takes, check_word, raised_outside
 from ..events.event import End, Event, Overdue, Start, Submit
 from ..events.record import entries_of
 from ..events.recorded import Cadence
@@ -42,6 +42,8 @@ class OwnPolicy:
         shown = made(given) if makes else given
         if not callable(getattr(shown, "start", None)):
             raise UsageError(f"policy: {name} has no start (accepted: a name, a Policy, or a class with {FORM})")
+        if not isinstance(shown, type):
+            check_takes(shown, name, FORM)
         correct = getattr(shown, "correct", "requested")
         check_word("correct", correct, CORRECTIONS)
         return cls(given, name, getattr(shown, "predictor", "requested"), correct, bool(getattr(shown, "kill", True)))
@@ -54,6 +56,7 @@ class OwnPolicy:
 
 
 FORM = "start(queue, machine, now)"
+MORE = "batchcast.testing.check_policy finds what else it does wrong"
 
 
 @dataclass(slots=True)
@@ -89,8 +92,15 @@ class OwnRun:
         self.start, self.backfilled = np.full(count, np.nan), np.zeros(count, bool)
         self.where = [{}] * count
         self.scheduler = self.policy.make()
+        check_takes(self.scheduler, self.policy.name, FORM)
         allocator = getattr(self.scheduler, "allocator", None)
-        self.machine.allocator = allocator or self.machine.allocator
+        if allocator is not None:
+            allocator = made(allocator) if isinstance(allocator, type) else allocator
+            who = f"{self.policy.name}: the allocator {type(allocator).__name__}"
+            if not callable(getattr(allocator, "place", None)):
+                raise UsageError(f"{who} has no place (accepted: an object with place(job, nodes), or its class)")
+            check_takes(allocator, who, "place(job, nodes)")
+            self.machine.allocator = allocator
         self.at = SystemState(float(self.machine.total), self.requests, lambda: entries_of(self.requests))
 
     def go(self, tick: Callable[[int], None] | None = None) -> OwnRun:
@@ -201,8 +211,11 @@ class OwnRun:
         if not waiting:
             return
         started = []
-        for choice in self._choices(self.scheduler.start(waiting, machine, now), now):
-            started.append(self._begin(*choice, now))
+        try:
+            for choice in self._choices(self.scheduler.start(waiting, machine, now), now):
+                started.append(self._begin(*choice, now))
+        except Exception as error:
+            raise raised_outside(error, f"{self.policy.name}, at {now:g} s,", MORE) from error
         first = next(iter(self.queue), math.inf)
         for row in started:
             self.backfilled[row] = row > first
@@ -260,7 +273,7 @@ class OwnRun:
     def _wrong(self, now: float, what: str, forms: str) -> BatchcastError:
         return BatchcastError(
             f"{self.policy.name}, at {now:g} s: {what} (accepted: {forms})",
-            hint="batchcast.testing.check_policy finds what else it does wrong",
+            hint=MORE,
         )
 
 

@@ -232,3 +232,64 @@ def test_a_wait_predictor_of_ones_own_is_held_to_the_suite() -> None:
     with pytest.raises(AssertionError, match="less than"):
         check_wait_predictor(Hours(-1.0))
     assert "batch_path_on_every_clock" in check_wait_predictor("recent_wait")
+
+
+class _Twelve:
+    def predict(self, job: Any, at: Any) -> Any:
+        return 12.0
+
+    def observe(self, event: Any, at: Any) -> None:
+        pass
+
+
+class _Short(_Twelve):
+    def predict(self, job: Any) -> Any:  # type: ignore[override]
+        return 12.0
+
+
+class _Divides(_Twelve):
+    def predict(self, job: Any, at: Any) -> Any:
+        return 1 / 0
+
+
+class _Deaf(_Twelve):
+    def observe(self, event: Any, at: Any) -> None:
+        raise KeyError("user")
+
+
+class _Unmade(_Twelve):
+    def __init__(self) -> None:
+        raise RuntimeError("no model file")
+
+
+class _Start:
+    def start(self, queue: Any, machine: Any) -> Any:
+        return []
+
+
+class _Starts:
+    def start(self, queue: Any, machine: Any, now: float) -> Any:
+        yield queue[0].nothing
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        (_Short, r"_Short.predict takes \(job.*accepted: predict\(job, at\)"),
+        (_Divides, r"_Divides raised ZeroDivisionError: .*\(test_methods.py, line \d+\)"),
+        (_Deaf, r"_Deaf, told of Submit, raised KeyError: 'user' \(test_methods.py"),
+        (_Unmade, r"_Unmade raised RuntimeError: no model file \(test_methods.py"),
+    ],
+)
+def test_what_code_of_ones_own_raises_is_said_by_name_and_line(method: Any, said: str) -> None:
+    log = small_log(20)
+    for run in (lambda: batchcast.replay(log, method), lambda: batchcast.simulate(log, "easy", method, total=64)):
+        with pytest.raises(BatchcastError, match=said):
+            run()
+
+
+def test_a_scheduler_that_fails_is_named_with_its_line() -> None:
+    with pytest.raises(BatchcastError, match=r"_Start.start takes .*start\(queue, machine, now\)"):
+        batchcast.simulate(small_log(20), _Start, total=64)
+    with pytest.raises(BatchcastError, match=r"_Starts, at .* raised AttributeError: .*test_methods"):
+        batchcast.simulate(small_log(20), _Starts, total=64)
