@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+from click import unstyle
 from click.testing import CliRunner, Result
 
 from batchcast.cli.main import cli
+from batchcast.errors import UsageError
 
 
 @pytest.fixture
@@ -83,6 +85,27 @@ def test_a_wrong_policy_is_told_before_any_work(log: Path, tmp_path: Path) -> No
     result = CliRunner().invoke(cli, ["evaluate", str(log), "-o", str(tmp_path / "r"), "--policy", "best"])
     assert "fcfs, easy, easy-sjbf" in str(result.exception)
     assert not (tmp_path / "r").exists()
+
+
+def test_a_terminal_shows_the_record_before_anything_is_computed(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ["--color", "always", "evaluate", str(log), "-o", str(tmp_path / "r"), "--policy", "fcfs"]
+    piped = run(log, tmp_path / "piped", "--policy", "fcfs").stdout
+    shown = unstyle(CliRunner().invoke(cli, given).stdout)
+    assert shown.startswith("What the log holds")
+    assert not piped.startswith("What the log holds")
+    told = [[line.strip() for line in text.splitlines() if line.strip()][:-1] for text in (shown, piped)]
+    assert sorted(told[0]) == sorted(told[1])  # each line once; the last names the folder
+
+    def nothing_more(*args: object, **given: object) -> None:
+        raise UsageError("nothing more")
+
+    monkeypatch.setattr("batchcast.evaluation.evaluation.evaluate", nothing_more)
+    early = unstyle(CliRunner().invoke(cli, given).stdout)
+    assert shown.startswith(early)
+    assert all(words in early for words in ("119 jobs", "of their limit"))
+    assert "What the log holds" not in CliRunner().invoke(cli, given[2:]).stdout
 
 
 def test_a_log_of_one_job_is_a_report_too(tmp_path: Path) -> None:

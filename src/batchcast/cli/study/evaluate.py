@@ -72,15 +72,21 @@ def run(
 ) -> None:
     """Evaluate a log by a plan and leave the report; `title` and `preface` head the page.
 
-    `nodes` are the scheduler and the machine as described.
+    `nodes` are the scheduler and the machine as described. On a terminal what the record says by itself is printed
+    before the rest is computed.
     """
     from ...evaluation.evaluation import evaluate
+    from ...report.evaluation.first_screen import record_blocks
     from ...report.evaluation.written import fill
+    from ...report.terminal import show
     from ...trace.whole_file import folder
 
     settings = {**log.settings, "against": given.get("against"), "seed": given["seed"]}
     command = shlex.join(["batchcast", *sys.argv[1:]])
+    out = console()
     with folder(given["output"]) as place:
+        early = [] if given["as_json"] or not out.is_terminal else record_blocks(log.trace, mask, log.procs)
+        show(out, early)
         evaluation = evaluate(
             log.trace,
             predictor=plan.predictors,
@@ -100,11 +106,8 @@ def run(
     if given["as_json"]:
         emit(text)
         return
-    from ...report.terminal import show
-
-    out = console()
     for section in sections:
-        show(out, section.blocks)
+        show(out, [block for block in section.blocks if block not in early])
     out.print(f"\nThe report: {Path(given['output']) / 'index.html'}", markup=False, soft_wrap=True)
 
 

@@ -17,9 +17,12 @@ from ...evaluation.calendar import calendar
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import SAME
 from ...evaluation.simulated import YARDSTICK
+from ...evaluation.waste import waste_rows
 from ...events.recorded import outcome
 from ...metrics.accuracy import relative_accuracy
-from ..blocks import Card, Cards, Table, TableColumn, shown
+from ...table import Trace
+from ...table.columns import LogInfo
+from ..blocks import Block, Card, Cards, Table, TableColumn, shown
 from ..difference import difference_words, groups_in, history_needed
 from ..figures import span
 from .gains import gain_cards, gain_sentences
@@ -35,7 +38,8 @@ def opening(evaluation: Evaluation) -> list[str]:
     """
     found, said = evaluation.findings(), gain_sentences(evaluation)
     gains, last = (said, []) if found is not None and found.believed else ([], said)
-    return [text for text in (_few(evaluation), *gains, _limits(evaluation), _forecasts(evaluation), *last) if text]
+    limits = limits_used(evaluation.trace, evaluation.scores.scored, evaluation.procs)
+    return [text for text in (_few(evaluation), *gains, limits, _forecasts(evaluation), *last) if text]
 
 
 def _few(evaluation: Evaluation) -> str:
@@ -45,8 +49,21 @@ def _few(evaluation: Evaluation) -> str:
     return few if jobs < FEW else ""
 
 
-def _limits(evaluation: Evaluation) -> str:
-    trace, scored = evaluation.trace, evaluation.scores.scored
+def record_blocks(trace: Trace, mask: np.ndarray, procs: str) -> list[Block]:
+    """What the record alone says, before anything is forecast or simulated: blocks that the page has as well.
+
+    `mask` (n,) are the jobs to score, and `procs` the rule for a job's processors. O(n log n).
+    """
+    scored = mask & ~np.isnan(trace.run_time)
+    return [
+        glance_table(trace, scored, procs),
+        limits_used(trace, scored, procs),
+        limits_sentence(trace, scored),
+    ]
+
+
+def limits_used(trace: Trace, scored: np.ndarray, procs: str) -> str:
+    """How much of their limits the scored jobs use."""
     run, limit = trace.run_time[scored], trace.req_time[scored]
     known = ~np.isnan(limit) & np.isfinite(limit)
     if not known.any():
@@ -61,10 +78,22 @@ def _limits(evaluation: Evaluation) -> str:
         else f"Users' limits are fairly close: half of the jobs use at least {half:.0f} % of theirs"
     )
     past = f", and {100 * over:.1f} % ran past it" if over >= 0.0005 else ""
-    whole = evaluation.waste_rows()[0]
+    whole = waste_rows(trace, scored, procs=procs)[0]
     asked, unused = whole["asked_core_h"], whole["unused_core_h"]
     share = f"; {shown(unused / asked, 'share')} of the core-hours asked for went unused" if asked > 0 else ""
     return f"{text}{past}{share}."
+
+
+def limits_sentence(trace: Trace, scored: np.ndarray) -> str:
+    """The median limit beside the median run time."""
+    limit, run = trace.req_time[scored], trace.run_time[scored]
+    limit = limit[np.isfinite(limit)]
+    if not len(limit) or not len(run):
+        return "The log does not say what users asked for."
+    return (
+        f"Half of the jobs ask for {span(float(np.median(limit)))} or more; half of them run for "
+        f"{span(float(np.median(run)))} or less."
+    )
 
 
 def _forecasts(evaluation: Evaluation) -> str:
@@ -175,20 +204,19 @@ def _closer(error: float, limits: float) -> str:
 LEAST_PERIODS = 3  # fewer points over time are no picture
 
 
-def glance_table(evaluation: Evaluation) -> Table:
+def glance_table(trace: Trace, scored: np.ndarray, rule: str) -> Table:
     """What the log holds: counts, dates, machine, load, waits, sizes and the users' accuracy."""
-    trace = evaluation.trace
     submit, wait, run = outcome(trace)
     ran = ~np.isnan(run)
     first, last = calendar(trace, float(submit[0])), calendar(trace, float(submit[-1]))
     users = len(np.unique(trace.nominal("user_id").codes[trace.nominal("user_id").is_known()]))
-    procs = trace.procs(evaluation.procs)
+    procs = trace.procs(rule)
     rows = [
         ("jobs", f"{len(trace):,}, of which {int((~ran).sum()):,} never ran"),
-        ("scored", f"{int(evaluation.scores.scored.sum()):,} jobs"),
+        ("scored", f"{int(scored.sum()):,} jobs"),
         ("users", f"{users:,}" if users else "unknown"),
         ("submitted", f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} ({trace.info.timezone})"),
-        ("machine", _machine(evaluation)),
+        ("machine", _machine(trace.info)),
         ("utilization, as recorded", _utilization(submit + wait, run, procs, trace.info.max_procs)),
         ("wait, as recorded", _quantiles(np.maximum(trace.wait_time[ran], 0))),
         ("run time", _quantiles(run)),
@@ -203,8 +231,7 @@ def glance_table(evaluation: Evaluation) -> Table:
     )
 
 
-def _machine(evaluation: Evaluation) -> str:
-    info = evaluation.trace.info
+def _machine(info: LogInfo) -> str:
     if not info.max_procs > 0:
         return "size unknown"
     return f"{info.max_procs:,.0f} processors (from {info.max_procs_source})"

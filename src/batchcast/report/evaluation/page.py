@@ -18,10 +18,9 @@ from .. import figures
 from ..accuracy import accuracy_table, bound_figures, planned_figure
 from ..blocks import Block, Callout, Figure, Section, Table, TableColumn, folded
 from ..difference import FORECAST, SCHEDULE, cdf_minus, difference_blocks, interval_figures, interval_words
-from ..figures import span
 from ..limits import limit_blocks, waste_blocks
 from ..validity import short_validity, validity_line
-from .first_screen import LEAST_PERIODS, cards, glance_table, opening
+from .first_screen import LEAST_PERIODS, cards, glance_table, limits_sentence, opening
 from .gains import choices, harm_words, mark_choices, policy_notes, policy_words, row_marks, slots_of, step_figure
 from .heat_maps import change_heat, recorded_heats
 from .machine import machine_blocks, recorded_wait_blocks
@@ -68,7 +67,7 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
     wrong = Section(
         "How wrong are the limits",
         [
-            _limits_sentence(evaluation),
+            limits_sentence(evaluation.trace, evaluation.scores.scored),
             *_limit_blocks(evaluation),
             *folded("Limits and run times, and how the advised limits held", [
                 _limits_figure(evaluation, slots), *_bounds(evaluation),
@@ -92,7 +91,7 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
     log = Section(
         "The log",
         [
-            glance_table(evaluation),
+            glance_table(evaluation.trace, evaluation.scores.scored, evaluation.procs),
             *folded("Arrivals, utilization and waits as recorded", [
                 *_glance_figures(evaluation), *recorded_heats(evaluation),
             ]),
@@ -213,17 +212,6 @@ def _glance_figures(evaluation: Evaluation) -> list[Figure]:
             )
         )
     return drawn
-
-
-def _limits_sentence(evaluation: Evaluation) -> str:
-    limit, run = (v[evaluation.scores.scored] for v in (evaluation.trace.req_time, evaluation.trace.run_time))
-    limit = limit[np.isfinite(limit)]
-    if not len(limit) or not len(run):
-        return "The log does not say what users asked for."
-    return (
-        f"Half of the jobs ask for {span(float(np.median(limit)))} or more; half of them run for "
-        f"{span(float(np.median(run)))} or less."
-    )
 
 
 def _limits_figure(evaluation: Evaluation, slots: Mapping[str, int]) -> Figure:
