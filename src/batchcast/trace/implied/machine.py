@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...cluster.machine import Machine, NodeGroup, Partition
 from ...errors import InputError
 from ...events.recorded import outcome
 from ...table import Trace
+
+if TYPE_CHECKING:
+    from ...cluster.machine import Machine
 
 
 def peak_procs(trace: Trace, rule: str = "alloc") -> float:
@@ -105,6 +108,8 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
     >>> machine.cpus, machine.nodes[0].cpus
     (48, 16)
     """
+    from ...cluster.machine import Machine, NodeGroup, Partition
+
     sizes = {str(name): size for name, (size, _) in partition_sizes(trace, rule).items() if size > 0}
     if len(sizes) <= 1:
         known = trace.info.max_procs if trace.info.max_procs > 0 else peak_procs(trace, rule)
