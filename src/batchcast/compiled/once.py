@@ -100,6 +100,21 @@ def compile_once(compiled: Any, folder: str, keep: Callable[[], None]) -> None:
     compiled.compile = compile_alone
 
 
+def read_alone(compiled: Any) -> None:
+    """Let a dispatcher read its machine code from disk without numba's declarations, which only compiling needs.
+
+    numba brings in all it knows to compile before it looks on disk, a quarter of a second at every start; its compiler
+    does so anyway where nothing is found. Kernels that allocate need numba's run-time, which comes with it.
+    """
+    kept = compiled._cache
+
+    def read(kinds: Any, target: Any) -> Any:
+        with kept._guard_against_spurious_io_errors():
+            return kept._load_overload(kinds, target)
+
+    kept.load_overload = read
+
+
 @contextmanager
 def _alone(folder: str, name: str) -> Iterator[None]:
     place = crc32(name.encode())
