@@ -120,8 +120,8 @@ def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
             compiled.enable_caching()
         finally:
             CONFIG.CACHE_DIR = usual
-        if OWN_PASSES and not options["_nrt"]:
-            read_alone(compiled)
+        if OWN_PASSES:
+            read_alone(compiled, bool(options["_nrt"]))
 
     if folder and OWN_PASSES:
         compile_once(compiled, folder, keep)
