@@ -226,7 +226,7 @@ def _decimals(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndar
     if (digits < 1).any() or (digits > 15).any() or np.count_nonzero(data == ord("-")) != np.count_nonzero(negative):
         return None
     ones = data - np.uint8(ord("0"))
-    values = ones[begins].astype(np.float64)
+    values: np.ndarray = ones[begins].astype(np.float64)
     longer = np.arange(len(begins))
     for place in range(1, int(digits.max(initial=1))):  # a digit at a time, of all that have so many
         longer = longer[digits[longer] > place]
@@ -236,7 +236,8 @@ def _decimals(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndar
             values[k] = float(data[begins[k] : ends[k]].tobytes())
     except ValueError:  # "1.2.3", "."
         return None
-    return np.where(negative, -values, values)
+    values[negative] *= -1.0
+    return values
 
 
 def _parse_line(text: str, line: int, problems: Problems) -> list[float] | None:
