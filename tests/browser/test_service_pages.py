@@ -28,7 +28,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
     from tools.demo_site import build
 
     path = str(tmp_path_factory.mktemp("site") / "demo.db")
-    build(path, jobs=2000, looks=True)
+    build(path, looks=True)
     return path
 
 
