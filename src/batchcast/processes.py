@@ -6,17 +6,18 @@ Every answer is what the same call gives here; how many processes there are chan
 
 from __future__ import annotations
 
-import multiprocessing
 import pickle
 import signal
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from multiprocessing.connection import Connection, wait
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from .errors import BatchcastError, check_least
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 T = TypeVar("T")
 
@@ -35,6 +36,8 @@ def in_processes(
     check_least("workers", workers, 1)
     if workers == 1 or len(tasks) < 2:
         return list(_here(tasks, finished))
+    from multiprocessing.connection import wait
+
     answers: dict[int, Any] = {}
     waiting = list(range(len(tasks)))[::-1]
     running: dict[Connection, int] = {}
@@ -108,6 +111,8 @@ def _here(tasks: Sequence[Callable[[], T]], finished: Callable[[int], None] | No
 
 def _forked(tasks: Sequence[Callable[[], Any]]) -> tuple[Connection, Any]:
     """A process that works on the tasks whose places it is sent, and the end where its answers arrive."""
+    import multiprocessing
+
     here, there = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(target=_work, args=(tasks, here, there), daemon=True)
     with warnings.catch_warnings():  # Python 3.12: a thread draws the progress bar; the child never touches its locks

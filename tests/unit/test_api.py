@@ -25,12 +25,34 @@ def test_importing_batchcast_loads_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
-def test_reading_a_small_log_loads_no_compiler():
+def test_reading_the_demo_log_loads_no_compiler():
     code = (
-        "import sys, batchcast; batchcast.read_trace(batchcast.__path__[0] + '/data/demo.swf.gz')\n"
-        "print(sorted({'numba', 'pyarrow', 'rich'} & set(sys.modules)))"
+        "import sys, batchcast; batchcast.read_trace(batchcast.demo_path())\n"
+        "print(sorted({'numba', 'pyarrow', 'rich', 'importlib.metadata'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("verb", "most", "without"),
+    [
+        (["info"], 52, "numba scipy jinja2 importlib.metadata multiprocessing.context"),
+        (["simulate"], 115, "scipy jinja2 numba.typed.typeddict batchcast.simulation.slurm_trace"),
+        (["runtime", "--predictor", "kernel"], 92, "scipy jinja2 numba.typed.typeddict batchcast.simulation"),
+    ],
+)
+def test_a_verb_loads_only_what_it_needs(verb, most, without):
+    code = (
+        "import sys; from batchcast.cli.main import entry\n"
+        "try:\n    entry()\nexcept SystemExit:\n    pass\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, verb[0], str(batchcast.demo_path()), *verb[1:]]
+    for _ in range(2):  # the first compiles kernels where nobody has
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = done.stderr.splitlines()[-1].split()
+    assert not set(without.split()) & set(loaded)
+    assert len([name for name in loaded if name.startswith("batchcast")]) <= most
 
 
 def test_everything_promised_is_there():

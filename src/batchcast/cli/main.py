@@ -6,17 +6,13 @@ Errors become one message and an exit code.
 
 from __future__ import annotations
 
-import ast
 import errno
 import gc
 import os
 import sys
 import warnings
 from functools import cache
-from importlib.machinery import PathFinder
-from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,12 +22,18 @@ from .grammar import Verbs, in_our_words, warn_of_old
 from .interrupt import end, end_on_interrupt
 from .output import speak_any_encoding
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+    from pathlib import Path
+
 GROUP = "batchcast.commands"
 
 
 @cache
 def commands() -> dict[str, EntryPoint]:
     """Every verb that an installed package brings, by name."""
+    from importlib.metadata import entry_points  # 25 ms, and our own verbs need none
+
     return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
 
 
@@ -41,6 +43,8 @@ def summary(point: EntryPoint) -> str:
     The words after `: ` where the line has them (`` `batchcast grid`: map jobs ... ``), else the whole line; the
     module's name where its source cannot be found.
     """
+    import ast
+
     path = _source(point.module)
     try:
         words = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path else None
@@ -55,6 +59,9 @@ def summary(point: EntryPoint) -> str:
 
 def _source(module: str) -> Path | None:
     """The file of a module, found package by package as import does, with nothing executed."""
+    from importlib.machinery import PathFinder
+    from pathlib import Path
+
     parts, search = module.split("."), None
     for depth in range(1, len(parts) + 1):
         spec = PathFinder.find_spec(".".join(parts[:depth]), search)
@@ -203,7 +210,9 @@ class LazyGroup(click.Group):
         """As click does, with the nearest verbs named when there is none of that name."""
         if args and args[0] in OF_THE_SITE:
             warn_of_old(f"batchcast {args[0]}", f"batchcast site {args[0]}")
-        elif args and not args[0].startswith("-") and args[0] not in (verbs := self.list_commands(ctx)):
+        elif not args or args[0].startswith("-") or args[0] in VERBS:
+            pass
+        elif args[0] not in (verbs := self.list_commands(ctx)):
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], verbs, n=2)

@@ -171,13 +171,14 @@ def take_order(given: dict[str, Any], slurm: bool) -> Ordering | None:
     On a pool `--order` is an older spelling of the policy's word, and stays for `take_plan`. UsageError where a word is
     unknown, or an option has nothing to act on.
     """
-    from ..simulation.slurm_trace import BY, Ordering
-
     within, age = given.pop("within"), given.pop("age")
-    if not slurm and (given["order"] or "").partition(":")[0] in BY:
-        raise UsageError(f"--order {given['order']} goes with --machine FILE", hint="a pool has --policy forecast")
-    words = given["order"] if slurm else None
-    if words is None:
+    words = given["order"]
+    if words is not None:
+        from ..simulation.slurm_trace import BY, Ordering  # sixty kernels
+
+        if not slurm and words.partition(":")[0] in BY:
+            raise UsageError(f"--order {words} goes with --machine FILE", hint="a pool has --policy forecast")
+    if words is None or not slurm:
         if within != "queue" or age is not None:
             raise UsageError("--order-within and --age go with --machine FILE --order forecast")
         return None

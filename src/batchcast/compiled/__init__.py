@@ -30,7 +30,7 @@ PUBLIC: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 OPTIONS: dict[str, Any] = PUBLIC
 BRANCHING: dict[str, Any] = PUBLIC
 if OWN_PASSES:
-    from .once import compile_once, watch_compiler
+    from .once import compile_once, read_alone, watch_compiler
     from .passes import BranchingPipeline, Pipeline
 
     OPTIONS = {
@@ -120,6 +120,8 @@ def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
             compiled.enable_caching()
         finally:
             CONFIG.CACHE_DIR = usual
+        if OWN_PASSES:
+            read_alone(compiled, bool(options["_nrt"]))
 
     if folder and OWN_PASSES:
         compile_once(compiled, folder, keep)

@@ -19,6 +19,8 @@ from zlib import crc32
 from numba.core import compiler_lock
 from numba.core import event as compiler
 
+from .versions import declare
+
 KIND = "numba:compile"
 LEFT = "\r\x1b[2K"  # back to the left edge, the line emptied
 
@@ -98,6 +100,27 @@ def compile_once(compiled: Any, folder: str, keep: Callable[[], None]) -> None:
             return compile_here(kinds)
 
     compiled.compile = compile_alone
+
+
+def read_alone(compiled: Any, allocates: bool) -> None:
+    """Let a dispatcher read its machine code from disk without numba's declarations, which only compiling needs.
+
+    numba brings in all it knows to compile before it looks on disk, a quarter of a second at every start; its compiler
+    does so anyway where nothing is found. Kernels that allocate need numba's run-time, which comes with it.
+    """
+    kept = compiled._cache
+    usual: Callable[[Any, Any], Any] = kept.load_overload
+
+    def read(kinds: Any, target: Any) -> Any:
+        found = None
+        if not allocates:
+            with kept._guard_against_spurious_io_errors():
+                found = kept._load_overload(kinds, target)
+        if found is None:
+            declare()
+        return usual(kinds, target) if allocates else found
+
+    kept.load_overload = read
 
 
 @contextmanager

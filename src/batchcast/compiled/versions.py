@@ -12,33 +12,38 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-BLAS = "scipy.linalg.cython_blas"
 SETTINGS = ".numba_config.yaml"
 TESTED = ((0, 68),)  # what constraints.txt pins and .ci/run has run; a new one is added with a whole run of CI
 
 
 @contextmanager
 def numba_alone() -> Iterator[None]:
-    """While it lasts numba finds no SciPy, and no YAML where no settings file lies; both can be imported after it.
-
-    numba asks for SciPy's BLAS once, to choose how inner products of `np.correlate` and `np.convolve` are computed; our
-    kernels have none, and `np.dot` and `np.linalg` in somebody else's kernels look for it anew. 0.1 s of start-up.
-    """
-    absent = [BLAS] if Path(SETTINGS).exists() else [BLAS, "yaml"]
+    """While it lasts numba finds no SciPy, and no YAML where no settings file lies; both can be imported after it."""
+    absent = ["scipy"] if Path(SETTINGS).exists() else ["scipy", "yaml"]
     absent = [name for name in absent if name not in sys.modules]
     loaded = cast("dict[str, Any]", sys.modules)
     loaded |= dict.fromkeys(absent)  # None is Python's own sign for a module that must not be found
     try:
         yield
-        with suppress(ImportError):
-            import_module("numba.np.arraymath")  # this asks
     finally:
         for name in absent:
             sys.modules.pop(name, None)
+
+
+@cache
+def declare() -> None:
+    """Bring in what numba declares of numpy, before anything is compiled; once a process.
+
+    It asks for SciPy's BLAS once, to choose how inner products of `np.correlate` and `np.convolve` are computed; our
+    kernels have none, and `np.dot` and `np.linalg` in somebody else's kernels look for it anew. 0.1 s less.
+    """
+    with numba_alone(), suppress(ImportError):
+        import_module("numba.np.arraymath")
 
 
 def own_passes(version: str, wish: str) -> bool:

@@ -128,32 +128,41 @@ class WaitRun:
 
 
 @older_names(spec="predictor")
+@dataclass(frozen=True, slots=True)
+class RecordedClock:
+    """How a log is replayed: the order of events, the rule for a job's processors, and the machine's size.
+
+    `protocol` None is the method's own (`pqstar`: starts_first; the others: honest), `total` None the log's.
+    """
+
+    protocol: str | None = None
+    procs: str = "req"
+    total: float | None = None
+
+
 def run_wait(
     trace: Trace,
     predictor: Any,
     ask: np.ndarray,
     *,
     threshold: float = 3600.0,
-    protocol: str | None = None,
     cancelled: str = "count",
-    procs: str = "req",
-    total: float | None = None,
+    on: RecordedClock = RecordedClock(),
     machine: Machine | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> WaitRun:
     """Ask one method for the waits of the jobs in `ask` (n,) bool, history everything before each.
 
-    `machine` is for methods that take one (`scheduler_replay`). `protocol` None is the method's own recorded clock
-    (`pqstar`: starts_first; the others: honest). `seconds` is the CPU time of the forecasts with their replay,
-    `search_s` that of a search of settings beforehand (`ibl`).
+    `machine` is for methods that take one (`scheduler_replay`). `seconds` is the CPU time of the forecasts with their
+    replay, `search_s` that of a search of settings beforehand (`ibl`).
     """
     vouched = trace.info.known_at_submit
     spec = name_of(predictor)
     is_named = isinstance(predictor, str)
     settings = with_settings(predictor, threshold=threshold, cancelled=cancelled) if is_named else predictor
     method = method_of("wait", settings, known_at_submit=vouched, trace=trace, machine=machine)
-    clock = str(protocol or getattr(method, "protocol", DEFAULT_PROTOCOL))
-    size = trace.info.max_procs if total is None else total
+    clock = str(on.protocol or getattr(method, "protocol", DEFAULT_PROTOCOL))
+    procs, size = on.procs, trace.info.max_procs if on.total is None else on.total
     if is_named and hasattr(method, "predict_trace"):  # compiled kernels are loaded before the clock runs
         make("wait", spec, known_at_submit=vouched).predict_trace(
             trace.take(np.arange(min(len(trace), 50))), clock, procs, total=size

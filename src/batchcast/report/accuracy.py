@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..evaluation.accuracy import Planned
-from ..evaluation.limits import Limits
 from ..evaluation.target import run_time_target
 from ..predict.protocol import named as named
 from . import figures
 from .blocks import Block, Figure, Table, TableColumn
 from .difference import groups_in, interval_words
 from .figures import span
+
+if TYPE_CHECKING:
+    from ..evaluation.accuracy import Planned
+    from ..evaluation.limits import Limits
 
 COLUMNS = (
     TableColumn("predictor", "predictor"),

@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.resources import files
 from typing import Any, Literal
 
 from ..units import format_memory, span
@@ -294,10 +293,14 @@ def _script() -> str:
 
 
 def _vendored(name: str) -> str:
+    from importlib.resources import files
+
     return files("batchcast.vendored").joinpath("browser", name).read_text(encoding="utf-8")
 
 
 def _asset(name: str) -> str:
+    from importlib.resources import files
+
     return files("batchcast.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 

@@ -24,7 +24,7 @@ from ..evaluation.memory_limits import (
     memory_words,
 )
 from ..evaluation.replay import check_log, jobs_mask
-from ..evaluation.wait import WaitRun, compare, crps, last_needed, recorded_wait, scored_rows
+from ..evaluation.wait import RecordedClock, WaitRun, compare, crps, last_needed, recorded_wait, scored_rows
 from ..evaluation.wait import figures as wait_figures
 from ..predict.registry import named_methods
 from ..table import Trace
@@ -174,7 +174,7 @@ def evaluate_waits(
     scored = scored_rows(trace, cancelled=cancelled) & jobs_mask("mask", mask, trace)
     head = trace.take(np.arange(last_needed(scored)))
     rows = scored[: len(head)]
-    options = {"cancelled": cancelled, "procs": procs, "total": trace.info.max_procs}
+    options = {"cancelled": cancelled, "on": RecordedClock(procs=procs)}
     runs = [run for _, run in compare(trace, predictor, scored, [quick_s], **options)]
     keys = wait_differences(
         trace, {run.predictor: run.forecasts.points for run in runs}, scored,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import os
-import tomllib
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -261,6 +260,8 @@ def default_store(env: Mapping[str, str]) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    import tomllib
+
     try:
         with path.open("rb") as file:
             return tomllib.load(file)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -277,6 +276,8 @@ def not_a_number(name: str, row: int, value: Any) -> UsageError:
 
 def _own_kind(array: np.ndarray) -> Values:
     """A column of a name that is not ours: numbers where all are, else names."""
+    from decimal import Decimal  # from here down, few logs come this way
+
     plain = array.tolist()
     if array.dtype.kind == "O" and all(v is None or isinstance(v, (int, float, Decimal)) for v in plain):
         return np.array([np.nan if v is None else float(v) for v in plain])

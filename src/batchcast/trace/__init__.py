@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens logs: read, write, select, clean."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..table.arrow import from_arrow, to_arrow
 from .clean import clean
-from .implied.machine import partition_sizes, peak_procs
-from .parquet import read_parquet, write_parquet
 from .read import read_trace
 from .select import Selection, select, selection_mask
-from .write import write_trace
 
 if TYPE_CHECKING:
+    from ..table.arrow import from_arrow, to_arrow
     from .demo import demo_path
+    from .implied.machine import partition_sizes, peak_procs
+    from .parquet import read_parquet, write_parquet
+    from .write import write_trace
 
 __all__ = [
     "Selection",
@@ -30,10 +31,20 @@ __all__ = [
     "write_trace",
 ]
 
+_LATER = {
+    "demo_path": ".demo",
+    "from_arrow": "..table.arrow",
+    "partition_sizes": ".implied.machine",
+    "peak_procs": ".implied.machine",
+    "read_parquet": ".parquet",
+    "to_arrow": "..table.arrow",
+    "write_parquet": ".parquet",
+    "write_trace": ".write",
+}
+"""What most readers of a log do not need, and where it is."""
+
 
 def __getattr__(name: str) -> Any:
-    if name == "demo_path":  # its module brings the simulator
-        from .demo import demo_path
-
-        return demo_path
-    raise AttributeError(name)
+    if name not in _LATER:
+        raise AttributeError(name)
+    return getattr(import_module(_LATER[name], __name__), name)

@@ -17,9 +17,7 @@ import numpy as np
 
 from ..cluster.machine import Machine, Partition
 from ..errors import UsageError
-from ..simulation.slurm_trace import simulate_on
 from ..table import LogInfo, Trace
-from .slurm_record import open_machine
 from .synth import Site, synthesize
 from .synth.site import HOUR, draw_arrivals, draw_normal
 from .write import write_by_ending
@@ -161,6 +159,8 @@ def draw_starts(rng: np.random.Generator, count: int, span: float, crowd: Crowd)
 def with_slurm_waits(rng: np.random.Generator, machine: Machine, trace: Trace, crowd: Crowd) -> Trace:
     """The same jobs with the waits of Slurm's loops; some of those who would have waited leave the queue instead."""
     wait = np.zeros(len(trace))
+    from ..simulation.slurm_trace import simulate_on  # numba, which a path does not need
+
     first = simulate_on(machine, trace)
     wait[first.rows] = first.wait_time
     leaves = np.array([rng.random() for _ in range(len(trace))]) < crowd.cancelled
@@ -238,6 +238,8 @@ def cluster_machine() -> Machine:
     >>> cluster_machine().cpus, [part.name for part in cluster_machine().partitions]
     (640, ['batch', 'gpu'])
     """
+    from .slurm_record import open_machine
+
     return open_machine(str(demo_path().with_name("cluster.toml")))
 
 

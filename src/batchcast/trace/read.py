@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError, input_error, worded
 from ..formats.chunks import unix_text
@@ -14,12 +15,14 @@ from ..formats.csv.column_map import ColumnMap, sacct_line, unrecognised_header
 from ..formats.csv.rows import header_of
 from ..table import LogInfo, Trace
 from .clean import without_absurd
-from .parquet import HELD, is_folder, open_folder
 from .select import zone
 from .source import FORMS, Source, fitting_map, map_of, ready_maps
 
+if TYPE_CHECKING:
+    from .parquet import LogFolder
+
 FORMATS = ("swf", "sacct", "pbs", "csv", "parquet", "batsim", "nextflow")
-PIECE = HELD
+PIECE = 500_000
 _GLANCE = 1 << 13
 
 
@@ -76,12 +79,21 @@ def read_trace(
     >>> len(log), log.info.max_procs, log.info.format
     (5000, 256.0, 'swf')
     """
-    if is_folder(path):
-        return _settled(open_folder(path).whole(), None, timezone, procs_total)
+    if folder := _folder(path):
+        return _settled(folder.whole(), None, timezone, procs_total)
     chosen = _checked(format, map, timezone)
     source = Source(path, strict=strict)
     trace = without_absurd(_parse(source, format, strict, timezone, chosen), strict=strict)
     return _settled(trace, source, timezone, procs_total)
+
+
+def _folder(path: str | Path) -> LogFolder | None:
+    """What `trace.parquet` wrote there; None where it is something else."""
+    if not Path(path).is_dir():
+        return None
+    from .parquet import is_folder, open_folder
+
+    return open_folder(path) if is_folder(path) else None
 
 
 def read_pieces(
@@ -100,8 +112,8 @@ def read_pieces(
     of theirs may stand far from where it began. What a piece's `info` counts and notes is of its own records; the
     file's SHA-256 is the last piece's.
     """
-    if is_folder(path):
-        for number, piece in enumerate(open_folder(path).periods()):
+    if folder := _folder(path):
+        for number, piece in enumerate(folder.periods()):
             told = piece.info if number == 0 else replace(piece.info, dropped={}, notes=())
             yield _settled(piece.with_info(told), None, timezone, procs_total)
         return

@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import lzma
 import sys
-import tomllib
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -147,6 +145,9 @@ def ready_maps() -> tuple[ColumnMap, ...]:
     >>> [each.name for each in ready_maps()]
     ['graham', 'nrel']
     """
+    import tomllib
+    from importlib.resources import files
+
     folder = files("batchcast") / "data" / "maps"
     items = sorted((item for item in folder.iterdir() if item.name.endswith(".toml")), key=lambda item: item.name)
     return tuple(make_map(tomllib.loads(item.read_text(encoding="utf-8")), item.name) for item in items)
@@ -154,6 +155,8 @@ def ready_maps() -> tuple[ColumnMap, ...]:
 
 def map_of(name: str) -> ColumnMap:
     """The map of a name, or in a TOML file; UsageError or InputError says what is accepted."""
+    import tomllib
+
     for each in ready_maps():
         if each.name == name:
             return each

@@ -104,13 +104,13 @@ def forecasts(
     """One row a method: the wait it foretells and its bound, with the grounds in words."""
     import numpy as np
 
-    from ...evaluation.wait import run_wait
+    from ...evaluation.wait import RecordedClock, run_wait
 
     log, row = with_new_job(trace, job)
     ask = np.arange(len(log)) == row
     rows = []
     for spec in specs:
-        run = run_wait(log, spec, ask, total=size, cancelled=cancelled, machine=machine)
+        run = run_wait(log, spec, ask, on=RecordedClock(total=size), cancelled=cancelled, machine=machine)
         quantiles = run.forecasts.quantiles[row] if len(run.forecasts.levels) else np.array([math.nan])
         rows.append(
             {
@@ -224,6 +224,7 @@ def command(
     """
     from ...evaluation.differences import WAIT, reference_of, wait_differences
     from ...evaluation.wait import (
+        RecordedClock,
         at_pqstars_share,
         compare,
         crps,
@@ -267,7 +268,7 @@ def command(
     done: list[Any] = []
     head = trace.take(_head(rows))
 
-    options = {"protocol": clock, "cancelled": cancelled, "procs": log.procs, "total": size, "machine": described}
+    options = {"on": RecordedClock(clock, log.procs, size), "cancelled": cancelled, "machine": described}
 
     def of(spec: str) -> Callable[[Callable[[int], None]], list[tuple[float, WaitRun]]]:
         return lambda tick: compare(trace, [spec], rows, thresholds, tick=tick, **options)

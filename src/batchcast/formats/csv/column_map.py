@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from ...columns import COLUMNS
@@ -117,6 +116,8 @@ def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
     indices = []
     for column in mapped.columns:
         if column.source not in header:
+            from difflib import get_close_matches
+
             near = get_close_matches(column.source, header, n=3, cutoff=0.6)
             hint = f"did you mean {' or '.join(near)}?" if near else "--map with a map of this file's columns"
             raise input_error(
@@ -175,6 +176,8 @@ def _column(target: str, value: Any, source: str, is_extra: bool) -> MappedColum
 def _only(given: Mapping[str, Any], accepted: Sequence[str], source: str, what: str) -> None:
     for name in given:
         if name not in accepted:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, accepted, n=2, cutoff=0.6)
             hint = f"did you mean {' or '.join(near)}?" if near else ""
             raise UsageError(f"{source}: not a {what}: {name!r} (accepted: {', '.join(accepted)})", hint=hint)

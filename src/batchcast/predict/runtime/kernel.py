@@ -294,9 +294,10 @@ def bases(rests: np.ndarray) -> list[str]:
     otherwise = np.where(rests[:, 0] <= 1.0 - MOSTLY, OTHERS, MIXED)
     kind = np.select([rests[:, k] >= MOSTLY for k in (3, 2, 1, 0)], [3, 2, 1, 0], otherwise)
     count = np.maximum(np.rint(rests[:, 4]), 1.0).astype(np.int64)
-    pairs, which = np.unique(np.column_stack([kind, count]), axis=0, return_inverse=True)
-    words = [_words(*pair) for pair in pairs.tolist()]
-    return [words[k] for k in which.reshape(-1).tolist()]
+    kinds = MIXED + 1
+    pairs, which = np.unique(count * kinds + kind, return_inverse=True)  # one number a pair: rows sort ten times slower
+    words = [_words(pair % kinds, pair // kinds) for pair in pairs.tolist()]
+    return [words[k] for k in which.tolist()]
 
 
 def _words(kind: int, count: int) -> str:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...cluster.machine import Machine, NodeGroup, Partition
 from ...errors import InputError
 from ...events.recorded import outcome
 from ...table import Trace
 from ...table.memory import units_of
+
+if TYPE_CHECKING:
+    from ...cluster.machine import Machine
 
 
 def peak_procs(trace: Trace, rule: str = "alloc") -> float:
@@ -111,6 +114,8 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
     >>> machine.cpus, machine.nodes[0].cpus
     (48, 16)
     """
+    from ...cluster.machine import Machine, NodeGroup, Partition
+
     sizes = {str(name): size for name, (size, _) in partition_sizes(trace, rule).items() if size > 0}
     if len(sizes) <= 1:
         known = trace.info.max_procs if trace.info.max_procs > 0 else peak_procs(trace, rule)

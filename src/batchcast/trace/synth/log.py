@@ -15,8 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import UsageError
-from ...simulation.policy import Policy
-from ...simulation.simulate import simulate
 from ...table import LogInfo, Nominal, Trace
 from .models import (
     ALL,
@@ -290,6 +288,9 @@ def _log(recipe: Recipe, submits: np.ndarray, of: np.ndarray, drawn: _Drawn) -> 
     trace = Trace.from_arrays(columns, info)
     if recipe.waits == "none":
         return trace
+    from ...simulation.policy import Policy
+    from ...simulation.simulate import simulate
+
     wait = simulate(trace, Policy(), "requested", total=recipe.procs).wait_time
     return trace.with_columns({"wait_time": wait})
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import UsageError
-from ...simulation.policy import Policy
-from ...simulation.simulate import simulate
 from ...table import LogInfo, Trace
 
 HOUR, WEEK = 3600.0, 7 * 86400.0
@@ -220,6 +218,9 @@ def _trace(jobs: list[tuple[Person, float, App, float, str]], submits: list[floa
 
 def _with_waits(rng: np.random.Generator, trace: Trace, site: Site) -> Trace:
     """The same jobs with the waits of a schedule; some of those who would have waited leave the queue instead."""
+    from ...simulation.policy import Policy
+    from ...simulation.simulate import simulate
+
     wait = simulate(trace, Policy(), "requested", total=site.procs).wait_time
     leaves = np.array([rng.random() for _ in range(len(trace))]) < site.cancelled
     left_at = np.floor(wait * np.array([rng.random() for _ in range(len(trace))]))
