@@ -194,7 +194,7 @@ class CalibratedWaits:
     def chances(self, curves: np.ndarray) -> np.ndarray:
         """The curve (33,) of one job's `curves` (ways, 33) as it is promised now: pooled, then both corrections."""
         curve = kept_chances(self.transform, self.pool.mean(curves))[None, :]
-        return self.levels.chances(curve, quantiles(curve, HALF)[0])[0]
+        return np.asarray(self.levels.chances(curve, quantiles(curve, HALF)[0])[0])
 
     @staticmethod
     def bounds(chances: np.ndarray) -> np.ndarray:
