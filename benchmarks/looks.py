@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from batchcast.evaluation.wait import TOLD_S, transforms
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.wait import log_crps
 from batchcast.predict.hazard.bins import quantiles, rest_of
-from batchcast.predict.hazard.calibrated_waits import LEVELS
-from batchcast.predict.hazard.renewal import AGES_S
+from batchcast.predict.hazard.calibrated_waits import LEVELS, SPANS_S
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.table import Trace
 from batchcast.trace.read import read_trace
@@ -30,7 +30,7 @@ AGES = {
     **dict(
         zip(
             ("less than 10 min", "10 min to 1 h", "1 h to 4 h", "4 h to a day", "a day or more"),
-            zip((0.0, *AGES_S), (*AGES_S, math.inf)),
+            zip((0.0, *SPANS_S), (*SPANS_S, math.inf)),
         )
     ),
 }
@@ -71,6 +71,14 @@ def main() -> None:
                 for at in range(0, max(len(asked.job) - WINDOW, 0) + 1, WINDOW)]  # fmt: skip
         spans = [f"{min(of):.1f} to {max(of):.1f}" for of in zip(*held)]
         print(f"80, 90 % kept {name}, % in {len(held)} windows of {WINDOW:,} looks: {', '.join(spans)}")
+    print(f"\n| told | jobs | 80, 90 % kept at submission | looks | 80, 90 % kept now |\n{'|---' * 5}|")
+    scored = np.flatnonzero((np.arange(len(log)) >= first - 1) & (log.wait_time >= 0.0))
+    for name, least in TOLD_S.items():
+        cells = [
+            by_told(chances, wait, least)
+            for chances, wait in ((method.chances[scored], log.wait_time[scored]), (asked.now, asked.rest))
+        ]
+        print(f"| {name} or more | {' | '.join(cells)} |")
 
 
 def asked_after(method: Forecast, log: Trace, first: int) -> Asked:
@@ -92,6 +100,16 @@ def line(name: str, asked: Asked, groups: np.ndarray) -> str:
     held = [f"{kept(of, asked.rest, 0.1):.1f}, {kept(of, asked.rest, 0.05):.1f}" for of in (asked.before, asked.now)]
     less = f"{pair.difference:+.3f}, {pair.low:+.3f} to {pair.high:+.3f}"
     return f"| {name} | {len(then):,} | {then.mean():.3f} | {now.mean():.3f} | {less} | {held[0]} | {held[1]} |"
+
+
+def by_told(chances: np.ndarray, wait: np.ndarray, least: float) -> str:
+    """Of those whose median was `least` seconds or more: how many, and how many % of their intervals held."""
+    told = np.ceil(quantiles(chances, np.full((len(chances), 1), 0.5))[:, 0]) >= least
+    if told.sum() < LEAST:
+        return f"{told.sum():,} | -"
+    at = transforms(chances, wait)[told]
+    held = [100.0 * float(np.mean((at > tail) & (at <= 1.0 - tail))) for tail in (0.1, 0.05)]
+    return f"{len(at):,} | {held[0]:.1f}, {held[1]:.1f}"
 
 
 def crps(curves: np.ndarray, wait: np.ndarray) -> np.ndarray:

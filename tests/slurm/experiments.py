@@ -22,7 +22,7 @@ from slurm_lab import Lab, missing
 from batchcast.store.reader import Reader
 
 JOBS, KILLS = 200, 30
-"""Jobs of each replay (`experiments.py faults 100` takes another number) and kills of the collector."""
+"""Jobs of each replay (`experiments.py faults 100` takes another number, `calm load=1.3` a load) and kills."""
 
 
 def main() -> int:
@@ -33,9 +33,11 @@ def main() -> int:
         return 1
     numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
     jobs = numbers[0] if numbers else JOBS
-    chosen = [word for word in sys.argv[1:] if not word.isdigit()] or ["calm", "faults", "queue"]
+    loads = [float(word.removeprefix("load=")) for word in sys.argv[1:] if word.startswith("load=")]
+    load = loads[0] if loads else None
+    chosen = [word for word in sys.argv[1:] if word.isalpha()] or ["calm", "faults", "queue"]
     if "calm" in chosen:
-        with test_replay.calm(jobs) as followed, tempfile.TemporaryDirectory() as place:
+        with test_replay.calm(jobs, load=load) as followed, tempfile.TemporaryDirectory() as place:
             test_replay.check_jobs(followed)
             test_replay.check_names(followed)
             test_replay.check_outcomes(followed)
@@ -44,7 +46,7 @@ def main() -> int:
             _replay_table("1. Replay, undisturbed", followed)
             print(followed.run("accuracy"))
     if "nodes" in chosen:
-        with test_replay.calm(jobs, on_nodes=True) as followed:
+        with test_replay.calm(jobs, on_nodes=True, load=load) as followed:
             test_replay.check_jobs(followed)
             test_replay.check_outcomes(followed)
             _replay_table("1. Replay, undisturbed, with the setting machine", followed, compared=False)

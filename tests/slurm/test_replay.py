@@ -16,7 +16,7 @@ import postgres_lab
 import pytest
 from follow import Follower, stored, truth
 from slurm_lab import USERS, Lab
-from workload import Planned, plan, submit
+from workload import Planned, plan, span_at, submit
 
 from batchcast.events.live import LiveClock
 from batchcast.events.recorded import events, replay
@@ -46,8 +46,11 @@ def methods() -> dict[tuple[str, str], Any]:
 
 
 @contextlib.contextmanager
-def calm(jobs: int = JOBS, store: str | None = None, on_nodes: bool = False) -> Iterator[Follower]:
-    """The replay without faults, into an SQLite file of its own or the store given; on the nodes as captured."""
+def calm(
+    jobs: int = JOBS, store: str | None = None, on_nodes: bool = False, load: float | None = None
+) -> Iterator[Follower]:
+    """The replay without faults, into an SQLite file of its own or the store given; on the nodes as captured, at a load
+    or a job every 70 s."""
     with Lab(nodes=NODES, cpus=2, speed=SPEED) as lab:
         follower = Follower(lab, store or str(lab.root / "store.db"), **METHODS)
         if on_nodes:
@@ -59,7 +62,8 @@ def calm(jobs: int = JOBS, store: str | None = None, on_nodes: bool = False) -> 
             if k > jobs // 2 and k % (jobs // 10) == 0:
                 follower.answers += follower.run("start", "-u", USERS[k % 2], "--start", check=False)
 
-        submit(lab, plan(jobs, 7, nodes=NODES, span=jobs * 70.0), ask)
+        span = jobs * 70.0 if load is None else span_at(load, jobs, 7, nodes=NODES)
+        submit(lab, plan(jobs, 7, nodes=NODES, span=span), ask)
         finish(follower)
         yield follower
 

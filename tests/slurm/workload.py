@@ -49,6 +49,13 @@ def plan(jobs: int, seed: int, *, nodes: int, span: float, holds: bool = True) -
     return found
 
 
+def span_at(load: float, jobs: int, seed: int, *, nodes: int) -> float:
+    """The span, s, over which `plan` brings `load` times the work that the nodes can do in it."""
+    planned = plan(jobs, seed, nodes=nodes, span=1.0)
+    work = sum(job.seconds * float(job.options[0][2:]) for job in planned)
+    return work / (nodes * load)
+
+
 def submit(lab: Lab, planned: list[Planned], beside: Any = None) -> list[str]:
     """Submit at the planned instants of the lab's clock; `beside(k)` is called after the k-th. Returns the job ids."""
     start = lab.now()

@@ -89,10 +89,11 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
             ]
         ]
         for r in (r for r in results if r["moment"] == moment):
+            method, before, _ = r["predictor"].partition(BEFORE)
             lines.append(
                 [
                     r["kind"],
-                    _by(r["predictor"]) + (BEFORE if r["predictor"].endswith(BEFORE) else ""),
+                    _by(method) + before,
                     str(r["came_out"]),
                     span(r["median_ae_s"], "-"),
                     span(r["mae_s"], "-"),

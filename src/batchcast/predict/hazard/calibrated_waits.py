@@ -3,7 +3,7 @@
 
 Each *way* (the model, the simulation, recent waits) gives a curve of chances over the bins. Their mean answers, each
 weighing by how good it has been so far (the CRPS of log(1 + wait)), after two corrections: the transform of recent
-forecasts (predict.calibration), then one adaptive level a promised bound (predict.calibration).
+forecasts, then one adaptive level a promised bound, apart for jobs told to wait so long (both predict.calibration).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .bins import BINS, ENDS_S, bin_of, quantiles, reached
 LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 RECENT = 2000
 EVERY = 25
-STEPS = (0.005, 0.005, 0.002, 0.002, 0.002, 0.005, 0.005)
+STEPS = (0.0025, 0.0025, 0.001, 0.001, 0.001, 0.0025, 0.0025)
 """How far one outcome moves each level: the outer ones, which intervals rest on, faster."""
 MEMORY = 500.0
 """Over how many outcomes a way's score is averaged; it weighs in after `LEAST`."""
@@ -26,8 +26,11 @@ LEAST = 20
 SHARPNESS = 20.0
 """How much less a way weighs whose mean CRPS is worse: once MEMORY outcomes are known by e for a twentieth."""
 WAITING, ENDED, LEFT, SPOILED = range(4)
+SPANS_S = (600.0, 3600.0, 14400.0, 86400.0)
+"""What is shorter than the first, from it up to the second, and so on: each such span has levels of its own."""
 _WIDTHS = np.diff(np.log1p(np.append(ENDS_S, 4.0 * ENDS_S[-1])), prepend=0.0)
 _LEVELS = np.array(LEVELS)
+HALF = np.array([[0.5]])
 NOTHING_KNOWN = np.linspace(0.2, 1.0, BINS)
 _ENDS = np.concatenate([[0.0], _LEVELS, [1.0]])
 
@@ -107,6 +110,59 @@ class Pool:
                 self.outcomes[way] = (1.0 - 1.0 / MEMORY) * self.outcomes[way] + 1.0
 
 
+class LevelsBySpan:
+    """Levels that waits are promised at, learned apart for each of SPANS_S that some time falls into: what was told, or
+    what was waited.
+
+    Parameters
+    ----------
+    free
+        Promises of one owner since its latest known outcome that count in full; the k-th beyond counts 1 / (1 + k).
+
+    >>> levels = LevelsBySpan(free=0.0)
+    >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
+    >>> for number in range(40):
+    ...     levels.issue(number, number, 0.0, 7200.0, CalibratedWaits.bounds(curve[0]))
+    ...     levels.ended(number, 9e5)
+    >>> late, as_before = levels.chances(np.repeat(curve, 2, axis=0), np.array([7200.0, 60.0]))
+    >>> bool(late[20] < as_before[20]), bool(np.allclose(as_before, curve[0]))
+    (True, True)
+    """
+
+    def __init__(self, free: float = math.inf) -> None:
+        self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, free) for _ in range(len(SPANS_S) + 1)]
+        for keeper in self.keepers:
+            keeper.step = np.array(STEPS)
+
+    def chances(self, curves: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+        """What is promised (n, 33) by curves (n, 33) of which each is told for so many `seconds` (n,)."""
+        out, spans = np.empty_like(curves), np.searchsorted(SPANS_S, seconds, side="right")
+        for span in np.unique(spans).tolist():
+            out[spans == span] = as_kept(self.keepers[span], curves[spans == span])
+        return out
+
+    def issue(self, number: int, owner: int | None, now: float, seconds: float, bounds: np.ndarray) -> None:
+        """Promise `number` to an owner, in the span of `seconds`, has these bounds (7,) on the time from `now` on."""
+        keeper = self.keepers[int(np.searchsorted(SPANS_S, seconds, side="right"))]
+        keeper.issue(number, owner, bounds, math.inf)
+        keeper.begin(number, now + 1.0)
+
+    def ended(self, number: int, wait: float) -> None:
+        """It came out so many seconds later."""
+        for keeper in self.keepers:
+            keeper.known(number, wait - jitter(number))
+
+    def left(self, number: int) -> None:
+        """It will not become known."""
+        for keeper in self.keepers:
+            keeper.forget(number)
+
+    def passes(self, now: float) -> None:
+        """Bounds that were due before `now` have failed."""
+        for keeper in self.keepers:
+            keeper.waited(now)
+
+
 class CalibratedWaits:
     """The record of recent submissions, by number: each way's curve, submit time, what became of it.
 
@@ -131,14 +187,14 @@ class CalibratedWaits:
         self.waited = np.zeros(RECENT)
         self.fate = np.full(RECENT, SPOILED, np.int8)
         self.count = 0
-        self.keeper = OnlineCalibration(LEVELS, 0.005, 0.0, math.inf)
-        self.keeper.step = np.array(STEPS)
+        self.levels = LevelsBySpan()
         self.pool = Pool(len(ways))
         self.transform = GRID
 
     def chances(self, curves: np.ndarray) -> np.ndarray:
         """The curve (33,) of one job's `curves` (ways, 33) as it is promised now: pooled, then both corrections."""
-        return as_kept(self.keeper, kept_chances(self.transform, self.pool.mean(curves)))
+        curve = kept_chances(self.transform, self.pool.mean(curves))[None, :]
+        return np.asarray(self.levels.chances(curve, quantiles(curve, HALF)[0])[0])
 
     @staticmethod
     def bounds(chances: np.ndarray) -> np.ndarray:
@@ -149,22 +205,23 @@ class CalibratedWaits:
     def issue(self, number: int, now: float, curves: np.ndarray, chances: np.ndarray) -> None:
         """Submission `number` got these curves (ways, 33), NaN for a way that had none, and was promised `chances`."""
         place = number % RECENT
-        self.curves[place], self.raw[place] = curves, self.pool.mean(curves)
+        raw = self.pool.mean(curves)
+        self.curves[place], self.raw[place] = curves, raw
         self.submit[place], self.waited[place] = now, 0.0
         self.fate[place], self.number[place] = WAITING, number
-        self.keeper.issue(number, None, self.bounds(chances), math.inf)
-        self.keeper.begin(number, now + 1.0)
+        told = quantiles(kept_chances(self.transform, raw)[None, :], HALF)[0, 0]
+        self.levels.issue(number, None, now, told, self.bounds(chances))
         self.count += 1
         if self.count % EVERY == 0:
             self._renew(now)
 
     def passes(self, now: float) -> None:
         """Bounds that were due before `now` have failed."""
-        self.keeper.waited(now)
+        self.levels.passes(now)
 
     def ended(self, number: int, wait: float) -> None:
         """The job of submission `number` started after `wait` seconds."""
-        self.keeper.known(number, wait - jitter(number))
+        self.levels.ended(number, wait)
         place = self._place(number)
         if place < 0:
             return
@@ -173,7 +230,7 @@ class CalibratedWaits:
 
     def left(self, number: int, wait: float, spoiled: bool) -> None:
         """It left the queue, or its wait teaches nothing: what it waited is known, and no more."""
-        self.keeper.forget(number)
+        self.levels.left(number)
         place = self._place(number)
         if place >= 0:
             self.fate[place], self.waited[place] = SPOILED if spoiled else LEFT, wait

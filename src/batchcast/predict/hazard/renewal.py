@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
-from ..calibration.keeper import OnlineCalibration
 from .bins import BINS, rest_of
-from .calibrated_waits import ENDED, LEVELS, STEPS, CalibratedWaits, Pool, as_kept, jitter
+from .calibrated_waits import ENDED, CalibratedWaits, LevelsBySpan, Pool
 from .components import SPREADS, Lag, simulated_curves
 from .features import AT_DRAWS, NAMES
 from .model import Hazard, Waits
@@ -32,8 +30,6 @@ RENEWAL_COMPONENTS = (
 )
 """The ways to forecast what is left: until the last can, a mean of the others."""
 MODEL = len(RENEWAL_COMPONENTS) - 1
-AGES_S = (600.0, 3600.0, 14400.0, 86400.0)
-"""Jobs that have waited less than the first, up to the second, and so on: each such age has levels of its own."""
 
 
 class Snapshot(NamedTuple):
@@ -55,59 +51,6 @@ def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
         random = np.random.default_rng((seed, number))
         there = np.sort(random.choice(there, MOST, replace=False))
     return there
-
-
-class PromisesByAge:
-    """Levels that what is left of waits is promised at, learned apart for jobs that have waited so long.
-
-    Notes
-    -----
-    One adaptive level for each bound and age (predict.calibration), moved half as far by an outcome as those of
-    submissions are. All looks at one job come out together: the k-th since the last outcome known counts 1 / k.
-
-    >>> promises = PromisesByAge()
-    >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
-    >>> for look in range(40):
-    ...     promises.issue(look, look, 0.0, 7200.0, CalibratedWaits.bounds(curve[0]))
-    ...     promises.ended(look, 7200.0, 9e5)
-    >>> late, as_before = promises.chances(np.repeat(curve, 2, axis=0), np.array([7200.0, 60.0]))
-    >>> bool(late[20] < as_before[20]), bool(np.allclose(as_before, curve[0]))
-    (True, True)
-    """
-
-    def __init__(self) -> None:
-        self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, 0.0) for _ in range(len(AGES_S) + 1)]
-        for keeper in self.keepers:
-            keeper.step = 0.5 * np.array(STEPS)
-
-    def chances(self, curves: np.ndarray, waited: np.ndarray) -> np.ndarray:
-        """What is promised (n, 33) by curves (n, 33) of what is left for jobs that have waited so long (n,)."""
-        out, ages = np.empty_like(curves), np.searchsorted(AGES_S, waited, side="right")
-        for age in np.unique(ages).tolist():
-            out[ages == age] = as_kept(self.keepers[age], curves[ages == age])
-        return out
-
-    def issue(self, look: int, row: int, now: float, waited: float, bounds: np.ndarray) -> None:
-        """Look number `look`, at job `row`, was promised these bounds (7,) on what is left."""
-        keeper = self._of(waited)
-        keeper.issue(look, row, bounds, math.inf)
-        keeper.begin(look, now + 1.0)
-
-    def ended(self, look: int, waited: float, rest: float) -> None:
-        """The job looked at, which had waited so long then, started `rest` seconds later."""
-        self._of(waited).known(look, rest - jitter(look))
-
-    def left(self, look: int, waited: float) -> None:
-        """It will not become known."""
-        self._of(waited).forget(look)
-
-    def passes(self, now: float) -> None:
-        """Bounds that were due before `now` have failed."""
-        for keeper in self.keepers:
-            keeper.waited(now)
-
-    def _of(self, waited: float) -> OnlineCalibration:
-        return self.keepers[int(np.searchsorted(AGES_S, waited, side="right"))]
 
 
 class Expected(NamedTuple):
@@ -143,7 +86,8 @@ class Renewal:
     learns from looks what the state by now says beyond that. A model of submissions and looks together, that has to
     learn the whole anew, did worse at looks than that promise on some logs (a trial). The last two fits answer
     together. Before the first that promise and the simulations answer, each weighing by its CRPS so far. What is
-    promised is corrected for each age of the wait apart (`PromisesByAge`).
+    promised is corrected apart for jobs that have waited so long (`LevelsBySpan`). All looks at one job come out
+    together: the k-th since the last outcome known counts 1 / k.
 
     >>> Renewal(300).expected(Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES)))), np.zeros((0, 33))).way
     array([], dtype=int64)
@@ -154,7 +98,7 @@ class Renewal:
         self.ring = Submissions(max(window * MOST // EVERY, MOST), len(NAMES) + BINS)
         self.models: tuple[Hazard, ...] = ()
         self.pool = Pool(MODEL)
-        self.promises = PromisesByAge()
+        self.promises = LevelsBySpan(free=0.0)
         self.lag = Lag()
         self.number = 0
         self.of: dict[int, list[_Look]] = {}
@@ -215,9 +159,9 @@ class Renewal:
             rest = max((wait or 0.0) - look.waited, 0.0)
             self.ring.resolved(look.number, rest, fate)
             if fate != ENDED:
-                self.promises.left(look.number, look.waited)
+                self.promises.left(look.number)
                 continue
-            self.promises.ended(look.number, look.waited, rest)
+            self.promises.ended(look.number, rest)
             self.lag.add(look.simulated, rest)
             if look.others is not None:
                 self.pool.came_out(look.others, rest)

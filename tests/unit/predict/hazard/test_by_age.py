@@ -1,4 +1,4 @@
-"""What is promised of the rest of a wait learns apart at each age of the wait, and keeps its share there."""
+"""Promised times learn apart for jobs that waited so long, or were told so, and keep their share there."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tests.naive.waits import levels_by_age
 
 from batchcast.predict.hazard.bins import ENDS_S
-from batchcast.predict.hazard.calibrated_waits import LEVELS, STEPS, CalibratedWaits
-from batchcast.predict.hazard.renewal import AGES_S, PromisesByAge
+from batchcast.predict.hazard.calibrated_waits import LEVELS, SPANS_S, STEPS, CalibratedWaits, LevelsBySpan
 
 
 @st.composite
@@ -32,24 +31,24 @@ def stories(draw):
 
 @given(stories())
 def test_the_levels_of_each_age_are_what_reading_the_whole_story_says(story):
-    promises, open_, rows = PromisesByAge(), {}, {job: row for row, job in enumerate("abc")}
+    promises, open_, rows = LevelsBySpan(free=0.0), {}, {job: row for row, job in enumerate("abc")}
     for now, what, *told in story:
         promises.passes(now)
         if what == "look":
             number, job, waited, bounds = told
             promises.issue(number, rows[job], now, waited, bounds)
-            open_.setdefault(job, []).append((number, waited, now))
+            open_.setdefault(job, []).append((number, now))
         else:
-            for number, waited, at in open_.pop(told[0]):
-                promises.ended(number, waited, now - at)
-    naive = levels_by_age(story, AGES_S, LEVELS, [0.5 * step for step in STEPS])
+            for number, at in open_.pop(told[0]):
+                promises.ended(number, now - at)
+    naive = levels_by_age(story, SPANS_S, LEVELS, STEPS)
     for age, asked in naive.items():
         np.testing.assert_allclose(promises.keepers[age].asked(None), asked, atol=1e-12)
 
 
 @pytest.mark.parametrize(("young", "old"), [(0.5, 2.0), (2.0, 0.5)])
 def test_each_age_is_brought_to_what_it_promises_where_forecasts_are_wrong_in_opposite_ways(young, old):
-    random, promises = np.random.default_rng(1), PromisesByAge()
+    random, promises = np.random.default_rng(1), LevelsBySpan(free=0.0)
     curve = np.append(1.0 - np.exp(-np.asarray(ENDS_S) / 3600.0), 1.0)[None, :]
     ages, inside = np.tile([60.0, 7200.0], 2000), []
     for look, waited in enumerate(ages):
@@ -60,6 +59,17 @@ def test_each_age_is_brought_to_what_it_promises_where_forecasts_are_wrong_in_op
         promises.passes(now)
         promises.issue(look, look, now, waited, bounds)
         promises.passes(now + rest)
-        promises.ended(look, waited, rest)
+        promises.ended(look, rest)
     for age in (60.0, 7200.0):
         assert np.mean(np.array(inside)[2000:][ages[2000:] == age]) == pytest.approx(0.8, abs=0.03)
+
+
+def test_what_becomes_of_jobs_told_long_waits_moves_no_promise_of_jobs_told_short_ones():
+    promises = CalibratedWaits(("model",))
+    short, long = (np.append(1.0 - np.exp(-np.asarray(ENDS_S) / mean), 1.0)[None, :] for mean in (120.0, 40000.0))
+    before = promises.chances(short), promises.chances(long)
+    for number in range(24):
+        promises.issue(number, 0.0, long, promises.chances(long))
+        promises.ended(number, 9e5)
+    np.testing.assert_array_equal(promises.chances(short), before[0])
+    assert promises.bounds(promises.chances(long))[5] > 1.2 * promises.bounds(before[1])[5]

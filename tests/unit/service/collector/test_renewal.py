@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from batchcast.cli.users.accuracy import _print
 from batchcast.service.answers import track_record
 from batchcast.service.answers.accuracy import accuracy, calibration
 from batchcast.service.answers.disclosure import Viewer
@@ -122,3 +123,14 @@ def test_the_newest_forecast_is_the_renewed_one_unless_it_rests_on_nothing() -> 
     later = as_at_submission(fields, 100.0)
     assert later is not None
     assert 100.0 < later.point < later.quantiles[0], "waited longer than it reached: still an answer"
+
+
+@pytest.mark.parametrize("method", ["forecast", WAIT])
+def test_the_printed_table_names_the_forecast_of_the_submission_once(
+    capsys: pytest.CaptureFixture[str], method: str
+) -> None:
+    figures = dict.fromkeys(("median_ae_s", "mae_s", "underestimate_rate", "coverage_50", "coverage_90"), 0.5)
+    row = {"kind": "wait", "moment": "waited_10min", "came_out": 8, **figures}
+    _print([{**row, "predictor": f"{method}, as at submission"}])
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if " wait " in line)
+    assert " forecast, as at submission  " in line
