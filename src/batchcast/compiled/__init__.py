@@ -121,7 +121,7 @@ def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
         finally:
             CONFIG.CACHE_DIR = usual
         if OWN_PASSES:
-            read_alone(compiled, bool(options["_nrt"]))
+            read_alone(compiled)
 
     if folder and OWN_PASSES:
         compile_once(compiled, folder, keep)

@@ -18,6 +18,7 @@ from zlib import crc32
 
 from numba.core import compiler_lock
 from numba.core import event as compiler
+from numba.core.runtime import rtsys
 
 from .versions import declare
 
@@ -78,6 +79,7 @@ def watch_compiler() -> CompilerLine:
 
 LOCK: Any = compiler_lock  # numba has no annotations here
 FILE = "compiling"
+RUNTIME = b"NRT_"  # begins the names of numba's run-time; called where nobody has set it up they end the process
 _held: set[int] = set()
 
 
@@ -102,24 +104,29 @@ def compile_once(compiled: Any, folder: str, keep: Callable[[], None]) -> None:
     compiled.compile = compile_alone
 
 
-def read_alone(compiled: Any, allocates: bool) -> None:
+def read_alone(compiled: Any) -> None:
     """Let a dispatcher read its machine code from disk without numba's declarations, which only compiling needs.
 
     numba brings in all it knows to compile before it looks on disk, a quarter of a second at every start; its compiler
-    does so anyway where nothing is found. Kernels that allocate need numba's run-time, which comes with it.
+    does so anyway where nothing is found. Code that allocates, itself or in what it calls, needs numba's run-time.
     """
     kept = compiled._cache
-    usual: Callable[[Any, Any], Any] = kept.load_overload
+    rebuild = kept._impl.rebuild
+
+    def with_runtime(target: Any, stored: Any) -> Any:
+        _name, _kind, (machine_code, _bitcode) = stored[0]
+        if RUNTIME in machine_code:
+            rtsys.initialize(target)
+        return rebuild(target, stored)
 
     def read(kinds: Any, target: Any) -> Any:
-        found = None
-        if not allocates:
-            with kept._guard_against_spurious_io_errors():
-                found = kept._load_overload(kinds, target)
-        if found is None:
-            declare()
-        return usual(kinds, target) if allocates else found
+        with kept._guard_against_spurious_io_errors():
+            if found := kept._load_overload(kinds, target):
+                return found
+        declare()
+        return None
 
+    kept._impl.rebuild = with_runtime
     kept.load_overload = read
 
 

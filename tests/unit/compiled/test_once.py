@@ -46,3 +46,33 @@ def test_who_waits_is_told_on_a_terminal_for_as_long_as_it_lasts(
         assert ("another process compiles schedule.advance.go_on" in shown.getvalue()) == terminal
     assert shown.getvalue().endswith(LEFT if terminal else "")
     assert bool(shown.getvalue()) == terminal
+
+
+ALLOCATES_BELOW = """
+import numpy as np
+from batchcast.compiled import allocating, kernel
+
+@allocating
+def turned(values):
+    other = np.empty(len(values))
+    for k in range(len(values)):
+        other[k] = values[-1 - k]
+    return other[0]
+
+@kernel
+def last(values):
+    return turned(values)
+"""
+
+
+def test_what_allocates_only_in_what_it_calls_is_read_from_disk(tmp_path: Path) -> None:
+    (tmp_path / "below.py").write_text(ALLOCATES_BELOW)
+    code = (
+        "import sys, numpy as np; from below import last; print(last(np.array([1.0, 5.0])), "
+        "sum(last.stats.cache_hits.values()), 'numba.typed.typeddict' in sys.modules)"
+    )
+    told = []
+    for _ in range(2):
+        told.append(subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
+                                   env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)}, check=False).stdout)  # fmt: skip
+    assert told == ["5.0 0 True\n", "5.0 1 False\n"]
