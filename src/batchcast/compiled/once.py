@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from numba.core import compiler_lock
+from numba.core import compiler_lock, runtime
 from numba.core import event as compiler
-from numba.core.runtime import rtsys
 
 from .versions import declare
 
@@ -78,6 +77,7 @@ def watch_compiler() -> CompilerLine:
 
 
 LOCK: Any = compiler_lock  # numba has no annotations here
+SYSTEM: Any = runtime
 FILE = "compiling"
 RUNTIME = b"NRT_"  # begins the names of numba's run-time; called where nobody has set it up they end the process
 _held: set[int] = set()
@@ -116,7 +116,7 @@ def read_alone(compiled: Any) -> None:
     def with_runtime(target: Any, stored: Any) -> Any:
         _name, _kind, (machine_code, _bitcode) = stored[0]
         if RUNTIME in machine_code:
-            rtsys.initialize(target)
+            SYSTEM.rtsys.initialize(target)
         return rebuild(target, stored)
 
     def read(kinds: Any, target: Any) -> Any:
