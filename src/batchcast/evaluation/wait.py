@@ -127,7 +127,6 @@ class WaitRun:
     """What a method that knows them said of each job (n, bins of predict/hazard): the chance of a wait so long."""
 
 
-@older_names(spec="predictor")
 @dataclass(frozen=True, slots=True)
 class RecordedClock:
     """How a log is replayed: the order of events, the rule for a job's processors, and the machine's size.
@@ -140,6 +139,7 @@ class RecordedClock:
     total: float | None = None
 
 
+@older_names(spec="predictor")
 def run_wait(
     trace: Trace,
     predictor: Any,

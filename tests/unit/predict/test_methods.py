@@ -206,6 +206,8 @@ def test_older_names_work_with_a_warning() -> None:
         batchcast.replay(trace, predictors=["requested"])  # type: ignore[call-arg]
     with pytest.warns(FutureWarning, match="simulate: runtime= is predictor= now"):
         batchcast.simulate(trace, runtime="requested", total=64)  # type: ignore[call-arg]
+    with pytest.warns(FutureWarning, match="run_wait: spec= is predictor= now"):
+        run_wait(trace, spec="recent_wait", ask=np.ones(len(trace), bool))  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="give one of them"):
         batchcast.simulate(trace, runtime="requested", predictor="last_2")  # type: ignore[call-arg]
 
