@@ -190,6 +190,11 @@ def test_memory_is_told_and_a_copy_of_the_request_is_no_measurement(tmp_path: Pa
     told = next(row for row in run(str(honest))["results"] if row["part"] == "memory")
     assert (told["per"], told["asked"], told["measured"], told["zeros"]) == ("processor", 30, 20, 10)
     assert (told["median_asked_kib"], told["median_used_kib"], told["used_total"]) == (4096.0, 1536.0, 0.375)
+    unmeasured = tmp_path / "unmeasured.swf"
+    unmeasured.write_text("".join(line.format(k, k, -1, 4096) for k in range(1, 31)))
+    shown = " ".join(CliRunner().invoke(cli, ["info", str(unmeasured)]).stdout.split())
+    assert "used at the peak no job was measured" in shown
+    assert "used, in all unknown" not in shown
     shown = CliRunner().invoke(cli, ["info", str(copy)]).stdout
     assert "no measurement: it equals the request in 100.0 % of the jobs that know both" in " ".join(shown.split())
     assert "10 jobs have a use of 0" in " ".join(CliRunner().invoke(cli, ["info", str(honest)]).stdout.split())

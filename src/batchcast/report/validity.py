@@ -23,7 +23,8 @@ HAS = {
 RULES = {
     "easy": "under EASY",
     "slurm": "under Slurm's two loops on the described machine",
-    "slurm_by_log": "under Slurm's two loops on a machine by the log's own header, else its peak by partition",
+    "slurm_by_log": "under Slurm's two loops on a machine made from the log: sizes from its header, else the most "
+    "processors held at once",
     "slurm_learned": "under Slurm's two loops on the machine learned from the log's first part",
 }
 NOTHING = (

@@ -118,7 +118,7 @@ class Source:
 
 
 FORMS = (
-    "SWF, `sacct -X -P`, a PBS accounting log or CSV, plain, .gz or .xz, batchcast's Parquet, or - for standard input"
+    "SWF, `sacct -P`, a PBS accounting log or CSV, plain, .gz or .xz, batchcast's Parquet, or - for standard input"
 )
 
 

@@ -235,7 +235,7 @@ def test_what_cannot_be_read_is_counted_and_strict_stops(job: dict[str, str], me
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("100|ada|COMPLETED\n", "no header line.*sacct -X -P"),
+        ("100|ada|COMPLETED\n", "no header line.*sacct -P"),
         (dump({"JobID": "1.batch"}), "no job record in it; 1 job steps were ignored"),
         ("JobID|Submit|State\n", "no job record"),
     ],

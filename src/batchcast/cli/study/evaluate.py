@@ -44,7 +44,7 @@ def command(**given: Any) -> None:
     """Evaluate LOG: how wrong are limits, how good are forecasts, how much sooner would jobs start.
 
     Writes FOLDER/index.html (one self-contained page), FOLDER/result.json and FOLDER/schedules/*.csv, all of them or
-    none. LOG is SWF, a `sacct -X -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin.
+    none. LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin.
 
     \b
     batchcast evaluate log.swf.gz -o report/

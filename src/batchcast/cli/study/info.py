@@ -23,7 +23,7 @@ from ..output import console, document, emit
 def command(as_json: bool, described: str | None, **given: Any) -> None:
     """What LOG holds: counts, dates, machine, known fields, users' accuracy, what cleaning would drop.
 
-    LOG is SWF, a `sacct -X -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin.
+    LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin.
     Selection and cleaning apply as for every other verb, so `info` shows what they would see.
     """
     from ...trace.clean import cleaning, endings, irregularities, known_fields, memory, summary
@@ -159,12 +159,14 @@ def _memory(found: Mapping[str, Any]) -> list[dict[str, str]]:
     copy = f"no measurement: it equals the request in {share}; not learned from"
     middle, largest = (format_memory(found[f"{which}_used_kib"]) for which in ("median", "largest"))
     use = f"{found['measured']:,} jobs, median {middle}{each}, largest {largest}"
+    asked = f"{found['asked']:,} jobs, median {format_memory(found['median_asked_kib'])}{each}"
     rows = {
-        "asked": f"{found['asked']:,} jobs, median {format_memory(found['median_asked_kib'])}{each}",
-        "used at the peak": copy if found["copied"] >= 0.9 else use,
-        "used, in all": _percent(found["used_total"], f"of what was asked, over {found['both']:,} jobs that know both"),
-        "used > 100 %": _percent(found["above"], "of them"),
+        "asked": asked if found["asked"] else "no job says",
+        "used at the peak": copy if found["copied"] >= 0.9 else use if found["measured"] else "no job was measured",
     }
+    if found["both"]:
+        both = f"of what was asked, over {found['both']:,} jobs that know both"
+        rows |= {"used, in all": _percent(found["used_total"], both), "used > 100 %": _percent(found["above"], "of them")}
     if found["zeros"]:
         rows["not measured"] = f"{found['zeros']:,} jobs have a use of 0: unknown"
     if found["out_of_memory"]:

@@ -64,7 +64,7 @@ def command(
 ) -> None:
     """Predict the run time (or peak memory) of every job at its submission, replaying LOG as it happened, and score it.
 
-    LOG is SWF, a `sacct -X -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin. A
+    LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin. A
     forecast knows only what had ended by then (honest protocol). Jobs that never ran are not scored, and counted; with
     --memory neither are those whose peak nobody measured, nor those that ran out of memory.
     """

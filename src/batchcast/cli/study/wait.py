@@ -217,7 +217,7 @@ def command(
 ) -> None:
     """Predict the wait of every job at its submission, replaying LOG as it happened, and score the forecasts.
 
-    LOG is SWF, a `sacct -X -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin. A
+    LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin. A
     forecast knows the queue, the running jobs, and the waits of jobs that have started; of those still queued only
     that they wait. Waits that an outage, a negative or unknown record or a job larger than the machine would spoil are
     counted and not learned from.

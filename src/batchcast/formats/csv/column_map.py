@@ -136,11 +136,11 @@ def sacct_line(header: Sequence[str]) -> str:
     """The sacct line that can be read, where a header is of sacct but without `-P` or without Submit; else nothing.
 
     >>> sacct_line(["JobID", "JobName", "State"]), sacct_line(["a", "b"])
-    ('sacct -a -X -P -S 2026-01-01 -o ALL > jobs.txt', '')
+    ('sacct -a -P -S 2026-01-01 -o ALL > jobs.txt', '')
     """
     own = {"jobname", "state", "exitcode", "alloccpus", "ncpus", "elapsed", "submit", "start", "end", "partition"}
     words = {name.strip().lower() for name in header}
-    return "sacct -a -X -P -S 2026-01-01 -o ALL > jobs.txt" if words & {"jobid", "jobidraw"} and words & own else ""
+    return "sacct -a -P -S 2026-01-01 -o ALL > jobs.txt" if words & {"jobid", "jobidraw"} and words & own else ""
 
 
 def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]) -> InputError:

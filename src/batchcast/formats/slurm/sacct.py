@@ -228,7 +228,7 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
         raise no_header(source, first)
     if not table.jobs:
         steps = f"; {records.steps} job steps were ignored" if records.steps else ""
-        raise input_error(source, "no job record in it" + steps + problems.because(), hint="dump jobs with `sacct -X`")
+        raise input_error(source, "no job record in it" + steps + problems.because(), hint=COMMAND)
     return table.trace(source, records)
 
 

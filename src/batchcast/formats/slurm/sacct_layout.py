@@ -17,10 +17,8 @@ import numpy as np
 from ..memory import STEP_FIELDS, Peak, outgrew, peak
 
 DELIMITERS = ("|", "^", "\t", ";", "\x1f", ",")
-COMMAND = (
-    "sacct -X -P -a -S 2024-01-01 -o JobID,JobName,User,Group,Account,Partition,QOS,State,Submit,Eligible,Start,End,"
-    "ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,ReqNodes,NNodes,ReqMem,ReqTRES,WorkDir,Constraints,Reservation,SubmitLine"
-)
+COMMAND = "sacct -a -P -S 2026-01-01 -o ALL > jobs.txt"
+"""What prints a file that can be read, job steps and their peaks of memory too."""
 _UNKNOWN = r"|Unknown|None|N/A|INVALID"
 _TIME = rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?\S*|\d{{1,12}}(\.\d*)?{_UNKNOWN}"
 _DURATION = rf"(\d+-)?\d+(:\d+){{0,2}}(\.\d+)?|UNLIMITED|Partition_Limit|INVALID{_UNKNOWN}"

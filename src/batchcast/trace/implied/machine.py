@@ -91,7 +91,7 @@ def partition_sizes(trace: Trace, rule: str = "req") -> dict[int | str, tuple[fl
     return sizes
 
 
-SOURCE = "the log's own header, else its peak by partition"
+SOURCE = "made from the log: sizes from its header, else the most processors held at once"
 LEARNED = "learned from the log's record"
 WIDER = 0.01
 """The share of core-hours that jobs with more processors a node than assumed may hold."""
