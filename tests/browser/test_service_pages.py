@@ -28,7 +28,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
     from tools.demo_site import build
 
     path = str(tmp_path_factory.mktemp("site") / "demo.db")
-    build(path, looks=True)
+    build(path, jobs=1500, seed=9, looks=True)
     return path
 
 

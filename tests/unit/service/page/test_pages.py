@@ -32,7 +32,7 @@ def site() -> Iterator[tuple[Settings, Server]]:
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         store = str(Path(place) / "s.db")
-        build(store, private=True)
+        build(store, jobs=1500, seed=9, private=True)
         Path(store).chmod(0o600)
         settings = load({"store": store, "private": "yes", "proxy_from": proxy, "proxy_header": "X-User"}, {})
         with serving(settings, str(Path(place) / "api.sock"), lambda _: None) as server:
