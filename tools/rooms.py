@@ -77,7 +77,7 @@ def _imports(module: Module, files: Mapping[str, Module], for_types: bool) -> di
 
 def _nodes(node: ast.AST, for_types: bool) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING" and not for_types:
+        if not for_types and isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
             continue
         yield child
         yield from _nodes(child, for_types)

@@ -18,6 +18,7 @@ from batchcast.service.settings import load
 from batchcast.store import clock_jobs
 from batchcast.store.database import Store
 
+pytestmark = pytest.mark.long
 PAGES = {"jobs": "?user=carl", "script": "script?job=JOB", "accuracy": "accuracy", "cluster": "cluster",
          "operators": "operators"}  # fmt: skip
 VENDOR = files("batchcast.vendored").joinpath("browser")
@@ -54,7 +55,6 @@ def read(site: Server, target: str, **headers: str) -> tuple[int, str]:
 
 
 @pytest.mark.browser
-@pytest.mark.long
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize(("width", "dark", "language"), [(1280, False, "en"), (1280, True, "de"), (390, True, "en"),
                                                          (390, False, "de")])  # fmt: skip
@@ -72,7 +72,6 @@ def test_a_page_is_clean(
 
 
 @pytest.mark.browser
-@pytest.mark.long
 def test_what_to_change_is_seen_on_a_telephone(tab: Any, site: Server) -> None:
     tab.open(f"{site.shown}/?user=carl", width=390)
     inside = "[...document.querySelectorAll('.fold td.says:not(.none)')].map(td => td.getBoundingClientRect())"
@@ -84,7 +83,6 @@ def test_what_to_change_is_seen_on_a_telephone(tab: Any, site: Server) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.long
 @pytest.mark.parametrize("width", [390, 1280])
 def test_bars_of_running_jobs_can_be_read(tab: Any, site: Server, width: int) -> None:
     tab.open(f"{site.shown}/?user=carl", width=width)
@@ -97,7 +95,6 @@ def test_bars_of_running_jobs_can_be_read(tab: Any, site: Server, width: int) ->
 
 
 @pytest.mark.browser
-@pytest.mark.long
 def test_my_jobs_follow_the_store(tab: Any, demo: str, site: Server) -> None:
     tab.open(f"{site.shown}/?user=carl", width=1280)
     assert "in the dark" not in tab.run("document.body.innerText")

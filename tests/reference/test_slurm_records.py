@@ -96,6 +96,7 @@ WITHOUT = ("40", "60")
 """Runs in which fair-share did nothing: their starts follow age and size alone (docs/evidence/machines.md)."""
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not SHEET.is_dir(), reason="no folder shared/reference/usc-81 beside the project")
 def test_an_answer_sheets_starts_say_what_its_description_has_wrong(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()

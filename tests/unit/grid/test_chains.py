@@ -70,7 +70,7 @@ def test_descents_and_kicks_by_chains_never_lose_the_best(kind):
     assert on == [np.flatnonzero(standing.where == r).tolist() for r in range(16)]
 
 
-@pytest.mark.parametrize("kind", [k if k in FEW else pytest.param(k, marks=pytest.mark.slow) for k in KINDS])
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.long if k in FEW else pytest.mark.slow) for k in KINDS])
 def test_exact_is_never_worse_than_search_and_ends_at_its_box(kind):
     """The box here counts looks at it: whatever is asked after it is used up, little work follows."""
     batch = Batch.of_times(draw_times(np.random.default_rng(9), 1024, 32, kind))
@@ -91,6 +91,7 @@ def test_exact_is_never_worse_than_search_and_ends_at_its_box(kind):
     assert sorted(plan.order) == list(range(1024))
 
 
+@pytest.mark.long
 def test_chains_come_nearer_than_search_where_resources_share_few_jobs():
     """Inconsistent times: two resources share next to no jobs that are cheap on both, so exchanges are few."""
     batch = Batch.of_times(draw_times(np.random.default_rng(7), 1024, 32, "i_hihi"))

@@ -96,6 +96,7 @@ def test_a_cap_that_a_planted_mapping_meets_is_never_refuted():
     assert len(met) == 0 or loads(times, np.zeros(8), met).max() < 1.1e6
 
 
+@pytest.mark.long
 def test_where_jobs_differ_much_the_bound_rises_above_the_relaxation():
     """Inconsistent times of a large range: the relaxation is no tight bound, and exact says so."""
     batch = Batch.of_times(draw_times(np.random.default_rng(7), 256, 16, "i_hihi"))
