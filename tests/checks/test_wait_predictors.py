@@ -9,7 +9,7 @@ from batchcast.events.live import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT, 
 from batchcast.events.recorded import replay
 from batchcast.predict.registry import available, make
 from batchcast.testing.logs import odd_logs, small_log
-from batchcast.testing.predictor import WAIT_CHECKS
+from batchcast.testing.predictor import WAIT_CHECKS, queued_waits_are_censored
 
 SMALL = {
     "forecast": "forecast:window=80,first=30,every=25,step=10",
@@ -34,8 +34,19 @@ MORE = (
 SPECS = [SMALL.get(name, name) for name in available("wait")] + list(MORE)
 
 
-@pytest.mark.parametrize("check", WAIT_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("spec", SPECS)
+EACH = [
+    pytest.param(
+        spec,
+        check,
+        id=f"{spec}-{check.__name__}",
+        marks=[pytest.mark.long] if spec == SMALL["forecast"] and check is queued_waits_are_censored else [],
+    )
+    for spec in SPECS
+    for check in WAIT_CHECKS
+]
+
+
+@pytest.mark.parametrize(("spec", "check"), EACH)
 def test_passes(spec, check):
     check(lambda trace: make("wait", spec), small_log(100))
 

@@ -12,6 +12,14 @@ import pytest
 PLACE = Path(__file__).parents[1] / "slurm" / "postgres_lab.py"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The store's own tests run on both in the fast tier, the service's on PostgreSQL in the long one."""
+    for item in items:
+        if "service" in item.path.parts and item.get_closest_marker("postgres"):
+            item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Callable[[], str]]:
     """Gives the URL of a fresh database at every call."""
