@@ -70,7 +70,9 @@ def test_descents_and_kicks_by_chains_never_lose_the_best(kind):
     assert on == [np.flatnonzero(standing.where == r).tolist() for r in range(16)]
 
 
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.long if k in FEW else pytest.mark.slow) for k in KINDS])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=pytest.mark.long if k in FEW else pytest.mark.slow) for k in KINDS]
+)
 def test_exact_is_never_worse_than_search_and_ends_at_its_box(kind):
     """The box here counts looks at it: whatever is asked after it is used up, little work follows."""
     batch = Batch.of_times(draw_times(np.random.default_rng(9), 1024, 32, kind))

@@ -166,7 +166,10 @@ def _memory(found: Mapping[str, Any]) -> list[dict[str, str]]:
     }
     if found["both"]:
         both = f"of what was asked, over {found['both']:,} jobs that know both"
-        rows |= {"used, in all": _percent(found["used_total"], both), "used > 100 %": _percent(found["above"], "of them")}
+        rows |= {
+            "used, in all": _percent(found["used_total"], both),
+            "used > 100 %": _percent(found["above"], "of them"),
+        }
     if found["zeros"]:
         rows["not measured"] = f"{found['zeros']:,} jobs have a use of 0: unknown"
     if found["out_of_memory"]:
