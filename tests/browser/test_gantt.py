@@ -23,7 +23,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     columns = {"submit_time": submit, "wait_time": rng.integers(0, 900, 400), "run_time": rng.integers(60, 9000, 400),
                "req_time": np.full(400, 10000), "req_procs": rng.integers(1, 9, 400),
                "user_id": rng.integers(0, 12, 400)}  # fmt: skip
-    found = evaluate(Trace.from_arrays(columns, LogInfo(max_procs=48)), predictor=["last_2"], policies=["easy"])
+    found = evaluate(Trace.from_arrays(columns, LogInfo(max_procs=48)), predictor=["last_2"], policy=["easy"])
     figure = gantt(found)
     assert figure is not None
     path = tmp_path_factory.mktemp("gantt") / "index.html"

@@ -116,7 +116,7 @@ def test_methods_of_ones_own_run_beside_ours():
     found = batchcast.evaluate(
         sized,
         predictor={"it": lambda trace: Answer(), "last_2": None},
-        policies={"mine": batchcast.Policy(order=lambda now, submit, procs, planned, wait: procs), "easy": None},
+        policy={"mine": batchcast.Policy(order=lambda now, submit, procs, planned, wait: procs), "easy": None},
     )
     rows = [(row["policy"], row["predictor"]) for row in found.schedule_rows()]
     assert rows == [(p, s) for p in ("mine", "easy") for s in ("requested", "it", "last_2", "actual")]
@@ -145,7 +145,7 @@ def test_an_example_is_short_and_runs(name, capsys):
 
 def demo_evaluation() -> Any:
     log = batchcast.read_trace(batchcast.demo_path())[:400]
-    return batchcast.evaluate(log, predictor="last_2", policies="easy")
+    return batchcast.evaluate(log, predictor="last_2", policy="easy")
 
 
 def test_one_name_is_enough_and_a_notebook_shows_the_tables():

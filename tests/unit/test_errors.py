@@ -17,7 +17,7 @@ def test_python_is_told_of_arguments():
     with pytest.raises(UsageError, match=r"^wide: no 'no' \(accepted"):
         batchcast.simulate(log, wide="no")
     with pytest.raises(UsageError) as caught:
-        batchcast.evaluate(log, predictor=["recent_mean:fields=speed"], policies=["easy"])
+        batchcast.evaluate(log, predictor=["recent_mean:fields=speed"], policy=["easy"])
     assert "known_at_submit=" not in caught.value.message
     assert caught.value.hint.startswith("known_at_submit speed")
 
@@ -71,5 +71,5 @@ def test_one_name_is_one_predictor():
 
 def test_results_are_short_at_the_prompt():
     assert repr(batchcast.simulate(LOG, "easy")) == "<Schedule of 2 jobs on 2 processors>"
-    found = batchcast.evaluate(LOG, predictor="last_2", policies="easy")
+    found = batchcast.evaluate(LOG, predictor="last_2", policy="easy")
     assert repr(found) == "<Evaluation of 2 jobs: requested, last_2; easy>"

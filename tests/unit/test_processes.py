@@ -118,7 +118,7 @@ def plain(rows: Any) -> list[dict[str, Any]]:
 def test_an_evaluation_is_the_same_with_any_number_of_processes(log: batchcast.Trace) -> None:
     methods = {"kernel": None, "last_2": None, "half": Half}
     one, two, four = (
-        batchcast.evaluate(log, predictor=methods, policies="easy,forecast", seed=3, workers=n) for n in (1, 2, 4)
+        batchcast.evaluate(log, predictor=methods, policy="easy,forecast", seed=3, workers=n) for n in (1, 2, 4)
     )
     for other in (two, four):
         assert plain(other.results()) == plain(one.results())

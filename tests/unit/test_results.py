@@ -47,7 +47,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
     """One of each kind of result, by the name of its class."""
     jobs = log()
     fcfs, easy = (batchcast.simulate(jobs, name, "requested") for name in ("fcfs", "easy"))
-    found = batchcast.evaluate(jobs, predictor="last_2", policies="easy", scheduler="policy")
+    found = batchcast.evaluate(jobs, predictor="last_2", policy="easy", scheduler="policy")
     places = [tmp_path_factory.mktemp(name) for name in ("a", "b")]
     for place in places:
         batchcast.write_report(found, place)

@@ -180,12 +180,12 @@ class Evaluation(Result):
         return warnings
 
 
-@older_names(predictors="predictor")
+@older_names(predictors="predictor", policies="policy")
 def evaluate(
     trace: Trace,
     *,
     predictor: Any = PREDICTORS,
-    policies: Any = POLICIES,
+    policy: Any = POLICIES,
     mask: np.ndarray | None = None,
     procs: str = "req",
     protocol: str = "honest",
@@ -213,7 +213,7 @@ def evaluate(
         sequence of these, or a mapping of names to them (None: the one known by that name). Each run has a fresh one,
         of an object a copy. `requested` and `actual` always run beside them: the yardstick and the oracle, which is
         simulated only.
-    policies
+    policy
         Names with words, a scheduler of one's own (`Scheduler`), a sequence of these, or a mapping of names to these or
         to a `Policy` (None: the one known by that name).
     mask
@@ -231,7 +231,7 @@ def evaluate(
     partitions
         `together`: one machine; `split`: each partition one of its own.
     scheduler, machine
-        `policy`: a pool of processors under `policies`. `slurm`: its two loops on `machine`, without one on the most
+        `policy`: a pool of processors under each `policy`. `slurm`: its two loops on `machine`, without one on the most
         that the log's jobs ever held by partition; predictors learn on the recorded clock then. `auto`: the pool where
         it comes near the record, else the loops where they do (`choose_model`). A machine alone means `slurm`.
     known_at_submit
@@ -261,7 +261,7 @@ def evaluate(
     >>> from batchcast.trace.demo import demo_path
     >>> from batchcast.trace.read import read_trace
     >>> log = read_trace(demo_path())
-    >>> found = evaluate(log, predictor="last_2", policies={"sjf": Policy(order="sjf")})
+    >>> found = evaluate(log, predictor="last_2", policy={"sjf": Policy(order="sjf")})
     >>> [row["predictor"] for row in found.accuracy_rows()], [row["predictor"] for row in found.schedule_rows()]
     (['requested', 'last_2'], ['requested', 'last_2', 'actual'])
     """
@@ -275,7 +275,7 @@ def evaluate(
         check_word(word, settings[word], accepted)
     check_log(trace)
     trace = trace.knowing(known_at_submit)
-    methods, plans = _beside_yardstick(named_methods(predictor)), named_policies(policies)
+    methods, plans = _beside_yardstick(named_methods(predictor)), named_policies(policy)
     inside = jobs_mask("mask", mask, trace)
     bar = progress or silent
     tasks: list[Task[Any]] = [

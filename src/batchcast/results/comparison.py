@@ -71,7 +71,7 @@ def read_report(folder: str | Path) -> Report:
     --------
     >>> import batchcast, tempfile
     >>> log = batchcast.read_trace(batchcast.demo_path())[:800]
-    >>> found = batchcast.evaluate(log, predictor="last_2", policies="easy")
+    >>> found = batchcast.evaluate(log, predictor="last_2", policy="easy")
     >>> with tempfile.TemporaryDirectory() as place:
     ...     page = batchcast.write_report(found, place)
     ...     [row["predictor"] for row in read_report(place).part("schedule")]

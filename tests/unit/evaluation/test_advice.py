@@ -29,7 +29,7 @@ def log(jobs: int = 4000, *, until: float = 1.0, seed: int = 3, **columns: objec
 
 
 def words(trace: Trace, **options: object) -> str:
-    return " ".join(opening(evaluate(trace, policies=["easy"], **options)))
+    return " ".join(opening(evaluate(trace, policy=["easy"], **options)))
 
 
 def test_a_log_without_users_but_with_accounts_is_told_what_helps() -> None:
@@ -40,10 +40,10 @@ def test_a_log_without_users_but_with_accounts_is_told_what_helps() -> None:
 
 
 def test_the_advice_is_true_of_the_forecast_it_names() -> None:
-    found = evaluate(log(), policies=["easy"])
+    found = evaluate(log(), policy=["easy"])
     advice = found.advice
     assert advice is not None
-    again = evaluate(log(), predictor=[advice.predictor], policies=["easy"])
+    again = evaluate(log(), predictor=[advice.predictor], policy=["easy"])
     run, points = found.trace.run_time, again.scores.points[advice.predictor]
     assert np.abs(points - run)[advice.since :].mean() == advice.mae_s
     assert advice.difference.high < 0
@@ -53,19 +53,19 @@ def test_the_advice_is_true_of_the_forecast_it_names() -> None:
 def test_what_helped_once_and_no_longer_does_is_no_advice() -> None:
     """On the past the account tells all; on the jobs that follow it tells nothing: the past alone proves nothing."""
     users = np.random.default_rng(9).integers(0, 30, 4000)
-    assert evaluate(log(user_id=users), policies=["easy"]).advice is not None
-    assert evaluate(log(until=0.5, user_id=users), policies=["easy"]).advice is None
+    assert evaluate(log(user_id=users), policy=["easy"]).advice is not None
+    assert evaluate(log(until=0.5, user_id=users), policy=["easy"]).advice is None
 
 
 def test_the_choice_sees_nothing_of_the_jobs_scored() -> None:
     """With a scored window the columns are chosen before it; poisoning its run times changes no choice."""
     trace = log(user_id=np.random.default_rng(9).integers(0, 30, 4000))
     mask = np.arange(4000) >= 3000
-    advice = evaluate(trace, mask=mask, policies=["easy"]).advice
+    advice = evaluate(trace, mask=mask, policy=["easy"]).advice
     assert advice is not None
     assert advice.since == 3000
     poisoned = trace.with_columns({"run_time": np.where(mask, 0.9 * trace.run_time + 77.0, trace.run_time)})
-    again = evaluate(poisoned, mask=mask, policies=["easy"]).advice
+    again = evaluate(poisoned, mask=mask, policy=["easy"]).advice
     assert again is not None
     assert again.predictor == advice.predictor
 
@@ -73,10 +73,10 @@ def test_the_choice_sees_nothing_of_the_jobs_scored() -> None:
 def test_columns_that_tell_nothing_are_not_advised() -> None:
     rng = np.random.default_rng(5)
     noise = [f"q{k}" for k in rng.integers(0, 5, 4000)]
-    advice = evaluate(log(queue_id=noise, user_id=rng.integers(0, 30, 4000)), policies=["easy"]).advice
+    advice = evaluate(log(queue_id=noise, user_id=rng.integers(0, 30, 4000)), policy=["easy"]).advice
     assert advice is not None
     assert "queue_id" not in advice.predictor
 
 
 def test_a_laxer_protocol_is_no_ground_for_advice() -> None:
-    assert evaluate(log(), policies=["easy"], protocol="paper").advice is None
+    assert evaluate(log(), policy=["easy"], protocol="paper").advice is None

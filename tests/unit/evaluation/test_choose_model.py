@@ -32,7 +32,7 @@ def recorded_by_loops(log: Trace, machine: Machine) -> Trace:
 
 def test_a_pool_that_matches_the_record_is_taken() -> None:
     log = batchcast.read_trace(batchcast.demo_path()).take(np.arange(1500))
-    found = batchcast.evaluate(log, predictor=["last_2"], policies=["easy"])
+    found = batchcast.evaluate(log, predictor=["last_2"], policy=["easy"])
     assert found.settings["scheduler"] == "policy"
     assert found.validity is not None
     assert found.validity.verdict is Verdict.CLOSE
@@ -53,7 +53,7 @@ def test_loops_are_taken_where_the_pool_does_not_match_and_they_do(cluster: Trac
 
 def test_neither_is_believed_where_neither_matches(cluster: Trace) -> None:
     log = cluster.with_columns({"wait_time": np.full(len(cluster), 50_000.0)})
-    found = batchcast.evaluate(log, predictor=["last_2"], policies=["easy"])
+    found = batchcast.evaluate(log, predictor=["last_2"], policy=["easy"])
     findings = found.findings()
     assert findings is None or not findings.believed
     assert found.other is not None, "the loops were tried as well"

@@ -54,7 +54,7 @@ def log_with_a_burst(burst: int = 3000) -> Trace:
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return batchcast.evaluate(log_with_a_burst(), predictor="last_2,recent_mean", policies="easy,easy-sjbf")
+    return batchcast.evaluate(log_with_a_burst(), predictor="last_2,recent_mean", policy="easy,easy-sjbf")
 
 
 def test_every_row_has_its_difference_interval_and_word(evaluation) -> None:
@@ -140,7 +140,7 @@ def test_the_page_draws_the_differences_sorted_with_their_bars(evaluation) -> No
 
 def test_without_enough_groups_nothing_is_called_best() -> None:
     log = log_with_a_burst(0).filter(user_id=["u0", "u1"])
-    evaluation = batchcast.evaluate(log, predictor="last_2,recent_mean", policies="easy")
+    evaluation = batchcast.evaluate(log, predictor="last_2,recent_mean", policy="easy")
     rows = {row["predictor"]: row for row in evaluation.accuracy_rows()}
     if rows["last_2"]["mae_s_groups"] >= 20:
         pytest.fail("the log was meant to be small")
@@ -154,7 +154,7 @@ def test_without_enough_groups_nothing_is_called_best() -> None:
 
 
 def test_where_no_policy_stands_clear_the_verdict_says_how_much_more_history_it_takes() -> None:
-    evaluation = batchcast.evaluate(batchcast.read_trace(batchcast.demo_path()), predictor="last_2", policies="easy")
+    evaluation = batchcast.evaluate(batchcast.read_trace(batchcast.demo_path()), predictor="last_2", policy="easy")
     rows = {(row["policy"], row["predictor"]): row for row in evaluation.schedule_rows()}
     assert rows["easy", "last_2"]["mean_wait_s_verdict"] == "level"
     words = " ".join(opening(evaluation))
@@ -196,7 +196,7 @@ def test_two_reports_that_one_group_sets_apart_say_so_and_what_is_left() -> None
 def test_the_same_seed_gives_the_same_interval_and_another_reference_turns_it() -> None:
     log = log_with_a_burst(200)
     rows = [
-        {row["predictor"]: row for row in batchcast.evaluate(log, predictor="last_2,recent_mean", policies="easy",
+        {row["predictor"]: row for row in batchcast.evaluate(log, predictor="last_2,recent_mean", policy="easy",
                                                              against=against).accuracy_rows()}
         for against in ("recent_mean", "recent_mean", "last_2")
     ]  # fmt: skip

@@ -31,7 +31,7 @@ def workload(jobs: int = 200, total: float = 8.0, **columns) -> Trace:
 
 
 def test_yardstick_and_oracle_run_beside_what_was_chosen() -> None:
-    found = evaluate(workload(), predictor=["last_2:need=2"], policies=["easy-sjbf"])
+    found = evaluate(workload(), predictor=["last_2:need=2"], policy=["easy-sjbf"])
     assert [row["predictor"] for row in found.accuracy_rows()] == ["requested", "last_2:need=2"]
     rows = found.schedule_rows()
     assert [(r["policy"], r["predictor"]) for r in rows] == [
@@ -47,7 +47,7 @@ def test_yardstick_and_oracle_run_beside_what_was_chosen() -> None:
 def test_the_yardstick_has_none_and_the_oracle_all_of_what_there_is_to_gain() -> None:
     times = {"submit_time": [0, 1, 2, 3], "run_time": [600, 600, 60, 60], "req_time": [900, 900, 900, 900]}
     log = Trace.from_arrays({**times, "req_procs": [3, 4, 1, 1], "user_id": [1, 2, 3, 4]}, LogInfo(max_procs=4.0))
-    found = evaluate(log, predictor=["last_2"], policies=["easy"])
+    found = evaluate(log, predictor=["last_2"], policy=["easy"])
     shares = {row["predictor"]: row["share_of_perfect"] for row in found.schedule_rows()}
     assert (shares["requested"], shares["actual"]) == (0, 1)
 
@@ -63,7 +63,7 @@ def test_schedules_are_those_of_simulate() -> None:
 def test_scoring_a_part_schedules_everything() -> None:
     trace = workload()
     late = np.arange(len(trace)) >= 150
-    found = evaluate(trace, mask=late, policies=["easy"])
+    found = evaluate(trace, mask=late, policy=["easy"])
     assert {row["jobs"] for row in found.schedule_rows()} == {50}
     assert {len(o.schedule) for o in found.outcomes} == {200}
     assert found.validity is not None
@@ -103,7 +103,7 @@ def test_more_than_a_factor_of_two_either_way_is_far(factor: float, verdict: str
     trace = workload()
     schedule = simulate(trace, Policy(), "requested")
     as_simulated = trace.with_columns({"wait_time": schedule.wait_time * factor})
-    found = evaluate(as_simulated, policies=["easy"])
+    found = evaluate(as_simulated, policy=["easy"])
     assert found.validity is not None
     assert found.validity.ratio == pytest.approx(factor)
     assert found.validity.verdict == verdict
@@ -112,7 +112,7 @@ def test_more_than_a_factor_of_two_either_way_is_far(factor: float, verdict: str
 
 
 def test_no_recorded_waits_is_no_reason_for_trust() -> None:
-    found = evaluate(workload(wait_time=np.full(200, np.nan)), policies=["easy"])
+    found = evaluate(workload(wait_time=np.full(200, np.nan)), policy=["easy"])
     assert found.validity is not None
     assert math.isnan(found.validity.ratio)
     assert not found.validity.trusted

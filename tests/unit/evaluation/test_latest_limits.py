@@ -24,7 +24,7 @@ def steady(jobs: int) -> Trace:
 
 
 def test_the_page_says_which_limits_to_advise_and_what_they_save():
-    found = evaluate(steady(500), predictor=["recent_mean"], policies=["easy"])
+    found = evaluate(steady(500), predictor=["recent_mean"], policy=["easy"])
     words, table, real, *rest = limit_blocks(found)
     assert "20 min or less; today half ask for 10 h" in words
     assert "core-hours less" in words
@@ -35,7 +35,7 @@ def test_the_page_says_which_limits_to_advise_and_what_they_save():
 
 
 def test_few_jobs_give_no_advice():
-    found = evaluate(steady(LEAST_SCORED - 1), predictor=["recent_mean"], policies=["easy"])
+    found = evaluate(steady(LEAST_SCORED - 1), predictor=["recent_mean"], policy=["easy"])
     assert found.limits is None
     assert limit_blocks(found) == []
 

@@ -68,7 +68,7 @@ def test_work_cut_at_limits_is_said_and_can_be_kept() -> None:
     kept = validity(trace, kill=False)
     assert kept.cut_jobs == 0
     assert Doubt.WORK_CUT not in kept.doubts
-    own = evaluate(trace, predictor=["last_2"], policies=["easy:kill=no"]).validity
+    own = evaluate(trace, predictor=["last_2"], policy=["easy:kill=no"]).validity
     assert own is not None
     assert own.cut_jobs == 0
 
@@ -76,7 +76,7 @@ def test_work_cut_at_limits_is_said_and_can_be_kept() -> None:
 def test_a_what_if_is_judged_on_the_recorded_machine() -> None:
     trace = log(total=8.0)
     asked = trace.with_info(LogInfo(max_procs=64.0, max_procs_source="--procs-total", header={"MaxProcs": "8 (batch)"}))
-    found = evaluate(asked, predictor=["last_2"], policies=["easy"])
+    found = evaluate(asked, predictor=["last_2"], policy=["easy"])
     assert found.validity is not None
     assert found.validity.verdict is Verdict.CLOSE
     assert found.validity.procs == 8
@@ -148,14 +148,14 @@ def test_a_few_absurd_requests_plan_nobody_else(tmp_path) -> None:
 def test_a_log_without_limits_has_no_row_for_them() -> None:
     trace = log()
     none = trace.with_columns({"req_time": np.full(len(trace), np.nan)})
-    found = evaluate(none, predictor=["last_2"], policies=["easy"])
+    found = evaluate(none, predictor=["last_2"], policy=["easy"])
     assert [row["predictor"] for row in found.accuracy_rows()] == ["last_2"]
 
 
 def test_an_invented_limit_is_not_scored_as_a_users() -> None:
     trace = log()
     some = trace.with_columns({"req_time": np.where(np.arange(len(trace)) < 100, trace.req_time, np.nan)})
-    rows = {r["predictor"]: r for r in evaluate(some, predictor=["last_2"], policies=["easy"]).accuracy_rows()}
+    rows = {r["predictor"]: r for r in evaluate(some, predictor=["last_2"], policy=["easy"]).accuracy_rows()}
     assert (rows["requested"]["jobs"], rows["last_2"]["jobs"]) == (100, 400)
     assert rows["requested"]["mae_s"] == pytest.approx(np.abs(trace.req_time - trace.run_time)[:100].mean())
 

@@ -116,7 +116,7 @@ def test_unused_hours_are_those_that_advice_saves_on() -> None:
     run = np.ceil(rng.lognormal(6, 1, jobs))
     columns = {"submit_time": np.sort(rng.uniform(0, 86400, jobs)).round(), "run_time": run, "req_time": 3 * run,
                "req_procs": rng.integers(1, 9, jobs), "user_id": rng.integers(0, 9, jobs)}  # fmt: skip
-    found = evaluate(Trace.from_arrays(columns, LogInfo(max_procs=16)), predictor=["last_2"], policies=["easy"])
+    found = evaluate(Trace.from_arrays(columns, LogInfo(max_procs=16)), predictor=["last_2"], policy=["easy"])
     own = next(row for row in found.limit_rows() if row["limits"] == "own")
     whole = found.waste_rows()[0]
     assert whole["unused_core_h"] == pytest.approx(own["over_request_core_h"])

@@ -43,7 +43,7 @@ def test_the_kernel_refuses_the_outcome_as_python_does(native):
     with pytest.raises(UsageError, match="cannot use"):
         batchcast.replay(log, {"mine": RecentMean(fields=("run_time",))})
     with pytest.raises(UsageError, match="cannot use"):
-        batchcast.evaluate(log, predictor={"mine": lambda trace: RecentMean(fields=("elapsed",))}, policies=["easy"])
+        batchcast.evaluate(log, predictor={"mine": lambda trace: RecentMean(fields=("elapsed",))}, policy=["easy"])
 
 
 def test_a_wait_method_names_no_future_through_the_run_times_it_plans_with():

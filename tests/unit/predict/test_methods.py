@@ -82,7 +82,7 @@ def test_every_form_is_taken_everywhere(form: Any) -> None:
     assert set(waits.points.tolist()) == {3600.0}
     expected = batchcast.simulate(trace, "easy-sjbf", Hours(), total=64).start_time.tolist()
     assert batchcast.simulate(trace, "easy-sjbf", form, total=64).start_time.tolist() == expected
-    found = batchcast.evaluate(trace, predictor=form, policies="easy-sjbf")
+    found = batchcast.evaluate(trace, predictor=form, policy="easy-sjbf")
     assert len(found.accuracy_rows()) == 2
     assert run_wait(trace, form, np.ones(len(trace), bool)).answer.tolist() == [3600.0] * len(trace)
     assert check_predictor(form)
@@ -112,8 +112,8 @@ def test_names_are_those_of_the_classes_and_two_of_one_name_are_refused() -> Non
 
 def test_each_run_of_an_evaluation_has_a_copy_of_an_object() -> None:
     counts = Counts()
-    found = batchcast.evaluate(log(), predictor=counts, policies="easy")
-    again = batchcast.evaluate(log(), predictor=Counts, policies="easy")
+    found = batchcast.evaluate(log(), predictor=counts, policy="easy")
+    again = batchcast.evaluate(log(), predictor=Counts, policy="easy")
     assert counts.events == 0
     waits = [[row["mean_wait_s"] for row in each.schedule_rows()] for each in (found, again)]
     assert waits[0] == waits[1]

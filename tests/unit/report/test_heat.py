@@ -120,9 +120,9 @@ def test_the_density_counts_the_jobs_that_the_validity_line_judges(found: Evalua
 
 def test_what_was_recorded_exactly_so_is_all_framed() -> None:
     log = trace(300)
-    found = evaluate(log, predictor=["requested"], policies=["easy"])
+    found = evaluate(log, predictor=["requested"], policy=["easy"])
     exact = log.with_columns({"wait_time": found.outcomes[0].schedule.wait_time})
-    density = recorded_wait_blocks(evaluate(exact, predictor=["requested"], policies=["easy"]))[2]
+    density = recorded_wait_blocks(evaluate(exact, predictor=["requested"], policy=["easy"]))[2]
     assert isinstance(density, Figure)
     assert "100.0 % of the jobs are in a framed cell" in density.caption
     assert all(row == column for row, column in cells(density))
@@ -188,7 +188,7 @@ def test_names_of_classes_do_not_repeat() -> None:
 
 def test_the_sizes_that_make_most_of_the_difference_are_named() -> None:
     log = trace(600, req_procs=np.where(np.arange(600) % 10 == 0, 40, 2))
-    schedule = evaluate(log, predictor=["requested"], policies=["easy"]).outcomes[0].schedule
+    schedule = evaluate(log, predictor=["requested"], policy=["easy"]).outcomes[0].schedule
     later = schedule.wait_time + np.where(schedule.procs > 16, 86400.0, 0.0)
     words = recorded_wait_blocks(evaluate(log.with_columns({"wait_time": later}), predictor=["requested"]))[0]
     assert "Jobs of 17-64 processors, 10.0 % of them, make 100.0 % of all difference in waiting." in str(words)

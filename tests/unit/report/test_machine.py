@@ -119,7 +119,7 @@ def test_a_log_that_names_no_user_offers_no_such_colours() -> None:
     columns = {"submit_time": np.sort(rng.integers(0, 9000, 200)), "wait_time": 0 * ones, "run_time": 300 * ones,
                "req_time": 600 * ones, "req_procs": rng.integers(1, 9, 200)}  # fmt: skip
     anonymous = Trace.from_arrays(columns, LogInfo(max_procs=16))
-    figure = gantt(evaluate(anonymous, predictor=["requested"], policies=["easy"]))
+    figure = gantt(evaluate(anonymous, predictor=["requested"], policy=["easy"]))
     assert figure is not None
     assert [one.name for one in figure.colourings] == ["how it started"]
     assert "Colours" not in page("A log", [Section("All", [figure])], {})
@@ -132,7 +132,7 @@ def test_a_job_cut_to_the_machine_is_read_as_it_was_simulated() -> None:
         {"submit_time": [0, 5], "run_time": [600, 60], "req_time": [900, 90], "req_procs": [9, 2], "wait_time": [0, 0]},
         LogInfo(max_procs=4),
     )
-    figure = gantt(evaluate(log, predictor=["requested"], policies=["easy"], wide="cut"))
+    figure = gantt(evaluate(log, predictor=["requested"], policy=["easy"], wide="cut"))
     assert figure is not None
     simulated, recorded = figure.data[0], figure.data[-1]
     assert simulated["procs"] == [4, 2]
@@ -197,7 +197,7 @@ def test_what_the_record_holds_beyond_the_machine_is_drawn_and_said() -> None:
 
 def test_more_bars_than_fit_are_counted_in_the_caption() -> None:
     crowded = trace(4000, 0.08, procs=64)
-    figure = gantt(evaluate(crowded, predictor=["requested"], policies=["easy"]))
+    figure = gantt(evaluate(crowded, predictor=["requested"], policy=["easy"]))
     assert figure is not None
     assert "smallest bars" in figure.caption
     assert (
@@ -207,7 +207,7 @@ def test_more_bars_than_fit_are_counted_in_the_caption() -> None:
 
 def test_many_schedules_are_not_all_offered() -> None:
     policies = ["fcfs", "easy", "easy-sjbf", "conservative"]
-    figure = gantt(evaluate(trace(300, 20), predictor=["last_2", "recent_mean"], policies=policies))
+    figure = gantt(evaluate(trace(300, 20), predictor=["last_2", "recent_mean"], policy=policies))
     assert figure is not None
     assert len(figure.pick) == MOST_SCHEDULES + 1
     assert "6 more schedules" in figure.caption

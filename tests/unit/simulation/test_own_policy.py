@@ -129,7 +129,7 @@ def test_every_form_is_taken_and_each_simulation_begins_anew() -> None:
 def test_an_evaluation_takes_it_beside_ours() -> None:
     log = small_workload(400)
     sized = log.with_info(log.info.__class__(max_procs=16.0))
-    found = batchcast.evaluate(sized, predictor="last_2", policies=["fcfs", First])
+    found = batchcast.evaluate(sized, predictor="last_2", policy=["fcfs", First])
     waits = {(row["policy"], row["predictor"]): row["mean_wait_s"] for row in found.schedule_rows()}
     assert waits["First", "last_2"] == waits["fcfs", "last_2"]
 

@@ -90,7 +90,7 @@ def run(
         evaluation = evaluate(
             log.trace,
             predictor=plan.predictors,
-            policies=plan.policies,
+            policy=plan.policies,
             partitions=plan.partitions,
             scheduler=nodes[0],
             machine=nodes[1],

@@ -47,7 +47,7 @@ def write_report(evaluation: Evaluation, target: str | Path) -> Path:
     --------
     >>> import batchcast, tempfile
     >>> log = batchcast.read_trace(batchcast.demo_path())
-    >>> evaluation = batchcast.evaluate(log.take(np.arange(300)), predictor=["last_2"], policies=["easy"])
+    >>> evaluation = batchcast.evaluate(log.take(np.arange(300)), predictor=["last_2"], policy=["easy"])
     >>> batchcast.write_report(evaluation, tempfile.mkdtemp()).name
     'index.html'
     """
