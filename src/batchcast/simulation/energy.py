@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -83,6 +84,9 @@ def energy(schedule: Schedule, power: Power | None = None, nodes: Sequence[int] 
     1.4
     """
     drawn: Power = Watts() if power is None else power
+    if not (callable(getattr(drawn, "watts", None)) and isinstance(getattr(drawn, "off_after", None), Real)):
+        forms = "a number off_after and a method watts(state, used, procs), as Watts has them"
+        raise UsageError(f"energy: {type(drawn).__name__} is no Power (accepted: {forms})")
     placed = schedule.nodes or tuple({0: int(procs)} for procs in schedule.procs.tolist())
     sizes = list(nodes) if schedule.nodes else [schedule.total]
     if not schedule.nodes and drawn.off_after < math.inf:
@@ -145,6 +149,6 @@ def _steps(jobs: Sequence[tuple[float, float, int]], first: float, last: float) 
 
 
 def _known(watts: float, power: Power) -> float:
-    if not 0 <= watts < math.inf:
+    if not (isinstance(watts, Real) and 0 <= watts < math.inf):
         raise UsageError(f"energy: {type(power).__name__} answered {watts!r} W (accepted: a finite number, 0 or more)")
     return watts

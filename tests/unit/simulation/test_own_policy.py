@@ -214,6 +214,18 @@ def test_what_is_wrong_is_said_by_name_and_found_by_the_suite(policy: Any, says:
         check_policy(policy, on_nodes=False)
 
 
+def test_a_policy_that_draws_without_a_seed_is_said_to_and_not_to_know_the_future() -> None:
+    draw = np.random.default_rng()
+
+    def any_of(queue: Any, machine: Any, now: float) -> Any:
+        for place in draw.permutation(len(queue)):
+            if machine.fits(queue[place]):
+                yield queue[place]
+
+    with pytest.raises(AssertionError, match="two schedules: what is drawn at random needs a seed"):
+        check_policy(wrong(any_of), on_nodes=False)
+
+
 @pytest.mark.parametrize(
     ("where", "says"),
     [
