@@ -67,7 +67,7 @@ def test_what_is_wrong_is_said() -> None:
         energy(simulate(log_of([(0, 9, 8)]), EASY, nodes=[4, 4]), nodes=[4])
     with pytest.raises(UsageError, match="Watts answered nan W"):
         energy(schedule, Watts(idle=math.nan))
-    with pytest.raises(UsageError, match="float is no Power .*off_after and a method watts"):
+    with pytest.raises(UsageError, match=r"float is no Power .*off_after and a method watts"):
         energy(schedule, 200.0)  # type: ignore[arg-type]
     words = type("Words", (), {"off_after": 9e9, "watts": lambda *_: "many"})()
     with pytest.raises(UsageError, match="Words answered 'many' W"):
