@@ -119,3 +119,18 @@ def limit_by_namesakes(log: Trace, row: int, risk: float) -> float:
     enough = [need for need in needs if 1 + sum(other > need for other in needs) <= risk * (len(needs) + 1) + 1e-9]
     need = max(cheapest(needs, [1.0] * len(needs), asked, risk), min(enough))
     return need if need >= asked else min(1.25 * need, asked)
+
+
+def keeps_its_limit(log: Trace, row: int, risk: float, bound: np.ndarray) -> bool:
+    """Whether fewer than three of the kind of `row` had ended, and of the last hundred ended jobs of which that was
+    true, with one more, more than twice `risk` ran longer than their `bound`, within their own limits."""
+    name, user, size = log.nominal("job_name").decode(), log.nominal("user_id").decode(), log.procs("req")
+    end = log.submit_time + log.wait_time + log.run_time
+
+    def is_new(job: int) -> bool:
+        kind = [k for k in range(len(log)) if (name[k], user[k], size[k]) == (name[job], user[job], size[job])]
+        return sum(end[k] <= log.submit_time[job] for k in kind) < 3
+
+    ended = sorted((k for k in range(len(log)) if end[k] <= log.submit_time[row]), key=lambda k: float(end[k]))
+    missed = [bound[k] < log.run_time[k] < log.req_time[k] for k in ended if is_new(k)][-100:]
+    return is_new(row) and (1 + sum(missed)) / (1 + len(missed)) > 2 * risk + 1e-9

@@ -58,10 +58,11 @@ def find_limits(
 
     Advice: the bound of `calibrated` at level 1 - `risk`, without lots, at least `floor`, rounded up to a multiple
     of `step`, never above the user's own limit. With `by_name` a job with a name is spoken for by those of the same
-    user, name and size alone, once enough of them have ended for the risk (`predict.namesakes.Namesakes`). Rule of
-    thumb: 1.25 times the longest of the last ten ended jobs of the same user and size (else of the same user, else
-    the own limit), rounded up to five minutes. `bounds` draw lots in bursts where asked for. Raises NoAnswer when
-    no job that ran had a limit. One pass, some 100 microseconds a job.
+    user, name and size alone, once enough of them have ended for the risk; one of a new name keeps its own limit where
+    the bound did not hold for such (`predict.namesakes.Namesakes`). Rule of thumb: 1.25 times the longest of the last
+    ten ended jobs of the same user and size (else of the same user, else the own limit), rounded up to five minutes.
+    `bounds` draw lots in bursts where asked for. Raises NoAnswer when no job that ran had a limit. One pass, some 100
+    microseconds a job.
     """
     own = np.where((trace.req_time > 0) & np.isfinite(trace.req_time), trace.req_time, np.nan)
     scored = ~np.isnan(own) & ~np.isnan(trace.run_time)
@@ -72,7 +73,7 @@ def find_limits(
     bound = np.where(scored, steady[:, forecasts.levels.index(1.0 - risk)], np.nan)
     if by_name:
         needed = needed_time(trace.run_time, trace.req_time)
-        alike = requests_over_log(trace, Namesakes("time"), needed, own, (risk,), scored, procs)[0]
+        alike = requests_over_log(trace, Namesakes("time"), needed, own, (risk,), scored, procs, bound)[0]
         bound = np.where(alike == alike, alike, bound)
     advice = np.minimum(rounded(bound, floor, step), own)
     limits = {"advice": advice, "rule_of_thumb": _thumb(trace, own, procs), "own": own}

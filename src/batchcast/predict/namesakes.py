@@ -77,6 +77,8 @@ MARGIN = 1.25
 """So much is added to a time limit, within what was asked: the next run of a program is not always like the last."""
 TWICE = 2.0
 """So many times what a job got counts as its need where that was not enough."""
+MOST_MISSES = 2.0
+"""A forecast decides over jobs of new kinds while it misses no more than so many times the risk of the last of them."""
 
 
 class Namesakes:
@@ -96,6 +98,11 @@ class Namesakes:
         more than a name. A running job that has run longer than half of the ended ones counts as one that needs twice
         as long as it has run, at most what is asked: of tasks sent together the short ones end first.
 
+    A kind is new until `LEAST_NAMED` of it have ended. A forecast for its jobs rests on other programs, and may miss
+    far more of them than its risk allows. So its bounds for them are remembered (`expect`). `is_unknown` says whether
+    they were outrun too often (`MOST_MISSES`) among the last `HISTORY` that ended, or too few have ended to say: a job
+    of a new kind should keep what it asks for then.
+
     >>> known, job = Namesakes("memory"), JobRequest(0, 1, 0.0, 1.0, 600.0, 4096.0, user_id="ada", job_name="align")
     >>> for _ in range(LEAST_NAMED - 1):
     ...     known.learn(job, 10.0, 60.0)
@@ -109,6 +116,20 @@ class Namesakes:
         self.of = of
         self.ended: dict[tuple[object, ...], deque[tuple[float, float]]] = {}
         self.running: dict[tuple[object, ...], dict[int, float]] = {}
+        self.expected: dict[int, float] = {}
+        self.missed: deque[bool] = deque(maxlen=HISTORY)
+
+    def expect(self, job: JobRequest, bound: float) -> None:
+        """A forecast says at a job's submission that it needs `bound` at most."""
+        if self._is_new(job):
+            self.expected[job.row] = bound
+
+    def is_unknown(self, job: JobRequest, risk: float) -> bool:
+        """Whether its kind is new and forecasts of new kinds did not keep the risk. A job without a name is not."""
+        return self._is_new(job) and (1 + sum(self.missed)) > MOST_MISSES * risk * (1 + len(self.missed)) + 1e-9
+
+    def _is_new(self, job: JobRequest) -> bool:
+        return job.job_name is not None and len(self.ended.get(_kind(job), ())) < LEAST_NAMED
 
     def begin(self, job: JobRequest, time: float) -> None:
         """A job of a name began to run at `time`, seconds."""
@@ -117,6 +138,7 @@ class Namesakes:
 
     def stop(self, job: JobRequest) -> None:
         """It runs no longer; what it needed is not known."""
+        self.expected.pop(job.row, None)
         of_kind = self.running.get(_kind(job), {})
         of_kind.pop(job.row, None)
         if not of_kind:
@@ -124,6 +146,11 @@ class Namesakes:
 
     def learn(self, job: JobRequest, amount: float, length: float = 1.0) -> None:
         """A job of a name ended that needed so much; one that ran out, twice what it got. `length` in seconds."""
+        bound = self.expected.get(job.row)
+        if bound is not None and amount > 0:
+            self.missed.append(
+                bound < amount <= job.req_time
+            )  # what came to its own limit no bound below it would mend
         self.stop(job)
         if job.job_name is None or not amount > 0:
             return
@@ -172,11 +199,13 @@ def requests_over_log(
     risks: Sequence[float],
     ask: np.ndarray,
     procs: str = "req",
+    bounds: np.ndarray | None = None,
 ) -> np.ndarray:
     """What `namesakes` say at the submission of each job in `ask` (n,), a row a risk; NaN: no name, or too few.
 
-    `needed` (n,) is what each job teaches at its end (NaN: nothing), `asked` (n,) what it asks itself. Some 60
-    microseconds a job with a name; nothing where no job has one.
+    `needed` (n,) is what each job teaches at its end (NaN: nothing), `asked` (n,) what it asks itself. With `bounds`
+    (n,), a forecast's at the first risk, a job of a new kind gets what it asks where they do not hold for such
+    (`Namesakes.is_unknown`). Some 60 microseconds a job with a name; nothing where no job has one.
     """
     found = np.full((len(risks), len(trace)), np.nan)
     if not len(trace.nominal("job_name").categories):
@@ -189,6 +218,10 @@ def requests_over_log(
             namesakes.learn(jobs[row], float(needed[row]), float(run[row]))
         elif kind == SUBMIT and ask[row]:
             found[:, row] = [namesakes.request(jobs[row], float(asked[row]), risk, time) for risk in risks]
+            if bounds is not None and namesakes.is_unknown(jobs[row], risks[0]):
+                found[:, row] = asked[row]
+            if bounds is not None:
+                namesakes.expect(jobs[row], float(bounds[row]))
     return found
 
 

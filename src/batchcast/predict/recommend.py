@@ -128,6 +128,7 @@ def rule_of_thumb(run_times: Sequence[float], step: float = 300.0) -> float:
 
 BY_NAME = "the user's jobs of this name and size"
 """The basis of what a job's namesakes alone decide: no word about a job of another name."""
+NEW_NAME = "limit: the name is new, and jobs of new names outran what was forecast"
 RAISED = 1.25
 REACHES = 1.0 - 1e-9
 
@@ -140,7 +141,7 @@ class LimitAdvice:
     (`calibrated` moves them to keep its promise), more jobs than the risk allows come to their limit: how long they
     need nobody knows, and a quarter above the limit is the point. A method without quantiles advises its point.
     Where enough jobs of the same user, name and size have ended for the risk, they alone decide (`Namesakes`), at most
-    a quarter above the limit.
+    a quarter above the limit. A job whose name is new keeps its limit where the method's bound did not hold for such.
 
     Parameters
     ----------
@@ -174,20 +175,29 @@ class LimitAdvice:
 
     def advise(self, job: JobRequest, at: SystemState, risk: float) -> Prediction:
         """What to ask for at another risk."""
-        ask = getattr(self.inner, "steady", self.inner.predict)  # no lot decides over one job
-        answer: Prediction = ask(job, at)
+        answer = self._forecast(job, at)
         asked = job.req_time if math.isfinite(job.req_time) else math.nan
         alike = self.namesakes.request(job, asked, risk, at.now)
         if alike == alike:
             own = (answer.levels, answer.quantiles) if answer.levels else ((1.0 - risk,), (alike,))
             point = min(alike, RAISED * job.req_time)
             return Prediction(point, *own, BY_NAME, Grounds.CLASS)
+        if asked > 0 and self.namesakes.is_unknown(job, risk):
+            return replace(answer, point=asked, basis=NEW_NAME, grounds=Grounds.LIMIT)
+        return self._of_forecast(answer, job, at, risk)
+
+    def _of_forecast(self, answer: Prediction, job: JobRequest, at: SystemState, risk: float) -> Prediction:
         if not answer.levels or answer.grounds in (Grounds.LIMIT, Grounds.NO_HISTORY):
             return answer
         bound = bound_at(answer, 1.0 - risk)
         if not bound < job.req_time * REACHES and self._comes_to_it(job, at, risk):
             bound = RAISED * job.req_time
         return replace(answer, point=bound)
+
+    def _forecast(self, job: JobRequest, at: SystemState) -> Prediction:
+        ask = getattr(self.inner, "steady", self.inner.predict)  # no lot decides over one job
+        answer: Prediction = ask(job, at)
+        return answer
 
     def _comes_to_it(self, job: JobRequest, at: SystemState, risk: float) -> bool:
         """Whether the method, before it is calibrated, expects more than that share of such jobs at their limit."""
@@ -196,10 +206,13 @@ class LimitAdvice:
 
     def observe(self, event: Event, at: SystemState) -> None:
         """The method observes, and those of a name are remembered."""
-        from ..events.event import End, Requeue, Start, Withdraw
+        from ..events.event import End, Requeue, Start, Submit, Withdraw
         from .namesakes import needed_time
 
-        if isinstance(event, Start):
+        if isinstance(event, Submit) and event.job.job_name is not None:
+            bound = self._of_forecast(self._forecast(event.job, at), event.job, at, self.risk).point
+            self.namesakes.expect(event.job, bound)
+        elif isinstance(event, Start):
             self.namesakes.begin(event.job, event.time)
         elif isinstance(event, End):
             self.namesakes.learn(event.job, float(needed_time(event.run_time, event.job.req_time)))

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.naive.memory import limit_by_namesakes
+from tests.naive.memory import keeps_its_limit, limit_by_namesakes
 
 from batchcast.evaluation.limits import find_limits, limit_rows
 from batchcast.events.event import Submit
 from batchcast.events.recorded import events
 from batchcast.events.state import SystemState
 from batchcast.predict.namesakes import Namesakes, needed_time, requests_over_log
-from batchcast.predict.protocol import Grounds
-from batchcast.predict.recommend import RAISED, LimitAdvice
+from batchcast.predict.protocol import Grounds, Prediction
+from batchcast.predict.recommend import NEW_NAME, RAISED, LimitAdvice
 from batchcast.table import Trace
 
 
@@ -67,6 +67,49 @@ def test_limits_by_namesakes_are_those_of_the_slow_way(seed: int, risk: float, g
     found = requests_over_log(log, Namesakes("time"), needed, log.req_time, (risk,), every)[0]
     slow = [limit_by_namesakes(log, row, risk) for row in range(len(log))]
     assert found == pytest.approx(np.array(slow), nan_ok=True)
+
+
+def of_new_names(jobs: int, seed: int) -> Trace:
+    """As `named_log`, most names new: a name for five jobs."""
+    log = named_log(jobs, seed)
+    names = Trace.from_arrays({"submit_time": log.submit_time, "job_name": [f"case_{k // 5}" for k in range(jobs)]})
+    return log.with_columns({"job_name": names.nominal("job_name")})
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.05, 0.1, 0.2]), st.sampled_from([0.5, 1.5]))
+def test_which_new_names_keep_their_limit_is_what_the_slow_way_says(seed: int, risk: float, off: float) -> None:
+    log = of_new_names(120, seed)
+    bound = np.minimum(log.run_time * np.random.default_rng(seed).lognormal(off, 1.0, len(log)), log.req_time)
+    needed, every = needed_time(log.run_time, log.req_time), np.ones(len(log), bool)
+    found = requests_over_log(log, Namesakes("time"), needed, log.req_time, (risk,), every, "req", bound)[0]
+    slow = np.array([keeps_its_limit(log, row, risk, bound) for row in range(len(log))])
+    assert found[slow] == pytest.approx(log.req_time[slow])
+    assert np.isnan(found[~slow]).all()  # no kind has enough ended for a request of its own
+
+
+def test_live_a_new_name_keeps_its_limit_as_on_the_recorded_clock_and_says_why() -> None:
+    log = of_new_names(150, 4)
+    unnamed = Trace({name: log.column(name) for name in log.names if name != "job_name"}, log.info)
+    bound = np.array([said.point for said in advised(unnamed, 0.2)])
+    slow = [keeps_its_limit(log, row, 0.2, bound) for row in range(len(log))]
+    found = advised(log, 0.2)
+    assert [said.basis == NEW_NAME for said in found] == slow
+    assert 10 < sum(slow) < len(log) - 10  # after the first four too: some bounds were outrun
+    for row, said in enumerate(found):
+        assert said.point == (log.req_time[row] if slow[row] else bound[row])
+
+
+def advised(log: Trace, risk: float) -> list[Prediction]:
+    """What the live method says of each job at its submission."""
+    method, state, found = LimitAdvice("recent_mean", risk), SystemState(), []
+    for event in events(log):
+        state.now = event.time
+        if isinstance(event, Submit):
+            found.append(method.predict(event.job, state))
+        method.observe(event, state)
+        state.apply(event)
+    return found
 
 
 def test_the_live_clock_advises_what_the_recorded_one_does() -> None:

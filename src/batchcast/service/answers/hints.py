@@ -71,7 +71,7 @@ class Hints:
         held, whose = _first(self.tables["request"], islice(_limit_keys(asked), 1), lambda row: row["point_s"])
         wait, which = _first(self.tables["wait"], _wait_keys(asked), _wait)
         if limit is None and wait is None and held is None:
-            raise NoAnswer("nothing like it has been submitted yet", hint="the first ones teach the next")
+            raise NoAnswer("too little is known of jobs like it yet", hint="the first ones teach the next")
         likely, by_90 = wait if wait is not None else (math.nan, math.nan)
         return {
             "limit_s": limit,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from batchcast.errors import NoAnswer
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service.answers import questions
 from batchcast.service.answers.advice import advise_memory, measured_memory, rules_of
@@ -276,14 +277,16 @@ def test_a_wave_of_tasks_advises_the_next_wave_though_none_of_them_was_advised(
     kept = [row["moment"] for row in reader.rows("SELECT moment, method FROM forecasts WHERE kind = 'request'")
             if row["method"] == "kernel"]  # fmt: skip
     assert kept == ["next"] * learned  # nobody was advised, and of a kind there is one advice
-    said = hints.about(Like("ada", "main", "relax", 2.0, 600.0), 2100.0, {})
+    like = Like("ada", "main", "relax", 2.0, 600.0)
     if learned:
+        said = hints.about(like, 2100.0, {})
         assert 110 * MIB < said["memory_kib"] < 150 * MIB
         assert 40.0 <= said["limit_s"] < 60.0
         (answer,) = questions.walltime(fine, "0", None, "", Viewer("root", True), 0.05, 2100.0).results
         assert answer["memory_kib"] == said["memory_kib"]
     else:
-        assert said["memory_kib"] is None
+        with pytest.raises(NoAnswer, match="too little is known of jobs like it"):
+            hints.about(like, 2100.0, {})
     judged = reader.ask("issued_memory", cluster="c", since=0.0, until=math.inf, partition=None)
     assert {row["moment"] for row in judged} == {"submit"}
 
