@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.scripted_slurm import Job, Site
 
+from batchcast.errors import BatchcastError
 from batchcast.planning.record import CycleOutcome
 from batchcast.service.planning.checkup import ground_findings
 from batchcast.store import clock_jobs, planned
@@ -68,6 +69,26 @@ def test_off_gives_everything_back_that_of_held_jobs_too(tmp_path: Path) -> None
     assert factors(one) == {"1": 0, "2": 0}
     assert (done.placed, done.problems) == (0, [])
     assert record(one).keys() == {"2"}  # what stood there is known while the job waits
+
+
+def test_off_counts_what_stands_while_slurmctld_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As seen on a stopped slurmctld of the lab: `plan --off` said that none was left."""
+    one = site(tmp_path)
+    look(one)
+    with one.store.begin() as connection:
+        clock_jobs.write_meta(connection, "c", **{planned.SWITCH: {"by": "root", "at": 0.0}})
+
+    def silent(*_: object) -> None:
+        raise BatchcastError("scontrol gave no answer within 5 s")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("batchcast.service.planning.order.limits.look", silent)
+        done = look(one)
+        assert done.placed == 2
+        assert done.problems == ["the order: scontrol gave no answer within 5 s"]
+    assert look(one).placed == 0
 
 
 def test_a_factor_that_a_killed_slurmctld_brings_back_is_ours_and_goes_back_again(tmp_path: Path) -> None:
