@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 from tests.scripted_slurm import Job, Site
 
+from batchcast.cli.main import cli
 from batchcast.errors import BatchcastError
 from batchcast.planning.record import CycleOutcome
+from batchcast.service import batch_system
 from batchcast.service.planning.checkup import ground_findings
 from batchcast.store import clock_jobs, planned
 
@@ -229,3 +233,20 @@ def test_a_preview_says_what_a_look_would_set_and_sets_nothing(tmp_path: Path) -
     assert factors(one) == said
     one.slurm.priority = "PriorityType = priority/basic\n"
     assert "needs priority/multifactor" in one.planner.orderer.preview("c")[1]
+
+
+def test_off_works_whatever_else_is_wrong_in_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = site(tmp_path)
+    look(one)
+    config = tmp_path / "wrong.toml"
+    config.write_text(f'store = "{tmp_path / "s.db"}"\nplan = "ordre"\nplan_band = 100\n')
+    monkeypatch.setenv("BATCHCAST_CONFIG", str(config))
+    monkeypatch.setattr(batch_system, "open_scheduler", lambda settings: (SimpleNamespace(transport=one.slurm), ""))
+    refused = CliRunner().invoke(cli, ["plan", "--on"])
+    assert "plan = 'ordre'" in str(refused.exception)
+    done = CliRunner().invoke(cli, ["plan", "--off"])
+    assert done.exit_code == 0, done.exception
+    assert "2 factors were given back" in done.output
+    assert "passed over:" in done.output
+    assert "plan_band = 100 is none of what it may be" in done.output
+    assert factors(one) == {"1": 0, "2": 0}
