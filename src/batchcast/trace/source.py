@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..errors import InputError, UsageError, input_error
-from ..formats.csv.column_map import ColumnMap, make_map
+from ..formats.csv.column_map import A_MAP, ColumnMap, make_map
 
 BLOCK = 1 << 20
 STDIN = "-"
@@ -164,13 +164,13 @@ def map_of(name: str) -> ColumnMap:
     try:
         text = Path(name).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"{name}: no such file", hint="docs/reference/formats.md shows a map") from None
+        raise InputError(f"{name}: no such file", hint=f"{A_MAP} is one") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{name}: cannot be read: {error}") from None
     try:
         plain = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{name}: is not TOML: {error}", hint="docs/reference/formats.md shows a map") from None
+        raise InputError(f"{name}: is not TOML: {error}", hint=f"{A_MAP} is one") from None
     return make_map(plain, name)
 
 
