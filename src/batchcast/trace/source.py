@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..errors import InputError, UsageError, input_error
-from ..formats.csv.column_map import A_MAP, ColumnMap, make_map
+from ..formats.csv.column_map import ColumnMap, make_map
 
 BLOCK = 1 << 20
 STDIN = "-"
@@ -134,6 +134,10 @@ def _nearby(path: Path) -> str:
         return "check the path"
     near = get_close_matches(path.name, names, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(str(path.parent / name) for name in near)}?" if near else "check the path"
+
+
+A_MAP = Path(__file__).parents[1] / "data" / "maps" / "nrel.toml"
+"""A map to begin from, where batchcast is installed."""
 
 
 @cache

@@ -7,14 +7,10 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ...columns import COLUMNS
 from ...errors import InputError, UsageError, input_error
-
-A_MAP = Path(__file__).parents[2] / "data" / "maps" / "nrel.toml"
-"""A map to begin from, where batchcast is installed."""
 
 INSTANTS = ("submit_time", "eligible_time", "start_time", "end_time")
 LENGTHS = {"seconds": 1.0, "milliseconds": 1e-3, "minutes": 60.0, "hours": 3600.0, "days": 86400.0}
@@ -147,8 +143,8 @@ def sacct_line(header: Sequence[str]) -> str:
     return "sacct -a -P -S 2026-01-01 -o ALL > jobs.txt" if words & {"jobid", "jobidraw"} and words & own else ""
 
 
-def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]) -> InputError:
-    """The error for a CSV file that no map fits."""
+def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str], example: str) -> InputError:
+    """The error for a CSV file that no map fits; `example` is where a map lies."""
     is_data = any(header) and all(re.fullmatch(r"[\d\s:.+-]*", name) for name in header)
     return input_error(
         source,
@@ -156,7 +152,7 @@ def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]
         line=1,
         value=",".join(header),
         accepted=f"batchcast's own (job_id, submit_time, ...), the files of the maps {', '.join(ready)}, or --map",
-        hint=sacct_line(header) or f"--map FILE.toml says which column is which; {A_MAP} is one",
+        hint=sacct_line(header) or f"--map FILE.toml says which column is which; {example} is one",
     )
 
 
