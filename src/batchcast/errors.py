@@ -109,8 +109,11 @@ def how_to_install(extra: str) -> str:
     import shlex
     import sys
     from importlib.metadata import PackageNotFoundError, distribution
+    from importlib.util import find_spec
 
     pip = f"{shlex.quote(sys.executable)} -m pip install"
+    if find_spec("pip") is None:  # a venv that uv made
+        pip = f"uv pip install --python {shlex.quote(sys.executable)}"
     try:
         here = distribution("batchcast")
     except PackageNotFoundError:

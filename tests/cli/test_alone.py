@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import sqlite3
@@ -35,12 +36,29 @@ for k in range(20):
 """
 
 
-def asked(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A verb in a Python that has no SQLAlchemy, beside a sacct that knows twenty jobs."""
+SQUEUE = """#!{python}
+import sys
+words = dict(word.lstrip("-").partition("=")[::2] for word in sys.argv[1:])
+columns = [column.partition(":")[::2] for column in words["Format"].split(",")]
+print("".join(name + mark for name, mark in columns))
+for number, state in (("7", "PENDING"), ("8", "RUNNING")):
+    if "jobs" in words and number != words["jobs"]:
+        continue
+    job = dict(JobID=number, JobArrayID=number, SubmitTime="{now}", StartTime="N/A" if number == "7" else "{now}",
+               EndTime="N/A", EligibleTime="{now}", State=state, Reason="Priority", TimeLimit="10:00", NumCPUs="2",
+               NumNodes="1", UserName="ada", GroupName="ada", Account="phys", Partition="main", QOS="normal",
+               PriorityLong="1", NodeList="" if number == "7" else "n1", Name="relax")
+    print("".join(job.get(name, "") + mark for name, mark in columns))
+"""
+
+
+def asked(tmp_path: Path, *words: str, squeue: bool = False) -> subprocess.CompletedProcess[str]:
+    """A verb in a Python that has no SQLAlchemy, beside a sacct that knows twenty jobs, and a squeue of two."""
     folder = tmp_path / "bin"
     folder.mkdir(exist_ok=True)
-    (folder / "sacct").write_text(SACCT.format(python=sys.executable, now=int(time.time())))
-    (folder / "sacct").chmod(0o755)
+    for name, text in [("sacct", SACCT), ("squeue", SQUEUE)][: 1 + squeue]:
+        (folder / name).write_text(text.format(python=sys.executable, now=int(time.time())))
+        (folder / name).chmod(0o755)
     code = "import sys; sys.modules['sqlalchemy'] = None; from batchcast.cli.main import entry; entry()"
     environment = {**os.environ, "PATH": f"{folder}:/usr/bin:/bin", "HOME": str(tmp_path), "TZ": "UTC",
                    "BATCHCAST_CONFIG": os.devnull, "BATCHCAST_STORE": str(tmp_path / "none.db")}  # fmt: skip
@@ -56,8 +74,50 @@ def test_report_and_walltime_need_no_more_than_the_core(tmp_path: Path) -> None:
     assert "asked the scheduler once instead" in done.stderr
     done = asked(tmp_path, "start", "1")
     assert done.returncode != 0
-    assert "doctor" not in done.stderr, "it needs what only a store needs"
-    assert "squeue and sacct (qstat) must answer" in done.stderr
+    assert "batchcast doctor checks every part" in done.stderr
+
+
+def test_doctor_says_what_answers_and_which_part_is_missing(tmp_path: Path) -> None:
+    done = asked(tmp_path, "doctor", "--json", squeue=True)
+    assert done.returncode == 1, "the PATH holds squeue and sacct, but no cluster answers scontrol"
+    said = {one["check"]: one for one in json.loads(done.stdout)["results"]}
+    assert said["client squeue"]["state"] == "ok"
+    assert said["batch system"]["state"] == "failed"
+    assert said["queue"]["found"] == "2 jobs shown"
+    assert said["accounting"]["state"] == "ok"
+    assert "report, walltime and start ask once without" in said["parts"]["found"]
+    assert "pip install" in said["parts"]["do"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says", "try_this"),
+    [
+        (["7"], "gives no start for 7", "the same in a minute"),
+        (["8"], "knows no waiting job 8", "batchcast start --me"),
+        (["9"], "knows no waiting job 9", "batchcast start --me"),
+    ],
+)
+def test_start_says_why_there_is_no_start(tmp_path: Path, words: list[str], says: str, try_this: str) -> None:
+    done = asked(tmp_path, "start", *words, squeue=True)
+    assert done.returncode == 3
+    assert says in done.stderr
+    assert try_this in done.stderr
+
+
+def test_a_group_s_report_without_a_store_names_the_command_that_needs_none(tmp_path: Path) -> None:
+    done = asked(tmp_path, "report", "-A", "phys")
+    assert done.returncode == 3
+    assert "try: batchcast report --months user -A phys" in done.stderr
+
+
+def test_report_of_a_file_is_of_those_who_were_named(tmp_path: Path) -> None:
+    rows = ["JobID|User|Account|Partition|State|ElapsedRaw|TimelimitRaw|JobName"]
+    rows += [f"{k}|{'ada' if k % 2 else 'bob'}|phys|main|COMPLETED|600|60|relax" for k in range(6)]
+    path = tmp_path / "jobs.txt"
+    path.write_text("\n".join(rows) + "\n")
+    shown = json.loads(asked(tmp_path, "report", str(path), "-u", "ada", "-A", "phys", "--json").stdout)
+    assert [job["job_id"] for job in shown["results"]] == ["1", "3", "5"]
+    assert asked(tmp_path, "report", str(path), "-p", "other").returncode == 3
 
 
 STATES = st.sampled_from(["PENDING", "RUNNING", "COMPLETED", "NODE_FAIL", "REQUEUED", "CANCELLED", "OUT_OF_MEMORY"])

@@ -1,6 +1,8 @@
 """Messages name what the reader typed: flags on the command line, arguments in Python."""
 
+import importlib.util
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from click.testing import CliRunner
 
 import batchcast
 from batchcast.cli.main import cli
-from batchcast.errors import InputError, UsageError, as_arguments
+from batchcast.errors import InputError, UsageError, as_arguments, how_to_install
 from batchcast.table import LogInfo
 
 
@@ -73,3 +75,11 @@ def test_results_are_short_at_the_prompt():
     assert repr(batchcast.simulate(LOG, "easy")) == "<Schedule of 2 jobs on 2 processors>"
     found = batchcast.evaluate(LOG, predictor="last_2", policy="easy")
     assert repr(found) == "<Evaluation of 2 jobs: requested, last_2; easy>"
+
+
+def test_a_part_is_installed_by_uv_where_there_is_no_pip(monkeypatch):
+    """A venv that uv made has no pip: `python -m pip` would find nothing there."""
+    assert " -m pip install " in how_to_install("store")
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pip" else real(name))
+    assert how_to_install("store").startswith(f"uv pip install --python {sys.executable} ")

@@ -70,7 +70,9 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
         {key: float(value) for key, value in table.get("licenses", {}).items()},
     )  # fmt: skip
     if not machine.nodes or not machine.partitions:
-        raise InputError(f"{path}: a machine needs [[nodes]] and [[partition]]", hint="see docs/guides/machines.md")
+        raise InputError(
+            f"{path}: a machine needs [[nodes]] and [[partition]]", hint="batchcast machine capture -o machine.toml"
+        )
     known = set(machine.node_names())
     for partition in machine.partitions:
         strange = [name for name in partition.nodes if name not in known]

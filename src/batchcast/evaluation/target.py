@@ -82,9 +82,7 @@ def measured(trace: Trace) -> MemoryUse:
         why = f"no job has a measured peak of memory ({use.zeros} have a use of 0)"
     else:
         why = "the log knows no memory that its jobs used"
-    raise NoAnswer(
-        why, hint="docs/reference/memory.md says where it is read from; sacct without -X and with MaxRSS has it"
-    )
+    raise NoAnswer(why, hint="the rows of steps have it: sacct -a -P -S 2026-01-01 -o ALL > jobs.txt, without -X")
 
 
 def of_memory(method: Any, use: MemoryUse, most: float = math.inf) -> PeakMemory:

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 from ..formats.slurm.plannable import Plannable
 
 NOBODY: frozenset[str] = frozenset()
+ORDER_RECORD = "plan_order"
+"""The name of what the store remembers of a cluster's factors."""
 
 
 class How(StrEnum):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, exists, insert, select, text
 
-from ..planning.record import Entry, How, State
+from ..planning.record import ORDER_RECORD, Entry, How, State
 from . import clock_jobs
 from .schema import forecast_outcomes as outcomes
 from .schema import forecasts, jobs, plan_changes, planned
@@ -116,8 +116,6 @@ def _plain(entry: Entry) -> dict[str, Any]:
 
 # -- the order
 
-RECORD = "plan_order"
-"""The name of what the store remembers of a cluster's factors."""
 STEP = "order"
 """What begins the `what` of a step of the order in the audit; its limits are factors."""
 
@@ -142,7 +140,7 @@ class Step(NamedTuple):
 
 def read_order(connection: Connection, cluster: str) -> dict[str, Standing]:
     """What is known of each record, by its name."""
-    kept: Mapping[str, Any] = clock_jobs.read_meta(connection, cluster).get(RECORD) or {}
+    kept: Mapping[str, Any] = clock_jobs.read_meta(connection, cluster).get(ORDER_RECORD) or {}
     return {name: Standing(*pair) for name, pair in kept.items()}
 
 
@@ -152,7 +150,7 @@ def write_order(
     """The whole record as it stands from now on, and the steps that led there, in the caller's transaction."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET LOCAL synchronous_commit = on"))
-    clock_jobs.write_meta(connection, cluster, **{RECORD: record or None})
+    clock_jobs.write_meta(connection, cluster, **{ORDER_RECORD: record or None})
     rows = [
         {
             "cluster": cluster, "at": at, "job_id": s.job_id, "submit_time": s.submit_time, "what": f"{STEP} {s.what}",

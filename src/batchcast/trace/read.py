@@ -16,7 +16,7 @@ from ..formats.csv.rows import header_of
 from ..table import LogInfo, Trace
 from .clean import without_absurd
 from .select import zone
-from .source import FORMS, Source, fitting_map, map_of, ready_maps
+from .source import A_MAP, FORMS, Source, fitting_map, map_of, ready_maps
 
 if TYPE_CHECKING:
     from .parquet import LogFolder
@@ -217,7 +217,7 @@ def _parse_csv(
     if mapped is None and is_own(header):
         return read_own_csv(whole, source.name, strict=strict)
     if mapped is None:
-        raise unrecognised_header(source.name, header, [each.name for each in ready_maps()])
+        raise unrecognised_header(source.name, header, [each.name for each in ready_maps()], str(A_MAP))
     from ..formats.csv.foreign import read_mapped_csv
 
     where = zone(timezone or mapped.timezone or "UTC")

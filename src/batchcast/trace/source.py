@@ -136,6 +136,10 @@ def _nearby(path: Path) -> str:
     return f"did you mean {' or '.join(str(path.parent / name) for name in near)}?" if near else "check the path"
 
 
+A_MAP = Path(__file__).parents[1] / "data" / "maps" / "nrel.toml"
+"""A map to begin from, where batchcast is installed."""
+
+
 @cache
 def ready_maps() -> tuple[ColumnMap, ...]:
     """The maps that come with batchcast, by name.
@@ -164,13 +168,13 @@ def map_of(name: str) -> ColumnMap:
     try:
         text = Path(name).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"{name}: no such file", hint="docs/reference/formats.md shows a map") from None
+        raise InputError(f"{name}: no such file", hint=f"{A_MAP} is one") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{name}: cannot be read: {error}") from None
     try:
         plain = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{name}: is not TOML: {error}", hint="docs/reference/formats.md shows a map") from None
+        raise InputError(f"{name}: is not TOML: {error}", hint=f"{A_MAP} is one") from None
     return make_map(plain, name)
 
 

@@ -136,7 +136,9 @@ def _used(settings: Any, of: Mapping[str, Any], since: float, until: float) -> t
     jobs = of["jobs"]
     if len(jobs) == 1 and (jobs[0] == "-" or Path(jobs[0]).is_file()):
         with click.open_file(jobs[0], encoding="utf-8", errors="replace") as file:
-            return efficiency.read_table(file.read(), jobs[0])
+            used, broken = efficiency.read_table(file.read(), jobs[0])
+        wanted = [(kind, of[kind]) for kind in ("user", "account", "partition") if of[kind]]
+        return [job for job in used if all(getattr(job, kind) == name for kind, name in wanted)], broken
     if bad := [job for job in jobs if not re.fullmatch(r"\d+([_+]\d+)?", job)]:
         raise UsageError(f"{bad[0]}: no such file, and no job (accepted: 4711, 4712_3, a file of sacct's, or -)")
     if settings["scheduler"] != "slurm":

@@ -143,8 +143,8 @@ def sacct_line(header: Sequence[str]) -> str:
     return "sacct -a -P -S 2026-01-01 -o ALL > jobs.txt" if words & {"jobid", "jobidraw"} and words & own else ""
 
 
-def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]) -> InputError:
-    """The error for a CSV file that no map fits."""
+def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str], example: str) -> InputError:
+    """The error for a CSV file that no map fits; `example` is where a map lies."""
     is_data = any(header) and all(re.fullmatch(r"[\d\s:.+-]*", name) for name in header)
     return input_error(
         source,
@@ -152,7 +152,7 @@ def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]
         line=1,
         value=",".join(header),
         accepted=f"batchcast's own (job_id, submit_time, ...), the files of the maps {', '.join(ready)}, or --map",
-        hint=sacct_line(header) or "--map FILE.toml says which column is which; docs/reference/formats.md shows one",
+        hint=sacct_line(header) or f"--map FILE.toml says which column is which; {example} is one",
     )
 
 

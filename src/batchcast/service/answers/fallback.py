@@ -10,7 +10,6 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -31,14 +30,16 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
     try:
         seen = scheduler.job(",".join(ids)) if ids else scheduler.jobs_of(user)
     except Unreachable as error:
-        hint = error.hint or _next_step()
-        raise Unreachable(f"{why}, and {error.message}", hint=hint) from None
+        raise Unreachable(f"{why}, and {error.message}", hint=error.hint or _NEXT_STEP) from None
     waiting = [j for j in seen.jobs if j.state == "PENDING" and j.expected_start == j.expected_start]
     if not waiting:
-        raise NoAnswer(
-            f"{why}, and the scheduler itself gives no start for {', '.join(ids) or user}",
-            hint="try again in a minute, or ask for a collector (docs/guides/live.md)",
-        )
+        queued = any(j.state == "PENDING" for j in seen.jobs)
+        whose = ", ".join(ids) or f"of {user}"
+        says = f"gives no start for {', '.join(ids) or user}" if queued else f"knows no waiting job {whose}"
+        hint = "batchcast start --me" if ids else "batchcast start -u NAME"
+        if queued:
+            hint = "the same in a minute; where batchcast collect keeps a store, every waiting job has a forecast"
+        raise NoAnswer(f"{why}, and the scheduler itself {says}", hint=hint)
     blank: dict[str, Any] = {"point_s": None, "method": None, "grounds": None}
     blank["basis"] = "the scheduler's own estimate; no history is kept here"
     results = [
@@ -47,13 +48,7 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
     return Answer({}, start_settings(settings, now), [why + ": asked the scheduler once instead"], results)
 
 
-def _next_step() -> str:
-    """What to try where the batch system does not answer; doctor needs what only a store needs."""
-    if find_spec("sqlalchemy") is None:
-        return "squeue and sacct (qstat) must answer on this computer: try them by hand"
-    return "batchcast doctor checks every part"
-
-
+_NEXT_STEP = "batchcast doctor checks every part"
 DAYS = 30
 _ONCE = ": asked the scheduler once instead, for the last 30 days"
 
@@ -70,7 +65,9 @@ def walltime(
 def report(settings: Settings, who: Whose, since: float, until: float, viewer: Viewer, now: float, why: str) -> Answer:
     """`ask.report` for one user from one question to accounting; groups need a store."""
     if who.user is None:
-        raise NoStore(f"{why}, and without one only a user's own jobs are asked for", hint="-u NAME, or a collector")
+        of = " ".join(f"{flag} {name}" for flag, name in (("-A", who.account), ("-p", who.partition)) if name)
+        hint = f"batchcast report --months user {of}, or --each: these ask accounting alone"
+        raise NoStore(f"{why}, and without one only a user's own jobs are summed up", hint=hint)
     with _one_question(settings, who.user, now, why) as site:
         reply = questions.report(settings, who, since, until, viewer, now, site)
     return reply._replace(warnings=[why + _ONCE])
@@ -89,8 +86,7 @@ def _one_question(settings: Settings, user: str, now: float, why: str) -> Iterat
         scheduler = open_scheduler(settings)[0]
         seen = scheduler.history_of(user, now - DAYS * 86400, now)
     except Unreachable as error:
-        hint = error.hint or _next_step()
-        raise Unreachable(f"{why}, and {error.message}", hint=hint) from None
+        raise Unreachable(f"{why}, and {error.message}", hint=error.hint or _NEXT_STEP) from None
     with tempfile.TemporaryDirectory(prefix="batchcast-") as place:
         write_once(Path(place) / "store.db", "here", seen.jobs, now)
         reader = Reader(str(Path(place) / "store.db"))

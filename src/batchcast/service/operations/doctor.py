@@ -41,6 +41,9 @@ def settings_in_force(settings: Settings) -> list[dict[str, Any]]:
 def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
     """One finding at a time: `check`, `state` (ok, warning, failed), `found`, `do`. `ask=False` calls no daemon."""
     yield finding("versions", "ok", f"batchcast {__version__}, Python {platform.python_version()}", "")
+    if importlib.util.find_spec("sqlalchemy") is None:
+        found = "sqlalchemy is not installed: collect and plan need it; report, walltime and start ask once without"
+        yield finding("parts", "warning", found, how_to_install("store"))
     for name in CLIENTS.get(settings["scheduler"], ()):
         path = shutil.which(name)
         yield finding(
@@ -96,11 +99,13 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
         yield finding(
             "batch system", "failed", error.message, error.hint or "is the daemon up? can this machine reach it?"
         )
+        scheduler, health = open_scheduler(settings)  # the other asks nothing more for a while
+    yield _queue(scheduler)
     if site is not None:
-        yield _queue(scheduler)
         yield from ground_findings(scheduler, settings)
-    if settings["scheduler"] == "slurm" and site is not None:
-        yield _slurm_clock(scheduler)
+    if settings["scheduler"] == "slurm":
+        if site is not None:
+            yield _slurm_clock(scheduler)
         try:
             now = time.time()
             history = scheduler.history(now - 3600, now)
@@ -113,7 +118,7 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
         except BatchcastError as error:
             yield finding(
                 "accounting",
-                "failed" if site.accounting else "warning",
+                "failed" if site is None or site.accounting else "warning",
                 error.message,
                 "slurmdbd gives history and the ends the queue no longer shows; forecasts go on without it",
             )

@@ -12,9 +12,8 @@ from typing import Any
 from ...errors import BatchcastError
 from ...planning.decide import PLANNED_BY_ANOTHER
 from ...planning.order import head_start
-from ...planning.record import State
+from ...planning.record import ORDER_RECORD, State
 from ...slurm import limits
-from ...store.planned import RECORD
 from ...store.reader import Reader
 from ...units import span
 from ..batch_system import own_name
@@ -52,7 +51,7 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
     switched = memory.get("plan_off")
     words = f"switched off by {switched['by']}" if switched else f"plan = {settings['plan']}"
     yield finding("planning", "ok", f"{words}; {len(rows)} jobs stand on a planned limit")
-    if placed := [name for name, (factor, _) in (memory.get(RECORD) or {}).items() if factor]:
+    if placed := [name for name, (factor, _) in (memory.get(ORDER_RECORD) or {}).items() if factor]:
         yield finding("order", "ok", f"{len(placed)} jobs stand on a place in the order (SiteFactor)")
     if settings["plan"] in LIMITS:
         yield finding("watchdog", "ok", bounds(settings))
