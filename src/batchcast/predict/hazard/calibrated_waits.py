@@ -9,6 +9,7 @@ forecasts, then one adaptive level a promised bound, apart for jobs told to wait
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 
 import numpy as np
 
@@ -112,14 +113,9 @@ class Pool:
 
 class LevelsBySpan:
     """Levels that waits are promised at, learned apart for each of SPANS_S that some time falls into: what was told, or
-    what was waited.
+    what was waited. An owner's k-th promise since its latest known outcome moves them by 1 / k of a step.
 
-    Parameters
-    ----------
-    free
-        Promises of one owner since its latest known outcome that count in full; the k-th beyond counts 1 / (1 + k).
-
-    >>> levels = LevelsBySpan(free=0.0)
+    >>> levels = LevelsBySpan()
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
     >>> for number in range(40):
     ...     levels.issue(number, number, 0.0, 7200.0, CalibratedWaits.bounds(curve[0]))
@@ -129,8 +125,8 @@ class LevelsBySpan:
     (True, True)
     """
 
-    def __init__(self, free: float = math.inf) -> None:
-        self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, free) for _ in range(len(SPANS_S) + 1)]
+    def __init__(self) -> None:
+        self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, free=0.0) for _ in range(len(SPANS_S) + 1)]
         for keeper in self.keepers:
             keeper.step = np.array(STEPS)
 
@@ -141,7 +137,7 @@ class LevelsBySpan:
             out[spans == span] = as_kept(self.keepers[span], curves[spans == span])
         return out
 
-    def issue(self, number: int, owner: int | None, now: float, seconds: float, bounds: np.ndarray) -> None:
+    def issue(self, number: int, owner: Hashable, now: float, seconds: float, bounds: np.ndarray) -> None:
         """Promise `number` to an owner, in the span of `seconds`, has these bounds (7,) on the time from `now` on."""
         keeper = self.keepers[int(np.searchsorted(SPANS_S, seconds, side="right"))]
         keeper.issue(number, owner, bounds, math.inf)
@@ -173,7 +169,7 @@ class CalibratedWaits:
 
     >>> promises = CalibratedWaits(("simulation",))
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
-    >>> promises.issue(0, 0.0, curve, promises.chances(curve)); promises.ended(0, 30.0)
+    >>> promises.issue(0, 'ada', 0.0, curve, promises.chances(curve)); promises.ended(0, 30.0)
     >>> int(promises.pool.heaviest(curve))
     0
     """
@@ -202,15 +198,16 @@ class CalibratedWaits:
         many = np.atleast_2d(chances)
         return quantiles(many, np.tile(_LEVELS, (len(many), 1))).reshape(*chances.shape[:-1], len(LEVELS))
 
-    def issue(self, number: int, now: float, curves: np.ndarray, chances: np.ndarray) -> None:
-        """Submission `number` got these curves (ways, 33), NaN for a way that had none, and was promised `chances`."""
+    def issue(self, number: int, sender: Hashable, now: float, curves: np.ndarray, chances: np.ndarray) -> None:
+        """Submission `number` of a sender got these curves (ways, 33), NaN for a way that had none, and was promised
+        `chances`."""
         place = number % RECENT
         raw = self.pool.mean(curves)
         self.curves[place], self.raw[place] = curves, raw
         self.submit[place], self.waited[place] = now, 0.0
         self.fate[place], self.number[place] = WAITING, number
         told = quantiles(kept_chances(self.transform, raw)[None, :], HALF)[0, 0]
-        self.levels.issue(number, None, now, told, self.bounds(chances))
+        self.levels.issue(number, sender, now, told, self.bounds(chances))
         self.count += 1
         if self.count % EVERY == 0:
             self._renew(now)

@@ -98,7 +98,7 @@ class Renewal:
         self.ring = Submissions(max(window * MOST // EVERY, MOST), len(NAMES) + BINS)
         self.models: tuple[Hazard, ...] = ()
         self.pool = Pool(MODEL)
-        self.promises = LevelsBySpan(free=0.0)
+        self.promises = LevelsBySpan()
         self.lag = Lag()
         self.number = 0
         self.of: dict[int, list[_Look]] = {}

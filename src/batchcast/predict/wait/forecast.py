@@ -364,7 +364,7 @@ class Forecast:
         self.numbers[row] = (vote, key, (float(features[kernel.AT_DRAWS]), on_nodes), chances)
         if vote != NO_VOTE:
             self.submissions.add(vote, now, features)
-            self.promises.issue(vote, now, curves, chances)
+            self.promises.issue(vote, sender, now, curves, chances)
             self.votes += 1
         self.number += 1
 

@@ -31,7 +31,7 @@ def stories(draw):
 
 @given(stories())
 def test_the_levels_of_each_age_are_what_reading_the_whole_story_says(story):
-    promises, open_, rows = LevelsBySpan(free=0.0), {}, {job: row for row, job in enumerate("abc")}
+    promises, open_, rows = LevelsBySpan(), {}, {job: row for row, job in enumerate("abc")}
     for now, what, *told in story:
         promises.passes(now)
         if what == "look":
@@ -48,7 +48,7 @@ def test_the_levels_of_each_age_are_what_reading_the_whole_story_says(story):
 
 @pytest.mark.parametrize(("young", "old"), [(0.5, 2.0), (2.0, 0.5)])
 def test_each_age_is_brought_to_what_it_promises_where_forecasts_are_wrong_in_opposite_ways(young, old):
-    random, promises = np.random.default_rng(1), LevelsBySpan(free=0.0)
+    random, promises = np.random.default_rng(1), LevelsBySpan()
     curve = np.append(1.0 - np.exp(-np.asarray(ENDS_S) / 3600.0), 1.0)[None, :]
     ages, inside = np.tile([60.0, 7200.0], 2000), []
     for look, waited in enumerate(ages):
@@ -69,7 +69,24 @@ def test_what_becomes_of_jobs_told_long_waits_moves_no_promise_of_jobs_told_shor
     short, long = (np.append(1.0 - np.exp(-np.asarray(ENDS_S) / mean), 1.0)[None, :] for mean in (120.0, 40000.0))
     before = promises.chances(short), promises.chances(long)
     for number in range(24):
-        promises.issue(number, 0.0, long, promises.chances(long))
+        promises.issue(number, number, 0.0, long, promises.chances(long))
         promises.ended(number, 9e5)
     np.testing.assert_array_equal(promises.chances(short), before[0])
     assert promises.bounds(promises.chances(long))[5] > 1.2 * promises.bounds(before[1])[5]
+
+
+def test_a_burst_told_blindly_moves_promises_less_than_as_many_jobs_of_different_people():
+    curve = np.append(1.0 - np.exp(-np.asarray(ENDS_S) / 14400.0), 1.0)[None, :]
+
+    def late_90(senders):
+        promises = CalibratedWaits(("model",))
+        promised = promises.chances(curve)
+        for number, sender in enumerate(senders):
+            promises.issue(number, sender, 0.0, curve, promised)
+        promises.passes(9e5)
+        return promises.levels.keepers[2].everybody[5]
+
+    one, several = late_90(["ada"] * 30), late_90(range(30))
+    steps = sum(1.0 / k for k in range(1, 31))
+    assert one == pytest.approx(0.9 + STEPS[5] * 0.9 * steps)
+    assert several == pytest.approx(0.9 + STEPS[5] * 0.9 * 30)
