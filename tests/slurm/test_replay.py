@@ -260,7 +260,7 @@ def check_names(followed: Follower) -> None:
 
 
 def check_outcomes(followed: Follower) -> None:
-    """Every job had its forecasts, each with its outcome. These jobs' names are new: few or none are advised a limit."""
+    """Every job had its forecasts, each with its outcome. Their names are new: few or none get an advised limit."""
     rows = Reader(followed.store).rows("SELECT * FROM forecast_outcomes")
     jobs = {j["row"]: j for j in stored(followed.store)}
     issued = {(r["row"], r["kind"], r["method"]) for r in rows if r["moment"] == "submit"}

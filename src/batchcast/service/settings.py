@@ -201,20 +201,33 @@ def meaning(name: str) -> str:
     return str(_METAS[name].description)
 
 
-def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None) -> Settings:
-    """The settings in force; a later place wins: built in, files in order, BATCHCAST_NAME, flags that are not None."""
+def load(
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    passed_over: list[InputError] | None = None,
+) -> Settings:
+    """The settings in force; a later place wins: built in, files in order, BATCHCAST_NAME, flags that are not None.
+
+    InputError for a wrong value; with `passed_over` it is added there and the setting is left as it was.
+    """
     env = os.environ if environment is None else environment
     values: dict[str, Any] = {"store": str(default_store(env))}
     source = dict.fromkeys(NAMES, "built in")
     overruled: list[Overruled] = []
     for place, given in _places(flags or {}, env):
         for name, value in given.items():
-            read = _read_value(name, value, place)
+            try:
+                read = _read_value(name, value, place)
+            except InputError as error:
+                if passed_over is None:
+                    raise
+                passed_over.append(error)
+                continue
             if source[name] != "built in" and values[name] != read:
                 overruled.append(Overruled(name, values[name], source[name]))
             values[name], source[name] = read, place if not place.startswith("--") else f"--{name.replace('_', '-')}"
     whole = Values(**values)
-    if whole.interval_s < whole.floor_s:
+    if whole.interval_s < whole.floor_s and passed_over is None:
         raise UsageError(
             "interval_s is below floor_s: the queue cannot be looked at more often than a daemon is called"
         )

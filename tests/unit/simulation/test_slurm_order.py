@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from batchcast.cluster.machine import homogeneous
+from batchcast.cluster.request import NodeRequest
 from batchcast.errors import UsageError
+from batchcast.schedule.slurm.simulate import Lengths, simulate_slurm
 from batchcast.simulation.slurm_trace import Ordering, QueuePlan, orderable, simulate_on
 from batchcast.table import Trace
 
@@ -71,3 +73,24 @@ def test_a_machine_without_weights_keeps_arrival() -> None:
 def test_says_which_orders_there_are(words: str) -> None:
     with pytest.raises(UsageError, match="accepted: none, forecast"):
         Ordering.of(words)
+
+
+def test_an_update_reckons_the_priority_anew() -> None:
+    """As seen on a real Slurm 22.05: of three that wait, the last one's limit is updated and it passes the earlier.
+
+    Until the next PriorityCalcPeriod its age alone counts up to now.
+    """
+    settings = {
+        "PriorityType": "priority/multifactor", "PriorityWeightAge": "100000", "PriorityMaxAge": "1-00:00:00",
+        "SchedulerParameters": "sched_interval=30,bf_interval=30",
+    }  # fmt: skip
+    site = replace(MACHINE, settings=MACHINE.settings | settings)
+    jobs = [NodeRequest(str(k), at, 100.0, 600.0, tasks=4) for k, at in enumerate((0.0, 10.0, 12.0, 14.0))]
+
+    def starts(which: str) -> list[float]:
+        lengths = Lengths(lambda r: 300.0 if r.key in which else 600.0, restored=True, late=30.0)
+        return simulate_slurm(site, jobs, lengths=lengths).start.tolist()
+
+    first, *others = starts("3")
+    assert first < others[2] < others[0] < others[1]
+    assert starts("") == sorted(starts("")) == starts("123")

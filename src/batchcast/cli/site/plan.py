@@ -154,7 +154,8 @@ def command(
 
     if dry_run + off + on + audit > 1:
         raise UsageError("one of --dry-run, --off, --on, --audit")
-    settings = load(flags)
+    wrong: list[Any] = []
+    settings = load(flags, passed_over=wrong if off else None)  # what gives back works whatever else is wrong
     if settings["scheduler"] != "slurm":
         raise UsageError("only a Slurm can be planned for")
     if machine is not None and not dry_run:
@@ -164,6 +165,7 @@ def command(
         return
     if off or on:
         warnings, results = _switch(settings, off)
+        warnings = [*(f"passed over: {error.message}" for error in wrong), *warnings]
     else:
         warnings, results = _stored(settings, audit)
     if as_json:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...compiled import inner, kernel
 from .arrays import FAR, FIRST, NONE, PRIO_NOW, QUEUE, QUEUED, RUNNING_COUNT, Jobs, Rules, Site, State
 from .policy import MEMORY, amount
@@ -238,6 +240,23 @@ def recompute(site: Site, jobs: Jobs, rules: Rules, s: State) -> None:
     compact(s, NONE)
     for k in range(int(s.reg[QUEUE])):
         s.queue[k].order = -priority(site, jobs, rules, s, s.queue[k].job, s.queue[k].part)
+    sort(jobs, s)
+
+
+@kernel
+def reprioritize(site: Site, jobs: Jobs, rules: Rules, s: State, updated: Any, now: float) -> None:
+    """The priorities (n, bool) of updated jobs as of now, and the queue in its order.
+
+    Slurm reckons a job's priority anew with each update of it, whatever is updated: its age counts up to now, that of
+    the others up to the last PriorityCalcPeriod.
+    """
+    compact(s, NONE)
+    last, s.reg[PRIO_NOW] = s.reg[PRIO_NOW], now
+    for k in range(int(s.reg[QUEUE])):
+        j = s.queue[k].job
+        if updated[j]:
+            s.queue[k].order = -priority(site, jobs, rules, s, j, s.queue[k].part)
+    s.reg[PRIO_NOW] = last
     sort(jobs, s)
 
 

@@ -36,10 +36,11 @@ from .arrays import (
     SUBMITTED,
     Jobs,
     Rules,
+    Site,
     State,
 )
 from .clock import PATIENCE, advance
-from .priority import fair_tree
+from .priority import fair_tree, reprioritize
 from .requests import Phases, make_jobs, make_rules, make_state
 from .site import make_site
 
@@ -72,7 +73,9 @@ class Planned(NamedTuple):
     late: float
 
 
-def looks(jobs: Jobs, rules: Rules, s: State, reorder: Reorder | None, planned: Planned | None) -> Iterator[Rules]:
+def looks(
+    site: Site, jobs: Jobs, rules: Rules, s: State, reorder: Reorder | None, planned: Planned | None
+) -> Iterator[Rules]:
     """The rules to go on with up to each look, at which new factors and lengths are set. Ends when nothing is to come.
 
     UsageError where a QOS may preempt and jobs are reordered: its order is no order of priorities.
@@ -88,13 +91,15 @@ def looks(jobs: Jobs, rules: Rules, s: State, reorder: Reorder | None, planned: 
         yield rules._replace(until=at)
         if at >= FAR or _over(s):
             return
-        changes = FAR if reorder is None else _look(jobs, rules, s, factor, at, reorder)
+        changes = FAR if reorder is None else _look(site, jobs, rules, s, factor, at, reorder)
         k = int(np.searchsorted(submits, at, side="right"))
         changes = min(changes, float(submits[k]) if k < len(submits) else FAR)
         if planned is not None:
             k = int(np.searchsorted(submits, at - planned.late, side="right"))
             if k > set_up_to:
+                before = jobs.row["plan"].copy()
                 jobs.row["plan"][set_up_to:k] = planned.lengths[set_up_to:k]
+                reprioritize(site, jobs, rules, s, jobs.row["plan"] != before, at)
                 _wake(rules, s, at)
                 set_up_to = k
             changes = min(changes, float(submits[k]) + planned.late if k < len(submits) else FAR)
@@ -107,7 +112,7 @@ def _over(s: State) -> bool:
     return bool(idle and (s.reg[QUEUE] == s.reg[FIRST] or s.reg[QUIET] > PATIENCE))
 
 
-def _look(jobs: Jobs, rules: Rules, s: State, factor: np.ndarray, at: float, reorder: Reorder) -> float:
+def _look(site: Site, jobs: Jobs, rules: Rules, s: State, factor: np.ndarray, at: float, reorder: Reorder) -> float:
     """One look: who waits, their new factors, the queue in its new order."""
     queue = s.queue[int(s.reg[FIRST]) : int(s.reg[QUEUE])]
     waits = s.job["status"][queue["job"]] == QUEUED
@@ -125,17 +130,9 @@ def _look(jobs: Jobs, rules: Rules, s: State, factor: np.ndarray, at: float, reo
         more[places] = new - seen.factor
         factor[places] = new
         jobs.row["nice"] -= more
-        queue["order"] -= more[queue["job"]]
-        _sort(jobs, s, queue)
+        reprioritize(site, jobs, rules, s, more != 0, at)
         _wake(rules, s, at)
     return min(changes, FAR)
-
-
-def _sort(jobs: Jobs, s: State, queue: Any) -> None:
-    """The queue as `queue.comes_before` has it, without preemption."""
-    row = jobs.row[queue["job"]]
-    keys = queue["job"], row["task"], s.group_sequence[row["group"]], queue["order"], queue["tier"]
-    queue[:] = queue[np.lexsort(keys)]
 
 
 def _wake(rules: Rules, s: State, at: float) -> None:
@@ -256,7 +253,9 @@ def simulate_slurm(
     state = make_state(site, jobs, settings, recorded.phases, down=down, placements=placements)
     fair_tree(site, state)
     until = places[watched] if watched is not None else NONE
-    for now in [settings] if reorder is None and planned is None else looks(jobs, settings, state, reorder, planned):
+    for now in (
+        [settings] if reorder is None and planned is None else looks(site, jobs, settings, state, reorder, planned)
+    ):
         while (done := advance(site, jobs, now, state, CHUNK if until == NONE else WATCHED)) >= 0:
             if tick is not None:
                 tick(done)

@@ -107,6 +107,7 @@ class Planner:
         done = self._limits(cluster, stop)
         began = self.transport.now()
         with self._may_fail(done, "the order"):
+            done.placed = self.orderer.placed(cluster)
             alarm = f"watchdog: {self.alarm[0]}" if self.alarm[1] > began else ""
             order = self.orderer.cycle(cluster, stop or alarm)
             done.problems += order.problems

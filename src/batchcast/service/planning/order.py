@@ -113,6 +113,11 @@ class Orderer:
         self._carry_out(cluster, changes, record, look.asked_at, stop, done)
         return done
 
+    def placed(self, cluster: str) -> int:
+        """How many jobs have a factor of ours by the store: those that stand where slurmctld does not answer."""
+        with self.store.begin() as connection:
+            return sum(factor != 0 for factor, _ in planned.read_order(connection, cluster).values())
+
     def preview(self, cluster: str) -> tuple[dict[str, int], str]:
         """The factor that each waiting job would have now, by job id, and why none would; nothing is changed."""
         if why := limits.why_unordered(self.transport, self.settings["plan_band"]):

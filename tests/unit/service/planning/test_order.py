@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 from tests.scripted_slurm import Job, Site
 
+from batchcast.cli.main import cli
+from batchcast.errors import BatchcastError
 from batchcast.planning.record import CycleOutcome
+from batchcast.service import batch_system
 from batchcast.service.planning.checkup import ground_findings
 from batchcast.store import clock_jobs, planned
 
@@ -68,6 +73,26 @@ def test_off_gives_everything_back_that_of_held_jobs_too(tmp_path: Path) -> None
     assert factors(one) == {"1": 0, "2": 0}
     assert (done.placed, done.problems) == (0, [])
     assert record(one).keys() == {"2"}  # what stood there is known while the job waits
+
+
+def test_off_counts_what_stands_while_slurmctld_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As seen on a stopped slurmctld of the lab: `plan --off` said that none was left."""
+    one = site(tmp_path)
+    look(one)
+    with one.store.begin() as connection:
+        clock_jobs.write_meta(connection, "c", **{planned.SWITCH: {"by": "root", "at": 0.0}})
+
+    def silent(*_: object) -> None:
+        raise BatchcastError("scontrol gave no answer within 5 s")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("batchcast.service.planning.order.limits.look", silent)
+        done = look(one)
+        assert done.placed == 2
+        assert done.problems == ["the order: scontrol gave no answer within 5 s"]
+    assert look(one).placed == 0
 
 
 def test_a_factor_that_a_killed_slurmctld_brings_back_is_ours_and_goes_back_again(tmp_path: Path) -> None:
@@ -208,3 +233,20 @@ def test_a_preview_says_what_a_look_would_set_and_sets_nothing(tmp_path: Path) -
     assert factors(one) == said
     one.slurm.priority = "PriorityType = priority/basic\n"
     assert "needs priority/multifactor" in one.planner.orderer.preview("c")[1]
+
+
+def test_off_works_whatever_else_is_wrong_in_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = site(tmp_path)
+    look(one)
+    config = tmp_path / "wrong.toml"
+    config.write_text(f'store = "{tmp_path / "s.db"}"\nplan = "ordre"\nplan_band = 100\n')
+    monkeypatch.setenv("BATCHCAST_CONFIG", str(config))
+    monkeypatch.setattr(batch_system, "open_scheduler", lambda settings: (SimpleNamespace(transport=one.slurm), ""))
+    refused = CliRunner().invoke(cli, ["plan", "--on"])
+    assert "plan = 'ordre'" in str(refused.exception)
+    done = CliRunner().invoke(cli, ["plan", "--off"])
+    assert done.exit_code == 0, done.exception
+    assert "2 factors were given back" in done.output
+    assert "passed over:" in done.output
+    assert "plan_band = 100 is none of what it may be" in done.output
+    assert factors(one) == {"1": 0, "2": 0}
