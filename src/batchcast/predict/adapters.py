@@ -55,7 +55,7 @@ def adapted(method: Any, kind: str = "runtime", who: str = "") -> Any:
     from .runtime.sklearn_runtime import SklearnRuntime
 
     _check_forms(method, who, "fit(X, y)", "predict(X)")
-    return SklearnRuntime(method)
+    return SklearnRuntime(method).tried()
 
 
 def _check_forms(method: Any, who: str, *forms: str) -> None:

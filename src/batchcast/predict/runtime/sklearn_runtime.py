@@ -130,6 +130,16 @@ class SklearnRuntime:
         self._low, self._middle, self._high = np.quantile(target, (0.0, 0.5, 1.0)).tolist()
         self.trained.append({"now": now, "training_jobs": len(rows)})
 
+    def tried(self) -> SklearnRuntime:
+        """Itself, once a clone has been fitted to made jobs and has answered: UsageError says what it does wrong."""
+        again = SklearnRuntime(self.estimator, self.features, self.refit_every_jobs, self.window, min_jobs=1)
+        jobs = [JobRequest(k, k, float(k), 1.0 + k % 4, 60.0 * (1 + k % 7), np.nan, f"user{k % 5}") for k in range(50)]
+        for job in jobs:
+            again._learn(job, 30.0 + 7.0 * (job.row % 9))
+        again.refit(0.0)
+        again._answers([class_key(job, self.features) for job in jobs], jobs)
+        return self
+
     def predict_trace(self, trace: Trace, protocol: str = "honest", procs: str = "req") -> Forecasts:
         """The forecasts of a fresh method for every job of a log on the recorded clock, asked in batches.
 
@@ -187,7 +197,13 @@ class SklearnRuntime:
         """The model's answers for many jobs."""
         assert self._numbers is not None
         with one_thread():
-            values = np.asarray(self._model.predict(self._numbers.table(rows)), dtype=float).reshape(len(rows))
+            said = self._model.predict(self._numbers.table(rows))
+        try:
+            values = np.asarray(said, dtype=float).reshape(len(rows))
+        except (ValueError, TypeError):
+            answer = f"an array of shape {np.shape(said)}" if isinstance(said, np.ndarray) else type(said).__name__
+            who = type(self.estimator).__name__
+            raise UsageError(f"{who}.predict(X) answered {answer} (accepted: a number for each row of X)") from None
         values = np.clip(np.where(np.isnan(values), self._middle, values), self._low, self._high)
         seconds = np.round(10.0**values if self.log else values, 3)
         basis = f"{type(self.estimator).__name__} on {self.trained[-1]['training_jobs']} finished jobs"

@@ -119,3 +119,32 @@ def test_an_estimator_that_cannot_be_fitted_is_named():
     method = SklearnRuntime(HistGradientBoostingRegressor(max_iter=-1), ("procs",), refit_every=20, min_jobs=10)
     with pytest.raises(UsageError, match="HistGradientBoostingRegressor cannot be fitted"):
         batchcast.replay(small_log(60), {"it": method})
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda X: ["long"] * len(X), r"Odd.predict\(X\) answered list"),
+        (lambda X: np.zeros((len(X), 3)), r"answered an array of shape \(50, 3\)"),
+        (lambda X: 60.0, "answered float"),
+    ],
+)
+def test_a_wrong_answer_is_said_at_the_first_call_not_at_the_first_fit(answer, says):
+    class Odd(DummyRegressor):
+        def predict(self, X):
+            return answer(X)
+
+    with pytest.raises(UsageError, match=says):
+        batchcast.replay(small_log(5), {"it": Odd()})
+
+
+def test_what_cannot_be_cloned_is_said_at_the_first_call():
+    class Bare:
+        def fit(self, X, y):
+            return self
+
+        def predict(self, X):
+            return [1.0] * len(X)
+
+    with pytest.raises(UsageError, match="Bare cannot be fitted"):
+        batchcast.replay(small_log(5), {"it": Bare()})
