@@ -12,7 +12,8 @@ wheel=("$place"/dist/batchcast-*.whl)
 # Side by side: each compiles its own kernels, on one core.
 try() {
   "$2" -m venv "$place/$1"
-  "$place/$1/bin/python" -m pip install --quiet --quiet --disable-pip-version-check -c "$root/constraints.txt" "${wheel[0]}[all]"
+  "${python%/*}/uv" pip install --quiet --python "$place/$1/bin/python" -c "$root/constraints.txt" "${wheel[0]}[all]" ||
+    "$place/$1/bin/python" -m pip install --quiet --quiet --disable-pip-version-check -c "$root/constraints.txt" "${wheel[0]}[all]"
   (cd "$place" && XDG_CACHE_HOME="$place/cache-$1" "$place/$1/bin/python" "$root/tools/smoke.py" "$place/$1")
 }
 ran=() tries=()
