@@ -71,6 +71,8 @@ def memory_target(trace: Trace, most: float = math.inf) -> Target:
 
 def measured(trace: Trace) -> MemoryUse:
     """What the log's jobs asked and used; NoAnswer where it has no measured peak."""
+    from ..formats.slurm.sacct_layout import COMMAND
+
     use = memory_use(trace)
     if use.known:
         return use
@@ -82,7 +84,7 @@ def measured(trace: Trace) -> MemoryUse:
         why = f"no job has a measured peak of memory ({use.zeros} have a use of 0)"
     else:
         why = "the log knows no memory that its jobs used"
-    raise NoAnswer(why, hint="the rows of steps have it: sacct -a -P -S 2026-01-01 -o ALL > jobs.txt, without -X")
+    raise NoAnswer(why, hint=f"the rows of steps have it: {COMMAND}, without -X")
 
 
 def of_memory(method: Any, use: MemoryUse, most: float = math.inf) -> PeakMemory:

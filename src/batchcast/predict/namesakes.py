@@ -147,10 +147,8 @@ class Namesakes:
     def learn(self, job: JobRequest, amount: float, length: float = 1.0) -> None:
         """A job of a name ended that needed so much; one that ran out, twice what it got. `length` in seconds."""
         bound = self.expected.get(job.row)
-        if bound is not None and amount > 0:
-            self.missed.append(
-                bound < amount <= job.req_time
-            )  # what came to its own limit no bound below it would mend
+        if bound is not None and amount > 0:  # a job that came to its own limit outran no bound that could be kept
+            self.missed.append(bound < amount <= job.req_time)
         self.stop(job)
         if job.job_name is None or not amount > 0:
             return

@@ -128,7 +128,8 @@ def rule_of_thumb(run_times: Sequence[float], step: float = 300.0) -> float:
 
 BY_NAME = "the user's jobs of this name and size"
 """The basis of what a job's namesakes alone decide: no word about a job of another name."""
-NEW_NAME = "limit: the name is new, and jobs of new names outran what was forecast"
+NEW_NAME = "limit: the name is new, and forecasts of new names have not held so far"
+"""The basis of a job that keeps its limit: too many of them were outrun, or too few have ended to say."""
 RAISED = 1.25
 REACHES = 1.0 - 1e-9
 
@@ -182,7 +183,7 @@ class LimitAdvice:
             own = (answer.levels, answer.quantiles) if answer.levels else ((1.0 - risk,), (alike,))
             point = min(alike, RAISED * job.req_time)
             return Prediction(point, *own, BY_NAME, Grounds.CLASS)
-        if asked > 0 and self.namesakes.is_unknown(job, risk):
+        if asked > 0 and self.namesakes.is_unknown(job, self.risk):  # their bounds were recorded at that risk
             return replace(answer, point=asked, basis=NEW_NAME, grounds=Grounds.LIMIT)
         return self._of_forecast(answer, job, at, risk)
 

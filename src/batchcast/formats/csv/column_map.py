@@ -138,9 +138,11 @@ def sacct_line(header: Sequence[str]) -> str:
     >>> sacct_line(["JobID", "JobName", "State"]), sacct_line(["a", "b"])
     ('sacct -a -P -S 2026-01-01 -o ALL > jobs.txt', '')
     """
+    from ..slurm.sacct_layout import COMMAND
+
     own = {"jobname", "state", "exitcode", "alloccpus", "ncpus", "elapsed", "submit", "start", "end", "partition"}
     words = {name.strip().lower() for name in header}
-    return "sacct -a -P -S 2026-01-01 -o ALL > jobs.txt" if words & {"jobid", "jobidraw"} and words & own else ""
+    return COMMAND if words & {"jobid", "jobidraw"} and words & own else ""
 
 
 def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str], example: str) -> InputError:
