@@ -16,6 +16,7 @@ from .memory import (
     APART,
     CLASSES,
     KNOWN_FIELDS,
+    LIMIT,
     LIMIT_DIFFERS,
     LIMIT_RATIO,
     NOT_LISTED,
@@ -30,6 +31,7 @@ from .memory import (
     SCALED,
     STAMP,
     TOTAL,
+    USER,
     Memory,
     Options,
 )
@@ -131,28 +133,40 @@ def least(a: np.ndarray, n: int) -> float:
     return min(min(m0, m1), min(m2, m3))
 
 
+@inlined
+def place_in(number: int, round_began: int, length: int) -> np.uint64:
+    """Where a finished job lives in the ring; without a sign, so that no index is checked for being negative."""
+    place = number - round_began
+    return np.uint64(place - length if place >= length else place)
+
+
 @inner
 def choose_candidates(m: Memory, slot: int) -> None:
     """List an unfinished job's candidates: the last REACH finished of each of its classes when it was submitted.
 
-    Each once, newest first within a class. A job may be asked about, and learned from when it ends, by one list.
+    Each once, newest first within a class. A job may be asked about, and learned from when it ends, by one list. All
+    finished jobs of the user from `listed_from` on are in it, so that the user's other classes have only older ones to
+    add.
     """
-    length = len(m.finished)
+    length, before, finished, listed, steps_of = len(m.finished), m.before, m.finished, m.listed[slot], m.steps[slot]
     m.numbers[STAMP] += 1
     stamp, oldest = m.numbers[STAMP], max(m.numbers[TOTAL] - length, 0)
     round_began = oldest // length * length
-    n = 0
+    n, listed_from = 0, m.numbers[TOTAL]
     for kind in range(CLASSES):
         number, steps = m.heads[slot, kind], 0
+        if USER < kind < LIMIT and listed_from <= oldest:
+            continue
         while number >= oldest and steps < REACH[kind]:
-            place = number - round_began
-            place -= length if place >= length else 0
-            if m.finished[place].seen != stamp:
-                m.finished[place].seen = stamp
-                m.listed[slot, n], m.steps[slot, n] = number, steps
+            place = place_in(number, round_began, length)
+            if kind == USER or ((number < listed_from or kind == LIMIT) and finished[place].seen != stamp):
+                finished[place].seen = stamp
+                listed[n], steps_of[n] = number, steps
                 n += 1
-            number = m.before[place, kind]
+            number = before[place, kind]
             steps += 1
+        if kind == USER:
+            listed_from = number + 1 if number >= oldest else oldest
     m.unfinished[slot].count = n
 
 
@@ -179,30 +193,47 @@ def gather(m: Memory, o: Options, slot: int) -> int:
 
 @inlined
 def fetch(m: Memory, slot: int) -> int:
-    """Fetch what is to be compared of every candidate that is still remembered; how many."""
-    job, codes, length, fields = m.unfinished[slot], m.codes[slot], len(m.finished), m.numbers[KNOWN_FIELDS]
+    """Fetch what is to be compared of every candidate that is still remembered; how many.
+
+    A row a loop: one loop that writes all rows is bound by what it takes to find the places.
+    """
+    job, length, places = m.unfinished[slot], len(m.finished), m.places
     oldest = max(m.numbers[TOTAL] - length, 0)
     round_began = oldest // length * length
-    d, seconds, log_seconds = m.difference, m.candidate[0], m.candidate[1]
-    n = 0
+    listed, steps = m.listed[slot], m.steps[slot]
+    rank, n = m.difference[RANK], 0
     for k in range(job.count):
-        number = m.listed[slot, k]
-        if number < oldest:
-            continue
-        place = number - round_began
-        place -= length if place >= length else 0
-        other = m.finished[place]
-        mine = job.user == other.user
-        d[LIMIT_RATIO, n], d[PROCS_RATIO, n] = other.log_limit, other.log_procs
-        d[APART, n], d[AGE, n] = other.submit, other.end
-        d[OTHER_USER, n] = 0.0 if mine else 1.0
-        d[RANK, n] = job.rank - other.rank if mine else m.steps[slot, k]
-        d[RECENT, n] = 1.0 if k == 0 and mine else 0.0
-        for f in range(fields):
-            d[OWN + f, n] = 1.0 if codes[f] != m.finished_codes[place, f] else 0.0
-        seconds[n], log_seconds[n] = other.run, other.log_run
-        n += 1
+        if listed[k] >= oldest:
+            places[n], rank[n] = place_in(listed[k], round_began, length), steps[k]
+            n += 1
+    fetch_numbers(m, n)
+    other_user, recent, user, last = m.difference[OTHER_USER], m.difference[RECENT], job.user, job.rank
+    finished = m.finished
+    for j in range(n):
+        other = finished[places[j]]
+        mine = user == other.user
+        other_user[j], recent[j] = (0.0 if mine else 1.0), 0.0
+        rank[j] = last - other.rank if mine else rank[j]
+    if n > 0 and listed[0] >= oldest:
+        recent[0] = 1.0 - other_user[0]
+    for f in range(m.numbers[KNOWN_FIELDS]):
+        differs, code, codes = m.difference[OWN + f], m.codes[slot, f], m.finished_codes
+        for j in range(n):
+            differs[j] = 1.0 if codes[places[j], f] != code else 0.0
     return n
+
+
+@inlined
+def fetch_numbers(m: Memory, n: int) -> None:
+    """Limits, processors, instants and run times of the candidates."""
+    places, finished, seconds, log_seconds = m.places, m.finished, m.candidate[0], m.candidate[1]
+    limits, procs, submits, ends = (
+        m.difference[LIMIT_RATIO], m.difference[PROCS_RATIO], m.difference[APART], m.difference[AGE]
+    )  # fmt: skip
+    for j in range(n):
+        other = finished[places[j]]
+        limits[j], procs[j], submits[j], ends[j] = other.log_limit, other.log_procs, other.submit, other.end
+        seconds[j], log_seconds[j] = other.run, other.log_run
 
 
 @inlined

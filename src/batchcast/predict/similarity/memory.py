@@ -73,6 +73,7 @@ class Memory(NamedTuple):
     theta: np.ndarray  # (2, terms) weights and their sums of squared gradients
     offset: np.ndarray  # (users, 2, terms) the same, a user's own
     difference: np.ndarray  # (terms, LISTED) of the candidates at hand; a row a term, so that loops go abreast
+    places: np.ndarray  # (LISTED,) where in the ring each of them lives
     again: np.ndarray  # (LISTED,) which candidate each scaled one, that stands after all others, is once more
     sums: np.ndarray  # (2, terms) theta with the user's offset, derivatives
     candidate: np.ndarray  # (4, most) seconds, log seconds, weight, gradient
@@ -119,6 +120,7 @@ def make_memory(ring: int, slots: int, users: int, classes: int) -> Memory:
         theta=theta,
         offset=np.zeros((users, 2, TERMS)),
         difference=np.zeros((TERMS, LISTED)),
+        places=np.zeros(LISTED, np.uint64),
         again=np.zeros(LISTED, np.int64),
         sums=np.zeros((2, TERMS)),
         candidate=np.zeros((4, MOST)),
