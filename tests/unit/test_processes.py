@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 import batchcast
 from batchcast.cli.main import cli
+from batchcast.cli.options import workers_for
 from batchcast.errors import BatchcastError, InputError, UsageError
 from batchcast.processes import Task, in_processes, under_bars
 from batchcast.trace.implied.machine import machine_of_log
@@ -176,3 +177,10 @@ def test_a_study_is_the_same_with_any_number_of_processes(tmp_path: Path) -> Non
     measured = ["task_s", "host"]
     assert batchcast.read_sweep(two).table.drop(measured).equals(batchcast.read_sweep(one).table.drop(measured))
     assert plain(batchcast.read_sweep(two).rows) == plain(batchcast.read_sweep(one).rows)
+
+
+def test_large_logs_use_every_processor_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(3)))
+    assert [workers_for(None, 50_000), workers_for(None, 500), workers_for(1, 50_000)] == [3, 1, 1]
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(128)))
+    assert workers_for(None, 50_000) == 8

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -114,11 +115,23 @@ def score_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def workers_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds how many processes work at once."""
-    text = "Processes at once; results are the same with any number."
-    return click.option(
-        "--workers", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help=text
-    )(command)  # fmt: skip
+    """Adds how many processes work at once; `workers_for` takes it."""
+    text = (
+        "Processes at once; results are the same with any number. Default: this machine's processors, "
+        f"{MOST_WORKERS} at most; one for a log of less than {WORTH_SEVERAL:,} jobs."
+    )
+    return click.option("--workers", type=click.IntRange(min=1), metavar="N", help=text)(command)
+
+
+MOST_WORKERS = 8  # a login node is shared
+WORTH_SEVERAL = 10_000  # jobs: below, starting processes takes longer than they save
+
+
+def workers_for(wanted: int | None, jobs: int) -> int:
+    """How many processes work on a log of so many jobs: as asked, else as `workers_option` says."""
+    if wanted is not None or jobs < WORTH_SEVERAL or not hasattr(os, "sched_getaffinity"):
+        return wanted or 1
+    return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
 
 
 def take_log(given: dict[str, Any]) -> Log:

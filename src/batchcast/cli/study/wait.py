@@ -18,7 +18,7 @@ from ...errors import UsageError
 from ...units import parse_duration, span
 from ..completion import specs
 from ..grammar import Renamed, verb
-from ..options import Log, describe_log, log_options, predictor_options, take_log, workers_option
+from ..options import Log, describe_log, log_options, predictor_options, take_log, workers_for, workers_option
 from ..output import document, emit, progress, say, show_tables, table_options, write_text
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
@@ -209,7 +209,7 @@ def command(
     against: str | None,
     seed: int,
     page: Path | None,
-    workers: int,
+    workers: int | None,
     every_column: bool,
     explain: bool,
     as_json: bool,
@@ -274,7 +274,7 @@ def command(
         return lambda tick: compare(trace, [spec], rows, thresholds, tick=tick, **options)
 
     tasks = [Task(f"Forecasting waits with {named(spec)}", last_needed(rows), of(spec)) for spec in specs]
-    for spec, runs in zip(specs, under_bars("Forecasting waits", tasks, workers, progress)):
+    for spec, runs in zip(specs, under_bars("Forecasting waits", tasks, workers_for(workers, len(trace)), progress)):
         points[spec] = runs[0][1].forecasts.points
         scores[spec] = crps(runs[0][1], head)
         done += runs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..grammar import verb
-from ..options import describe_log, log_options, score_options, take_log, take_score, workers_option
+from ..options import describe_log, log_options, score_options, take_log, take_score, workers_for, workers_option
 from ..output import document, emit, progress, say, show_tables, table_options
 from ..schedule_options import LEARNED, settle
 
@@ -74,7 +74,8 @@ def command(**given: Any) -> None:
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
     mask = take_score(given, log) if scored else np.ones(len(log.trace), bool)
     machine, log, mask = settle(now or machine_of_log(log.trace, log.procs), log, mask)
-    plan, workers, seed = Variants.of(machine, variants), given["workers"], given["seed"]
+    plan, seed = Variants.of(machine, variants), given["seed"]
+    workers = workers_for(given["workers"], len(log.trace))
     tasks = [
         Task(f"Simulating {name}", len(log.trace), partial(plan.simulate, log.trace, name, log.procs))
         for name in plan.machines
