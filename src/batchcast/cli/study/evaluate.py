@@ -18,7 +18,16 @@ import click
 
 from ...errors import UsageError
 from ..grammar import output_option, page_option, verb
-from ..options import Log, log_options, predictor_options, score_options, take_log, take_score, workers_for, workers_option
+from ..options import (
+    Log,
+    log_options,
+    predictor_options,
+    score_options,
+    take_log,
+    take_score,
+    workers_for,
+    workers_option,
+)
 from ..output import console, document, emit, progress, say, write_text
 from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_plan
 
