@@ -64,6 +64,8 @@ class SystemState:
         self._pending: np.ndarray = NOTHING
         self._first = self._count = 0
         self._story = story
+        self._events = NOTHING
+        self._waits: list[tuple[float, bool]] | None = None
         self._event: Event | None = None
         self._last_entry = -1
         self._known = jobs
@@ -130,11 +132,26 @@ class SystemState:
         """
         if not isinstance(event, (Start, Withdraw)) or (entry := self.entry(event)) < 0:
             return None
-        columns = self.columns()
-        wait: float = columns.taught.item()
-        if wait != wait or (cancelled == "skip" and columns.jobs["lesson"][entry] == LEFT):
-            return None
-        return wait
+        if self._story is not None:
+            wait, left = self._lessons()[entry]
+        else:
+            columns = self.columns()
+            wait, left = columns.taught.item(), columns.jobs["lesson"][entry] == LEFT
+        return None if wait != wait or (cancelled == "skip" and left) else wait
+
+    def _lessons(self) -> list[tuple[float, bool]]:
+        """What every job's wait teaches once it is over, NaN nothing, and whether it left; for a known story.
+
+        The columns need then not be brought up to date at every start: one compiled call instead of one a job.
+        """
+        if self._waits is None:
+            from .kernel import apply_events
+
+            story, columns = self._told(), Columns(self._initial, len(self._source))
+            columns.make_room(len(self._source), len(self._codes["user_id"]) + 1)
+            apply_events(columns.record, self._source, story, 0, len(story))
+            self._waits = list(zip(columns.jobs["wait"].tolist(), (columns.jobs["lesson"] == LEFT).tolist()))
+        return self._waits
 
     def code(self, name: str, value: Name) -> int:
         """The code of a name (`NAMES`) in the columns; 0 unknown, -1 never seen by this clock."""
@@ -201,11 +218,19 @@ class SystemState:
 
     def _begin(self) -> Columns:
         """Make the columns: those of all requests that will come, where the clock knows them."""
-        if self._requests is not None:
-            self._source, self._codes = self._requests()
         if self._story is not None:
-            self._pending = self._story()
+            self._pending = self._told()
+        elif self._requests is not None:
+            self._source, self._codes = self._requests()
         return Columns(self._initial, len(self._source))
+
+    def _told(self) -> np.ndarray:
+        """All events of a known story, read once, and its requests."""
+        if self._story is not None and not len(self._events):
+            self._events = self._story()
+            if self._requests is not None:
+                self._source, self._codes = self._requests()
+        return self._events
 
     def _take_in_pending(self, columns: Columns) -> None:
         from .kernel import apply_events
@@ -257,11 +282,12 @@ class SystemState:
 
     def __getstate__(self) -> dict[str, object]:
         self.columns()
-        left_out = ("running", "queued", "_requests", "_story", "_pending", "_first", "_count")
+        left_out = ("running", "queued", "_requests", "_story", "_events", "_waits", "_pending", "_first", "_count")
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state, _requests=None, _story=None, _pending=NOTHING, _first=0, _count=0)
+        self.__dict__.update(state, _requests=None, _story=None, _events=NOTHING, _waits=None)
+        self.__dict__.update(_pending=NOTHING, _first=0, _count=0)
         self.running, self.queued = _RunningJobs(self), _QueuedJobs(self)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...events.event import Event, Requeue, Submit
+from ...events.event import Capacity, Event, Requeue, Submit
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ..protocol import Grounds, Prediction, at_least_a_second
@@ -26,14 +26,12 @@ HOUR_S = 3600.0
 
 
 def shape(job: JobRequest) -> tuple[float, float]:
-    """(log2 processors, log2 limit); unknown processors count as 1, an unknown limit as an hour.
+    """Processors and limit; unknown processors count as 1, an unknown limit as an hour.
 
     >>> shape(JobRequest(0, 1, 0.0, 4.0, 1024.0, float("nan")))
-    (2.0, 10.0)
+    (4.0, 1024.0)
     """
-    procs = job.procs if job.procs >= 1 else 1.0
-    limit = min(job.req_time, 1e9) if job.req_time >= 1 else HOUR_S
-    return math.log2(procs), math.log2(limit)
+    return job.procs if job.procs >= 1 else 1.0, min(job.req_time, 1e9) if job.req_time >= 1 else HOUR_S
 
 
 def nearest_center(centers: Sequence[Sequence[float]], place: Sequence[float]) -> int:
@@ -152,12 +150,12 @@ def shortest_history(q: float, c: float) -> int:
 
 
 class Learned:
-    """A wait with its job's place among the shapes; `kept` until a change point or the history's length forgets it."""
+    """A wait with its job's shape by number; `kept` until a change point or the history's length forgets it."""
 
-    __slots__ = ("kept", "place", "wait", "x")
+    __slots__ = ("kept", "shape", "wait", "x")
 
-    def __init__(self, place: tuple[float, ...], wait: float) -> None:
-        self.place, self.wait, self.kept = place, wait, True
+    def __init__(self, shape: int, wait: float) -> None:
+        self.shape, self.wait, self.kept = shape, wait, True
         self.x = math.log(max(wait, 1.0))
 
 
@@ -177,7 +175,7 @@ class Group:
         """A group that has learned so many waits, one after the other; at once, and with the same sums."""
         group = cls()
         group.recent.extend(entries)
-        group.ordered = sorted([entry.wait for entry in entries])
+        group.ordered = np.sort(np.array([entry.wait for entry in entries])).tolist()
         if entries:
             x = np.array([entry.x for entry in entries])
             group.sums = float(np.add.accumulate(x)[-1])
@@ -304,15 +302,17 @@ class Qbets:
         self.learned: deque[Learned] = deque()
         self.issued: dict[int, float] = {}
         self.told = (-1, math.nan, math.nan)
-        self.placed: dict[tuple[float, float], tuple[tuple[float, ...], int]] = {}
+        self.shapes: dict[tuple[float, float], int] = {}
+        self.place_of: list[tuple[float, ...]] = []
+        self.cluster_of: list[int] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The history's median, and the bound at level q."""
-        group, where = self._history(job)
+        group, members, where = self._history(self._shape(job))
         if not group.ordered:
             point, basis = guess(job, at, self.queued.elapsed(0, at.now))
             return Prediction(point, (self.q,), (point,), basis, Grounds.NO_HISTORY)
-        bound = self._bound(group, at.now)
+        bound = self._bound(group, members, at.now)
         self.told = (job.row, at.now, bound)
         point = min(order_statistic(group.ordered, 0.5, 0), bound)
         basis = f"order statistic of {len(group.ordered)} waits, {where}"
@@ -320,71 +320,68 @@ class Qbets:
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: the bound issued; Start: the wait, and whether it missed."""
-        job = getattr(event, "job", None)
-        place, cluster = self._placed(event.job) if isinstance(event, (Submit, Requeue)) else ((), None)
-        wait = self.queued.observe(event, at, cluster)
-        if job is None:
-            return
-        if isinstance(event, Submit):
-            self.places.append(place)
-            group, _ = self._history(job)
+        if isinstance(event, (Submit, Requeue)):
+            job, shape = event.job, self._shape(event.job)
+            self.queued.follow(event, self.cluster_of[shape])
+            if isinstance(event, Requeue):
+                self.issued.pop(job.row, None)
+                return
+            self.places.append(self.place_of[shape])
+            group, members, _ = self._history(shape)
             if group.ordered:  # what was told a moment ago is what is issued
                 told = self.told[:2] == (job.row, event.time) and job.submit_time == event.time
-                self.issued[job.row] = self.told[2] if told else self._bound(group, event.time)
-            return
-        issued = self.issued.pop(job.row, math.inf)
-        if wait is not None:
-            place, number = self._placed(job)
-            entry = Learned(place, wait)
-            self.learned.append(entry)
-            self._learn(self.groups[number], entry, issued)
-            self._learn(self.everyone, entry, issued)
+                self.issued[job.row] = self.told[2] if told else self._bound(group, members, event.time)
+        elif not isinstance(event, Capacity):
+            wait = self.queued.observe(event, at)
+            issued = self.issued.pop(event.job.row, math.inf)
+            if wait is not None:
+                shape = self._shape(event.job)
+                entry = Learned(shape, wait)
+                self.learned.append(entry)
+                self._learn(self.groups[self.cluster_of[shape]], entry, issued)
+                self._learn(self.everyone, entry, issued)
 
     def refit(self, now: float) -> None:
         """Cluster the latest shapes anew and refill each cluster's history with what no change point has cut off."""
         self.centers = cluster_shapes(np.array(self.places), self.clusters).tolist()
-        self.placed.clear()
-        self.queued.regroup(lambda job: self._placed(job)[1])
-        self.learned = deque((entry for entry in self.learned if entry.kept), maxlen=self.keep or None)
+        self.cluster_of = _squared(np.array(self.place_of), np.array(self.centers)).argmin(axis=1).tolist()
+        self.queued.regroup(lambda job: self.cluster_of[self._shape(job)])
+        self.learned = deque([entry for entry in self.learned if entry.kept], maxlen=self.keep or None)
         members: list[list[Learned]] = [[] for _ in self.centers]
-        if self.learned:
-            places = np.array([entry.place for entry in self.learned])
-            for entry, number in zip(self.learned, _squared(places, np.array(self.centers)).argmin(axis=1).tolist()):
-                members[number].append(entry)
+        for entry in self.learned:
+            members[self.cluster_of[entry.shape]].append(entry)
         self.groups = [Group.of(entries) for entries in members]
 
-    def _place(self, job: JobRequest) -> tuple[float, ...]:
-        procs, limit = shape(job)
-        return (procs + limit,) if self.by == "product" else (procs, limit)
+    def _shape(self, job: JobRequest) -> int:
+        """The number of a job's shape; its place and its cluster are found once."""
+        key = shape(job)
+        number = self.shapes.get(key)
+        if number is None:
+            number = self.shapes[key] = len(self.place_of)
+            procs, limit = math.log2(key[0]), math.log2(key[1])
+            place = (procs + limit,) if self.by == "product" else (procs, limit)
+            self.place_of.append(place)
+            self.cluster_of.append(nearest_center(self.centers, place))
+        return number
 
-    def _placed(self, job: JobRequest) -> tuple[tuple[float, ...], int]:
-        """A job's place among the shapes and its cluster, found once a shape between two clusterings."""
-        key = (job.procs, job.req_time)
-        found = self.placed.get(key)
-        if found is None:
-            place = self._place(job)
-            found = self.placed[key] = (place, nearest_center(self.centers, place))
-        return found
-
-    def _history(self, job: JobRequest) -> tuple[Group, str]:
-        group = self.groups[self._placed(job)[1]]
+    def _history(self, shape: int) -> tuple[Group, Sequence[int], str]:
+        """The waits that answer for a shape, the clusters whose queued jobs count, and what is said of it."""
+        cluster = self.cluster_of[shape]
+        group = self.groups[cluster]
         if len(group.ordered) >= self.need:
-            return group, "similar processors x limit" if self.by == "product" else "similar shape"
-        return self.everyone, "all jobs"
+            return group, (cluster,), "similar processors x limit" if self.by == "product" else "similar shape"
+        return self.everyone, range(len(self.groups)), "all jobs"
 
-    def _bound(self, group: Group, now: float) -> float:
+    def _bound(self, group: Group, members: Sequence[int], now: float) -> float:
         n = len(group.ordered)
         bound = group.ordered[min(binomial_rank(n, self.q, self.c), n) - 1]
-        longer = sum(self.queued.longer(k, bound, now) for k in self._members(group))
+        longer = sum([self.queued.longer(k, bound, now) for k in members])
         if not longer:
             return bound
         rank = binomial_rank(n + longer, self.q, self.c)
         if rank <= n:
             return group.ordered[rank - 1]
-        return max(group.ordered[-1], *(self.queued.elapsed(k, now) for k in self._members(group)))
-
-    def _members(self, group: Group) -> list[int]:
-        return [k for k, g in enumerate(self.groups) if g is group or group is self.everyone]
+        return max(group.ordered[-1], *(self.queued.elapsed(k, now) for k in members))
 
     def _learn(self, group: Group, entry: Learned, issued: float) -> None:
         marks = group is not self.everyone

@@ -52,9 +52,9 @@ def test_a_run_of_misses_cuts_the_history():
     method, group = Qbets(), Group()
     rng = np.random.default_rng(0)
     for wait in rng.permutation(300):
-        method._learn(group, Learned((0.0,), float(wait)), issued=1e9)
+        method._learn(group, Learned(0, float(wait)), issued=1e9)
     for wait in (5000.0, 5100.0, 4900.0):
-        method._learn(group, Learned((0.0,), wait), issued=290.0)
+        method._learn(group, Learned(0, wait), issued=290.0)
     assert len(group.recent) == method.need == 59
     assert group.ordered == sorted(it.wait for it in group.recent)
 
@@ -64,8 +64,9 @@ def test_a_new_clustering_brings_no_history_back():
     method = Qbets()
     waits = [*np.random.default_rng(0).permutation(300).tolist(), 5000.0, 5100.0, 4900.0]
     for count, wait in enumerate(waits):
-        it = Learned((float(count % 7),), float(wait))
-        method.places.append(it.place)
+        number = method._shape(JobRequest(count, count, 0.0, 2.0 ** (count % 7), 60.0, float("nan")))
+        it = Learned(number, float(wait))
+        method.places.append(method.place_of[number])
         method.learned.append(it)
         method._learn(method.groups[0], it, issued=1e9 if wait < 300 else 290.0)
     method.refit(6000.0)
