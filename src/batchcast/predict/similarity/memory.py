@@ -37,8 +37,8 @@ BETWEEN, MEDIAN, ACCURACY, GEOMETRIC = range(4)
 
 FINISHED = np.dtype(
     [("submit", "f8"), ("end", "f8"), ("run", "f8"), ("log_run", "f8"), ("log_limit", "f8"), ("log_procs", "f8"),
-     ("rank", "i8"), ("seen", "i8"), ("user", "i8")]
-)  # fmt: skip
+     ("seen", "i8"), ("rank", "i4"), ("user", "i4")]
+)  # 64 bytes: a job met again is one line of the processor's cache  # fmt: skip
 UNFINISHED = np.dtype(
     [("asked", "f8"), ("start", "f8"), ("limit", "f8"), ("log_limit", "f8"), ("log_procs", "f8"),
      ("rank", "i8"), ("user", "i8"), ("next", "i8"), ("previous", "i8"), ("count", "i8"),
@@ -104,10 +104,10 @@ def make_memory(ring: int, slots: int, users: int, classes: int) -> Memory:
     return Memory(
         numbers=np.zeros(4, np.int64),
         finished=np.zeros(ring, FINISHED),
-        finished_codes=np.zeros((ring, fields), np.int64),
-        before=np.full((ring, CLASSES), NOBODY, np.int64),
+        finished_codes=np.zeros((ring, fields), np.int32),
+        before=np.full((ring, CLASSES), NOBODY, np.int32),
         unfinished=np.zeros(slots, UNFINISHED),
-        codes=np.zeros((slots, fields), np.int64),
+        codes=np.zeros((slots, fields), np.int32),
         classes=np.zeros((slots, CLASSES), np.int64),
         heads=np.full((slots, CLASSES), NOBODY, np.int64),
         head=np.full((CLASSES, classes), NOBODY, np.int64),
