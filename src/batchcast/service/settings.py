@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
@@ -379,7 +378,7 @@ def _is_site(env: Mapping[str, str]) -> bool:
 def _as_the_store_says(store: str) -> tuple[bool, str]:
     from ..store.reader import Reader
 
-    with closing(Reader(store)) as reader:
+    with Reader(store) as reader:
         sites: list[Mapping[str, Any]] = [reader.memory(name).get("site", {}) for name in reader.clusters()]
     if any(site.get("private", False) for site in sites):
         return True, ""

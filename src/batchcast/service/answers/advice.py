@@ -52,6 +52,12 @@ def of_partition(memory: Mapping[str, Any], name: Any) -> Mapping[str, Any]:
     return partitions.get(name or "") or {}
 
 
+def default_partition(memory: Mapping[str, Any]) -> str:
+    """The partition of a job that names none; empty where the collector knows none."""
+    partitions = (memory.get("site") or {}).get("partitions") or {}
+    return next((name for name, fields in partitions.items() if fields.get("is_default")), "")
+
+
 def advised_limit(advice: Prediction, own: float, rules: Rules, partition: Mapping[str, Any]) -> float | None:
     """The limit to ask for by a `LimitAdvice`, seconds; None where it rests on nothing but the limit itself.
 

@@ -194,8 +194,7 @@ def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: 
         one = _of_group(group, memory, rules) if users >= least else None
         if one is not None:
             ask = _up(one["ask_kib"]) if least > 1 else one["ask_kib"]
-            shown = {"account": account or "–", "name": name or "–", "users": users, **one}
-            shown = rounded(shown) if least > 1 else shown
+            shown = rounded({"account": account or "–", "name": name or "–", "users": users, **one}, least)
             figures.append({**shown, "ask_kib": ask, "flag": f"--mem={as_request(ask)}"})
     return sorted(figures, key=lambda one: -one["gib_h"])
 
