@@ -139,8 +139,7 @@ def take_log(given: dict[str, Any]) -> Log:
         find_modules_here()
     vouched = split_words(given.pop("known_at_submit", ()))
     rules = split_words(options["clean"])
-    procs = _procs_rule(options["procs"], rules)
-    total = _total(options["procs_total"])
+    procs, total = usual_procs(options["procs"], options["procs_total"], rules)
     trace = read_trace(
         options["log"],
         format=options["format"],
@@ -213,21 +212,15 @@ _LOG_KEYS = (
 
 def usual_procs(procs: str | None, total: str | None, rules: Sequence[str]) -> tuple[str, float | str | None]:
     """What `--procs`, `--procs-total` and the cleaning rules mean together; UsageError where they contradict."""
-    return _procs_rule(procs, rules), _total(total)
+    if "reference" in rules and procs == "req":
+        raise UsageError("--clean reference implies --procs alloc", hint="without --procs req")
+    return "alloc" if "reference" in rules else procs or "req", _total(total)
 
 
 def _with(options: Sequence[Callable[..., Any]], command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         command = option(command)
     return command
-
-
-def _procs_rule(asked: str | None, rules: Sequence[str]) -> str:
-    if "reference" in rules:
-        if asked == "req":
-            raise UsageError("--clean reference implies --procs alloc", hint="without --procs req")
-        return "alloc"
-    return asked or "req"
 
 
 def _total(text: str | None) -> float | str | None:

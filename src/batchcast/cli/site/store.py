@@ -46,9 +46,8 @@ def migrate(to: int | None, as_json: bool, **flags: Any) -> None:
     from ...store.writer import single_writer
 
     settings = load(flags)
-    reader = Reader(settings["store"])
-    before = reader.schema_version()
-    reader.close()
+    with Reader(settings["store"]) as reader:
+        before = reader.schema_version()
     store = Store(settings["store"])
     lost: list[str] = []
     if to is not None:
@@ -95,9 +94,8 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
     settings = load({**flags, "retention_days": keep})
     days, limit = settings["retention_days"], keep_since(settings, time.time())
     before = -1e300 if limit is None else limit
-    reader = Reader(settings["store"])
-    cluster = choose_cluster(reader, settings["cluster"] or None)
-    reader.close()
+    with Reader(settings["store"]) as reader:
+        cluster = choose_cluster(reader, settings["cluster"] or None)
     store = Store(settings["store"])
     with store.begin() as connection:
         found = due(connection, cluster, before)
@@ -305,14 +303,14 @@ def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
     from ...store.tokens import state_of
 
     settings = load(flags)
-    reader = Reader(settings["store"])
     now = time.time()
+    with Reader(settings["store"]) as reader:
+        tokens = reader.ask("tokens")
     results = [
         {"id": row["id"], "user": row["user_id"], "state": state_of(row, now), "created_s": row["created"],
          "expires_s": row["expires"], "label": row["label"]}
-        for row in reader.ask("tokens")
+        for row in tokens
     ]  # fmt: skip
-    reader.close()
     if as_json:
         emit(document("token list", {}, {"store": settings.shown("store")}, [], results))
     elif not results:
