@@ -28,6 +28,7 @@ from .disclosure import (
     Viewer,
     complete_days,
     complete_days_by,
+    groups,
     open_site,
     rounded,
     rows_of_complete_days,
@@ -63,13 +64,13 @@ def accuracy(
     days: set[tuple[Key, float]] | None = None
     if least_users > 1:
         days = complete_days_by(reader.each("issued", **chosen), _key, "as_of", least_users, now)
-    groups: dict[Key, _Scored] = {}
+    scored: dict[Key, _Scored] = {}
     for row in reader.each("issued", **chosen):
         key = _key(row)
         if days is None or (key, row["as_of"] // DAY_S) in days:
-            groups.setdefault(key, _Scored()).add(row)
+            scored.setdefault(key, _Scored()).add(row)
     order = {moment: place for place, moment in enumerate(("submit", *SCORED, "slurm"))}
-    shown = sorted(groups.items(), key=lambda item: (order[item[0][0]], item[0][1], item[0][2]))
+    shown = sorted(scored.items(), key=lambda item: (order[item[0][0]], item[0][1], item[0][2]))
     return [
         rounded(group.scores(*key), least_users)
         for key, group in shown
@@ -179,9 +180,11 @@ def calibration_of(site: Site) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _headline(rows: Sequence[Row], least: int) -> tuple[str, Sequence[Row], dict[str, Any] | None]:
+def _headline(
+    rows: Sequence[Mapping[str, Any]], least: int
+) -> tuple[str, Sequence[Mapping[str, Any]], dict[str, Any] | None]:
     """What the headline is of and its rows; the figures of the short waits beside it, where they are enough."""
-    parts = dict(_grouped(rows, _is_long, least))
+    parts = groups(rows, _is_long, LEAST, least)
     if True not in parts:
         return "all", rows, None
     return "long", parts[True], _figures(parts[False], least) if False in parts else None
@@ -216,22 +219,11 @@ def _hits(rows: Sequence[Mapping[str, Any]], level: float) -> list[bool]:
     return [hit for row in rows if json.loads(row["levels"]) and (hit := covered_at(row, level)) is not None]
 
 
-def _grouped(rows: Sequence[Mapping[str, Any]], key: Any, least: int) -> list[tuple[Any, list[Mapping[str, Any]]]]:
-    """Groups of enough forecasts, and of enough users where that is asked for."""
-    groups: dict[Any, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return [
-        (name, group) for name, group in sorted(groups.items())
-        if len(group) >= LEAST and len({row["user_id"] for row in group}) >= least
-    ]  # fmt: skip
-
-
 def _over_time(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
     days = 86400.0 if rows[-1]["as_of"] - rows[0]["as_of"] < 21 * 86400 else 7 * 86400.0
     return [
         {"at": name * days, "label": time.strftime("%m-%d", time.gmtime(name * days)), **_figures(group, least)}
-        for name, group in _grouped(rows, lambda row: row["as_of"] // days, least)
+        for name, group in sorted(groups(rows, lambda row: row["as_of"] // days, LEAST, least).items())
     ]
 
 
@@ -253,7 +245,7 @@ def _by_horizon(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str,
 
     return [
         {"low": HORIZONS[k][0], "high": HORIZONS[k][1], **_figures(group, least)}
-        for k, group in _grouped(rows, bin_of, least)
+        for k, group in sorted(groups(rows, bin_of, LEAST, least).items())
     ]
 
 
@@ -292,11 +284,11 @@ def calibration_verdicts(site: Site, partition: str | None) -> list[dict[str, An
     if partition is not None:
         return [_object(name, known["method"], one) for name, one in parts]
     long = f"told to wait {span(SHORT_S)} or more"
-    groups = [(long if known["of"] == "long" else f"all (too few were {long})", known["headline"])]
-    groups += [("short waits, told less", known["short"])] if known["short"] else []
-    groups += parts
-    groups += [(f"told {_span(one['low'], one['high'])}", one) for one in known["horizons"] if one["low"] >= SHORT_S]
-    return [_object(name, known["method"], one) for name, one in groups]
+    told = [(long if known["of"] == "long" else f"all (too few were {long})", known["headline"])]
+    told += [("short waits, told less", known["short"])] if known["short"] else []
+    told += parts
+    told += [(f"told {_span(one['low'], one['high'])}", one) for one in known["horizons"] if one["low"] >= SHORT_S]
+    return [_object(name, known["method"], one) for name, one in told]
 
 
 def _object(name: str, method: str, figures: Mapping[str, Any]) -> dict[str, Any]:

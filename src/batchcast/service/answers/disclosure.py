@@ -61,6 +61,18 @@ def complete_days_by(
     return {(name, day) for (name, day), of in users.items() if len(of) >= least and day < now // DAY_S}
 
 
+def groups(rows: Iterable[Row], key: Callable[[Row], Any], jobs: int, users: int) -> dict[Any, list[Row]]:
+    """The rows by a key, where there are so many of so many users."""
+    of: dict[Any, list[Row]] = {}
+    for row in rows:
+        of.setdefault(key(row), []).append(row)
+    return {
+        name: group
+        for name, group in of.items()
+        if len(group) >= jobs and len({row["user_id"] for row in group}) >= users
+    }
+
+
 def whole_days(since: float, until: float) -> tuple[float, float]:
     """The span widened to whole days at its beginning and cut to whole ones at its end.
 

@@ -14,11 +14,21 @@ from ...errors import NoAnswer, Refused
 from ...formats.slurm.sbatch import parse_script, processors
 from ...job import JobRequest
 from ...predict.protocol import Prediction, method_name
-from ...predict.recommend import Advice, recommend_limit, rule_of_thumb
+from ...predict.recommend import recommend_limit, rule_of_thumb
 from ...store.reader import Row
 from ...store.rows import live_job
 from ...units import format_duration, span
-from .advice import RISK, advise_memory, advised_limit, of_partition, reaches_risk, rests_on_jobs, rules_of
+from .advice import (
+    RISK,
+    TIME,
+    advise_memory,
+    advised_limit,
+    of_partition,
+    reaches_risk,
+    rests_on_jobs,
+    rules_of,
+    similar_words,
+)
 from .disclosure import Site, check_may_see
 from .track_record import JOB_ID
 
@@ -94,6 +104,7 @@ def _of_similar(
     most = min(of_partition(site.memory, partition).get("max_time_s") or math.inf, rules.limit_most)
     cut = [row["status"] == "timeout" for row in similar]
     advice = recommend_limit(runs, cut, risk, floor=rules.limit_floor, step=rules.limit_step, most=most)
+    why = similar_words(advice, TIME, alike, risk, span)
     return {
         "limit": format_duration(advice.limit_s),
         "limit_s": advice.limit_s,
@@ -102,7 +113,7 @@ def _of_similar(
         "risk_kept": advice.reached,
         "cut_at_limit": advice.cut,
         "similar_limit_s": advice.limit_s,
-        "why": f"{_sentence(advice, alike, risk)} ({_rule_words(thumb)}).",
+        "why": f"{why}{f'; {advice.shaped_by}' if advice.shaped_by else ''} ({_rule_words(thumb)}).",
     }
 
 
@@ -159,24 +170,6 @@ def _job(site: Site, wanted: dict[str, Any], similar: Sequence[Row]) -> JobReque
     if row is None and similar:
         row = next(iter(site.reader.ask("latest", cluster=site.cluster, job_id=similar[0]["job_id"])), None)
     return None if row is None else live_job({**row, "row": -1, "submit_time": site.now}).request
-
-
-def _sentence(advice: Advice, alike: str, risk: float) -> str:
-    if advice.reached:
-        ran = span(advice.quantile_s)
-        why = f"{1 - risk:.0%} of your last {advice.jobs} finished jobs of {alike} ran {ran} or less"
-    elif advice.cut:
-        why = (
-            f"{advice.cut} of your last {advice.jobs} finished jobs of {alike} were cut off at their limit, so "
-            f"nobody knows how long "
-            "they need: a quarter above the longest"
-        )
-    else:
-        why = (
-            f"{advice.jobs} finished jobs of {alike} are too few to promise {risk:.0%}: a quarter above the longest, "
-            f"{span(advice.longest_s)}"
-        )
-    return f"{why}; {advice.shaped_by}" if advice.shaped_by else why
 
 
 def _rule_words(thumb: float) -> str:

@@ -16,7 +16,17 @@ from ..answers import questions, track_record
 from ..answers.advice import rules_of
 from ..answers.advice_record import LIMIT, MEMORY, advice_record
 from ..answers.answer import staleness
-from ..answers.disclosure import Site, Viewer, Whose, open_site, rounded, rows_of_complete_days, used, whole_days
+from ..answers.disclosure import (
+    Site,
+    Viewer,
+    Whose,
+    groups,
+    open_site,
+    rounded,
+    rows_of_complete_days,
+    used,
+    whole_days,
+)
 from ..answers.usage import each_advice, memory_advice
 from ..operations.doctor import settings_in_force, store_findings
 from ..settings import Settings
@@ -92,22 +102,12 @@ def _spread(totals: list[float], begin: float, end: float, amount: float) -> Non
 def _cells(
     rows: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]], Any], least: int
 ) -> dict[Any, dict[str, float]]:
-    """Median waits by key: only cells of enough jobs and users."""
-    groups: dict[Any, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
+    """Median waits by key, and the shade of each from 1 (0: an empty one): only cells of enough jobs and users."""
     cells = {
-        name: {"wait": _median(group), "jobs": len(group)} for name, group in groups.items()
-        if len(group) >= LEAST_JOBS and len({row["user_id"] for row in group}) >= least
-    }  # fmt: skip
-    return {name: rounded(cell, least) for name, cell in cells.items()}
-
-
-def _shade(cells: dict[Any, dict[str, float]]) -> dict[Any, dict[str, float]]:
-    """The shade of each cell, from 1; 0 is that of an empty one."""
-    for cell in cells.values():
-        cell["shade"] = 1 + shade_of(cell["wait"])
-    return cells
+        name: rounded({"wait": _median(group), "jobs": len(group)}, least)
+        for name, group in groups(rows, key, LEAST_JOBS, least).items()
+    }
+    return {name: {**cell, "shade": 1 + shade_of(cell["wait"])} for name, cell in cells.items()}
 
 
 def _by_hour(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
@@ -115,15 +115,13 @@ def _by_hour(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
         there = time.localtime(row["submit_time"])
         return there.tm_wday, there.tm_hour // HOURS
 
-    cells = _shade(_cells(rows, when, least))
+    cells = _cells(rows, when, least)
     return {"rows": [[cells.get((day, hour)) for hour in range(24 // HOURS)] for day in range(7)],
             "hours": [f"{h:02}–{h + HOURS:02}" for h in range(0, 24, HOURS)]}  # fmt: skip
 
 
 def _by_size(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
-    cells = _shade(
-        _cells(rows, lambda row: (class_of(row["req_procs"], SIZES), class_of(row["req_time"], LIMITS)), least)
-    )
+    cells = _cells(rows, lambda row: (class_of(row["req_procs"], SIZES), class_of(row["req_time"], LIMITS)), least)
     return {"rows": [[cells.get((s, k)) for k in range(len(LIMITS))] for s in range(len(SIZES))],
             "sizes": SIZES, "limits": LIMITS}  # fmt: skip
 
@@ -131,16 +129,12 @@ def _by_size(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
 def _who(site: Site, waiting: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
     """By account where jobs are open, else by partition, each of enough users."""
     column = "partition_id" if site.private else "account"
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for row in waiting:
-        groups.setdefault(row[column] or "–", []).append(row)
     figures: list[dict[str, Any]] = [
-        {"name": name, "jobs": len(group), "users": len({row["user_id"] for row in group}),
-         "procs": sum(float(row["req_procs"] or 0) for row in group)}
-        for name, group in groups.items()
+        rounded({"name": name, "jobs": len(group), "users": len({row["user_id"] for row in group}),
+                 "procs": sum(float(row["req_procs"] or 0) for row in group)}, least)
+        for name, group in groups(waiting, lambda row: row[column] or "–", 1, least).items()
     ]  # fmt: skip
-    shown = [rounded(one, least) for one in figures if one["users"] >= least]
-    return sorted(shown, key=lambda one: -one["procs"])[:15]
+    return sorted(figures, key=lambda one: -one["procs"])[:15]
 
 
 OPERATOR_DAYS = 28
