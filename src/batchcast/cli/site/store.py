@@ -48,12 +48,11 @@ def migrate(to: int | None, as_json: bool, **flags: Any) -> None:
     settings = load(flags)
     with Reader(settings["store"]) as reader:
         before = reader.schema_version()
-    store = Store(settings["store"])
     lost: list[str] = []
-    if to is not None:
-        with single_writer(store):
-            lost = store.take_back(to)
-    store.close()
+    with Store(settings["store"]) as store:
+        if to is not None:
+            with single_writer(store):
+                lost = store.take_back(to)
     after = VERSION if to is None else to
     if as_json:
         emit(document("migrate", {}, {"store": settings.shown("store")}, lost, [{"before": before, "after": after}]))
@@ -277,10 +276,8 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
     settings = load(flags)
     now = time.time()
     until = now + days * 86400
-    store = Store(settings["store"])
-    with store.begin() as connection:
+    with Store(settings["store"]) as store, store.begin() as connection:
         token = tokens.issue(connection, secrets.token_bytes(ID_BYTES + SECRET_BYTES), user, label, now, until)
-    store.close()
     if as_json:
         shown = {"store": settings.shown("store"), "days": days}
         emit(document("token create", {}, shown, [], [{"id": id_of(token), "user": user, "label": label,
@@ -336,10 +333,8 @@ def revoke(ids: tuple[str, ...], as_json: bool, **flags: Any) -> None:
     from ...store.database import Store
 
     settings = load(flags)
-    store = Store(settings["store"])
-    with store.begin() as connection:
+    with Store(settings["store"]) as store, store.begin() as connection:
         gone = tokens.revoke(connection, ids, time.time())
-    store.close()
     if as_json:
         emit(document("token revoke", {}, {"store": settings.shown("store")}, [],
                       [{"id": one, "was_valid": one in gone} for one in ids]))  # fmt: skip

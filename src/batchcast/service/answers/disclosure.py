@@ -221,8 +221,6 @@ def exported(
         of = viewer.name if hidden else None
         if hidden and of is None:
             raise Refused("jobs are private here, and nobody knows who asks", hint="as the user whose jobs they are")
-        store = Store(settings["store"], read_only=True)
-        with store.begin() as connection:
+        with Store(settings["store"], read_only=True) as store, store.begin() as connection:
             trace = to_trace(connection, site.cluster, since, until, as_told=as_told, user=of)
-        store.close()
     return Exported(trace, site.cluster, of)
