@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -11,6 +11,7 @@ import click
 from ..document import in_number
 from ..errors import NoAnswer, UsageError
 from .completion import STATUS, clean_rules, words, words_or_file
+from .grammar import adds
 from .output import say, wants_json
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Log(NamedTuple):
         return str(self.settings["procs"])
 
 
-_LOG = (
+log_options = adds(
     click.argument("log", type=click.Path(allow_dash=True), metavar="LOG"),
     click.option("--from", "since", metavar="DATE", help="Jobs submitted at or after this date, in the log's zone."),
     click.option("--to", "until", metavar="DATE", help="Jobs submitted before this date."),
@@ -77,7 +78,8 @@ _LOG = (
         help="Whether results may name users. Default: the site's setting `private`, else named as LOG names them.",
     ),
 )
-_VOUCHED = (
+"""LOG and the options that read, clean and select it; hand what they gave to `take_log`."""
+predictor_options = adds(
     click.option(
         "--known-at-submit",
         multiple=True,
@@ -85,7 +87,8 @@ _VOUCHED = (
         help="Columns of LOG beyond batchcast's own that are known when a job is submitted: predictors may use them.",
     ),
 )
-_SCORE = (
+"""What predictors may be told beside batchcast's own columns; `take_log` takes it."""
+score_options = adds(
     click.option("--score-from", metavar="DATE", help="Score jobs submitted at or after; learn from all."),
     click.option("--score-to", metavar="DATE", help="Score jobs submitted before."),
     click.option(
@@ -96,29 +99,17 @@ _SCORE = (
         help="Score jobs that ended this way.",
     ),
 )
+"""The options that score a part; hand what they gave to `take_score`."""
 
 
-def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds LOG and the options that read, clean and select it; hand what they gave to `take_log`."""
-    return _with(_LOG, command)
-
-
-def predictor_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds what predictors may be told beside batchcast's own columns; `take_log` takes it."""
-    return _with(_VOUCHED, command)
-
-
-def score_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that score a part; hand what they gave to `take_score`."""
-    return _with(_SCORE, command)
-
-
-def workers_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds how many processes work at once."""
-    text = "Processes at once; results are the same with any number."
-    return click.option(
-        "--workers", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help=text
-    )(command)  # fmt: skip
+workers_option = click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes at once; results are the same with any number.",
+)
 
 
 def take_log(given: dict[str, Any]) -> Log:
@@ -215,12 +206,6 @@ def usual_procs(procs: str | None, total: str | None, rules: Sequence[str]) -> t
     if "reference" in rules and procs == "req":
         raise UsageError("--clean reference implies --procs alloc", hint="without --procs req")
     return "alloc" if "reference" in rules else procs or "req", _total(total)
-
-
-def _with(options: Sequence[Callable[..., Any]], command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def _total(text: str | None) -> float | str | None:
