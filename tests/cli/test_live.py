@@ -23,7 +23,7 @@ from batchcast.cli.main import cli
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service.answers import questions
 from batchcast.service.answers.disclosure import Viewer
-from batchcast.service.answers.script import answer_script
+from batchcast.service.answers.script import answer_options, options_of
 from batchcast.service.collector.cycle import Collector
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
@@ -498,7 +498,7 @@ def test_a_script_gets_the_answer_its_job_would_get(tmp_path: Path) -> None:
         if submitted:
             (answer,) = questions.start(settings, ["700"], None, bob, now - 2).results
         else:
-            (answer,) = answer_script(settings, str(script), {}, now - 2, bob).results
+            (answer,) = answer_options(settings, options_of(str(script), {}), bob, now - 2).results
         answers.append(answer)
     same = [name for name in answers[0] if name not in ("job_id", "reason", "reason_in_words")]
     assert {name: answers[0][name] for name in same} == {name: answers[1][name] for name in same}

@@ -165,6 +165,17 @@ class OldArgument(click.Argument):
         return ""
 
 
+def adds(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that adds these options, in this order."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
 def output_option(help: str, name: str = "output", **named: Any) -> Callable[..., Any]:
     """`-o`: what a verb writes, its format by its ending; `-` is stdout where the verb writes text."""
     named = {"type": click.Path(), "metavar": "OUT", **named}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -12,6 +12,7 @@ import click
 from ..document import in_number
 from ..errors import NoAnswer, UsageError
 from .completion import STATUS, clean_rules, words, words_or_file
+from .grammar import adds
 from .output import say, wants_json
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Log(NamedTuple):
         return str(self.settings["procs"])
 
 
-_LOG = (
+log_options = adds(
     click.argument("log", type=click.Path(allow_dash=True), metavar="LOG"),
     click.option("--from", "since", metavar="DATE", help="Jobs submitted at or after this date, in the log's zone."),
     click.option("--to", "until", metavar="DATE", help="Jobs submitted before this date."),
@@ -78,7 +79,8 @@ _LOG = (
         help="Whether results may name users. Default: the site's setting `private`, else named as LOG names them.",
     ),
 )
-_VOUCHED = (
+"""LOG and the options that read, clean and select it; hand what they gave to `take_log`."""
+predictor_options = adds(
     click.option(
         "--known-at-submit",
         multiple=True,
@@ -86,7 +88,8 @@ _VOUCHED = (
         help="Columns of LOG beyond batchcast's own that are known when a job is submitted: predictors may use them.",
     ),
 )
-_SCORE = (
+"""What predictors may be told beside batchcast's own columns; `take_log` takes it."""
+score_options = adds(
     click.option("--score-from", metavar="DATE", help="Score jobs submitted at or after; learn from all."),
     click.option("--score-to", metavar="DATE", help="Score jobs submitted before."),
     click.option(
@@ -97,34 +100,18 @@ _SCORE = (
         help="Score jobs that ended this way.",
     ),
 )
-
-
-def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds LOG and the options that read, clean and select it; hand what they gave to `take_log`."""
-    return _with(_LOG, command)
-
-
-def predictor_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds what predictors may be told beside batchcast's own columns; `take_log` takes it."""
-    return _with(_VOUCHED, command)
-
-
-def score_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that score a part; hand what they gave to `take_score`."""
-    return _with(_SCORE, command)
-
-
-def workers_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds how many processes work at once; `workers_for` takes it."""
-    text = (
-        "Processes at once; results are the same with any number. Default: this machine's processors, "
-        f"{MOST_WORKERS} at most; one for a log of less than {WORTH_SEVERAL:,} jobs."
-    )
-    return click.option("--workers", type=click.IntRange(min=1), metavar="N", help=text)(command)
+"""The options that score a part; hand what they gave to `take_score`."""
 
 
 MOST_WORKERS = 8  # a login node is shared
 WORTH_SEVERAL = 10_000  # jobs: below, starting processes takes longer than they save
+workers_option = click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes at once; results are the same with any number. Default: this machine's processors, "
+    f"{MOST_WORKERS} at most; one for a log of less than {WORTH_SEVERAL:,} jobs.",
+)
 
 
 def workers_for(wanted: int | None, jobs: int) -> int:
@@ -152,8 +139,7 @@ def take_log(given: dict[str, Any]) -> Log:
         find_modules_here()
     vouched = split_words(given.pop("known_at_submit", ()))
     rules = split_words(options["clean"])
-    procs = _procs_rule(options["procs"], rules)
-    total = _total(options["procs_total"])
+    procs, total = usual_procs(options["procs"], options["procs_total"], rules)
     trace = read_trace(
         options["log"],
         format=options["format"],
@@ -226,21 +212,9 @@ _LOG_KEYS = (
 
 def usual_procs(procs: str | None, total: str | None, rules: Sequence[str]) -> tuple[str, float | str | None]:
     """What `--procs`, `--procs-total` and the cleaning rules mean together; UsageError where they contradict."""
-    return _procs_rule(procs, rules), _total(total)
-
-
-def _with(options: Sequence[Callable[..., Any]], command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def _procs_rule(asked: str | None, rules: Sequence[str]) -> str:
-    if "reference" in rules:
-        if asked == "req":
-            raise UsageError("--clean reference implies --procs alloc", hint="without --procs req")
-        return "alloc"
-    return asked or "req"
+    if "reference" in rules and procs == "req":
+        raise UsageError("--clean reference implies --procs alloc", hint="without --procs req")
+    return "alloc" if "reference" in rules else procs or "req", _total(total)
 
 
 def _total(text: str | None) -> float | str | None:

@@ -125,12 +125,26 @@ def show_tables(blocks: Iterable[Block], every_column: bool, explain: bool, expl
         out.print(f"more: {' '.join(options)}, or all of it in --json", markup=False, soft_wrap=True)
 
 
+class Cell(str):
+    """A cell with a colour."""
+
+    color: str | None
+
+    def __new__(cls, text: str, color: str | None) -> Cell:
+        """The text, and its colour on a terminal; None for none."""
+        made = super().__new__(cls, text)
+        made.color = color
+        return made
+
+
 def print_columns(lines: Sequence[Sequence[str]], left: int, indent: str = "") -> None:
     """Lines of cells, the first the titles, each column as wide as it needs; the first `left` lean left."""
     widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
     for line in lines:
         cells = [c.ljust(w) if k < left else c.rjust(w) for k, (c, w) in enumerate(zip(line, widths))]
-        click.echo(indent + "  ".join(cells).rstrip())
+        colors = (getattr(cell, "color", None) for cell in line)
+        shown = (click.style(cell, fg=color) if color else cell for cell, color in zip(cells, colors))
+        click.echo(indent + "  ".join(shown).rstrip())
 
 
 def say(text: str) -> None:

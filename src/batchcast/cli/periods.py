@@ -6,7 +6,7 @@ For what is larger than memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,15 +76,13 @@ READING = {"log", "since", "until", "status", "partition", "queue", "user", "cle
            "known_at_submit", "private", "in_periods", "as_json", "predictors"}  # fmt: skip
 
 
-def in_periods_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the option."""
-    return click.option(
-        "--in-periods",
-        type=click.Path(path_type=Path),
-        metavar="OUT",
-        help="LOG is a folder that `convert` wrote, larger than memory: go through it month by month with the state"
-        " carried on, and write every job's answer into the folder OUT (Parquet).",
-    )(command)
+in_periods_option = click.option(
+    "--in-periods",
+    type=click.Path(path_type=Path),
+    metavar="OUT",
+    help="LOG is a folder that `convert` wrote, larger than memory: go through it month by month with the state"
+    " carried on, and write every job's answer into the folder OUT (Parquet).",
+)
 
 
 def opened(given: Mapping[str, Any]) -> tuple[Pieces, LogFolder]:

@@ -16,6 +16,7 @@ import click
 from ..errors import UsageError
 from .completion import OF_A_POLICY, specs
 from .completion import policies as complete_policies
+from .grammar import adds
 from .options import Log, find_modules_here
 
 LEARNED = "learned"
@@ -103,7 +104,7 @@ def plan_options(
 
     With `ordered` those of an order of Slurm's queue too, for `take_order`.
     """
-    options = (
+    return adds(
         click.option(
             "--predictor",
             "--runtime",
@@ -144,13 +145,6 @@ def plan_options(
           if word != "order" or not ordered),
         *(_ORDER if ordered else ()),
     )  # fmt: skip
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
 
 
 class _WithHidden(click.Option):
@@ -250,23 +244,20 @@ OF_A_POOL = {
 """Options that mean a pool of processors, by the names that click gives them."""
 
 
-def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `--scheduler` and `--machine`; hand what they gave to `take_nodes`."""
-    for option in (
-        click.option(
-            "--machine",
-            type=click.Path(),
-            metavar="FILE",
-            help="The machine (TOML, a folder of dumps, or `learned` from LOG); implies --scheduler slurm.",
-        ),
-        click.option(
-            "--scheduler",
-            type=click.Choice(["policy", "slurm"]),
-            help="slurm: its two loops on --machine, else on the machine of LOG's header or its peak by partition.",
-        ),
-    ):
-        command = option(command)
-    return command
+node_options = adds(
+    click.option(
+        "--scheduler",
+        type=click.Choice(["policy", "slurm"]),
+        help="slurm: its two loops on --machine, else on the machine of LOG's header or its peak by partition.",
+    ),
+    click.option(
+        "--machine",
+        type=click.Path(),
+        metavar="FILE",
+        help="The machine (TOML, a folder of dumps, or `learned` from LOG); implies --scheduler slurm.",
+    ),
+)
+"""Which scheduler, on which machine; hand what they gave to `take_nodes`."""
 
 
 def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:

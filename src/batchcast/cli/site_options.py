@@ -5,44 +5,37 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from ..service.answers.answer import parse_when
-from .grammar import Renamed
+from .grammar import Renamed, adds
 
 __all__ = ["clock", "myself", "parse_when", "site_options", "whoami"]
 
 
-def site_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--store`, `--batch-system` and `-M`, as every verb of the live side has them."""
-    for option in (
-        click.option("-M", "--cluster", metavar="NAME", help="The cluster.  [default: the store's only one]"),
-        click.option(
-            "--batch-system",
-            "scheduler",
-            cls=Renamed,
-            formerly=("--scheduler",),
-            type=click.Choice(["slurm", "pbs"]),
-            help="Slurm or PBS.  [default: slurm]",
-        ),
-        click.option(
-            "--store", type=click.Path(), metavar="PATH|URL", help="The store.  [default: as batchcast doctor shows]"
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def log_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--log-format`, as the daemons have it."""
-    return click.option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        help="Lines for people, or a JSON object each.  [default: text]",
-    )(command)
+site_options = adds(
+    click.option(
+        "--store", type=click.Path(), metavar="PATH|URL", help="The store.  [default: as batchcast doctor shows]"
+    ),
+    click.option(
+        "--batch-system",
+        "scheduler",
+        cls=Renamed,
+        formerly=("--scheduler",),
+        type=click.Choice(["slurm", "pbs"]),
+        help="Slurm or PBS.  [default: slurm]",
+    ),
+    click.option("-M", "--cluster", metavar="NAME", help="The cluster.  [default: the store's only one]"),
+)
+"""As every verb of the live side has them."""
+log_option = click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    help="Lines for people, or a JSON object each.  [default: text]",
+)
+"""As the daemons have it."""
 
 
 def whoami() -> str:

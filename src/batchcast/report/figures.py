@@ -84,10 +84,10 @@ def log_time_axis(title: str, low: float = 1.0, high: float = 365 * 86400.0) -> 
     }
 
 
-def linear_time_axis(title: str, highest: float, ticks: int = 5) -> dict[str, Any]:
-    """A linear axis of seconds from 0 with about `ticks` round ticks up to `highest`."""
-    step = next((s for s in _STEPS if s * ticks >= highest), _STEPS[-1])
-    values = [step * k for k in range(int(max(highest, 0) // step) + 2)][: 4 * ticks]
+def linear_time_axis(title: str, highest: float) -> dict[str, Any]:
+    """A linear axis of seconds from 0 with about five round ticks up to `highest`."""
+    step = next((s for s in _STEPS if 5 * s >= highest), _STEPS[-1])
+    values = [step * k for k in range(int(max(highest, 0) // step) + 2)][:20]
     return {
         "title": {"text": title},
         "tickvals": values,
@@ -110,7 +110,6 @@ def cdf(
     x: str,
     slots: Slots = None,
     caption: str = "",
-    what: str = "jobs",
 ) -> Figure:
     """Distribution functions of seconds on a logarithmic axis; values under a second are drawn at 1 s (and said)."""
     data, words = [], []
@@ -123,7 +122,7 @@ def cdf(
                 "y": plain_numbers(share),
                 "mode": "lines",
                 "line": {"shape": "hv", "dash": _style(DASHES, name, place, slots)},
-                "hovertemplate": "%{y:.1%} of " + what + " ≤ %{x:span}",
+                "hovertemplate": "%{y:.1%} of jobs ≤ %{x:span}",
             }
         )
         if len(at):
@@ -133,7 +132,7 @@ def cdf(
     reach = [v for trace in data for v in (trace["x"][:1] + trace["x"][-1:])]
     layout = {
         "xaxis": log_time_axis(x, min(reach, default=1.0), max(reach, default=1.0)),
-        "yaxis": {"title": {"text": f"share of {what}"}, "tickformat": ".0%", "range": [0, 1.02]},
+        "yaxis": {"title": {"text": "share of jobs"}, "tickformat": ".0%", "range": [0, 1.02]},
         "hovermode": "closest",
     }
     return Figure(title, data, layout, f"Distribution of {x}. {'; '.join(words)}.", caption)

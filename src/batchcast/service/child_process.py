@@ -34,7 +34,7 @@ _TOO_MUCH = 75
 KEPT_S, RENEW_S, AGAIN_S, SOON_S = 86400.0, 15.0, 15.0, 0.1
 """How long a kept process stays without a question; how often it looks for news; how long one that failed is left
 alone; how long a question waits for one that is loading."""
-_CODE = "from batchcast.service.child_process import %s; %s()"
+_CODE = "from batchcast.service.child_process import work; work(%d, %d)"
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 T = TypeVar("T")
 
@@ -45,33 +45,38 @@ async def in_child(answer: Callable[[], T], seconds: float) -> T:
     Ended when this is cancelled, when this process ends, and when it holds more than `MOST_MB`: TooLong then, as after
     so many seconds. RuntimeError for a defect. Costs about a quarter of a second of CPU beside the answer.
     """
-    starting = asyncio.ensure_future(_started())
+    starting = asyncio.ensure_future(_started(NICE))
     try:
         child = await asyncio.shield(starting)
-        assert child.stdin is not None
-        assert child.stdout is not None
-        with contextlib.suppress(ConnectionError):  # it has ended already: its code says why
-            child.stdin.write(pickle.dumps((NICE, MOST_MB, seconds, answer)))
-            await child.stdin.drain()
-        said = await child.stdout.read()  # its input stays open: the end of that is the end of this process
-        code = await child.wait()
+        try:
+            return cast(T, await _exchange(child, answer, seconds))
+        except (ConnectionError, asyncio.IncompleteReadError):  # it has ended already: its code says why
+            code = await child.wait()
     finally:
         await _ended(starting)
     if code == _TOO_MUCH:
         raise TooLong(f"this answer takes more than {MOST_MB} MB", hint="a shorter time span")
     if code < 0:
         raise TooLong(f"this answer was ended by signal {-code}", hint="a shorter time span")
-    if code:
-        raise RuntimeError(f"the process of this answer ended with {code}")
-    good, result = pickle.loads(said)
+    raise RuntimeError(f"the process of this answer ended with {code}")
+
+
+async def _exchange(child: asyncio.subprocess.Process, answer: Callable[[], Any], seconds: float) -> Any:
+    """The result of one question, or the error it raised. The child's input stays open: its end is this process's."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.write(pickle.dumps((seconds, answer)))
+    await child.stdin.drain()
+    size = int.from_bytes(await child.stdout.readexactly(8), "big")
+    good, result = pickle.loads(await child.stdout.readexactly(size))
     if good:
-        return cast(T, result)
+        return result
     raise result
 
 
-async def _started(work: str = "work") -> asyncio.subprocess.Process:
+async def _started(nice: int) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-c", _CODE % (work, work),
+        sys.executable, "-P", "-c", _CODE % (nice, MOST_MB),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MOST_BYTES, env=_environment(),
         start_new_session=True,  # Ctrl-C is for the server, which ends this one
     )  # fmt: skip
@@ -122,7 +127,7 @@ class KeptChild:
                 await asyncio.wait_for(self._ready.wait(), SOON_S)
         if self._child is None:
             raise self._error or Unreachable("the forecasts are being loaded", hint="ask again in some seconds")
-        asked = asyncio.ensure_future(self._exchange(self._child, answer))
+        asked = asyncio.ensure_future(self._in_turn(self._child, answer))
         self._under_way.add(asked)
         asked.add_done_callback(self._over)
         return cast(T, await asyncio.shield(asked))  # whoever asked may hang up: the process finishes its answer
@@ -140,13 +145,11 @@ class KeptChild:
                 await self._keeping
 
     async def _keep(self) -> None:
-        starting = asyncio.ensure_future(_started("work_on"))
+        starting = asyncio.ensure_future(_started(0))
         try:
             child = await asyncio.shield(starting)
-            assert child.stdin is not None
-            child.stdin.write(pickle.dumps(MOST_MB))
             while time.monotonic() - self._asked < KEPT_S:
-                await self._exchange(child, self._renew)
+                await self._in_turn(child, self._renew)
                 self._child = child
                 self._ready.set()
                 await asyncio.sleep(RENEW_S)
@@ -160,20 +163,12 @@ class KeptChild:
             self._ready.clear()
             await _ended(starting)
 
-    async def _exchange(self, child: asyncio.subprocess.Process, answer: Callable[[], Any]) -> Any:
-        assert child.stdin is not None
-        assert child.stdout is not None
+    async def _in_turn(self, child: asyncio.subprocess.Process, answer: Callable[[], Any]) -> Any:
         async with self._turn:
             try:
-                child.stdin.write(pickle.dumps(answer))
-                await child.stdin.drain()
-                size = int.from_bytes(await child.stdout.readexactly(8), "big")
-                good, result = pickle.loads(await child.stdout.readexactly(size))
+                return await _exchange(child, answer, LONGEST_S)
             except (ConnectionError, asyncio.IncompleteReadError):
                 raise Unreachable("the process that forecasts has ended", hint="ask again in some seconds") from None
-        if good:
-            return result
-        raise result
 
 
 def _environment() -> dict[str, str]:
@@ -182,31 +177,18 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": places, **dict.fromkeys(_ONE_THREAD, "1")}
 
 
-def work() -> None:
-    """The child: one question from stdin, its result to stdout."""
+def work(nice: int, most_mb: int) -> None:
+    """The child: question after question from stdin, the results to stdout, each after its length."""
     with contextlib.suppress(OSError):  # where memory is short, this process goes and not the server
         Path("/proc/self/oom_score_adj").write_text("1000")
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whoever prints does not print into the result
-    nice, most_mb, seconds, answer = pickle.load(sys.stdin.buffer)
     os.nice(nice)
     threading.Thread(target=_watch, args=(most_mb,), daemon=True).start()
-    result = pickle.dumps(_tried(answer, seconds))
-    with out:
-        out.write(result)
-
-
-def work_on() -> None:
-    """The child that is kept: question after question from stdin, the results to stdout, each after its length."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    most_mb = pickle.load(sys.stdin.buffer)
-    threading.Thread(target=_watch, args=(most_mb, select.POLLHUP), daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
-            result = pickle.dumps(_tried(pickle.load(sys.stdin.buffer), LONGEST_S))
+            seconds, answer = pickle.load(sys.stdin.buffer)
+            result = pickle.dumps(_tried(answer, seconds))
             out.write(len(result).to_bytes(8, "big") + result)
             out.flush()
 
@@ -223,10 +205,10 @@ def _tried(answer: Callable[[], Any], seconds: float) -> tuple[bool, Any]:
         return False, RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def _watch(most_mb: int, end: int = select.POLLIN | select.POLLHUP) -> None:
+def _watch(most_mb: int) -> None:
     """End this process when nobody waits for it any more, or when it holds too much."""
     page, left = os.sysconf("SC_PAGESIZE"), select.poll()
-    left.register(0, end)
+    left.register(0, select.POLLHUP)
     while not left.poll(1000 * LOOK_S):
         if int(Path("/proc/self/statm").read_text().split()[1]) * page > most_mb * 1e6:
             os._exit(_TOO_MUCH)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
@@ -24,7 +23,7 @@ from ..units import MEMORY_FORMS, SPAN_FORMS, parse_duration, parse_memory, pars
 YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
-def _words(meaning: str, accepted: str) -> Meta:
+def _words(meaning: str, accepted: str = "text") -> Meta:
     return Meta(description=meaning, extra={"accepted": accepted})
 
 
@@ -47,32 +46,26 @@ def _count(meaning: str, least: float) -> Meta:
 class Values(Struct, frozen=True, kw_only=True):
     """Every setting with its type, its built-in value and what it means. Times are seconds."""
 
-    store: Annotated[str, _words("path of an SQLite file, or postgresql://user@host/name", "text")] = ""
+    store: Annotated[str, _words("path of an SQLite file, or postgresql://user@host/name")] = ""
     scheduler: Annotated[Literal["slurm", "pbs"], _words("the batch system", "slurm, pbs")] = "slurm"
-    cluster: Annotated[str, _words("the cluster's name; empty: as the batch system says", "text")] = ""
-    runtime: Annotated[str, _words("run-time predictors, NAME:key=value,...", "text")] = "kernel,recent_mean,last_2"
+    cluster: Annotated[str, _words("the cluster's name; empty: as the batch system says")] = ""
+    runtime: Annotated[str, _words("run-time predictors, NAME:key=value,...")] = "kernel,recent_mean,last_2"
     memory: Annotated[
         str,
-        _words(
-            "run-time methods that forecast memory, where accounting measures it, the first to users; empty: none",
-            "text",
-        ),
+        _words("run-time methods that forecast memory, where accounting measures it, the first to users; empty: none"),
     ] = "kernel,largest_recent"
     limits: Annotated[
-        str, _words("run-time methods that advise limits, the first to users; empty: similar jobs alone", "text")
+        str, _words("run-time methods that advise limits, the first to users; empty: similar jobs alone")
     ] = "calibrated,largest_recent"
     wait: Annotated[
         str,
-        _words(
-            "wait predictors, NAME:key=value,...; the first answers while its 90 % bound holds, else the best", "text"
-        ),
+        _words("wait predictors, NAME:key=value,...; the first answers while its 90 % bound holds, else the best"),
     ] = "forecast,recent_wait,log_uniform,qbets"
     machine: Annotated[
         str,
         _words(
             "a file by `batchcast machine capture -o FILE`: `forecast` simulates Slurm's loops on its nodes too; empty:"
-            " on processors alone",
-            "text",
+            " on processors alone"
         ),
     ] = ""
     interval_s: Annotated[float, _seconds("between two looks at the queue", 0.1)] = 30.0
@@ -93,15 +86,13 @@ class Values(Struct, frozen=True, kw_only=True):
     limit_most: Annotated[float, _limit("the longest limit; unlimited: as the partition says")] = math.inf
     memory_floor: Annotated[float, _memory("the smallest memory request that `walltime` advises")] = 100.0 * 1024
     memory_step: Annotated[float, _memory("memory requests are rounded up to a multiple of this")] = 100.0 * 1024
-    listen: Annotated[str, _words("where `serve` answers: a path, or 127.0.0.1:PORT", "text")] = (
-        "/run/batchcast/api.sock"
-    )
+    listen: Annotated[str, _words("where `serve` answers: a path, or 127.0.0.1:PORT")] = "/run/batchcast/api.sock"
     proxy_from: Annotated[
-        str, _words("a proxy that may say for whom it asks: a unix user, or an address; empty: none", "text")
+        str, _words("a proxy that may say for whom it asks: a unix user, or an address; empty: none")
     ] = ""
-    proxy_header: Annotated[str, _words("the header in which that proxy names the user; empty: none", "text")] = ""
+    proxy_header: Annotated[str, _words("the header in which that proxy names the user; empty: none")] = ""
     submit_from: Annotated[
-        str, _words("the unix user that slurmctld runs as, whose job_submit.lua may ask for anybody", "text")
+        str, _words("the unix user that slurmctld runs as, whose job_submit.lua may ask for anybody")
     ] = "slurm"
     log_format: Annotated[
         Literal["text", "json"],
@@ -117,10 +108,10 @@ class Values(Struct, frozen=True, kw_only=True):
             "off, advise, limits, order, both, time-min",
         ),
     ] = "off"
-    plan_partitions: Annotated[str, _words("partitions whose jobs are planned, parted by commas", "text")] = ""
-    plan_qos: Annotated[str, _words("QOS whose jobs are planned, parted by commas", "text")] = ""
+    plan_partitions: Annotated[str, _words("partitions whose jobs are planned, parted by commas")] = ""
+    plan_qos: Annotated[str, _words("QOS whose jobs are planned, parted by commas")] = ""
     plan_by: Annotated[
-        str, _words("the run-time method to plan with, one of `runtime` with quantiles; empty: its first", "text")
+        str, _words("the run-time method to plan with, one of `runtime` with quantiles; empty: its first")
     ] = ""
     plan_level: Annotated[
         float,
@@ -130,7 +121,7 @@ class Values(Struct, frozen=True, kw_only=True):
         float, _seconds("a job with a shorter median forecast is not planned: no look might see it run; 0: all are")
     ] = 30.0
     plan_list: Annotated[
-        str, _words("a file that batchcast-start (PrologSlurmctld) reads the planned jobs from; empty: none", "text")
+        str, _words("a file that batchcast-start (PrologSlurmctld) reads the planned jobs from; empty: none")
     ] = ""
     plan_percent: Annotated[
         float,
@@ -379,7 +370,7 @@ def _is_site(env: Mapping[str, str]) -> bool:
 def _as_the_store_says(store: str) -> tuple[bool, str]:
     from ..store.reader import Reader
 
-    with closing(Reader(store)) as reader:
+    with Reader(store) as reader:
         sites: list[Mapping[str, Any]] = [reader.memory(name).get("site", {}) for name in reader.clusters()]
     if any(site.get("private", False) for site in sites):
         return True, ""

@@ -35,26 +35,30 @@ def entry_of(row: Mapping[str, Any]) -> Entry:
 def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, float, float, str]]) -> None:
     """Entries as they stand from now on, each with the limits from and to and the reason, which go to the audit.
 
-    In the caller's transaction, which is on the disk when it is committed: SQLite always is here; PostgreSQL is told to
-    be, whatever the server's default.
+    In the caller's transaction, which is on the disk when it is committed.
     """
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SET LOCAL synchronous_commit = on"))
+    _be_on_disk(connection)
     for entry, *_ in changes:
         _remove(connection, cluster, [entry.job_id])
         connection.execute(insert(planned).values(cluster=cluster, **_plain(entry)))
-    _audit(connection, cluster, [(entry, str(entry.state), *rest) for entry, *rest in changes])
+    _audit(connection, cluster, [_step(entry, str(entry.state), old, new, why) for entry, old, new, why in changes])
+
+
+def _be_on_disk(connection: Connection) -> None:
+    """When it is committed: SQLite always is here; PostgreSQL is told to be, whatever the server's default."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET LOCAL synchronous_commit = on"))
 
 
 def refuse(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, float, float, str]]) -> None:
     """Note in the audit alone that a change was not carried out."""
-    _audit(connection, cluster, [(entry, "refused", *rest) for entry, *rest in changes])
+    _audit(connection, cluster, [_step(entry, "refused", old, new, why) for entry, old, new, why in changes])
 
 
 def forget(connection: Connection, cluster: str, gone: Sequence[tuple[Entry, str]]) -> None:
     """Jobs that are over need no entry; the audit keeps how they were last seen."""
     _remove(connection, cluster, [entry.job_id for entry, _ in gone])
-    _audit(connection, cluster, [(e, "forget", e.planned, e.user_limit, why) for e, why in gone])
+    _audit(connection, cluster, [_step(e, "forget", e.planned, e.user_limit, why) for e, why in gone])
 
 
 def closed(connection: Connection, cluster: str) -> Iterator[str]:
@@ -98,13 +102,18 @@ def _remove(connection: Connection, cluster: str, job_ids: Sequence[str]) -> Non
         connection.execute(delete(planned).where(planned.c.cluster == cluster, some))
 
 
-def _audit(connection: Connection, cluster: str, steps: Sequence[Sequence[Any]]) -> None:
+def _step(entry: Entry, what: str, before: float, after: float, why: str) -> tuple[float, Step]:
+    return entry.at, Step(entry.job_id, entry.submit_time, what, before, after, why)
+
+
+def _audit(connection: Connection, cluster: str, steps: Sequence[tuple[float, Step]]) -> None:
+    """Steps with their instants."""
     rows = [
         {
-            "cluster": cluster, "at": entry.at, "job_id": entry.job_id, "submit_time": entry.submit_time, "what": what,
-            "limit_from": before, "limit_to": after, "why": why,
+            "cluster": cluster, "at": at, "job_id": step.job_id, "submit_time": step.submit_time, "what": step.what,
+            "limit_from": float(step.before), "limit_to": float(step.after), "why": step.why,
         }
-        for entry, what, before, after, why in steps
+        for at, step in steps
     ]  # fmt: skip
     if rows:
         connection.execute(insert(plan_changes), rows)
@@ -128,13 +137,13 @@ class Standing(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One line of the audit: which job, what was done, from which factor to which, why."""
+    """One line of the audit: which job, what was done, from which limit or factor to which, why."""
 
     job_id: str
     submit_time: float
     what: str
-    before: int
-    after: int
+    before: float
+    after: float
     why: str
 
 
@@ -148,15 +157,6 @@ def write_order(
     connection: Connection, cluster: str, record: Mapping[str, Standing], steps: Sequence[Step], at: float
 ) -> None:
     """The whole record as it stands from now on, and the steps that led there, in the caller's transaction."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SET LOCAL synchronous_commit = on"))
+    _be_on_disk(connection)
     clock_jobs.write_meta(connection, cluster, **{ORDER_RECORD: record or None})
-    rows = [
-        {
-            "cluster": cluster, "at": at, "job_id": s.job_id, "submit_time": s.submit_time, "what": f"{STEP} {s.what}",
-            "limit_from": float(s.before), "limit_to": float(s.after), "why": s.why,
-        }
-        for s in steps
-    ]  # fmt: skip
-    if rows:
-        connection.execute(insert(plan_changes), rows)
+    _audit(connection, cluster, [(at, step._replace(what=f"{STEP} {step.what}")) for step in steps])

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote
 
 from ..errors import BatchcastError
@@ -140,6 +140,12 @@ class Reader:
     def close(self) -> None:
         """Give the store back."""
         self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _explained(self, error: Exception) -> BatchcastError:
         complaint = without_secrets((str(error).strip().splitlines() or [type(error).__name__])[0], self.url)

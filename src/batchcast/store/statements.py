@@ -7,6 +7,7 @@ An answer must not cost the import of SQLAlchemy (half a second of CPU), so `com
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -57,6 +58,8 @@ _LIFE = [
 ]  # fmt: skip
 JOB = [*_LIFE, *_ASKED, *_HELD]
 """What is known of a job: its life, and every declared column."""
+_SAID = [forecasts.c[name] for name in ("point_s", "levels", "quantiles_s", "basis", "grounds")]
+"""What a forecast said."""
 _AT_SUBMISSION = and_(
     forecasts.c.row == jobs.c.row,
     forecasts.c.kind == "wait",
@@ -97,6 +100,21 @@ def _used(*more: Any) -> Select[Any]:
     )  # fmt: skip
 
 
+def _issued(*kinds: str, more: Sequence[Any]) -> Select[Any]:
+    """The forecasts of some kinds with what came of them, as of a span, with more columns of their jobs."""
+    return (
+        select(outcomes, jobs.c.user_id, *more)
+        .select_from(outcomes.join(jobs, jobs.c.row == outcomes.c.row))
+        .where(
+            _HERE,
+            or_(*(outcomes.c.kind == kind for kind in kinds)),
+            outcomes.c.as_of >= _("since"),
+            outcomes.c.as_of < _("until"),
+            _if_given(jobs.c.partition_id, "partition"),
+        )
+    )
+
+
 def _known_as(name: str) -> Any:
     """The rows of a job by either of its ids, each found by an index: one condition with OR goes over all jobs."""
     named = [select(jobs.c.row).where(_HERE, column == _(name)) for column in (jobs.c.job_id, jobs.c.raw_id)]
@@ -120,9 +138,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     "schema_version": select(meta.c.value).where(meta.c.cluster == "", meta.c.name == "schema_version"),
     "waiting": select(
         *JOB, jobs.c.expected_start, jobs.c.reservation, jobs.c.licenses,
-        jobs.c.reason, jobs.c.dependency, LIMIT_NOW, forecasts.c.method,
-        forecasts.c.point_s, forecasts.c.levels, forecasts.c.quantiles_s, forecasts.c.basis, forecasts.c.grounds,
-        forecasts.c.as_of,
+        jobs.c.reason, jobs.c.dependency, LIMIT_NOW, forecasts.c.method, *_SAID, forecasts.c.as_of,
         *(renewed.c[name].label(f"renewed_{name}") for name in (*FIELDS, "why")),
     )
     .select_from(
@@ -216,34 +232,12 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     .distinct()
     .where(_HERE, jobs.c.user_id == _("user"), (jobs.c.submit_time + 0) >= _("since"), jobs.c.qos.is_not(None))
     .order_by(jobs.c.partition_id, jobs.c.qos),
-    "issued": select(outcomes, jobs.c.user_id, jobs.c.start_time, jobs.c.partition_id, jobs.c.req_procs)
-    .select_from(outcomes.join(jobs, jobs.c.row == outcomes.c.row))
-    .where(
-        _HERE,
-        or_(outcomes.c.kind == "runtime", outcomes.c.kind == "wait"),
-        outcomes.c.as_of >= _("since"),
-        outcomes.c.as_of < _("until"),
-        _if_given(jobs.c.partition_id, "partition"),
+    "issued": _issued("runtime", "wait", more=[jobs.c.start_time, jobs.c.partition_id, jobs.c.req_procs]),
+    "issued_memory": _issued("memory", "request", more=[jobs.c.req_mem_kib, jobs.c.req_nodes]).where(
+        outcomes.c.moment == "submit"
     ),
-    "issued_memory": select(outcomes, jobs.c.user_id, jobs.c.req_mem_kib, jobs.c.req_nodes)
-    .select_from(outcomes.join(jobs, jobs.c.row == outcomes.c.row))
-    .where(
-        _HERE,
-        or_(outcomes.c.kind == "memory", outcomes.c.kind == "request"),
-        outcomes.c.moment == "submit",
-        outcomes.c.as_of >= _("since"),
-        outcomes.c.as_of < _("until"),
-        _if_given(jobs.c.partition_id, "partition"),
-    ),
-    "issued_limits": select(outcomes, jobs.c.user_id, jobs.c.req_time, jobs.c.req_procs, jobs.c.status)
-    .select_from(outcomes.join(jobs, jobs.c.row == outcomes.c.row))
-    .where(
-        _HERE,
-        outcomes.c.kind == "limit",
-        outcomes.c.moment == "submit",
-        outcomes.c.as_of >= _("since"),
-        outcomes.c.as_of < _("until"),
-        _if_given(jobs.c.partition_id, "partition"),
+    "issued_limits": _issued("limit", more=[jobs.c.req_time, jobs.c.req_procs, jobs.c.status]).where(
+        outcomes.c.moment == "submit"
     ),
     "measured": select(
         func.count().label("ended"),
@@ -262,8 +256,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     .limit(_("most")),
     "clock_jobs": clock_jobs(),
     "running_now": select(
-        *JOB, LIMIT_NOW, jobs.c.state, forecasts.c.method, forecasts.c.point_s, forecasts.c.levels,
-        forecasts.c.quantiles_s, forecasts.c.basis, forecasts.c.grounds,
+        *JOB, LIMIT_NOW, jobs.c.state, forecasts.c.method, *_SAID,
     )
     .select_from(_WITH_RUNTIME)
     .where(_HERE, jobs.c.open == 1, jobs.c.start_time.is_not(None), _if_given(jobs.c.user_id, "user"))
@@ -287,8 +280,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     ).where(_HERE, jobs.c.open == 1, jobs.c.start_time.is_not(None)),
     "plan_week": select(
         jobs.c.job_id, jobs.c.submit_time, jobs.c.user_id, jobs.c.account, jobs.c.partition_id, jobs.c.qos,
-        jobs.c.req_time, forecasts.c.point_s, forecasts.c.levels, forecasts.c.quantiles_s, forecasts.c.basis,
-        forecasts.c.grounds,
+        jobs.c.req_time, *_SAID,
     )
     .select_from(_WITH_RUNTIME)
     .where(_HERE, jobs.c.submit_time >= _("since"), jobs.c.submit_time < _("until"), jobs.c.open == 0),
@@ -301,8 +293,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     ),
     "issued_since": select(
         forecasts.c.id, forecasts.c.kind, jobs.c.job_id, jobs.c.user_id, jobs.c.partition_id, jobs.c.job_name,
-        jobs.c.req_procs, forecasts.c.method, forecasts.c.point_s, forecasts.c.levels, forecasts.c.quantiles_s,
-        forecasts.c.basis, forecasts.c.grounds,
+        jobs.c.req_procs, forecasts.c.method, *_SAID,
     )
     .select_from(forecasts.join(jobs, jobs.c.row == forecasts.c.row))
     .where(forecasts.c.id > _("after"), _HERE, or_(forecasts.c.moment == "submit", forecasts.c.moment == "next"))

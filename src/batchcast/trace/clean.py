@@ -108,13 +108,15 @@ def rule(name: str) -> Callable[[Trace], Masks]:
     return RULES[name]
 
 
-def would_drop(trace: Trace) -> Iterable[tuple[str, str, int]]:
-    """What each rule alone would drop: (rule, its meaning in a line, records)."""
+def cleaning(trace: Trace) -> list[dict[str, Any]]:
+    """What each cleaning rule alone would drop."""
+    rows = []
     for name, masks in RULES.items():
         gone = np.zeros(len(trace), dtype=bool)
         for mask in masks(trace).values():
             gone |= mask
-        yield name, str(masks.__doc__), int(gone.sum())
+        rows.append({"rule": name, "drops": int(gone.sum()), "meaning": str(masks.__doc__)})
+    return rows
 
 
 def _cut_to_reference(trace: Trace) -> Trace:
@@ -310,11 +312,6 @@ def endings(trace: Trace) -> list[dict[str, Any]]:
     named = zip(["unknown", *status.categories], counts.tolist())
     rows = [{"status": str(name), "jobs": count, "share": count / len(trace)} for name, count in named if count]
     return sorted(rows, key=lambda row: -row["jobs"])
-
-
-def cleaning(trace: Trace) -> list[dict[str, Any]]:
-    """What each cleaning rule alone would drop."""
-    return [{"rule": rule, "drops": count, "meaning": meaning} for rule, meaning, count in would_drop(trace)]
 
 
 def irregularities(trace: Trace) -> list[dict[str, Any]]:

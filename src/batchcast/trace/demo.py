@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from ..cluster.machine import Machine, Partition
 from ..errors import UsageError
 from ..table import LogInfo, Trace
 from .synth import Site, synthesize
-from .synth.site import HOUR, draw_arrivals, draw_normal
+from .synth.site import HOUR, Repeated, draw_arrivals, draw_run, with_waits
 from .write import write_by_ending
 
 DAY = 24 * HOUR
@@ -48,21 +49,15 @@ class Crowd:
 
 
 @dataclass(frozen=True, slots=True)
-class Habit:
-    """What a user runs again and again: log-normal run times, one size, one limit, as an array or one by one."""
+class Habit(Repeated):
+    """What a user runs, as an array or one by one."""
 
     user: str
     account: str
     name: str
     partition: str
-    procs: int
     gpus: int
-    mem_kib: float
-    median_s: float
-    sigma: float
-    limit_s: float
     tasks: float
-    failure: float
 
 
 Job = tuple[float, Habit, float, str]
@@ -94,7 +89,10 @@ def synthesize_on(rng: np.random.Generator, machine: Machine, crowd: Crowd = Cro
     for at, batch in zip(starts, batches, strict=True):
         pause = 0.0 if batch[0][0].tasks > 5 else 60.0 + 600.0 * rng.random()  # an array comes at once
         jobs += [(math.floor(at + k * pause), *one) for k, one in enumerate(batch)]
-    return with_slurm_waits(rng, machine, _trace(sorted(jobs, key=lambda job: job[0]), machine, crowd), crowd)
+    from ..simulation.slurm_trace import simulate_on  # numba, which a path does not need
+
+    trace = _trace(sorted(jobs, key=lambda job: job[0]), machine, crowd)
+    return with_waits(rng, trace, crowd.cancelled, partial(simulate_on, machine))
 
 
 def draw_habit(rng: np.random.Generator, user: int, machine: Machine, partitions: Sequence[Partition]) -> Habit:
@@ -113,12 +111,11 @@ def draw_habit(rng: np.random.Generator, user: int, machine: Machine, partitions
     limit = (
         popular if popular >= needed and rng.random() < 0.8 else next((x for x in LIMITS if x >= needed), LIMITS[-1])
     )
-    return Habit(
-        f"u{user + 1:02d}", f"group{user % 7 + 1}", NAMES[int(rng.random() * len(NAMES))], part.name, procs, gpus,
-        1024.0 * math.floor(memory * procs / group.cpus * (0.3 + 0.6 * rng.random())), median, sigma,
-        min(limit, part.max_time), 1.0 + (30.0 * rng.random() if rng.random() < 0.4 else 4.0 * rng.random()),
-        0.03 + 0.2 * rng.random() ** 2,
-    )  # fmt: skip
+    account, name = f"group{user % 7 + 1}", NAMES[int(rng.random() * len(NAMES))]
+    asked = 1024.0 * math.floor(memory * procs / group.cpus * (0.3 + 0.6 * rng.random()))
+    tasks = 1.0 + (30.0 * rng.random() if rng.random() < 0.4 else 4.0 * rng.random())
+    failure, limit = 0.03 + 0.2 * rng.random() ** 2, min(limit, part.max_time)
+    return Habit(median, sigma, procs, limit, asked, failure, f"u{user + 1:02d}", account, name, part.name, gpus, tasks)
 
 
 def draw_batches(
@@ -135,17 +132,9 @@ def draw_batches(
         habit = habits[int(np.searchsorted(weights, rng.random() * weights[-1], side="right"))]
         count = min(1 + int(-math.log(1.0 - rng.random()) * habit.tasks), left)
         count = min(count, max(int(most / (habit.procs * habit.median_s)), 1))
-        batches.append([(habit, *draw_end(rng, habit)) for _ in range(count)])
+        batches.append([(habit, *draw_run(rng, habit)) for _ in range(count)])
         left -= count
     return batches
-
-
-def draw_end(rng: np.random.Generator, habit: Habit) -> tuple[float, str]:
-    """Run time in whole seconds and how it ended: failed early, killed at the limit, or completed."""
-    if rng.random() < habit.failure:
-        return float(max(round(min(habit.median_s, 300.0) * rng.random() ** 2), 1)), "failed"
-    run = float(max(round(habit.median_s * math.exp(habit.sigma * draw_normal(rng))), 1))
-    return (habit.limit_s, "timeout") if run >= habit.limit_s else (run, "completed")
 
 
 def draw_starts(rng: np.random.Generator, count: int, span: float, crowd: Crowd) -> list[float]:
@@ -154,28 +143,6 @@ def draw_starts(rng: np.random.Generator, count: int, span: float, crowd: Crowd)
     first = math.floor(span / 2 / DAY) * DAY
     more = draw_arrivals(rng, rush, min(crowd.rush_days * DAY, span))
     return sorted([*draw_arrivals(rng, count - rush, span), *(first + at for at in more)])
-
-
-def with_slurm_waits(rng: np.random.Generator, machine: Machine, trace: Trace, crowd: Crowd) -> Trace:
-    """The same jobs with the waits of Slurm's loops; some of those who would have waited leave the queue instead."""
-    wait = np.zeros(len(trace))
-    from ..simulation.slurm_trace import simulate_on  # numba, which a path does not need
-
-    first = simulate_on(machine, trace)
-    wait[first.rows] = first.wait_time
-    leaves = np.array([rng.random() for _ in range(len(trace))]) < crowd.cancelled
-    left_at = np.floor(wait * np.array([rng.random() for _ in range(len(trace))]))
-    leaves &= left_at >= 60
-    stays = trace.with_columns({"run_time": np.where(leaves, np.nan, trace.run_time)})
-    schedule = simulate_on(machine, stays)
-    left_at[schedule.rows] = schedule.wait_time
-    status = np.array(trace.nominal("status").decode(), dtype=object)
-    status[leaves] = "cancelled"
-    alloc = np.where(leaves, np.nan, trace.number("alloc_procs"))
-    columns = {name: stays.column(name) for name in stays.names}
-    return Trace.from_arrays(
-        {**columns, "wait_time": left_at, "alloc_procs": alloc, "status": status.tolist()}, trace.info
-    )
 
 
 def _trace(jobs: Sequence[Job], machine: Machine, crowd: Crowd) -> Trace:

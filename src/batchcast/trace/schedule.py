@@ -101,10 +101,8 @@ def write_forecasts(path: str | Path, forecasts: Forecasts) -> None:
     Written beside and renamed. About a second for 200,000 jobs.
     """
     columns = [[_shortest(v) for v in values.tolist()] for values in (forecasts.run_time, *forecasts.points.values())]
-    with whole_file(path) as beside, beside.open("w", newline="", encoding="utf-8") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([*_FIRST, *forecasts.points])
-        writer.writerows(zip(forecasts.job_id.tolist(), forecasts.group.tolist(), *columns))
+    names = [*_FIRST, *forecasts.points]
+    write_columns(path, names, [forecasts.job_id.tolist(), forecasts.group.tolist(), *columns])
 
 
 def read_forecasts(path: str | Path) -> Forecasts | None:
@@ -217,7 +215,6 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
     Columns are found by the names of `NAMES`; job_id and start_time are needed, others may be there. Without end_time,
     it is start_time and run time. InputError names line and value; a job that stands there twice is one too.
     """
-    import csv
 
     rows: list[list[str]] = []
     try:

@@ -11,7 +11,7 @@ import pytest
 from batchcast.errors import NoAnswer, UsageError
 from batchcast.table import LogInfo, Trace
 from batchcast.trace import clean, read_trace
-from batchcast.trace.clean import RULES, would_drop
+from batchcast.trace.clean import RULES, cleaning
 
 LOG = Trace.from_arrays(
     {
@@ -44,7 +44,7 @@ def test_each_rule_drops_what_it_says_and_counts_it(rule: str, left: list[int]) 
     kept = clean(LOG, [rule])
     assert kept.job_id.tolist() == left
     assert sum(kept.info.dropped.values()) == len(LOG) - len(left)
-    assert {name: count for name, _, count in would_drop(LOG)}[rule] == len(LOG) - len(left)
+    assert {row["rule"]: row["drops"] for row in cleaning(LOG)}[rule] == len(LOG) - len(left)
 
 
 def test_reference_cuts_run_times_and_processors_and_says_so() -> None:

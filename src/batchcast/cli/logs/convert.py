@@ -156,7 +156,6 @@ def anonymize(
 
 
 def _key(key_file: str | None, key_env: str | None) -> tuple[bytes, list[str]]:
-    from ...errors import UsageError
     from ...trace.anonymize import key_in_environment, key_of
 
     if key_file and key_env:
@@ -166,7 +165,6 @@ def _key(key_file: str | None, key_env: str | None) -> tuple[bytes, list[str]]:
 
 def _shift(text: str | None, key: bytes) -> float:
     """Seconds to move every instant by."""
-    from ...errors import UsageError
     from ...trace.anonymize import shift_of
     from ...units import SPAN_FORMS, parse_span
 
@@ -183,8 +181,6 @@ def _shift(text: str | None, key: bytes) -> float:
 
 def _refuse_same(log: str, out: str) -> None:
     from pathlib import Path
-
-    from ...errors import UsageError
 
     if log != "-" and Path(out).exists() and Path(log).exists() and Path(out).samefile(log):
         raise UsageError(f"-o {out} is the log itself", hint="another name")

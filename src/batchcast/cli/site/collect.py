@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -15,37 +16,25 @@ from ..output import document, emit, say
 from ..site_options import log_option, site_options
 
 
+def _predictor_option(of: str, kind: str, help: str) -> Callable[..., Any]:
+    """`--OF-predictor`: the methods of a kind that forecast for the setting `of`."""
+    names: dict[str, Any] = {"cls": Renamed, "formerly": (f"--{of}",), "metavar": "SPEC", "shell_complete": specs(kind)}
+    return click.option(f"--{of}-predictor", of, help=help, **names)
+
+
 @verb()
 @site_options
 @click.option("--once", is_flag=True, help="One cycle (and all history that is missing), then stop.")
 @click.option("--interval", "interval_s", metavar="TIME", help="From one cycle to the next.  [default: 30 s]")
 @click.option("--history-days", "history_days", metavar="DAYS", help="History read at the first start.  [default: 30]")
-@click.option(
-    "--runtime-predictor",
-    "runtime",
-    cls=Renamed,
-    formerly=("--runtime",),
-    metavar="SPEC",
-    shell_complete=specs("runtime"),
-    help="Run-time predictor, NAME:key=value,...  [default: kernel,recent_mean,last_2]",
+@_predictor_option("runtime", "runtime", "Run-time predictor, NAME:key=value,...  [default: kernel,recent_mean,last_2]")
+@_predictor_option(
+    "wait", "wait", "Wait predictor, NAME:key=value,...  [default: forecast,recent_wait,log_uniform,qbets]"
 )
-@click.option(
-    "--wait-predictor",
-    "wait",
-    cls=Renamed,
-    formerly=("--wait",),
-    metavar="SPEC",
-    shell_complete=specs("wait"),
-    help="Wait predictor, NAME:key=value,...  [default: forecast,recent_wait,log_uniform,qbets]",
-)
-@click.option(
-    "--memory-predictor",
+@_predictor_option(
     "memory",
-    cls=Renamed,
-    formerly=("--memory",),
-    metavar="SPEC",
-    shell_complete=specs("runtime"),
-    help="Run-time predictor that forecasts memory, where accounting measures it.  [default: kernel]",
+    "runtime",
+    "Run-time predictor that forecasts memory, where accounting measures it.  [default: kernel]",
 )
 @click.option("--record", type=click.Path(dir_okay=False), help="Also write every question and answer to this file.")
 @click.option("--quiet", cls=Renamed, formerly=("-q",), is_flag=True, help="Say only what goes wrong.")

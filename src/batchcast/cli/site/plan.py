@@ -37,11 +37,11 @@ def dry_run_since(
     now = time.time()
     warnings, waiting = preview(settings)
     terms = week.site_terms(open_scheduler(settings)[0].transport, settings)
-    reader = Reader(settings["store"])
     rows: list[dict[str, Any]] = []
-    judged, past = None, None
+    judged = None
     try:
-        past = week.week(settings, reader, cluster, terms, parse_when(since), now)
+        with Reader(settings["store"]) as reader:
+            past = week.week(settings, reader, cluster, terms, parse_when(since), now)
         rows = week.by_partition(past)
         warnings.append(f"of the past assumed: no {week.UNKNOWN}")
         if described is not None:
@@ -50,8 +50,6 @@ def dry_run_since(
             rows, warnings = [*rows, *more], [*warnings, *notes]
     except NoAnswer as error:
         warnings.append(error.message)
-    finally:
-        reader.close()
     if as_json:
         names = ("plan", "plan_partitions", "plan_qos", "plan_level", "plan_percent")
         shown = {"asked": "dry-run", "starttime_s": parse_when(since), "machine": machine, "seed": seed}
@@ -183,11 +181,8 @@ def _cluster(settings: Any) -> str:
     from ...service.answers.disclosure import choose_cluster
     from ...store.reader import Reader
 
-    reader = Reader(settings["store"])
-    try:
+    with Reader(settings["store"]) as reader:
         return str(choose_cluster(reader, settings["cluster"] or None))
-    finally:
-        reader.close()
 
 
 def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
@@ -272,15 +267,9 @@ def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]
     placed = len(reader.memory(cluster).get("plan_order") or {})
     off = reader.memory(cluster).get("plan_off")
     state = f"switched off by {off['by']}" if off else f"plan = {settings['plan']}"
+    names = {"job_id": "job_id", "state": "state", "at": "at", "limit_s": "user_limit", "planned_s": "planned"}
     return [f"{state}; {len(rows)} jobs stand on a planned limit, {placed} on a place in the order"], [
-        {
-            "job_id": r["job_id"],
-            "state": r["state"],
-            "at": r["at"],
-            "limit_s": r["user_limit"],
-            "planned_s": r["planned"],
-        }
-        for r in rows
+        {name: row[column] for name, column in names.items()} for row in rows
     ]
 
 

@@ -46,15 +46,13 @@ def migrate(to: int | None, as_json: bool, **flags: Any) -> None:
     from ...store.writer import single_writer
 
     settings = load(flags)
-    reader = Reader(settings["store"])
-    before = reader.schema_version()
-    reader.close()
-    store = Store(settings["store"])
+    with Reader(settings["store"]) as reader:
+        before = reader.schema_version()
     lost: list[str] = []
-    if to is not None:
-        with single_writer(store):
-            lost = store.take_back(to)
-    store.close()
+    with Store(settings["store"]) as store:
+        if to is not None:
+            with single_writer(store):
+                lost = store.take_back(to)
     after = VERSION if to is None else to
     if as_json:
         emit(document("migrate", {}, {"store": settings.shown("store")}, lost, [{"before": before, "after": after}]))
@@ -95,9 +93,8 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
     settings = load({**flags, "retention_days": keep})
     days, limit = settings["retention_days"], keep_since(settings, time.time())
     before = -1e300 if limit is None else limit
-    reader = Reader(settings["store"])
-    cluster = choose_cluster(reader, settings["cluster"] or None)
-    reader.close()
+    with Reader(settings["store"]) as reader:
+        cluster = choose_cluster(reader, settings["cluster"] or None)
     store = Store(settings["store"])
     with store.begin() as connection:
         found = due(connection, cluster, before)
@@ -279,10 +276,8 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
     settings = load(flags)
     now = time.time()
     until = now + days * 86400
-    store = Store(settings["store"])
-    with store.begin() as connection:
+    with Store(settings["store"]) as store, store.begin() as connection:
         token = tokens.issue(connection, secrets.token_bytes(ID_BYTES + SECRET_BYTES), user, label, now, until)
-    store.close()
     if as_json:
         shown = {"store": settings.shown("store"), "days": days}
         emit(document("token create", {}, shown, [], [{"id": id_of(token), "user": user, "label": label,
@@ -305,14 +300,14 @@ def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
     from ...store.tokens import state_of
 
     settings = load(flags)
-    reader = Reader(settings["store"])
     now = time.time()
+    with Reader(settings["store"]) as reader:
+        tokens = reader.ask("tokens")
     results = [
         {"id": row["id"], "user": row["user_id"], "state": state_of(row, now), "created_s": row["created"],
          "expires_s": row["expires"], "label": row["label"]}
-        for row in reader.ask("tokens")
+        for row in tokens
     ]  # fmt: skip
-    reader.close()
     if as_json:
         emit(document("token list", {}, {"store": settings.shown("store")}, [], results))
     elif not results:
@@ -338,10 +333,8 @@ def revoke(ids: tuple[str, ...], as_json: bool, **flags: Any) -> None:
     from ...store.database import Store
 
     settings = load(flags)
-    store = Store(settings["store"])
-    with store.begin() as connection:
+    with Store(settings["store"]) as store, store.begin() as connection:
         gone = tokens.revoke(connection, ids, time.time())
-    store.close()
     if as_json:
         emit(document("token revoke", {}, {"store": settings.shown("store")}, [],
                       [{"id": one, "was_valid": one in gone} for one in ids]))  # fmt: skip

@@ -118,8 +118,8 @@ def _glance(about: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, str
         "time zone": f"{about['timezone']} (from {about['timezone_source']})",
         "machine": _machine(about, whole),
         "load": _percent(whole["load"], "of the machine, first submission to last end"),
-        "run time": f"median {_time(whole['median_run_s'])}, mean {_time(whole['mean_run_s'])}",
-        "wait": f"median {_time(whole['median_wait_s'])}, mean {_time(whole['mean_wait_s'])}",
+        "run time": f"median {span(whole['median_run_s'])}, mean {span(whole['mean_run_s'])}",
+        "wait": f"median {span(whole['median_wait_s'])}, mean {span(whole['mean_wait_s'])}",
         "processors": f"median {_plain(whole['median_procs'])}, widest job {_plain(whole['widest_job_procs'])}",
         "file": f"{about['format']}, sha256 {about['sha256'][:16]}",
     }
@@ -179,10 +179,6 @@ def _memory(found: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def _percent(value: float, of: str) -> str:
     return f"{100 * value:.1f} % {of}" if value == value else "unknown"
-
-
-def _time(value: float) -> str:
-    return span(value)
 
 
 def _plain(value: float) -> str:

@@ -16,7 +16,7 @@ from ..output import console, document, emit, print_columns, progress, say, writ
 
 if TYPE_CHECKING:
     from ...cluster.machine import Machine
-    from ...evaluation.slurm_record import Agreement, Decisions, Sheet
+    from ...evaluation.slurm_record import Agreement, Sheet
     from ...report.blocks import Kind
 
 TITLES = ("set", "against", "jobs", "30 s", "300 s", "mean wait", "wait ratio", "KS", "rank")
@@ -277,14 +277,11 @@ def _set_rows(folder: Path, name: str, states: int) -> list[dict[str, Any]]:
     truths = [recorded(run) for run in runs]
     rows = [_row(name, "real run 2", agreement(truths[0], truths[1]))] if len(runs) == 2 else []
     for k, run in enumerate(runs):
-        mine = simulated(run, replay_record(run))
-        for m, truth in enumerate(truths):
-            if m == k:
-                rows.append(_row(name, f"simulated {k + 1}", agreement(truth, mine)))
+        rows.append(_row(name, f"simulated {k + 1}", agreement(truths[k], simulated(run, replay_record(run)))))
     other = other_policy(runs[0])
     rows.append(_row(name, "another policy", agreement(truths[0], simulated(other, replay_record(other)))))
     for k, run in enumerate(runs if states else []):
-        rows.append(_decision_row(f"{name}-{k + 1}", decisions(run, states)))
+        rows.append({"set": f"{name}-{k + 1}", **asdict(decisions(run, states))})
     return rows
 
 
@@ -300,10 +297,6 @@ def _row(name: str, against: str, a: Agreement) -> dict[str, Any]:
         "ks": a.ks,
         "rank": a.rank,
     }
-
-
-def _decision_row(name: str, d: Decisions) -> dict[str, Any]:
-    return {"set": name, "states": d.states, "starts": d.starts, "right": d.right, "seen": d.seen, "close": d.close}
 
 
 def _cells(r: dict[str, Any]) -> Sequence[str]:

@@ -316,19 +316,15 @@ def _together(ids: list[str]) -> str:
     >>> _together([f"15_{k}" for k in range(1, 200) if k % 3])
     '15_[1-2,4-5,7-8,10-11,...,199]'
     """
+    from ...formats.slurm.resources import fold
+
     if len(ids) == 1:
         return ids[0]
-    array = ids[0].partition("_")[0]
-    spans: list[list[int]] = []
-    for task in sorted(int(job_id.partition("_")[2]) for job_id in ids):
-        if spans and spans[-1][1] == task - 1:
-            spans[-1][1] = task
-        else:
-            spans.append([task, task])
-    words = [str(a) if a == b else f"{a}-{b}" for a, b in spans]
-    name = f"{array}_[{','.join(words)}]"
+    name = fold(sorted(ids, key=lambda job_id: int(job_id.partition("_")[2])))
+    array, _, tasks = name.removesuffix("]").partition("[")
+    words = tasks.split(",")
     for kept in range(len(words) - 2, 0, -1):
         if len(name) <= LONGEST:
             break
-        name = f"{array}_[{','.join(words[:kept])},...,{words[-1]}]"
+        name = f"{array}[{','.join(words[:kept])},...,{words[-1]}]"
     return name

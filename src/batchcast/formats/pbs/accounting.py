@@ -157,7 +157,7 @@ class _Log:
 
     def _measure(self, lines: Sequence[int], texts: dict[str, list[str]]) -> dict[str, np.ndarray]:
         """Every column of numbers, and the status, of a batch of records."""
-        ctime, qtime, etime, start, end = (_stamps(texts[key]) for key in _STAMPS)
+        ctime, qtime, etime, start, end = (_above_0(texts[key]) for key in _STAMPS)
         limit, used, cpu_time = (self._length(key, texts[key], lines) for key in _LENGTHS)
         submit = np.where(np.isnan(ctime), qtime, ctime)
         start = np.where(np.isnan(start) & (used > 0), end - used, start)
@@ -167,11 +167,11 @@ class _Log:
         self._late += int((run - used > _SLACK).sum())
         procs, gpus = self._sized(asked, texts, "Resource_List.ncpus", "Resource_List.select", "Resource_List.nodes")
         held_procs, nodes = self._sized(held, texts, "exec_vnode", "exec_host")
-        slots = _first(_counts(texts["resources_used.ncpus"]), _counts(texts["total_execution_slots"]))
+        slots = _first(_above_0(texts["resources_used.ncpus"]), _above_0(texts["total_execution_slots"]))
         alloc = _first(slots, held_procs)
         each = np.where(alloc > 0, alloc, procs)
         pmem = self._amount("Resource_List.pmem", texts, lines)
-        runs = _first(_counts(texts["run_count"]), _counts(texts["start_count"])) - 1
+        runs = _first(_above_0(texts["run_count"]), _above_0(texts["start_count"])) - 1
         at_limit = (run >= limit) & (limit > 0)
         never = np.isnan(start)
         torque = [bool(owner) and not count for owner, count in zip(texts["owner"], texts["run_count"])]
@@ -183,8 +183,8 @@ class _Log:
             "run_time": run,
             "req_procs": procs,
             "alloc_procs": alloc,
-            "req_nodes": _counts(texts["Resource_List.nodect"]),
-            "alloc_nodes": _first(_counts(texts["unique_node_count"]), nodes),
+            "req_nodes": _above_0(texts["Resource_List.nodect"]),
+            "alloc_nodes": _first(_above_0(texts["unique_node_count"]), nodes),
             "req_gpus": _first(_plain(texts["Resource_List.ngpus"]), gpus),
             "req_time": np.where(limit > 0, limit, np.nan),
             "req_mem_kib": _first(self._amount("Resource_List.mem", texts, lines), pmem * procs),
@@ -288,15 +288,10 @@ def _is_stamp(text: str) -> bool:
     return text.isdecimal() and len(text) < 13 and int(text) > 0
 
 
-def _stamps(texts: Sequence[str]) -> np.ndarray:
-    """Epoch seconds; 0 is unknown."""
+def _above_0(texts: Sequence[str]) -> np.ndarray:
+    """Whole numbers, of epoch seconds say; 0 is unknown."""
     values = _plain(texts)
     return np.where(values > 0, values, np.nan)
-
-
-def _counts(texts: Sequence[str]) -> np.ndarray:
-    """Whole numbers above 0, else unknown."""
-    return _stamps(texts)
 
 
 def _plain(texts: Sequence[str]) -> np.ndarray:

@@ -105,8 +105,8 @@ def tres_gpus(text: str) -> float:
     if not amounts:
         return math.nan
     if "gres/gpu" in amounts:
-        return _amount(amounts["gres/gpu"])
-    return sum((_amount(v) for k, v in amounts.items() if k.startswith("gres/gpu:")), 0.0)
+        return amount(amounts["gres/gpu"])
+    return sum((amount(v) for k, v in amounts.items() if k.startswith("gres/gpu:")), 0.0)
 
 
 def gres_gpus(text: str) -> float:
@@ -119,7 +119,8 @@ def gres_gpus(text: str) -> float:
     return float(sum(int(match[1] or 1) for match in matches if match))
 
 
-def _amount(text: str) -> float:
+def amount(text: str) -> float:
+    """A number; NaN where the text is none."""
     try:
         return float(text)
     except ValueError:

@@ -11,7 +11,7 @@ from ...cluster.machine import Association, Limits, Machine, NodeGroup, Partitio
 from ...errors import InputError, UsageError
 from ...units import parse_duration, parse_memory
 from ..times import LocalClock, parse_stamps
-from .resources import expand, parse_tres
+from .resources import amount, expand, parse_tres
 
 _KEY = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z0-9_:/.]*)=")
 
@@ -177,9 +177,9 @@ def _partition(r: Mapping[str, str], nodes: tuple[NodeGroup, ...], settings: Map
     everyone = [name for group in nodes for name in group.names]
     listed = r.get("Nodes", "")
     named = set(everyone) if listed == "ALL" else set(expand(listed))
-    per_cpu, per_node = (_number(r.get(k, "")) for k in ("DefMemPerCPU", "DefMemPerNode"))
+    per_cpu, per_node = (amount(r.get(k, "")) for k in ("DefMemPerCPU", "DefMemPerNode"))
     if math.isnan(per_cpu) and math.isnan(per_node):
-        per_cpu, per_node = (_number(settings.get(k, "")) for k in ("DefMemPerCPU", "DefMemPerNode"))
+        per_cpu, per_node = (amount(settings.get(k, "")) for k in ("DefMemPerCPU", "DefMemPerNode"))
     return Partition(
         r["PartitionName"],
         tuple(name for name in everyone if name in named),
@@ -187,7 +187,7 @@ def _partition(r: Mapping[str, str], nodes: tuple[NodeGroup, ...], settings: Map
         _seconds(r.get("DefaultTime", ""), math.nan),
         int(r.get("PriorityTier", "1")),
         int(r.get("PriorityJobFactor", "1")),
-        _or(_number(r.get("MaxNodes", "")), math.inf),
+        _or(amount(r.get("MaxNodes", "")), math.inf),
         per_cpu,
         per_node,
         r.get("OverSubscribe", "").upper().startswith("EXCLUSIVE"),
@@ -198,7 +198,7 @@ def _partition(r: Mapping[str, str], nodes: tuple[NodeGroup, ...], settings: Map
         r.get("PreemptMode", "OFF").upper() in ("REQUEUE", "CANCEL"),
         _weights(r.get("TRESBillingWeights", "")),
         _own_mode(r.get("PreemptMode", ""), settings),
-        _or(_number(r.get("GraceTime", "")), 0.0),
+        _or(amount(r.get("GraceTime", "")), 0.0),
     )
 
 
@@ -208,7 +208,7 @@ def _weights(text: str) -> dict[str, float]:
     for item in text.split(",") if text not in _NONE else []:
         name, _, value = item.partition("=")
         unit = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}.get(value[-1:].upper(), 0.0)
-        weights[name.lower()] = _or(_number(value.rstrip("kKmMgGtT")), 0.0) / (unit or 1.0)
+        weights[name.lower()] = _or(amount(value.rstrip("kKmMgGtT")), 0.0) / (unit or 1.0)
     return weights
 
 
@@ -226,7 +226,7 @@ def _qos(r: Mapping[str, str]) -> Qos:
     preempts = tuple(name for name in r.get("Preempt", "").split(",") if name)
     mode = r.get("PreemptMode", "").upper()
     return Qos(
-        r["Name"], _or(_number(r.get("Priority", "")), 0.0), preempts, limits, "" if mode == "CLUSTER" else mode,
+        r["Name"], _or(amount(r.get("Priority", "")), 0.0), preempts, limits, "" if mode == "CLUSTER" else mode,
         _seconds(r.get("GraceTime", ""), 0.0), _seconds(r.get("PreemptExemptTime", ""), math.nan),
     )  # fmt: skip
 
@@ -246,7 +246,7 @@ def _association(r: Mapping[str, str]) -> Association:
     )
     share = r.get("Share", "1")
     parent = r.get("ParentName") or r.get("Par Name") or ("" if r["Account"] == "root" or r.get("User") else "root")
-    return Association(r["Account"], r.get("User", ""), parent, _or(_number(share), 1.0), limits)
+    return Association(r["Account"], r.get("User", ""), parent, _or(amount(share), 1.0), limits)
 
 
 def _reservation(r: Mapping[str, str], clock: LocalClock | None) -> Reservation:
@@ -293,7 +293,7 @@ def _left_out(
     used += _of_partitions(parse_records(partition, "PartitionName"))
     nodes = parse_records(node, "NodeName")
     used += ["CPUSpecList"] if any(r.get("CPUSpecList", "") not in _NONE for r in nodes) else []
-    used += ["CoreSpecCount"] if any(_or(_number(r.get("CoreSpecCount", "")), 0) for r in nodes) else []
+    used += ["CoreSpecCount"] if any(_or(amount(r.get("CoreSpecCount", "")), 0) for r in nodes) else []
     flags = {f for r in parse_records(reservation, "ReservationName") for f in r.get("Flags", "").split(",")}
     used += [f"reservation {flag}" for flag in sorted(flags & {"WEEKDAY", "WEEKEND", "FLEX", "MAGNETIC"})]
     for title, text in (("qos", qos), ("assoc", assoc)):
@@ -307,7 +307,7 @@ def _left_out(
 
 
 def _more_nodes(settings: Mapping[str, str], node: str) -> bool:
-    return _or(_number(settings.get("MaxNodeCount", "")), 0) > len(parse_records(node, "NodeName"))
+    return _or(amount(settings.get("MaxNodeCount", "")), 0) > len(parse_records(node, "NodeName"))
 
 
 def _of_preemption(
@@ -348,19 +348,12 @@ def _of_partitions(rows: Sequence[Mapping[str, str]]) -> list[str]:
 def _tres(r: Mapping[str, str], key: str) -> dict[str, float]:
     amounts = {}
     for name, text in parse_tres(r.get(key, "")).items():
-        amounts[name] = parse_memory(text) / 1024 if name == "mem" else _or(_number(text), math.inf)
+        amounts[name] = parse_memory(text) / 1024 if name == "mem" else _or(amount(text), math.inf)
     return amounts
 
 
 def _limit(r: Mapping[str, str], key: str) -> float:
-    return _or(_number(r.get(key, "")), math.inf)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+    return _or(amount(r.get(key, "")), math.inf)
 
 
 def _or(value: float, otherwise: float) -> float:

@@ -25,11 +25,7 @@ function wanted(figure, k) {
   for (const trace of figure.data) {
     const meta = trace.meta;
     if (off.predictor.has(meta.predictor) || (variant && meta.variant !== variant)) continue;
-    if (!meta.points) { data.push(trace); continue; }
-    const kept = meta.points.map((name, at) => at).filter((at) => !off.policy.has(meta.points[at]));
-    const cut = Object.assign({}, trace);
-    for (const name of ["x", "y", "text", "customdata"]) cut[name] = kept.map((at) => trace[name][at]);
-    if (kept.length) data.push(cut);
+    data.push(trace);
   }
   const by = colouring(figure, k);
   return by ? data.flatMap((trace) => coloured(trace, by)) : data;
@@ -44,7 +40,6 @@ function drawOne(figure, k) {
   const data = wanted(figure, k);
   place.closest("figure").hidden = !data.length;
   if (!data.length) return;
-  if (data[0].meta.points) place.style.height = 130 + 26 * data.length * Math.max(...data.map((t) => t.y.length)) + "px";
   const width = printing ? PAPER : place.clientWidth;
   drawTogether(place, figure, data, picked(k), dark.matches && !printing ? THEMES.dark : THEMES.light, width);
 }

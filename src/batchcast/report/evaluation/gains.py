@@ -91,15 +91,9 @@ def choices(evaluation: Evaluation) -> Choices:
     return Choices({name: policy_words(name) for name in policies}, {name: named(name) for name in specs})
 
 
-def mark_choices(
-    figure: Figure, predictors: Sequence[str] = (), *, policy: str = "", points: Sequence[str] = ()
-) -> Figure:
-    """The figure with what the boxes work on: its traces' predictors in order, its policy, its points' policies."""
-    marks: list[dict[str, Any]] = [{} for _ in figure.data]
-    for mark, predictor in zip(marks, predictors):
-        mark["predictor"] = predictor
-    for mark in marks:
-        mark.update({"points": list(points)} if points else {})
+def mark_choices(figure: Figure, predictors: Sequence[str], *, policy: str = "") -> Figure:
+    """The figure with what the boxes work on: its traces' predictors in order, and its policy."""
+    marks = [{"predictor": predictor} for predictor in predictors] + [{}] * len(figure.data)
     data = [{**trace, "meta": {**trace["meta"], **mark}} for trace, mark in zip(figure.data, marks)]
     return replace(figure, data=data, policy=policy)
 

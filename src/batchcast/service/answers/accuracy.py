@@ -11,7 +11,7 @@ import math
 import time
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import nlargest
 from typing import Any
 
@@ -22,7 +22,17 @@ from ...units import span
 from ..settings import Settings
 from . import track_record
 from .answer import staleness
-from .disclosure import DAY_S, Site, Viewer, complete_days, open_site, rounded, rows_of_complete_days, whole_days
+from .disclosure import (
+    DAY_S,
+    Site,
+    Viewer,
+    complete_days,
+    complete_days_by,
+    groups,
+    open_site,
+    rounded,
+    rows_of_complete_days,
+)
 from .track_record import SHORT_S, covered, covered_at, median
 
 SCORED = {"waited_10min": 600.0, "waited_1h": 3600.0, "waited_4h": 4 * 3600.0, "waited_1d": 86400.0}
@@ -51,38 +61,29 @@ def accuracy(
     no answer to anyone: they are counted, not scored. Above one `least_users` figures name nobody, see `disclosure`.
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
-    days: dict[Key, set[float]] | None = None
+    days: set[tuple[Key, float]] | None = None
     if least_users > 1:
-        days = _days(reader.each("issued", **chosen), least_users, now)
-    groups: dict[Key, _Scored] = {}
+        days = complete_days_by(reader.each("issued", **chosen), _key, "as_of", least_users, now)
+    scored: dict[Key, _Scored] = {}
     for row in reader.each("issued", **chosen):
         key = _key(row)
-        if days is None or row["as_of"] // DAY_S in days[key]:
-            groups.setdefault(key, _Scored()).add(row)
+        if days is None or (key, row["as_of"] // DAY_S) in days:
+            scored.setdefault(key, _Scored()).add(row)
     order = {moment: place for place, moment in enumerate(("submit", *SCORED, "slurm"))}
-    shown = sorted(groups.items(), key=lambda item: (order[item[0][0]], item[0][1], item[0][2]))
-    if least_users > 1:
-        return [rounded(group.scores(*key)) for key, group in shown if group.users() >= least_users]
-    return [group.scores(*key) for key, group in shown]
+    shown = sorted(scored.items(), key=lambda item: (order[item[0][0]], item[0][1], item[0][2]))
+    return [
+        rounded(group.scores(*key), least_users)
+        for key, group in shown
+        if least_users <= 1 or group.users() >= least_users
+    ]
 
 
 Key = tuple[str, str, str]
 """Moment, kind, method."""
 
 
-def _key(row: Row) -> Key:
+def _key(row: Mapping[str, Any]) -> Key:
     return row["moment"], row["kind"], row["method"]
-
-
-def _days(rows: Iterable[Row], least: int, now: float) -> dict[Key, set[float]]:
-    """For each group the days that are over and of enough users (see `disclosure`)."""
-    users: dict[Key, dict[float, set[Any]]] = {}
-    for row in rows:
-        users.setdefault(_key(row), {}).setdefault(row["as_of"] // DAY_S, set()).add(row["user_id"])
-    return {
-        key: {day for day, names in of.items() if len(names) >= least and day < now // DAY_S}
-        for key, of in users.items()
-    }
 
 
 class _Scored:
@@ -137,7 +138,7 @@ class _Scored:
         return figures
 
 
-WITHIN_S = 60 * 86400.0
+WITHIN_DAYS = 60
 MOST = 20_000
 GRID = tuple(k / 10 for k in range(1, 10))
 LEAST = 20
@@ -150,48 +151,48 @@ def calibration(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any
     `headline`, weeks, partitions and reliability are of the jobs that were told to wait 10 min or more (`of` is
     "long"). Where those are too few they are of all (`of` is "all"), and the page says so. `short` is of the others.
     """
-    with open_site(settings, viewer) as site:
-        least = settings["least_users"] if site.private else 1
-        since = now - WITHIN_S
-        since = whole_days(since, math.inf)[0] if site.private else since
-        method = track_record.answering_method(site.memory)
-        days = complete_days(_came_out(site, method, since), "as_of", least, now) if site.private else set()
-        judged = (row for row in _came_out(site, method, since) if not site.private or row["as_of"] // DAY_S in days)
-        rows = nlargest(MOST, judged, key=lambda row: row["as_of"])[::-1]
-        if len(rows) < LEAST or len({row["user_id"] for row in rows}) < least:
-            raise NoAnswer("fewer than 20 forecasts have come out yet", hint="let the collector run a while")
-        of, waited, short = _headline(rows, least)
-        parts = _by_partition(site, method, since, least, now, long_only=of == "long")
-        beside = [r for r in accuracy(site.reader, site.cluster, since, math.inf, None, least, now)
-                  if r["kind"] == "wait"]  # fmt: skip
-        return {
-            "method": method, "cluster": site.cluster, "now": now, "least": least,
-            "of": of, "headline": _shown(_figures(waited), least), "short": short,
-            "forecasts": _about(len(rows), least),
-            "weeks": _over_time(waited, least), "partitions": parts, "horizons": _by_horizon(rows, least),
-            "reliability": _reliability(waited),
-            "at_submission": [r for r in beside if r["moment"] == "submit"],
-            "beside_slurm": [r for r in beside if r["moment"] == "slurm"],
-            "renewed": [_renewed(r) for r in beside if r["moment"] in SCORED and r["came_out"]],
-            "stale": staleness(site.memory, now),
-        }  # fmt: skip
+    with open_site(settings, viewer, now) as site:
+        return calibration_of(site)
 
 
-def _headline(rows: Sequence[Row], least: int) -> tuple[str, Sequence[Row], dict[str, Any] | None]:
+def calibration_of(site: Site) -> dict[str, Any]:
+    """The same of a store that is open."""
+    least, now, since = site.least, site.now, site.last_days(WITHIN_DAYS)
+    method = track_record.answering_method(site.memory)
+    days = complete_days(_came_out(site, method, since), "as_of", least, now) if site.private else set()
+    judged = (row for row in _came_out(site, method, since) if not site.private or row["as_of"] // DAY_S in days)
+    rows = nlargest(MOST, judged, key=lambda row: row["as_of"])[::-1]
+    if len(rows) < LEAST or len({row["user_id"] for row in rows}) < least:
+        raise NoAnswer("fewer than 20 forecasts have come out yet", hint="let the collector run a while")
+    of, waited, short = _headline(rows, least)
+    beside = [r for r in accuracy(site.reader, site.cluster, since, math.inf, None, least, now) if r["kind"] == "wait"]
+    return {
+        "method": method, "cluster": site.cluster, "now": now, "least": least,
+        "of": of, "headline": _figures(waited, least), "short": short,
+        "forecasts": rounded({"n": len(rows)}, least)["n"],
+        "weeks": _over_time(waited, least), "partitions": _by_partition(site, method, since, long_only=of == "long"),
+        "horizons": _by_horizon(rows, least),
+        "reliability": _reliability(waited),
+        "at_submission": [r for r in beside if r["moment"] == "submit"],
+        "beside_slurm": [r for r in beside if r["moment"] == "slurm"],
+        "renewed": [_renewed(r) for r in beside if r["moment"] in SCORED and r["came_out"]],
+        "stale": staleness(site.memory, now),
+    }  # fmt: skip
+
+
+def _headline(
+    rows: Sequence[Mapping[str, Any]], least: int
+) -> tuple[str, Sequence[Mapping[str, Any]], dict[str, Any] | None]:
     """What the headline is of and its rows; the figures of the short waits beside it, where they are enough."""
-    parts = dict(_grouped(rows, _is_long, least))
+    parts = groups(rows, _is_long, LEAST, least)
     if True not in parts:
         return "all", rows, None
-    return "long", parts[True], _shown(_figures(parts[False]), least) if False in parts else None
+    return "long", parts[True], _figures(parts[False], least) if False in parts else None
 
 
 def _is_long(row: Mapping[str, Any]) -> bool:
     """Whether a job was told to wait so long that its user has to plan for it."""
     return bool(row["point_s"] >= SHORT_S)
-
-
-def _about(count: int, least: int) -> int:
-    return int(rounded({"n": count})["n"]) if least > 1 else count
 
 
 def _came_out(site: Site, method: str, since: float) -> Iterator[Row]:
@@ -203,14 +204,14 @@ def _came_out(site: Site, method: str, since: float) -> Iterator[Row]:
     )  # fmt: skip
 
 
-def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _figures(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
     """Coverage at 50 and 90 %, median error, share that started later than the likely start."""
     errors = [abs(row["point_s"] - row["outcome_s"]) for row in rows]
-    figures: dict[str, Any] = {"forecasts": len(rows), "median_ae_s": track_record.median(errors)}
-    for level in (0.5, 0.9):
+    figures: dict[str, Any] = {"forecasts": len(rows), "median_ae_s": median(errors)}
+    for level in LEVELS:
         hits = _hits(rows, level)
         figures[f"coverage_{100 * level:g}"] = sum(hits) / len(hits) if hits else math.nan
-    return figures
+    return rounded(figures, least)
 
 
 def _hits(rows: Sequence[Mapping[str, Any]], level: float) -> list[bool]:
@@ -218,40 +219,23 @@ def _hits(rows: Sequence[Mapping[str, Any]], level: float) -> list[bool]:
     return [hit for row in rows if json.loads(row["levels"]) and (hit := covered_at(row, level)) is not None]
 
 
-def _grouped(rows: Sequence[Mapping[str, Any]], key: Any, least: int) -> list[tuple[Any, list[Mapping[str, Any]]]]:
-    """Groups of enough forecasts, and of enough users where that is asked for."""
-    groups: dict[Any, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return [
-        (name, group) for name, group in sorted(groups.items())
-        if len(group) >= LEAST and len({row["user_id"] for row in group}) >= least
-    ]  # fmt: skip
-
-
-def _shown(figures: dict[str, Any], least: int) -> dict[str, Any]:
-    return rounded(figures) if least > 1 else figures
-
-
 def _over_time(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
     days = 86400.0 if rows[-1]["as_of"] - rows[0]["as_of"] < 21 * 86400 else 7 * 86400.0
     return [
-        {"at": name * days, "label": time.strftime("%m-%d", time.gmtime(name * days)), **_shown(_figures(group), least)}
-        for name, group in _grouped(rows, lambda row: row["as_of"] // days, least)
+        {"at": name * days, "label": time.strftime("%m-%d", time.gmtime(name * days)), **_figures(group, least)}
+        for name, group in sorted(groups(rows, lambda row: row["as_of"] // days, LEAST, least).items())
     ]
 
 
-def _by_partition(
-    site: Site, method: str, since: float, least: int, now: float, long_only: bool
-) -> list[dict[str, Any]]:
-    figures = []
+def _by_partition(site: Site, method: str, since: float, long_only: bool) -> list[dict[str, Any]]:
+    figures, least = [], site.least
     asked = {"cluster": site.cluster, "method": method, "since": since, "nothing": NOTHING, "most": MOST}
-    for name in site.memory.get("site", {}).get("partitions", {}):
+    for name in site.partitions:
         started = site.reader.ask("started_forecasts", partition=name, **asked)
-        over = rows_of_complete_days(started, "as_of", least, now) if least > 1 else started
+        over = rows_of_complete_days(started, "as_of", least, site.now) if least > 1 else started
         rows = [row for row in over if not long_only or _is_long(row)]
         if len(rows) >= LEAST and len({row["user_id"] for row in rows}) >= least:
-            figures.append({"partition": name, **_shown(_figures(rows), least)})
+            figures.append({"partition": name, **_figures(rows, least)})
     return figures
 
 
@@ -260,8 +244,8 @@ def _by_horizon(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str,
         return next(k for k, (low, high) in enumerate(HORIZONS) if low <= max(row["point_s"], 0.0) < high)
 
     return [
-        {"low": HORIZONS[k][0], "high": HORIZONS[k][1], **_shown(_figures(group), least)}
-        for k, group in _grouped(rows, bin_of, least)
+        {"low": HORIZONS[k][0], "high": HORIZONS[k][1], **_figures(group, least)}
+        for k, group in sorted(groups(rows, bin_of, LEAST, least).items())
     ]
 
 
@@ -285,15 +269,14 @@ def _reliability(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]
 NOMINAL = 0.9
 
 
-def calibration_verdicts(settings: Settings, viewer: Viewer, partition: str | None, now: float) -> list[dict[str, Any]]:
+def calibration_verdicts(site: Site, partition: str | None) -> list[dict[str, Any]]:
     """Flat objects, each with a `sentence`: jobs told to wait 10 min or more, short waits, partitions, lengths of wait.
 
     Of the last 60 days, of groups of 20 forecasts or more; by the rule of `disclosure`. Empty where there are none.
     Partitions are of the same jobs as the first.
     """
-
     try:
-        known = calibration(settings, viewer, now)
+        known = calibration_of(site)
     except NoAnswer:
         return []
     parts = [(f"partition {one['partition']}", one) for one in known["partitions"]
@@ -301,11 +284,11 @@ def calibration_verdicts(settings: Settings, viewer: Viewer, partition: str | No
     if partition is not None:
         return [_object(name, known["method"], one) for name, one in parts]
     long = f"told to wait {span(SHORT_S)} or more"
-    groups = [(long if known["of"] == "long" else f"all (too few were {long})", known["headline"])]
-    groups += [("short waits, told less", known["short"])] if known["short"] else []
-    groups += parts
-    groups += [(f"told {_span(one['low'], one['high'])}", one) for one in known["horizons"] if one["low"] >= SHORT_S]
-    return [_object(name, known["method"], one) for name, one in groups]
+    told = [(long if known["of"] == "long" else f"all (too few were {long})", known["headline"])]
+    told += [("short waits, told less", known["short"])] if known["short"] else []
+    told += parts
+    told += [(f"told {_span(one['low'], one['high'])}", one) for one in known["horizons"] if one["low"] >= SHORT_S]
+    return [_object(name, known["method"], one) for name, one in told]
 
 
 def _object(name: str, method: str, figures: Mapping[str, Any]) -> dict[str, Any]:

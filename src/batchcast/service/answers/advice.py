@@ -7,12 +7,12 @@ The same at a submission, where it is stored and scored, and when somebody asks.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...columns import OUT_OF_MEMORY, SAME, is_copied
 from ...predict.protocol import Grounds, Prediction
-from ...predict.recommend import bound_at, recommend_limit, rounded_request
+from ...predict.recommend import Advice, bound_at, recommend_limit, rounded_request
 from ...store.rows import asked_a_node, node_peak
 from ...units import format_memory
 from ..settings import Settings
@@ -50,6 +50,12 @@ def of_partition(memory: Mapping[str, Any], name: Any) -> Mapping[str, Any]:
     """What the collector remembers of a partition; nothing of one it does not know."""
     partitions = (memory.get("site") or {}).get("partitions") or {}
     return partitions.get(name or "") or {}
+
+
+def default_partition(memory: Mapping[str, Any]) -> str:
+    """The partition of a job that names none; empty where the collector knows none."""
+    partitions = (memory.get("site") or {}).get("partitions") or {}
+    return next((name for name, fields in partitions.items() if fields.get("is_default")), "")
 
 
 def advised_limit(advice: Prediction, own: float, rules: Rules, partition: Mapping[str, Any]) -> float | None:
@@ -128,6 +134,39 @@ def measured_memory(rows: Sequence[Mapping[str, Any]]) -> MeasuredMemory:
     )
 
 
+def request_for(kib: Sequence[float], ran_out: Sequence[bool], risk: float, rules: Rules, most: float) -> Advice:
+    """The request that keeps the risk for jobs that needed so much a node, KiB, a tenth added since use is sampled."""
+    held = [each * SAMPLING_MARGIN for each in kib]
+    return recommend_limit(held, ran_out, risk, floor=rules.memory_floor, step=rules.memory_step, most=most)
+
+
+class Needs(NamedTuple):
+    """How it is said what similar jobs needed."""
+
+    known: str
+    kept: str
+    cut: str
+    how: str
+    most: str
+
+
+TIME = Needs("finished", "ran {} or less", "were cut off at their limit", "how long", "the longest")
+MEMORY = Needs("measured", "held {} a node or less", "ran out of memory", "how much", "the most")
+
+
+def similar_words(advice: Advice, needs: Needs, alike: str, risk: float, say: Callable[[float], str]) -> str:
+    """Why similar jobs lead to this advice, in words."""
+    jobs = f"{advice.jobs} {needs.known} jobs of {alike}"
+    if advice.reached:
+        return f"{1 - risk:.0%} of your last {jobs} {needs.kept.format(say(advice.quantile_s))}"
+    if advice.cut:
+        return (
+            f"{advice.cut} of your last {jobs} {needs.cut}, so nobody knows {needs.how} they need: a quarter above "
+            f"{needs.most}"
+        )
+    return f"{jobs} are too few to promise {risk:.0%}: a quarter above {needs.most}, {say(advice.longest_s)}"
+
+
 def advise_memory(
     settings: Settings,
     memory: Mapping[str, Any],
@@ -199,35 +238,13 @@ def _of_similar(
     """What similar jobs alone say; None where too few of them were measured."""
     if len(jobs.kib) < LEAST_JOBS:
         return None
-    step = settings["memory_step"]
-    advice = recommend_limit(
-        [kib * SAMPLING_MARGIN for kib in jobs.kib],
-        jobs.ran_out,
-        risk,
-        floor=settings["memory_floor"],
-        step=step,
-        most=node,
-    )
-    quantile = advice.quantile_s / SAMPLING_MARGIN
-    if advice.reached:
-        why = (
-            f"{1 - risk:.0%} of your last {len(jobs.kib)} measured jobs of {alike} held {format_memory(quantile)} a "
-            "node or less"
-        )
-    elif advice.cut:
-        why = (
-            f"{advice.cut} of your last {len(jobs.kib)} measured jobs of {alike} ran out of memory, so nobody knows "
-            "how much they need: a quarter above the most"
-        )
-    else:
-        most = format_memory(advice.longest_s / SAMPLING_MARGIN)
-        why = f"{len(jobs.kib)} measured jobs of {alike} are too few to promise {risk:.0%}"
-        why += f": a quarter above the most, {most}"
+    advice = request_for(jobs.kib, jobs.ran_out, risk, rules_of(settings), node)
+    why = similar_words(advice, MEMORY, alike, risk, lambda kib: format_memory(kib / SAMPLING_MARGIN))
     shaped = "; no node there has more" if advice.limit_s == node else ""
     return {
         "memory": as_request(advice.limit_s),
         "memory_kib": advice.limit_s,
-        "memory_quantile_kib": quantile,
+        "memory_quantile_kib": advice.quantile_s / SAMPLING_MARGIN,
         "memory_risk_kept": advice.reached,
         "memory_why": f"{why}; a tenth more, since use is sampled{shaped}.",
     }

@@ -6,14 +6,15 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ...columns import OUT_OF_MEMORY
 from ...predict.protocol import Grounds
 from ...store.reader import Reader, Row
 from ...store.rows import asked_a_node
-from .disclosure import DAY_S, rounded
+from .disclosure import DAY_S, complete_days_by, rounded
 from .track_record import covered, median
 
 UNSCORED = frozenset({str(Grounds.NO_HISTORY), str(Grounds.LIMIT)})
@@ -74,44 +75,30 @@ def advice_record(
     Above one `least_users` figures are of days that are over and have so many users, and rounded (see `disclosure`).
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
-    days: dict[str, set[float]] = {}
+    days: set[tuple[str, float]] = set()
     if least_users > 1:
-        days = _days(reader.each(of.statement, **chosen), least_users, now)
+        rows = reader.each(of.statement, **chosen)
+        days = complete_days_by(rows, itemgetter("method"), "as_of", least_users, now)
     methods: dict[str, tuple[_Scores, dict[float, _Scores]]] = {}
     for row in reader.each(of.statement, **chosen):
-        if least_users <= 1 or row["as_of"] // DAY_S in days.get(row["method"], ()):
+        if least_users <= 1 or (row["method"], row["as_of"] // DAY_S) in days:
             whole, weeks = methods.setdefault(row["method"], (_Scores(of), {}))
             whole.add(row)
             weeks.setdefault(row["as_of"] // WEEK_S, _Scores(of)).add(row)
     return [
-        {**_shown(whole, name, least_users), "weeks": _over_time(weeks, least_users)}
+        {**rounded(whole.scores(name), least_users), "weeks": _over_time(weeks, least_users)}
         for name, (whole, weeks) in sorted(methods.items())
         if len(whole.users) >= least_users
     ]
 
 
-def _shown(judged: _Scores, method: str, least: int) -> dict[str, Any]:
-    return rounded(judged.scores(method)) if least > 1 else judged.scores(method)
-
-
 def _over_time(weeks: dict[float, _Scores], least: int) -> list[dict[str, Any]]:
     """The figures of each week that has any."""
-    figures = []
-    for week, judged in sorted(weeks.items()):
-        if len(judged.users) >= least and judged.counts["asked"]:
-            one = {"requests": judged.counts["asked"], **judged.rates()}
-            figures.append({"week_s": week * WEEK_S, **(rounded(one) if least > 1 else one)})
-    return figures
-
-
-def _days(rows: Iterable[Row], least: int, now: float) -> dict[str, set[float]]:
-    users: dict[str, dict[float, set[Any]]] = {}
-    for row in rows:
-        users.setdefault(row["method"], {}).setdefault(row["as_of"] // DAY_S, set()).add(row["user_id"])
-    return {
-        name: {day for day, names in of.items() if len(names) >= least and day < now // DAY_S}
-        for name, of in users.items()
-    }
+    return [
+        {"week_s": week * WEEK_S, **rounded({"requests": judged.counts["asked"], **judged.rates()}, least)}
+        for week, judged in sorted(weeks.items())
+        if len(judged.users) >= least and judged.counts["asked"]
+    ]
 
 
 class _Scores:

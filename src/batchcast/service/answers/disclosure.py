@@ -14,7 +14,7 @@ what one job adds is lost wherever it is less than a twentieth of the whole.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
     from ...table import Trace
 
 DAY_S = 86400.0
+Row = Mapping[str, Any]
 
 
-def rows_of_complete_days(
-    rows: Sequence[Mapping[str, Any]], time: str, least: int, now: float
-) -> list[Mapping[str, Any]]:
+def rows_of_complete_days(rows: Sequence[Row], time: str, least: int, now: float) -> list[Row]:
     """The rows whose day, by the column `time` (epoch seconds, UTC days), is over and holds at least `least` users.
 
     >>> rows = [{"t": 5.0, "user_id": "a"}, {"t": 6.0, "user_id": "b"}, {"t": 90000.0, "user_id": "a"}]
@@ -42,17 +41,36 @@ def rows_of_complete_days(
     return [row for row in rows if row[time] // DAY_S in several]
 
 
-def complete_days(rows: Iterable[Mapping[str, Any]], time: str, least: int, now: float) -> set[float]:
+def complete_days(rows: Iterable[Row], time: str, least: int, now: float) -> set[float]:
     """Those days themselves, in days since the epoch; the rows are looked at once and none is kept.
 
     >>> rows = [{"t": 5.0, "user_id": "a"}, {"t": 6.0, "user_id": "b"}, {"t": 90000.0, "user_id": "a"}]
     >>> complete_days(iter(rows), "t", 2, 200000.0)
     {0.0}
     """
-    users: dict[float, set[Any]] = {}
+    return {day for _, day in complete_days_by(rows, lambda _: "", time, least, now)}
+
+
+def complete_days_by(
+    rows: Iterable[Row], group: Callable[[Row], Any], time: str, least: int, now: float
+) -> set[tuple[Any, float]]:
+    """The same of each group of rows: (group, day)."""
+    users: dict[tuple[Any, float], set[Any]] = {}
     for row in rows:
-        users.setdefault(row[time] // DAY_S, set()).add(row["user_id"])
-    return {day for day, names in users.items() if len(names) >= least and day < now // DAY_S}
+        users.setdefault((group(row), row[time] // DAY_S), set()).add(row["user_id"])
+    return {(name, day) for (name, day), of in users.items() if len(of) >= least and day < now // DAY_S}
+
+
+def groups(rows: Iterable[Row], key: Callable[[Row], Any], jobs: int, users: int) -> dict[Any, list[Row]]:
+    """The rows by a key, where there are so many of so many users."""
+    of: dict[Any, list[Row]] = {}
+    for row in rows:
+        of.setdefault(key(row), []).append(row)
+    return {
+        name: group
+        for name, group in of.items()
+        if len(group) >= jobs and len({row["user_id"] for row in group}) >= users
+    }
 
 
 def whole_days(since: float, until: float) -> tuple[float, float]:
@@ -65,13 +83,15 @@ def whole_days(since: float, until: float) -> tuple[float, float]:
     return begin, end
 
 
-def rounded(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Every number to two significant digits.
+def rounded(figures: Mapping[str, Any], least: int = 2) -> dict[str, Any]:
+    """Every number to two significant digits, where figures must be of at least two users.
 
     >>> rounded({"jobs": 1234, "mean": 0.0567, "name": "main", "none": float("nan")})
     {'jobs': 1200, 'mean': 0.057, 'name': 'main', 'none': nan}
+    >>> rounded({"jobs": 1234}, least=1)
+    {'jobs': 1234}
     """
-    return {name: _two_digits(value) for name, value in figures.items()}
+    return {name: _two_digits(value) if least > 1 else value for name, value in figures.items()}
 
 
 def _two_digits(value: Any) -> Any:
@@ -97,33 +117,51 @@ class Whose(NamedTuple):
 
 
 class Site(NamedTuple):
-    """An open store, the cluster asked about, what the collector remembers of it, and whether jobs are hidden."""
+    """An open store as one viewer sees it at one instant: everything that a question about it rests on.
+
+    The cluster asked about, what the collector remembers of it (`memory`), whether jobs are hidden from this viewer
+    (`private`), and `now` in epoch seconds.
+    """
 
     reader: Reader
     cluster: str
     memory: dict[str, Any]
     private: bool
+    settings: Settings
+    viewer: Viewer
+    now: float
+
+    @property
+    def least(self) -> int:
+        """How many users a figure must be of at least."""
+        return int(self.settings["least_users"]) if self.private else 1
+
+    @property
+    def partitions(self) -> Mapping[str, Mapping[str, Any]]:
+        """What is known of each partition, by name."""
+        known: Mapping[str, Mapping[str, Any]] = self.memory.get("site", {}).get("partitions", {})
+        return known
+
+    def last_days(self, days: float) -> float:
+        """The beginning (epoch seconds) of so many days up to now: of a whole day where jobs are hidden."""
+        since = self.now - days * DAY_S
+        return whole_days(since, math.inf)[0] if self.private else since
 
 
 @contextmanager
-def open_site(settings: Settings, viewer: Viewer, site: Site | None = None) -> Iterator[Site]:
-    """The store of the settings as this viewer may see it; closed again, unless it was given."""
-    if site is not None:
-        yield site
-        return
-    reader = Reader(settings["store"])
-    try:
+def open_site(settings: Settings, viewer: Viewer, now: float) -> Iterator[Site]:
+    """The store of the settings as this viewer may see it; closed again."""
+    with Reader(settings["store"]) as reader:
         cluster = choose_cluster(reader, settings["cluster"] or None)
         memory = reader.memory(cluster)
-        yield Site(reader, cluster, memory, is_private(settings, memory) and not viewer.sees_all)
-    finally:
-        reader.close()
+        private = is_private(settings, memory) and not viewer.sees_all
+        yield Site(reader, cluster, memory, private, settings, viewer, now)
 
 
-def check_may_see(site: Site, viewer: Viewer, user: str | None) -> None:
+def check_may_see(site: Site, user: str | None) -> None:
     """Refused, where jobs are hidden, to anybody but their owner."""
-    if site.private and (user is None or viewer.name != user):
-        who = viewer.name or "somebody unknown"
+    if site.private and (user is None or site.viewer.name != user):
+        who = site.viewer.name or "somebody unknown"
         raise Refused(f"jobs are private here: {who} may not see those of {user or 'everybody'}",
                       hint="your own jobs, or accuracy and report -p for figures over several users")  # fmt: skip
 
@@ -135,7 +173,7 @@ def start_settings(settings: Settings, now: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def used(site: Site, who: Whose, since: float, until: float, least: int, now: float, statement: str = "used") -> Packed:
+def used(site: Site, who: Whose, since: float, until: float, least: int, statement: str = "used") -> Packed:
     """Finished jobs of a span: where figures must be of several users, of such days that are over alone.
 
     By `statement`: all of them (`used`), or those whose memory was measured (`used_memory`).
@@ -143,7 +181,7 @@ def used(site: Site, who: Whose, since: float, until: float, least: int, now: fl
     chosen = {"cluster": site.cluster, "since": since, "until": until, **who._asdict()}
     if least <= 1:
         return Packed(site.reader.each(statement, **chosen))
-    several = complete_days(site.reader.each(statement, **chosen), "end_time", least, now)
+    several = complete_days(site.reader.each(statement, **chosen), "end_time", least, site.now)
     return Packed(row for row in site.reader.each(statement, **chosen) if row["end_time"] // DAY_S in several)
 
 
@@ -177,14 +215,12 @@ def exported(
     from ...store.database import Store
     from ...store.history import to_trace
 
-    with open_site(settings, viewer) as site:
+    with open_site(settings, viewer, math.inf) as site:
         collects = viewer.name is not None and viewer.name == site.memory.get("collected_by")
         hidden = site.private and not collects
         of = viewer.name if hidden else None
         if hidden and of is None:
             raise Refused("jobs are private here, and nobody knows who asks", hint="as the user whose jobs they are")
-        store = Store(settings["store"], read_only=True)
-        with store.begin() as connection:
+        with Store(settings["store"], read_only=True) as store, store.begin() as connection:
             trace = to_trace(connection, site.cluster, since, until, as_told=as_told, user=of)
-        store.close()
     return Exported(trace, site.cluster, of)

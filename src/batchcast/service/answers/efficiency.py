@@ -20,10 +20,9 @@ from ...formats.memory import STEP_FIELDS, peak
 from ...formats.slurm.resources import parse_tres
 from ...formats.slurm.squeue import epoch, parse_marked, with_steps
 from ...metrics.beside import Axis, Beside, Waited, beside
-from ...predict.recommend import recommend_limit
 from ...slurm.transport import MARK, Transport
 from ...units import parse_duration, parse_memory, span
-from .advice import RISK, SAMPLING_MARGIN, as_request
+from .advice import RISK, Rules, as_request, request_for
 from .track_record import median
 from .usage import LEAST_JOBS, LEAST_WASTE, on_size, on_time
 
@@ -321,8 +320,8 @@ def _on_memory(jobs: Sequence[JobUse], step: float) -> dict[str, Any] | None:
     told = [j for j in jobs if j.memory_kib > 0 and j.memory_asked_kib > 0]
     if len(told) < LEAST_JOBS:
         return None
-    held = [j.memory_kib / j.nodes * SAMPLING_MARGIN for j in told]
-    best = recommend_limit(held, [j.state == "OUT_OF_MEMORY" for j in told], RISK, floor=step, step=step).limit_s
+    held, rules = [j.memory_kib / j.nodes for j in told], Rules(memory_floor=step, memory_step=step)
+    best = request_for(held, [j.state == "OUT_OF_MEMORY" for j in told], RISK, rules, math.inf).limit_s
     asked = _middle(j.memory_asked_kib / j.nodes for j in told)
     spare = math.fsum(max(j.memory_asked_kib - best * j.nodes, 0) * j.elapsed_s for j in told) / _GIB / 3600
     if asked < LEAST_WASTE * best or spare < 1:

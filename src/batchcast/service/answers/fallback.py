@@ -57,8 +57,8 @@ def walltime(
     settings: Settings, what: str | None, glob: str | None, user: str, viewer: Viewer, risk: float, now: float, why: str
 ) -> Answer:
     """`ask.walltime` from one question to accounting."""
-    with _one_question(settings, user, now, why) as site:
-        reply = questions.walltime(settings, what, glob, user, viewer, risk, now, site)
+    with _one_question(settings, user, viewer, now, why) as site:
+        reply = questions.walltime_of(site, what, glob, user, risk)
     return reply._replace(warnings=[why + _ONCE], settings={**reply.settings, "similar_within_days": DAYS})
 
 
@@ -68,13 +68,13 @@ def report(settings: Settings, who: Whose, since: float, until: float, viewer: V
         of = " ".join(f"{flag} {name}" for flag, name in (("-A", who.account), ("-p", who.partition)) if name)
         hint = f"batchcast report --months user {of}, or --each: these ask accounting alone"
         raise NoStore(f"{why}, and without one only a user's own jobs are summed up", hint=hint)
-    with _one_question(settings, who.user, now, why) as site:
-        reply = questions.report(settings, who, since, until, viewer, now, site)
+    with _one_question(settings, who.user, viewer, now, why) as site:
+        reply = questions.report_of(site, who, since, until)
     return reply._replace(warnings=[why + _ONCE])
 
 
 @contextmanager
-def _one_question(settings: Settings, user: str, now: float, why: str) -> Iterator[Site]:
+def _one_question(settings: Settings, user: str, viewer: Viewer, now: float, why: str) -> Iterator[Site]:
     """A store of what accounting says of one user's last 30 days, thrown away afterwards.
 
     Accounting itself decides whose jobs it shows, so no rule of ours is laid over it.
@@ -89,10 +89,10 @@ def _one_question(settings: Settings, user: str, now: float, why: str) -> Iterat
         raise Unreachable(f"{why}, and {error.message}", hint=error.hint or _NEXT_STEP) from None
     with tempfile.TemporaryDirectory(prefix="batchcast-") as place:
         write_once(Path(place) / "store.db", "here", seen.jobs, now)
-        reader = Reader(str(Path(place) / "store.db"))
         gathers = getattr(scheduler, "gathers", None)
-        yield Site(reader, "here", {"site": {"gathers": gathers}} if gathers else {}, private=False)
-        reader.close()
+        memory = {"site": {"gathers": gathers}} if gathers else {}
+        with Reader(str(Path(place) / "store.db")) as reader:
+            yield Site(reader, "here", memory, False, settings, viewer, now)
 
 
 PATIENCE_S = 60.0

@@ -27,6 +27,7 @@ from ...store.rows import NOTHING
 from ...units import parse_duration, parse_memory
 from ..settings import Settings
 from . import track_record
+from .advice import default_partition, of_partition
 from .answer import Answer, parse_when, staleness
 from .disclosure import Site, Viewer, open_site, start_settings
 
@@ -85,7 +86,7 @@ class Forecaster(NamedTuple):
 KINDS = ("wait", "runtime", "memory", "limit")
 
 
-def forecaster(settings: Settings, site: Site, now: float, kinds: Sequence[str] = KINDS) -> Forecaster:
+def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
     """What the collector's clock would answer now, of these kinds. NoAnswer where no job has started yet."""
     if not site.reader.ask("has_started", cluster=site.cluster):
         raise NoAnswer(
@@ -97,41 +98,41 @@ def forecaster(settings: Settings, site: Site, now: float, kinds: Sequence[str] 
     methods = {json.dumps((kind, name)): (kind, name) for kind, name in first.items() if name}
     keys = {kind: key for key, (kind, _) in methods.items()}
     notes: tuple[str, ...] = ()
-    clock = _from_model_store(settings, site, list(methods), now)
+    clock = _from_model_store(site, list(methods))
     if clock is None:
-        clock = _from_history(site, methods, now, settings["machine"])
+        clock = _from_history(site, methods)
         notes = (f"learned anew from at most {MOST_REPLAYED} jobs: what the collector keeps cannot be read here",)
-    clock.state.now = now
+    clock.state.now = site.now
     return Forecaster(clock, keys, notes)
 
 
-def _from_model_store(settings: Settings, site: Site, keys: list[str], now: float) -> LiveClock | None:
+def _from_model_store(site: Site, keys: list[str]) -> LiveClock | None:
     """The saved clock brought up to now; no model is fitted on the way."""
     from .model_store import clock_path, load, resume
 
-    saved = load(clock_path(settings["store"], site.cluster), keys)
+    saved = load(clock_path(site.settings["store"], site.cluster), keys)
     reached = site.memory.get("told_until") or -math.inf
     if saved is None or saved.told_until > reached or saved.late != site.memory.get("late", 0):
         return None
     saved.clock.only(keys)
-    return resume(saved, _known(site, saved.told_until, now), now)
+    return resume(saved, _known(site, saved.told_until), site.now)
 
 
-def _from_history(site: Site, methods: Mapping[str, tuple[str, str]], now: float, machine: str) -> LiveClock:
+def _from_history(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClock:
     from .model_store import machine_at, make_predictor, replay
 
     heard = site.memory.get("heard_since")
     bound = site.reader.ask("nth_last_end", cluster=site.cluster, most=MOST_REPLAYED)
     since = max([-1e300 if heard is None else float(heard), *(row["end_time"] for row in bound)])
-    on = machine_at(machine)
+    on = machine_at(site.settings["machine"])
     fresh = {key: make_predictor(kind, spec, on if kind == "wait" else None) for key, (kind, spec) in methods.items()}
-    return replay(_known(site, since, now), fresh, site.memory, now)
+    return replay(_known(site, since), fresh, site.memory, site.now)
 
 
-def _known(site: Site, since: float, now: float) -> Iterator[LiveJob]:
+def _known(site: Site, since: float) -> Iterator[LiveJob]:
     from ...store.rows import live_job
 
-    chosen: dict[str, Any] = {"cluster": site.cluster, "until": now, "since": since}
+    chosen: dict[str, Any] = {"cluster": site.cluster, "until": site.now, "since": since}
     return map(live_job, site.reader.each("clock_jobs", **chosen))
 
 
@@ -158,23 +159,22 @@ def read_script(path: str) -> str:
         ) from None
 
 
-def request_of(options: Mapping[str, str], site: Site, user: str, now: float) -> JobRequest:
+def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
     """What the script would ask for, with the site's defaults; account, QOS and group as the user's last job had them.
 
     Slurm knows a user's default account and QOS, a store only what came of them.
     """
-    partitions = site.memory.get("site", {}).get("partitions", {})
-    name = options.get("partition") or next((p for p, v in partitions.items() if v.get("is_default")), None)
-    if partitions and name not in partitions:
-        raise UsageError(f"no partition {name!r} (accepted: {', '.join(partitions)})")
-    limits = partitions.get(name, {})
+    name = options.get("partition") or default_partition(site.memory) or None
+    if site.partitions and name not in site.partitions:
+        raise UsageError(f"no partition {name!r} (accepted: {', '.join(site.partitions)})")
+    limits = of_partition(site.memory, name)
     limit = parse_duration(options["time"]) if "time" in options else (limits.get("default_time_s") or math.nan)
     procs, nodes = processors(options)
     last = next(iter(site.reader.ask("latest_of", cluster=site.cluster, user=user)), {})
     values = {
         **{key: last.get(key) for key in ("group_id", "account", "qos")},
         "job_id": "(test)",
-        "submit_time": now,
+        "submit_time": site.now,
         "req_time": limit,
         "req_procs": procs,
         "req_nodes": nodes,
@@ -212,9 +212,8 @@ _held: _Held | None = None
 
 def renew(settings: Settings) -> None:
     """Load the collector's clock where it has moved on, and ask it once, which loads what answers."""
-    with open_site(settings, Viewer(None)) as site:
-        now = time.time()
-        _clock(settings, site, now, 0.0).wait(request_of({}, site, "", now))
+    with open_site(settings, Viewer(None), time.time()) as site:
+        _clock(site, 0.0).wait(request_of({}, site, ""))
 
 
 def answer_choices(settings: Settings, choices: Sequence[str], user: str, viewer: Viewer, now: float) -> Answer:
@@ -230,20 +229,20 @@ def answer_choices(settings: Settings, choices: Sequence[str], user: str, viewer
     if not 0 < len(choices) <= MOST_CHOICES:
         many = f"{len(choices)} choices" if choices else "no choice"
         raise UsageError(f"{many} (accepted: choice=ntasks%3D4%26time%3D240, up to {MOST_CHOICES} of them)")
-    with open_site(settings, viewer) as site:
+    with open_site(settings, viewer, now) as site:
         if site.private and user != viewer.name:
             raise Refused("jobs are private here", hint="choices for a job of your own")
-        ask = _clock(settings, site, now, OLD_S)
-        rows = [_row(place, text, ask, site, user, now) for place, text in enumerate(choices)]
+        ask = _clock(site, OLD_S)
+        rows = [_row(place, text, ask, site, user) for place, text in enumerate(choices)]
         return Answer({"cluster": site.cluster}, start_settings(settings, now), staleness(site.memory, now), rows)
 
 
-def _row(place: int, text: str, ask: Forecaster, site: Site, user: str, now: float) -> dict[str, Any]:
+def _row(place: int, text: str, ask: Forecaster, site: Site, user: str) -> dict[str, Any]:
     row: dict[str, Any] = {"choice": place, "likely_start_s": math.nan, "by_90_start_s": math.nan, "why": ""}
     try:
         options = _options(text)
-        begin = begin_condition(options, now)[1] or now
-        job = request_of(options, site, user, now)
+        begin = begin_condition(options, site.now)[1] or site.now
+        job = request_of(options, site, user)
         wait = ask.wait(job)
     except BatchcastError as error:
         return {**row, "why": error.message}
@@ -263,16 +262,16 @@ def _options(text: str) -> Mapping[str, str]:
     return options
 
 
-def _clock(settings: Settings, site: Site, now: float, old_s: float) -> Forecaster:
-    """The clock at `now`: the one that is held where nothing has changed since, where it was loaded at most so many
-    seconds ago, or where loading took too long to do it again yet."""
+def _clock(site: Site, old_s: float) -> Forecaster:
+    """The clock at this instant: the one that is held where nothing has changed since, where it was loaded at most so
+    many seconds ago, or where loading took too long to do it again yet."""
     global _held
     begun = time.monotonic()
-    of = (str(settings["store"]), site.cluster, site.memory.get("told_until"))
+    of = (str(site.settings["store"]), site.cluster, site.memory.get("told_until"))
     still = max(old_s, SHARE * _held.took) if _held is not None else 0.0
     if _held is not None and (_held.of == of or (_held.of[:2] == of[:2] and begun - _held.at < still)):
-        _held.ask.clock.state.now = now
+        _held.ask.clock.state.now = site.now
         return _held.ask
-    ask = forecaster(settings, site, now, ("wait",))
+    ask = forecaster(site, ("wait",))
     _held = _Held(of, ask, begun, time.monotonic() - begun)
     return ask

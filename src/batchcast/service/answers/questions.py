@@ -40,23 +40,19 @@ def start(
 
     Track records that are `known` are not worked out again: they go over a month.
     """
-    with open_site(settings, viewer) as site:
+    with open_site(settings, viewer, now) as site:
         if user is not None or viewer.name is None:
-            check_may_see(site, viewer, user)
+            check_may_see(site, user)
         method = track_record.answering_method(site.memory)
         rows = site.reader.waiting(site.cluster, method, ids, user)
         if site.private:
             rows = [row for row in rows if row["user_id"] == viewer.name]
         if not rows:
-            raise _not_waiting(site, ids, user, viewer, now)
-        least = settings["least_users"] if site.private else 1
-        records = {
-            partition: track_record.record_of(site.reader, site.cluster, site.memory, partition, least, now, known)
-            for partition in {row["partition_id"] for row in rows}
-        }
+            raise _not_waiting(site, ids, user)
+        records = {part: track_record.record_of(site, part, known) for part in {row["partition_id"] for row in rows}}
         releases = {row["row"]: release(site.reader, site.cluster, site.memory, row, now) for row in rows}
         said = _said(settings, site.cluster, site.memory, rows, records, releases, now, site.private)
-        return said if known is None else note_missing_records(said, {(part, least) for part in records}, known)
+        return said if known is None else note_missing_records(said, {(part, site.least) for part in records}, known)
 
 
 def start_from_snapshot(
@@ -111,21 +107,21 @@ def _said(
     return Answer({"cluster": cluster}, start_settings(settings, now), stale, results)
 
 
-def _not_waiting(site: Site, ids: Sequence[str], user: str | None, viewer: Viewer, now: float) -> NoAnswer:
+def _not_waiting(site: Site, ids: Sequence[str], user: str | None) -> NoAnswer:
     """What became of jobs that do not wait, as far as this viewer may know it."""
     if not ids:
         return NoAnswer(f"no job of {user} is waiting in {site.cluster}, as far as the collector knows",
                         hint="a job just submitted appears within a minute")  # fmt: skip
     for row in track_record.latest_runs(site.reader, site.cluster, ids):
-        if site.private and row["user_id"] != viewer.name:
+        if site.private and row["user_id"] != site.viewer.name:
             continue
         if row["open"]:
-            ago = span(max(now - row["start_time"], 0.0))
+            ago = span(max(site.now - row["start_time"], 0.0))
             doing = f"it started {ago} ago and is {row['state']} now"
             if row["state"] == "running":
                 doing = f"it has run for {ago}"
             return NoAnswer(f"job {row['job_id']} is not waiting: {doing}", hint="squeue shows it")
-        ago = span(max(now - row["end_time"], 0.0))
+        ago = span(max(site.now - row["end_time"], 0.0))
         return NoAnswer(f"job {row['job_id']} is not waiting: it is over ({row['status']}) since {ago}",
                         hint="batchcast report shows what it used")  # fmt: skip
     return NoAnswer(
@@ -135,31 +131,24 @@ def _not_waiting(site: Site, ids: Sequence[str], user: str | None, viewer: Viewe
 
 
 def walltime(
-    settings: Settings,
-    what: str | None,
-    glob: str | None,
-    user: str,
-    viewer: Viewer,
-    risk: float,
-    now: float,
-    site: Site | None = None,
+    settings: Settings, what: str | None, glob: str | None, user: str, viewer: Viewer, risk: float, now: float
 ) -> Answer:
     """A limit and a memory request for the next job like these; the sentences that say why are among the results."""
+    with open_site(settings, viewer, now) as site:
+        return walltime_of(site, what, glob, user, risk)
+
+
+def walltime_of(site: Site, what: str | None, glob: str | None, user: str, risk: float) -> Answer:
+    """The same of a store that is open."""
     from .advice import as_request
     from .walltime import advise
 
-    with open_site(settings, viewer, site) as site:
-        answer = advise(settings, site, what, glob, user, viewer, risk, now)
-        shown = {
-            "risk": risk,
-            "limit_floor": format_duration(settings["limit_floor"]),
-            "limit_step": format_duration(settings["limit_step"]),
-            "limit_most": format_duration(settings["limit_most"]),
-            "memory_floor": as_request(settings["memory_floor"]),
-            "memory_step": as_request(settings["memory_step"]),
-            "similar_within_days": 180,
-        }
-        return Answer({"cluster": site.cluster}, shown, staleness(site.memory, now), [answer])
+    answer = advise(site, what, glob, user, risk)
+    shown: dict[str, Any] = {"risk": risk}
+    shown |= {name: format_duration(site.settings[name]) for name in ("limit_floor", "limit_step", "limit_most")}
+    shown |= {name: as_request(site.settings[name]) for name in ("memory_floor", "memory_step")}
+    shown["similar_within_days"] = 180
+    return Answer({"cluster": site.cluster}, shown, staleness(site.memory, site.now), [answer])
 
 
 def hint(
@@ -168,18 +157,13 @@ def hint(
     """What a job that is being submitted can be told at once: one's own, or, asked by `submit_from`, anybody's."""
     if is_private(settings, memory) and not viewer.sees_all and viewer.name not in (like.user, settings["submit_from"]):
         raise Refused("jobs are private here", hint="hints about your own jobs")
-    from .advice import of_partition
+    from .advice import default_partition, of_partition
 
-    partition = like.partition or _default_partition(memory)
+    partition = like.partition or default_partition(memory)
     like = like._replace(partition=partition)
     return Answer(
         {"cluster": cluster}, {"like": like._asdict()}, [], [hints.about(like, now, of_partition(memory, partition))]
     )
-
-
-def _default_partition(memory: Mapping[str, Any]) -> str:
-    partitions = (memory.get("site") or {}).get("partitions") or {}
-    return next((name for name, fields in partitions.items() if fields.get("is_default")), "")
 
 
 def accuracy(
@@ -189,8 +173,8 @@ def accuracy(
     from .accuracy import calibration_verdicts
     from .advice_record import LIMIT, MEMORY, advice_record
 
-    with open_site(settings, viewer) as site:
-        least = settings["least_users"] if site.private else 1
+    with open_site(settings, viewer, now) as site:
+        least = site.least
         if site.private:
             since, until = whole_days(since, until)
         results = scores(site.reader, site.cluster, since, until, partition, least, now)
@@ -205,9 +189,9 @@ def accuracy(
             "endtime_s": until,
             "partition": partition,
             "least_users": least,
-            "belief": calibration_verdicts(settings, viewer, partition, now),
-            "arms": _arms(settings, site, since, until, least) if partition is None else [],
-            "who_pays": who_pays(settings, site, since, until) if partition is None else [],
+            "belief": calibration_verdicts(site, partition),
+            "arms": _arms(site, since, until) if partition is None else [],
+            "who_pays": who_pays(site, since, until) if partition is None else [],
             **{
                 name: advice_record(site.reader, site.cluster, of, since, until, partition, least, now)
                 for name, of in (("limits", LIMIT), ("memory", MEMORY))
@@ -216,61 +200,62 @@ def accuracy(
         return Answer({"cluster": site.cluster}, shown, staleness(site.memory, now), results)
 
 
-def _arms(settings: Settings, site: Site, since: float, until: float, least: int) -> list[dict[str, Any]]:
+def _arms(site: Site, since: float, until: float) -> list[dict[str, Any]]:
     """The arms of a trial of planning; numpy is loaded where there is one."""
-    if not 0 < settings["plan_percent"] < 100:
+    if not 0 < site.settings["plan_percent"] < 100:
         return []
     from .who_pays import arms
 
-    return arms(site.reader, site.cluster, settings, since, until, least)
+    return arms(site.reader, site.cluster, site.settings, since, until, site.least)
 
 
-def who_pays(settings: Settings, site: Site, since: float, until: float) -> list[dict[str, Any]]:
+def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
     """Who gains and who pays by the order; numpy is loaded where there is one."""
-    if settings["plan"] not in ("order", "both"):
+    if site.settings["plan"] not in ("order", "both"):
         return []
-    from ...predict.registry import split_specs
     from .who_pays import who_pays as simulated
 
-    return simulated(site, settings, since, until, str(settings["plan_by"] or split_specs(settings["runtime"])[0]))
+    return simulated(site, since, until)
 
 
-def report(
-    settings: Settings, who: Whose, since: float, until: float, viewer: Viewer, now: float, site: Site | None = None
-) -> Answer:
+def report(settings: Settings, who: Whose, since: float, until: float, viewer: Viewer, now: float) -> Answer:
     """What finished jobs asked for and used; the advice is under `advice` of the settings."""
+    with open_site(settings, viewer, now) as site:
+        return report_of(site, who, since, until)
+
+
+def report_of(site: Site, who: Whose, since: float, until: float) -> Answer:
+    """The same of a store that is open."""
     from .usage import advise_requests, summary
 
-    with open_site(settings, viewer, site) as site:
-        own = site.private and who.user == viewer.name and viewer.name is not None
-        hidden = site.private and not own
-        if hidden:
-            since, until = whole_days(since, until)
-        if who.user is not None and hidden:
-            check_may_see(site, viewer, who.user)
-        least = settings["least_users"]
-        rows = used(site, who, since, until, least if hidden else 1, now)
-        by = "partition_id" if hidden else "job_name" if who.user else "user_id"
-        if hidden and len({row["user_id"] for row in rows}) < least:
-            raise NoAnswer(
-                f"jobs are private here, and no day of that time that is over has jobs of {least} users",
-                hint="an earlier -S, or your own jobs",
-            )
-        if not rows:
-            raise NoAnswer(
-                f"no finished job of {who.user or who.account or who.partition} in that time",
-                hint="an earlier -S, e.g. -S now-90days",
-            )
-        results = summary(rows, by)
-        if hidden:
-            results = [rounded(r) for r in results if r["users"] >= least]
-        floor, step = settings["limit_floor"], settings["limit_step"]
-        shown = {
-            "store": settings.shown("store"),
-            **who._asdict(),
-            "starttime_s": since,
-            "endtime_s": until,
-            "by": by,
-            "advice": [] if hidden else advise_requests(rows, floor, step),
-        }
-        return Answer({"cluster": site.cluster}, shown, staleness(site.memory, now), results)
+    settings, viewer = site.settings, site.viewer
+    hidden = site.private and (who.user is None or who.user != viewer.name)
+    if hidden:
+        since, until = whole_days(since, until)
+    if who.user is not None and hidden:
+        check_may_see(site, who.user)
+    least = settings["least_users"] if hidden else 1
+    rows = used(site, who, since, until, least)
+    by = "partition_id" if hidden else "job_name" if who.user else "user_id"
+    if hidden and len({row["user_id"] for row in rows}) < least:
+        raise NoAnswer(
+            f"jobs are private here, and no day of that time that is over has jobs of {least} users",
+            hint="an earlier -S, or your own jobs",
+        )
+    if not rows:
+        raise NoAnswer(
+            f"no finished job of {who.user or who.account or who.partition} in that time",
+            hint="an earlier -S, e.g. -S now-90days",
+        )
+    results = summary(rows, by)
+    if hidden:
+        results = [rounded(r) for r in results if r["users"] >= least]
+    shown = {
+        "store": settings.shown("store"),
+        **who._asdict(),
+        "starttime_s": since,
+        "endtime_s": until,
+        "by": by,
+        "advice": [] if hidden else advise_requests(rows, settings["limit_floor"], settings["limit_step"]),
+    }
+    return Answer({"cluster": site.cluster}, shown, staleness(site.memory, site.now), results)

@@ -24,17 +24,12 @@ from ...store.rows import as_values
 from ...units import format_duration, parse_memory
 from ..settings import Settings
 from . import track_record
-from .advice import RISK, as_request, of_partition, rests_on_jobs
+from .advice import as_request, rests_on_jobs
 from .answer import Answer, staleness
 from .disclosure import Site, Viewer, open_site, start_settings
 from .forecaster import Forecaster, begin_condition, forecaster, read_script, request_of
 from .start import start_answer
 from .walltime import advise_script
-
-
-def answer_script(settings: Settings, script: str, asked: dict[str, Any], now: float, viewer: Viewer) -> Answer:
-    """The answer of `batchcast start --test`: its #SBATCH lines, overridden by what was asked for beside it."""
-    return answer_options(settings, options_of(script, asked), viewer, now)
 
 
 def options_of(script: str, asked: Mapping[str, Any]) -> dict[str, str]:
@@ -49,47 +44,35 @@ def answer_options(
     settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, machine: Machine | None = None
 ) -> Answer:
     """When a job that asks for this would start, if this viewer submitted it now; on `machine` also as Slurm plans."""
-    with open_site(settings, viewer) as site:
-        return _answer(settings, site, options, viewer, now, machine)
-
-
-def _answer(
-    settings: Settings, site: Site, options: Mapping[str, str], viewer: Viewer, now: float, machine: Machine | None
-) -> Answer:
-    job = request_of(options, site, viewer.name or "", now)
-    clock = forecaster(settings, site, now)
-    prediction = clock.wait(job)
-    method = track_record.answering_method(site.memory)
-    reason, begin = begin_condition(options, now)
-    row = {
-        "job_id": "(test)",
-        "partition_id": job.partition_id,
-        "job_name": job.job_name,
-        "submit_time": now,
-        "eligible_time": begin,
-        "expected_start": None,
-        "reason": reason,
-        **as_values(prediction),
-        "method": method,
-        "as_of": now,
-    }
-    answer = start_answer(row, now)
-    answer["reason_in_words"] = f"if submitted: {answer['reason_in_words']}" if reason else "not submitted"
-    least = settings["least_users"] if site.private else 1
-    since = now - track_record.TRACK_RECORD_S
-    record = track_record.track_record(site.reader, site.cluster, str(job.partition_id), method, since, least, now)
-    notes = [*staleness(site.memory, now), *clock.notes]
-    notes.append(
-        f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
-        f"{options.get('time', 'the partition default')}"
-    )
-    result = {
-        **answer,
-        **track_record.record_fields(record, answer["likely_wait_s"]),
-        **script_advice(settings, site, options, clock, job, viewer, now),
-    }
-    result |= {} if machine is None else on_machine(machine, clock, job)
-    return Answer({"cluster": site.cluster}, start_settings(settings, now), notes, [result])
+    with open_site(settings, viewer, now) as site:
+        job = request_of(options, site, viewer.name or "")
+        clock = forecaster(site)
+        prediction = clock.wait(job)
+        reason, begin = begin_condition(options, now)
+        row = {
+            "job_id": "(test)",
+            "partition_id": job.partition_id,
+            "job_name": job.job_name,
+            "submit_time": now,
+            "eligible_time": begin,
+            "expected_start": None,
+            "reason": reason,
+            **as_values(prediction),
+            "method": track_record.answering_method(site.memory),
+            "as_of": now,
+        }
+        answer = start_answer(row, now)
+        answer["reason_in_words"] = f"if submitted: {answer['reason_in_words']}" if reason else "not submitted"
+        record = track_record.record_of(site, str(job.partition_id))
+        notes = [*staleness(site.memory, now), *clock.notes]
+        notes.append(
+            f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
+            f"{options.get('time', 'the partition default')}"
+        )
+        fields = track_record.record_fields(record, answer["likely_wait_s"])
+        result = {**answer, **fields, **script_advice(site, options, clock, job)}
+        result |= {} if machine is None else on_machine(machine, clock, job)
+        return Answer({"cluster": site.cluster}, start_settings(settings, now), notes, [result])
 
 
 def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str, Any]:
@@ -111,17 +94,9 @@ def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str
     return {"simulated_start_s": start, "simulated_wait_s": start - state.now, "simulated_why": why}
 
 
-def script_advice(
-    settings: Settings,
-    site: Site,
-    options: Mapping[str, str],
-    clock: Forecaster,
-    job: JobRequest,
-    viewer: Viewer,
-    now: float,
-) -> dict[str, Any]:
+def script_advice(site: Site, options: Mapping[str, str], clock: Forecaster, job: JobRequest) -> dict[str, Any]:
     """The limit and the memory that `walltime` would advise, and what a node is likely to hold; None unknown."""
-    advised = advise_script(settings, site, options, viewer, RISK, now, clock) or {}
+    advised = advise_script(site, options, clock) or {}
     peak = clock.peak(job)
     known = peak if peak is not None and peak.levels and rests_on_jobs(peak) else None
     by_90 = given_waited(known, 0.0, (0.9,)).quantiles[0] if known is not None else None
@@ -158,9 +133,9 @@ def answer_where(
     """
     if by is not None and by <= now:
         raise UsageError("--done-by: that is over (accepted: a time to come: 18:00, now+6hours, 2030-01-31T12:00)")
-    with open_site(settings, viewer) as site:
-        ask = forecaster(settings, site, now)
-        results = placements(settings, site, options, viewer, now, ask, by)
+    with open_site(settings, viewer, now) as site:
+        ask = forecaster(site)
+        results = placements(site, options, ask, by)
         notes = [*staleness(site.memory, now), *ask.notes]
         notes.append(
             "assumed: half the nodes run twice as long and hold twice as much each, twice the nodes half as long and "
@@ -170,32 +145,25 @@ def answer_where(
 
 
 def placements(
-    settings: Settings,
-    site: Site,
-    options: Mapping[str, str],
-    viewer: Viewer,
-    now: float,
-    clock: Forecaster,
-    by: float | None = None,
+    site: Site, options: Mapping[str, str], clock: Forecaster, by: float | None = None
 ) -> list[dict[str, Any]]:
     """The same from a clock that is there already: one flat object a way, the best first."""
-    begin = begin_condition(options, now)[1] or now
-    run = clock.run(request_of(options, site, viewer.name or "", now))
+    begin = begin_condition(options, site.now)[1] or site.now
+    run = clock.run(request_of(options, site, site.viewer.name or ""))
     results = []
-    for choice in _choices(settings, site, options, viewer, now, clock):
-        job = request_of(choice.options, site, viewer.name or "", now)
+    for choice in _choices(site, options, clock):
+        job = request_of(choice.options, site, site.viewer.name or "")
         results.append(_result(choice, job, clock.wait(job), run, begin, by))
     return _ordered(results)
 
 
-def _choices(
-    settings: Settings, site: Site, options: Mapping[str, str], viewer: Viewer, now: float, clock: Forecaster
-) -> list[Placement]:
+def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[Placement]:
     """As asked, as advised, at half and twice the size; each on every partition that takes such a limit and memory,
     with the QOS as it is and with every other that the user's jobs had there."""
-    asked = request_of(options, site, viewer.name or "", now)
+    user = site.viewer.name or ""
+    asked = request_of(options, site, user)
     sizes = [Placement("as asked", dict(options))]
-    if advised := _advised(settings, site, options, viewer, now, clock):
+    if advised := _advised(site, options, clock):
         what = "limit and memory as advised" if "mem" in advised else "limit as advised"
         sizes.append(Placement(what, {**options, **advised}))
     procs, nodes = processors(options)
@@ -211,8 +179,8 @@ def _choices(
         if size:
             memory = _memory_of_size(options, nodes, size)
             sizes.append(Placement(what, {**rest, **size, **limit, **memory}, 1.0 / share))
-    partitions = site.memory.get("site", {}).get("partitions", {}) or {str(asked.partition_id): {}}
-    used = _qos_used(site, viewer.name or "", now)
+    partitions = site.partitions or {str(asked.partition_id): {}}
+    used = _qos_used(site, user)
     choices = []
     for one in sizes:
         for name, qos in ((part, qos) for part in partitions for qos in ("", *used.get(part, ()))):
@@ -220,9 +188,9 @@ def _choices(
                 continue
             limits = partitions[name]
             place = Placement(one.what, {**one.options, "partition": name, **({"qos": qos} if qos else {})}, one.longer)
-            job = request_of(place.options, site, viewer.name or "", now)
+            job = request_of(place.options, site, user)
             total = site.memory.get("total_procs") or math.inf
-            node = of_partition(site.memory, name).get("node_mem_kib") or math.inf
+            node = limits.get("node_mem_kib") or math.inf
             holds = not job.req_mem_kib / max(job.req_nodes, 1.0) > node
             in_time = not (limits.get("max_time_s") and job.req_time > limits["max_time_s"])
             if in_time and holds and job.procs <= total:
@@ -230,9 +198,9 @@ def _choices(
     return choices
 
 
-def _qos_used(site: Site, user: str, now: float) -> dict[str, list[str]]:
+def _qos_used(site: Site, user: str) -> dict[str, list[str]]:
     """By partition the QOS that the user's jobs had there in the last 90 days: what a store knows of it."""
-    rows = site.reader.ask("qos_of", cluster=site.cluster, user=user, since=now - QOS_SINCE_S) if user else ()
+    rows = site.reader.ask("qos_of", cluster=site.cluster, user=user, since=site.now - QOS_SINCE_S) if user else ()
     used: dict[str, list[str]] = {}
     for row in rows:
         if row["partition_id"] and row["qos"]:
@@ -240,11 +208,9 @@ def _qos_used(site: Site, user: str, now: float) -> dict[str, list[str]]:
     return used
 
 
-def _advised(
-    settings: Settings, site: Site, options: Mapping[str, str], viewer: Viewer, now: float, clock: Forecaster
-) -> dict[str, str]:
+def _advised(site: Site, options: Mapping[str, str], clock: Forecaster) -> dict[str, str]:
     """The limit and the memory that `walltime` would advise for such a script, as options; none where it has none."""
-    advised = advise_script(settings, site, options, viewer, RISK, now, clock)
+    advised = advise_script(site, options, clock)
     if advised is None:
         return {}
     memory = {"mem": str(advised["memory"])} if advised["memory"] is not None else {}

@@ -15,7 +15,7 @@ from ...predict.conditional import given_waited
 from ...predict.protocol import SHORTEST
 from ...store.reader import Reader, Row
 from ...store.rows import NOTHING, as_prediction
-from .disclosure import DAY_S, complete_days, rounded, whole_days
+from .disclosure import DAY_S, Site, complete_days, rounded, whole_days
 
 JOB_ID = re.compile(r"[0-9]{1,19}(?:[_+][0-9]{1,19})?")
 """A job, an array's task, a part of a heterogeneous job."""
@@ -147,30 +147,19 @@ class _Kept:
         }
 
 
-def record_of(
-    reader: Reader,
-    cluster: str,
-    memory: dict[str, Any],
-    partition: str | None,
-    least_users: int,
-    now: float,
-    known: Mapping[tuple[str | None, int], Mapping[str, Any]] | None = None,
-) -> Mapping[str, Any]:
+def record_of(site: Site, partition: str | None, known: Mapping[RecordKey, TrackRecord] | None = None) -> TrackRecord:
     """The track record of the method that answers here, over 30 days; of those `known`, where any are given."""
     if known is not None:
-        return known.get((partition, least_users), {})
-    since = now - TRACK_RECORD_S
-    return track_record(reader, cluster, partition, answering_method(memory), since, least_users, now)
+        return known.get((partition, site.least), {})
+    since, method = site.now - TRACK_RECORD_S, answering_method(site.memory)
+    return track_record(site.reader, site.cluster, partition, method, since, site.least, site.now)
 
 
 def best_of(url: str, cluster: str, methods: Sequence[str], now: float) -> str | None:
     """`best_bound` over the last 30 days of a store."""
-    reader = Reader(url)
-    try:
-        since = now - TRACK_RECORD_S
+    since = now - TRACK_RECORD_S
+    with Reader(url) as reader:
         return best_bound({one: track_record(reader, cluster, None, one, since, now=now) for one in methods})
-    finally:
-        reader.close()
 
 
 def _pinball(row: Mapping[str, Any]) -> float:

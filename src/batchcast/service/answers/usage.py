@@ -19,7 +19,7 @@ from ...predict.recommend import recommend_limit, spent
 from ...store.packed import Packed
 from ...store.rows import asked_a_node, node_peak
 from ...units import format_duration, span
-from .advice import RISK, SAMPLING_MARGIN, Rules, as_request, of_partition
+from .advice import RISK, Rules, as_request, of_partition, request_for
 from .answer import Sentence
 from .disclosure import DAY_S, rounded
 from .track_record import median
@@ -194,8 +194,7 @@ def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: 
         one = _of_group(group, memory, rules) if users >= least else None
         if one is not None:
             ask = _up(one["ask_kib"]) if least > 1 else one["ask_kib"]
-            shown = {"account": account or "–", "name": name or "–", "users": users, **one}
-            shown = rounded(shown) if least > 1 else shown
+            shown = rounded({"account": account or "–", "name": name or "–", "users": users, **one}, least)
             figures.append({**shown, "ask_kib": ask, "flag": f"--mem={as_request(ask)}"})
     return sorted(figures, key=lambda one: -one["gib_h"])
 
@@ -271,9 +270,7 @@ def _as_advised(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
 
 def _request(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
     """The request a node that keeps the risk for jobs like these, KiB."""
-    held, ran_out = [job.held * SAMPLING_MARGIN for job in jobs], [job.ran_out for job in jobs]
-    floor, step = rules.memory_floor, rules.memory_step
-    return recommend_limit(held, ran_out, RISK, floor=floor, step=step, most=node).limit_s
+    return request_for([job.held for job in jobs], [job.ran_out for job in jobs], RISK, rules, node).limit_s
 
 
 def _cost(job: _Job, request: float) -> float:

@@ -14,13 +14,22 @@ from ...errors import NoAnswer, Refused
 from ...formats.slurm.sbatch import parse_script, processors
 from ...job import JobRequest
 from ...predict.protocol import Prediction, method_name
-from ...predict.recommend import Advice, recommend_limit, rule_of_thumb
-from ...store.reader import Reader, Row
+from ...predict.recommend import recommend_limit, rule_of_thumb
+from ...store.reader import Row
 from ...store.rows import live_job
 from ...units import format_duration, span
-from ..settings import Settings
-from .advice import advise_memory, advised_limit, of_partition, reaches_risk, rests_on_jobs, rules_of
-from .disclosure import Site, Viewer, check_may_see
+from .advice import (
+    RISK,
+    TIME,
+    advise_memory,
+    advised_limit,
+    of_partition,
+    reaches_risk,
+    rests_on_jobs,
+    rules_of,
+    similar_words,
+)
+from .disclosure import Site, check_may_see
 from .track_record import JOB_ID
 
 if TYPE_CHECKING:
@@ -33,51 +42,25 @@ RECENT = 10
 MOST_FINISHED = 20_000
 
 
-def advise(
-    settings: Settings,
-    site: Site,
-    what: str | None,
-    glob: str | None,
-    user: str,
-    viewer: Viewer,
-    risk: float,
-    now: float,
-) -> dict[str, Any]:
+def advise(site: Site, what: str | None, glob: str | None, user: str, risk: float) -> dict[str, Any]:
     """The advised limit and memory request as one flat object, with the sentences that say why."""
-    return _advised(settings, site, _wanted(site, what, glob, user, viewer), viewer, risk, now)
+    return _advised(site, _wanted(site, what, glob, user), risk, _clock(site))
 
 
-def advise_script(
-    settings: Settings,
-    site: Site,
-    options: Mapping[str, str],
-    viewer: Viewer,
-    risk: float,
-    now: float,
-    clock: Forecaster | None = None,
-) -> dict[str, Any] | None:
+def advise_script(site: Site, options: Mapping[str, str], clock: Forecaster) -> dict[str, Any] | None:
     """The same for a job of the viewer's with these options; None where nothing is alike, or nobody knows who asks."""
-    if viewer.name is None or not options.get("job-name"):
+    if site.viewer.name is None or not options.get("job-name"):
         return None
     try:
-        return _advised(settings, site, _of_script(options, options["job-name"], viewer.name), viewer, risk, now, clock)
+        return _advised(site, _of_script(options, options["job-name"], site.viewer.name), RISK, clock)
     except (NoAnswer, Refused):
         return None
 
 
-def _advised(
-    settings: Settings,
-    site: Site,
-    wanted: dict[str, Any],
-    viewer: Viewer,
-    risk: float,
-    now: float,
-    clock: Forecaster | None = None,
-) -> dict[str, Any]:
-    check_may_see(site, viewer, wanted["user"])
-    similar, alike = _similar(_finished(site.reader, site.cluster, wanted["user"], now), wanted)
-    clock = clock or _clock(settings, site, now)
-    job = _job(site, wanted, similar, now)
+def _advised(site: Site, wanted: dict[str, Any], risk: float, clock: Forecaster | None) -> dict[str, Any]:
+    check_may_see(site, wanted["user"])
+    similar, alike = _similar(_finished(site, wanted["user"]), wanted)
+    job = _job(site, wanted, similar)
     limit = clock.limit(job, risk) if clock and job else None
     known = limit if limit is not None and limit.levels and rests_on_jobs(limit) else None
     least = LEAST_JOBS if known is None or site.private else 1  # no figure of others where they are hidden
@@ -95,20 +78,19 @@ def _advised(
         "similar_by": alike,
         "jobs": len(similar),
         "risk": risk,
-        **_of_similar(settings, site, partition, runs, similar, alike, risk, thumb),
+        **_of_similar(site, partition, runs, similar, alike, risk, thumb),
         "asked_limit_s": similar[0]["req_time"],
         "rule_of_thumb_s": thumb,
         "rule_of_thumb": format_duration(thumb),
     }
     if clock is not None and job is not None and known is not None:
-        answer |= _of_forecast(settings, site, job, known, clock.method("limit"), risk, answer)
+        answer |= _of_forecast(site, job, known, clock.method("limit"), risk, answer)
     peak = clock.peak(job, risk) if clock and job else None
     by = clock.method("memory") if clock and peak is not None else ""
-    return {**answer, **advise_memory(settings, site.memory, similar, partition, alike, risk, peak, by)}
+    return {**answer, **advise_memory(site.settings, site.memory, similar, partition, alike, risk, peak, by)}
 
 
 def _of_similar(
-    settings: Settings,
     site: Site,
     partition: str | None,
     runs: Sequence[float],
@@ -118,9 +100,11 @@ def _of_similar(
     thumb: float,
 ) -> dict[str, Any]:
     """What similar finished jobs alone say."""
-    most = min(of_partition(site.memory, partition).get("max_time_s") or math.inf, settings["limit_most"])
+    rules = rules_of(site.settings)
+    most = min(of_partition(site.memory, partition).get("max_time_s") or math.inf, rules.limit_most)
     cut = [row["status"] == "timeout" for row in similar]
-    advice = recommend_limit(runs, cut, risk, floor=settings["limit_floor"], step=settings["limit_step"], most=most)
+    advice = recommend_limit(runs, cut, risk, floor=rules.limit_floor, step=rules.limit_step, most=most)
+    why = similar_words(advice, TIME, alike, risk, span)
     return {
         "limit": format_duration(advice.limit_s),
         "limit_s": advice.limit_s,
@@ -129,22 +113,16 @@ def _of_similar(
         "risk_kept": advice.reached,
         "cut_at_limit": advice.cut,
         "similar_limit_s": advice.limit_s,
-        "why": f"{_sentence(advice, alike, risk)} ({_rule_words(thumb)}).",
+        "why": f"{why}{f'; {advice.shaped_by}' if advice.shaped_by else ''} ({_rule_words(thumb)}).",
     }
 
 
 def _of_forecast(
-    settings: Settings,
-    site: Site,
-    job: JobRequest,
-    advice: Prediction,
-    method: str,
-    risk: float,
-    beside: dict[str, Any],
+    site: Site, job: JobRequest, advice: Prediction, method: str, risk: float, beside: dict[str, Any]
 ) -> dict[str, Any]:
     """What a method advises, as it would be kept if the job were submitted now."""
-    partition = of_partition(site.memory, job.partition_id)
-    limit = advised_limit(advice, job.req_time, rules_of(settings), partition)
+    rules = rules_of(site.settings)
+    limit = advised_limit(advice, job.req_time, rules, of_partition(site.memory, job.partition_id))
     assert limit is not None  # the caller has looked
     who = method_name(method)
     bound, raised = span(advice.point), advice.point > job.req_time
@@ -158,7 +136,7 @@ def _of_forecast(
     else:
         why = f"{who} promises no risk as small as {risk:.1%}: its last bound, {bound}"
     shaped = "the longest limit there is" if limit < advice.point else ""
-    shaped = "the shortest limit here" if limit == settings["limit_floor"] > advice.point else shaped
+    shaped = "the shortest limit here" if limit == rules.limit_floor > advice.point else shaped
     alone = f"similar jobs alone say --time={format_duration(beside['similar_limit_s'])}, "
     return {
         "limit": format_duration(limit),
@@ -170,46 +148,28 @@ def _of_forecast(
     }
 
 
-def _clock(settings: Settings, site: Site, now: float) -> Forecaster | None:
+def _clock(site: Site) -> Forecaster | None:
     """The methods that advise, as the collector's clock has taught them; None where nobody collects."""
     if not (site.memory.get("limit_methods") or site.memory.get("memory_methods")):
         return None
     from .forecaster import forecaster
 
     try:
-        return forecaster(settings, site, now, ("limit", "memory"))
+        return forecaster(site, ("limit", "memory"))
     except NoAnswer:
         return None
 
 
-def _job(site: Site, wanted: dict[str, Any], similar: Sequence[Row], now: float) -> JobRequest | None:
+def _job(site: Site, wanted: dict[str, Any], similar: Sequence[Row]) -> JobRequest | None:
     """The job that is asked about, as if it were submitted now: as a script says it, or as the last one like it was."""
     if "options" in wanted:
         from .forecaster import request_of
 
-        return request_of(wanted["options"], site, wanted["user"], now)
+        return request_of(wanted["options"], site, wanted["user"])
     row = wanted.get("row")
     if row is None and similar:
         row = next(iter(site.reader.ask("latest", cluster=site.cluster, job_id=similar[0]["job_id"])), None)
-    return None if row is None else live_job({**row, "row": -1, "submit_time": now}).request
-
-
-def _sentence(advice: Advice, alike: str, risk: float) -> str:
-    if advice.reached:
-        ran = span(advice.quantile_s)
-        why = f"{1 - risk:.0%} of your last {advice.jobs} finished jobs of {alike} ran {ran} or less"
-    elif advice.cut:
-        why = (
-            f"{advice.cut} of your last {advice.jobs} finished jobs of {alike} were cut off at their limit, so "
-            f"nobody knows how long "
-            "they need: a quarter above the longest"
-        )
-    else:
-        why = (
-            f"{advice.jobs} finished jobs of {alike} are too few to promise {risk:.0%}: a quarter above the longest, "
-            f"{span(advice.longest_s)}"
-        )
-    return f"{why}; {advice.shaped_by}" if advice.shaped_by else why
+    return None if row is None else live_job({**row, "row": -1, "submit_time": site.now}).request
 
 
 def _rule_words(thumb: float) -> str:
@@ -232,15 +192,16 @@ def _is_job(what: str) -> bool:
     return JOB_ID.fullmatch(what) is not None and not Path(what).exists()
 
 
-def _wanted(site: Site, what: str | None, glob: str | None, user: str, viewer: Viewer) -> dict[str, Any]:
+def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> dict[str, Any]:
     """What is asked about: owner, name pattern, processors, partition, as far as known."""
     if glob is not None:
         return {"user": user, "name": glob, "procs": None, "exact": False}
     assert what is not None
     if _is_job(what):
         rows = site.reader.ask("latest", cluster=site.cluster, job_id=what)
-        if site.private and not any(row["user_id"] == viewer.name for row in rows):
-            raise Refused(f"jobs are private here, and job {what} is none of {viewer.name or 'a known user'}'s",
+        whose = site.viewer.name
+        if site.private and not any(row["user_id"] == whose for row in rows):
+            raise Refused(f"jobs are private here, and job {what} is none of {whose or 'a known user'}'s",
                           hint="your own jobs")  # fmt: skip
         if not rows:
             raise NoAnswer(
@@ -272,11 +233,10 @@ def _of_script(options: Mapping[str, str], name: str, user: str) -> dict[str, An
     }
 
 
-def _finished(reader: Reader, cluster: str, user: str, now: float) -> list[Row]:
+def _finished(site: Site, user: str) -> list[Row]:
     """The user's finished jobs, the latest first."""
-    return reader.ask(
-        "ran_by_itself", cluster=cluster, user=user, since=now - WITHIN_S, until=math.inf, most=MOST_FINISHED
-    )
+    span = {"since": site.now - WITHIN_S, "until": math.inf}
+    return site.reader.ask("ran_by_itself", cluster=site.cluster, user=user, **span, most=MOST_FINISHED)
 
 
 def _similar(rows: list[Row], wanted: dict[str, Any]) -> tuple[list[Row], str]:

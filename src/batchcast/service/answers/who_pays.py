@@ -21,6 +21,7 @@ from ...metrics.schedule import bounded_slowdown
 from ...planning.decide import is_drawn
 from ...planning.order import OrderRule
 from ...planning.record import opted_in
+from ...predict.registry import split_specs
 from ...results.whatif import by_group
 from ...simulation.slurm_trace import Ordering, QueuePlan, simulate_on
 from ...store.reader import Reader, Row
@@ -37,11 +38,11 @@ WHAT_IT_IS = (
 )
 
 
-def who_pays(site: Site, settings: Settings, since: float, until: float, method: str) -> list[dict[str, Any]]:
+def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
     """The three users and accounts that gain most and the three that pay most, in mean wait (s), with intervals.
 
-    Of finished jobs submitted in [since, until), epoch seconds, since the first factor was set; `method` is whose
-    run-time forecasts order, without one a job goes by its limit. `now_s` is the simulated wait in arrival's order,
+    Of finished jobs submitted in [since, until), epoch seconds, since the first factor was set; a job without a
+    run-time forecast of the method that orders goes by its limit. `now_s` is the simulated wait in arrival's order,
     `then_s` with the order, `recorded_s` what was recorded. Groups of fewer than 20 jobs are not shown. Empty where no
     factor was set, where the machine's size is unknown, and where jobs are private: the rows name users.
     """
@@ -50,7 +51,8 @@ def who_pays(site: Site, settings: Settings, since: float, until: float, method:
         return []
     steps = site.reader.ask("plan_changes", cluster=site.cluster, since=since)
     begun = min((step["at"] for step in steps if step["what"] == FACTOR_SET), default=math.inf)
-    trace, points = _jobs(site, begun, until, method)
+    settings = site.settings
+    trace, points = _jobs(site, begun, until, str(settings["plan_by"] or split_specs(settings["runtime"])[0]))
     if not len(trace):
         return []
     machine = homogeneous(1, int(total))
@@ -157,7 +159,7 @@ def _by_size(
             row |= {f"{key}_difference": one.difference, f"{key}_difference_low": one.low}
             row |= {f"{key}_difference_high": one.high, f"{key}_word": one.word()}
             row |= {"groups": one.groups, "why_no_interval": one.why_not}
-        results.append(rounded(row) if least > 1 else row)
+        results.append(rounded(row, least))
     return results
 
 

@@ -89,10 +89,13 @@ def as_at_submission(row: Mapping[str, Any], waited: float) -> Prediction | None
     middle = given_waited(issued, waited, (0.5,)).point
     if not math.isfinite(middle):
         return None
-    known = [(level, q) for level, q in zip(now.levels, now.quantiles) if math.isfinite(q)]
-    return Prediction(
-        middle, tuple(level for level, _ in known), tuple(q for _, q in known), issued.basis, issued.grounds
-    )
+    return _finite(replace(now, point=middle, basis=issued.basis, grounds=issued.grounds))
+
+
+def _finite(said: Prediction) -> Prediction:
+    """The same with the quantiles that are finite."""
+    known = [(level, q) for level, q in zip(said.levels, said.quantiles) if math.isfinite(q)]
+    return replace(said, levels=tuple(level for level, _ in known), quantiles=tuple(q for _, q in known))
 
 
 @dataclass(slots=True)
@@ -276,14 +279,9 @@ def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
         waited = max(at - one["submit_time"], 0.0)
         now = given_waited(as_prediction(one), waited, (0.5, 0.9))
         shared = {"row": one["row"], "kind": "wait", "moment": "slurm", "as_of": at, "issued_at": at}
-        finite = (
-            now
-            if math.isfinite(now.point)
-            else Prediction(waited * 1.5 + 1, (), (), "longer than the forecast reached")
-        )
-        saved = tuple((level, q) for level, q in zip(finite.levels, finite.quantiles) if math.isfinite(q))
-        finite = replace(finite, levels=tuple(level for level, _ in saved), quantiles=tuple(q for _, q in saved))
-        issue.append({**shared, "method": one["method"], "prediction": finite})
+        beyond = Prediction(waited * 1.5 + 1, (), (), "longer than the forecast reached")
+        said = _finite(now) if math.isfinite(now.point) else beyond
+        issue.append({**shared, "method": one["method"], "prediction": said})
         if one["row"] not in seen:
             estimate = max(one["expected_start"] - one["submit_time"], 0.0)
             theirs = Prediction(estimate, basis="Slurm's own estimate", grounds=Grounds.SCHEDULER)

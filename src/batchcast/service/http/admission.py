@@ -208,10 +208,7 @@ class Tokens:
 
     def _read(self) -> dict[str, Mapping[str, Any]]:
         try:
-            reader = Reader(self._store())
-            try:
+            with Reader(self._store()) as reader:
                 return {row["id"]: row for row in reader.ask("tokens")}
-            finally:
-                reader.close()
         except BatchcastError as error:
             raise Unreachable(f"tokens cannot be looked up: {error.message}", hint=error.hint) from None

@@ -216,7 +216,7 @@ def _choices(settings: Settings, given: Given, viewer: Viewer, now: float) -> An
 
 
 def _hint(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
-    with open_site(settings, viewer) as site:
+    with open_site(settings, viewer, now) as site:
         hints = Hints(rules_of(settings))
         hints.learn(site.reader, site.cluster, site.memory)
         return questions.hint(settings, site.cluster, site.memory, hints, _like(given, viewer), viewer, now)

@@ -68,15 +68,12 @@ def read_track_records(
     url: str, cluster: str, method: str, parts: Iterable[RecordKey], now: float
 ) -> dict[RecordKey, dict[str, Any]]:
     """The track records of the last 30 days from a store."""
-    reader = Reader(url)
-    try:
-        since = now - track_record.TRACK_RECORD_S
+    since = now - track_record.TRACK_RECORD_S
+    with Reader(url) as reader:
         return {
             (part, least): track_record.track_record(reader, cluster, part, method, since, least, now)
             for part, least in parts
         }
-    finally:
-        reader.close()
 
 
 LOOK_EVERY_S = 1.0
@@ -149,18 +146,12 @@ class QueueCache:
         version = self._version()
         if self._queue is not None and self._queue.version == version:
             return self._queue
-        reader = Reader(self.settings["store"])
-        try:
-            return self._read(reader, version)
-        finally:
-            reader.close()
-
-    def _read(self, reader: Reader, version: object) -> QueueSnapshot:
-        cluster = choose_cluster(reader, self.settings["cluster"] or None)
-        memory = reader.memory(cluster)
-        method = track_record.answering_method(memory)
-        self._hints.learn(reader, cluster, memory)
-        return QueueSnapshot(cluster, memory, reader.waiting(cluster, method), {}, version, self._hints)
+        with Reader(self.settings["store"]) as reader:
+            cluster = choose_cluster(reader, self.settings["cluster"] or None)
+            memory = reader.memory(cluster)
+            method = track_record.answering_method(memory)
+            self._hints.learn(reader, cluster, memory)
+            return QueueSnapshot(cluster, memory, reader.waiting(cluster, method), {}, version, self._hints)
 
     def _version(self) -> object:
         """Something else after each change of the store: an SQLite file's state, or the time in steps."""

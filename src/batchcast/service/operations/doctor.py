@@ -24,7 +24,7 @@ from ...version import __version__
 from ..answers.answer import CLOCKS_APART_S, staleness
 from ..answers.disclosure import choose_cluster
 from ..answers.track_record import LEAST_RECORD, TRACK_RECORD_S, answering_method, track_record
-from ..planning.checkup import finding, ground_findings, standing_findings
+from ..planning.checkup import finding, ground_findings, judged, standing_findings
 from ..settings import NAMES, Settings, is_private, meaning
 
 CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
@@ -46,12 +46,8 @@ def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
         yield finding("parts", "warning", found, how_to_install("store"))
     for name in CLIENTS.get(settings["scheduler"], ()):
         path = shutil.which(name)
-        yield finding(
-            f"client {name}",
-            "ok" if path else "failed",
-            path or "not on PATH",
-            "" if path else f"install {settings['scheduler']}'s clients, or run where they are",
-        )
+        do = f"install {settings['scheduler']}'s clients, or run where they are"
+        yield judged(f"client {name}", path, path or "not on PATH", do, "failed")
     yield from _overruled(settings)
     if ask:
         yield from _daemons(settings)
@@ -80,19 +76,16 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
         site = scheduler.site()
         known = ("22.05", "24.11")
         tested = settings["scheduler"] != "slurm" or site.version.startswith(known)
-        yield finding(
+        yield judged(
             "batch system",
-            "ok" if tested else "warning",
+            tested,
             f"{site.cluster}, {settings['scheduler']} {site.version}",
-            ""
-            if tested
-            else "run for real on Slurm 22.05 and 24.11; fields are asked for by name: compare one job with scontrol "
+            "run for real on Slurm 22.05 and 24.11; fields are asked for by name: compare one job with scontrol "
             "show job",
         )
         enough = site.keeps_s >= 3 * settings["interval_s"] or site.accounting
-        yield finding("finished jobs stay visible", *(("ok", f"{site.keeps_s:.0f} s", "") if enough
-                       else ("warning", f"{site.keeps_s:.0f} s", "raise MinJobAge or lower interval_s: ends "
-                                                                 "between two cycles would be missed")))  # fmt: skip
+        do = "raise MinJobAge or lower interval_s: ends between two cycles would be missed"
+        yield judged("finished jobs stay visible", enough, f"{site.keeps_s:.0f} s", do)
         yield _privacy(settings, {"site": {"private": site.private}}, "PrivateData now")
         yield gathering(site.gathers) | {"check": "memory now"}
     except BatchcastError as error:
@@ -139,12 +132,8 @@ def _queue(scheduler: Any) -> dict[str, Any]:
     except BatchcastError as error:
         return finding("queue", "failed", error.message, error.hint or "does squeue --all answer on this machine?")
     broken = f", {seen.broken} could not be read" if seen.broken else ""
-    return finding(
-        "queue",
-        "warning" if broken else "ok",
-        f"{len(seen.jobs)} jobs shown{broken}",
-        "compare with squeue --all; batchcast collect --record FILE keeps what was answered" if broken else "",
-    )
+    do = "compare with squeue --all; batchcast collect --record FILE keeps what was answered"
+    return judged("queue", not broken, f"{len(seen.jobs)} jobs shown{broken}", do)
 
 
 def _slurm_clock(scheduler: Any) -> dict[str, Any]:
@@ -173,12 +162,8 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
         return
     from ...store.place import VERSION as SCHEMA
 
-    yield finding(
-        "store",
-        "ok" if version == SCHEMA else "warning",
-        f"{reader.shown}, schema {version}",
-        "" if version == SCHEMA else "batchcast collect brings it up to date",
-    )
+    fact = f"{reader.shown}, schema {version}"
+    yield judged("store", version == SCHEMA, fact, "batchcast collect brings it up to date")
     if "://" not in settings["store"]:
         mode = path.stat()
         yield finding(
@@ -189,12 +174,7 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
             "",
         )
         free = shutil.disk_usage(path.parent).free
-        yield finding(
-            "store's disk",
-            "ok" if free > 200e6 else "warning",
-            f"{free / 1e9:.1f} GB free",
-            "" if free > 200e6 else "make room before it is full",
-        )
+        yield judged("store's disk", free > 200e6, f"{free / 1e9:.1f} GB free", "make room before it is full")
         yield _pages(reader)
     try:
         yield from _collector(reader, settings, ask)
@@ -222,12 +202,9 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
         return
     memory, now = reader.memory(cluster), time.time()
     notes = staleness(memory, now)
-    yield finding(
-        "collector",
-        ("failed" if is_collector_down(memory, now) else "warning") if notes else "ok",
-        "; ".join(notes) or "up to date",
-        "systemctl status batchcast-collect, journalctl -u batchcast-collect" if notes else "",
-    )
+    do = "systemctl status batchcast-collect, journalctl -u batchcast-collect"
+    bad = "failed" if is_collector_down(memory, now) else "warning"
+    yield judged("collector", not notes, "; ".join(notes) or "up to date", do, bad)
     yield _privacy(settings, memory, f"PrivateData at the last look, {_when(memory.get('cycle_at'))}")
     if ask and settings["scheduler"] == "slurm":
         yield from _sight(reader, cluster, memory, settings)
@@ -276,12 +253,8 @@ def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings
         )  # fmt: skip
     seen = reader.ask("running", cluster=cluster, user=who)[0]
     blind = busy > 0 and not seen["others"] and busy > (seen["own_nodes"] or 0)
-    yield finding(
-        "sight",
-        "failed" if blind else "ok",
-        f"{seen['others']} running jobs of others seen; sinfo shows {busy} nodes busy",
-        f"what does squeue --all show as {who}? PrivateData may hide it" if blind else "",
-    )
+    fact = f"{seen['others']} running jobs of others seen; sinfo shows {busy} nodes busy"
+    yield judged("sight", not blind, fact, f"what does squeue --all show as {who}? PrivateData may hide it", "failed")
 
 
 def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> Iterator[dict[str, Any]]:
@@ -293,13 +266,10 @@ def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> 
         yield finding("track record", "ok", found, "")
         return
     n, kept = record["judged"], record["coverage_90"]
-    below = kept + 3 * math.sqrt(0.9 * 0.1 / n) < 0.9
-    yield finding(
-        "track record",
-        "failed" if below else "ok",
-        f"{kept:.0%} of {n} jobs of the last 30 days started by the 90 % time of {method_name(method)}",
-        "another first method in `wait`: batchcast accuracy compares those that run beside it" if below else "",
-    )
+    held = kept + 3 * math.sqrt(0.9 * 0.1 / n) >= 0.9
+    fact = f"{kept:.0%} of {n} jobs of the last 30 days started by the 90 % time of {method_name(method)}"
+    do = "another first method in `wait`: batchcast accuracy compares those that run beside it"
+    yield judged("track record", held, fact, do, "failed")
 
 
 def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -307,11 +277,9 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
     methods = [name.partition(":")[0] for name in memory.get("wait_methods") or ()]
     if "forecast" in methods:
         there = importlib.util.find_spec("lightgbm") is not None
-        yield finding(
-            "learning",
-            "ok" if there else "warning",
-            "models can be fitted" if there else "forecast cannot fit its model: it answers from simulation alone",
-            "" if there else f"{how_to_install('learn')}, where the collector runs, and start it again",
+        fact = "models can be fitted" if there else "forecast cannot fit its model: it answers from simulation alone"
+        yield judged(
+            "learning", there, fact, f"{how_to_install('learn')}, where the collector runs, and start it again"
         )
     if trouble := memory.get("not_kept"):
         hint = "make room there, or give the collector's user the folder: a start hears all history again without it"
@@ -385,5 +353,5 @@ def memory_findings(reader: Reader, cluster: str, memory: Mapping[str, Any], now
     if copied:
         words.append("nearly all equal what was asked for: no measurement, and nothing is advised from it")
     silent = many and not jobs["measured"]
-    do = "does sacct -a --format=JobID,MaxRSS show amounts for steps?" if copied or silent else ""
-    yield finding("memory measured", "warning" if do else "ok", "; ".join(words), do)
+    do = "does sacct -a --format=JobID,MaxRSS show amounts for steps?"
+    yield judged("memory measured", not (copied or silent), "; ".join(words), do)

@@ -15,15 +15,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from ...errors import BatchcastError
 from ...metrics.wait import SIZES, class_of
 from ...store.place import sqlite_path
-from ...store.reader import Reader
 from ..answers import track_record
 from ..answers.accuracy import LEVELS, accuracy
 from ..answers.advice_record import LEVELS as JUDGED
 from ..answers.advice_record import LIMIT, MEMORY, advice_record
-from ..answers.disclosure import choose_cluster, rounded, rows_of_complete_days
+from ..answers.disclosure import Site, Viewer, open_site, rounded, rows_of_complete_days
 from ..child_process import in_child
 from ..log import Log
-from ..settings import Settings, is_private
+from ..settings import Settings
 
 WITHIN_S = 30 * 86400.0
 OUTCOMES_EVERY_S, OUTCOMES_S = 300.0, 600.0
@@ -97,34 +96,23 @@ class ServiceMetrics:
 
 def outcomes(settings: Settings) -> list[Reading]:
     """How the forecasts of a store came out in 30 days."""
-    reader = Reader(settings["store"])
-    try:
-        cluster = choose_cluster(reader, settings["cluster"] or None)
-        return list(_outcomes(reader, cluster, reader.memory(cluster), settings, time.time()))
-    finally:
-        reader.close()
+    with open_site(settings, Viewer(None), time.time()) as site:
+        return list(_outcomes(site))
 
 
 def store_readings(settings: Settings) -> list[Reading] | None:
     """The gauges of a store that cost little; None where it cannot be read."""
     try:
-        reader = Reader(settings["store"])
+        with open_site(settings, Viewer(None), time.time()) as site:
+            gauges = list(_collector(site.memory, site.cluster, site.now))
+            path = sqlite_path(settings["store"])
+            if path is not None:
+                gauges.append(Reading("store_bytes", "size of the store's file", path.stat().st_size))
+            jobs = site.reader.ask("counts", cluster=site.cluster)[0]
+            gauges.append(Reading("jobs", "jobs in the store", jobs["jobs"], {"cluster": site.cluster}))
+            return gauges
     except BatchcastError:
         return None
-    try:
-        cluster = choose_cluster(reader, settings["cluster"] or None)
-        memory, now = reader.memory(cluster), time.time()
-        gauges = list(_collector(memory, cluster, now))
-        path = sqlite_path(settings["store"])
-        if path is not None:
-            gauges.append(Reading("store_bytes", "size of the store's file", path.stat().st_size))
-        jobs = reader.ask("counts", cluster=cluster)[0]
-        gauges.append(Reading("jobs", "jobs in the store", jobs["jobs"], {"cluster": cluster}))
-        return gauges
-    except BatchcastError:
-        return None
-    finally:
-        reader.close()
 
 
 def _collector(memory: dict[str, Any], cluster: str, now: float) -> Iterator[Reading]:
@@ -144,42 +132,34 @@ def _collector(memory: dict[str, Any], cluster: str, now: float) -> Iterator[Rea
         yield Reading("daemon_up", "1 where the daemon answers", 0 if counter.get("away_since") else 1, its)
 
 
-def _outcomes(
-    reader: Reader, cluster: str, memory: dict[str, Any], settings: Settings, now: float
-) -> Iterator[Reading]:
+def _outcomes(site: Site) -> Iterator[Reading]:
     """Over several users where jobs are private, as everywhere."""
-    least = int(settings["least_users"]) if is_private(settings, memory) else 1
-    yield from _waits(reader, cluster, memory, least, now)
-    partitions = [None, *memory.get("site", {}).get("partitions", {})]
-    for partition in partitions:
-        for one in accuracy(reader, cluster, now - WITHIN_S, float("inf"), partition, least, now):
-            if one["moment"] != "submit":
-                continue
-            labels = {"cluster": cluster, "partition": partition or "all", "kind": one["kind"],
-                      "predictor": one["predictor"]}  # fmt: skip
-            yield Reading("forecasts_30d", "forecasts of 30 days", one["forecasts"], labels)
-            yield Reading("forecast_median_error_seconds", "median absolute error", one["median_ae_s"], labels)
-            for level in LEVELS:
-                share, at = one[f"coverage_{level * 100:g}"], {**labels, "level": f"{level:g}"}
-                yield Reading("forecast_coverage", _COVERAGE, share, at)
+    yield from _waits(site)
+    span: dict[str, Any] = {"since": site.now - WITHIN_S, "until": math.inf, "least_users": site.least, "now": site.now}
+    for partition in (None, *site.partitions):
+        here = {"cluster": site.cluster, "partition": partition or "all"}
+        for one in accuracy(site.reader, site.cluster, partition=partition, **span):
+            if one["moment"] == "submit":
+                yield from _forecasts(one, here, "s", LEVELS)
         for of in (LIMIT, MEMORY):
-            for one in advice_record(reader, cluster, of, now - WITHIN_S, float("inf"), partition, least, now):
-                yield from _advice(one, {"cluster": cluster, "partition": partition or "all"})
+            for one in advice_record(site.reader, site.cluster, of, partition=partition, **span):
+                yield from _forecasts(one, here, "kib", JUDGED)
+                yield from _advice(one, here)
 
 
 QUANTILES = (0.5, 0.9)
 SIZE_WORDS = ("1", "2-4", "5-16", "17-64", "65+")  # wait_classes.SIZES in words
 
 
-def _waits(reader: Reader, cluster: str, memory: dict[str, Any], least: int, now: float) -> Iterator[Reading]:
+def _waits(site: Site) -> Iterator[Reading]:
     """Waits that ended in a day by partition and size, as they happened and as they were forecast at submission.
 
     Where jobs are private: of a week's days that are over, each cell of at least `least` users.
     """
-    days = 1.0 if least <= 1 else 7.0
-    method, span = track_record.answering_method(memory), {"since": now - 14 * 86400.0, "until": now, "partition": None}
+    least, now, method = site.least, site.now, track_record.answering_method(site.memory)
+    days, span = 1.0 if least <= 1 else 7.0, {"since": now - 14 * 86400.0, "until": now, "partition": None}
     rows: list[Mapping[str, Any]] = [
-        row for row in reader.each("issued", cluster=cluster, **span)
+        row for row in site.reader.each("issued", cluster=site.cluster, **span)
         if row["kind"] == "wait" and row["moment"] == "submit" and row["method"] == method
         and row["outcome_s"] is not None and row["start_time"] is not None and row["start_time"] >= now - days * 86400.0
     ]  # fmt: skip
@@ -193,12 +173,12 @@ def _waits(reader: Reader, cluster: str, memory: dict[str, Any], least: int, now
     for (partition, word), of in cells.items():
         if len({row["user_id"] for row in of}) < least:
             continue
-        labels = {"cluster": cluster, "partition": partition, "size": word}
+        labels = {"cluster": site.cluster, "partition": partition, "size": word}
         figures = {"jobs": float(len(of))}
         for name, key in (("wait", "outcome_s"), ("forecast", "point_s")):
             told = sorted(row[key] for row in of)
             figures |= {f"{name} {q:g}": told[max(math.ceil(q * len(told)) - 1, 0)] for q in QUANTILES}
-        figures = rounded(figures) if least > 1 else figures
+        figures = rounded(figures, least)
         yield Reading("waits", "jobs that started in a day", figures["jobs"], labels)
         for q in QUANTILES:
             at = {**labels, "quantile": f"{q:g}"}
@@ -206,23 +186,30 @@ def _waits(reader: Reader, cluster: str, memory: dict[str, Any], least: int, now
             yield Reading("wait_forecast_seconds", "their forecasts at submission", figures[f"forecast {q:g}"], at)
 
 
-_COVERAGE = "share at or below what was said for a level"
 _ADVICE = (
     ("exceeded_rate", "advice_exceeded_ratio", "share of jobs that the request would have cut off"),
     ("asked_over_used", "advice_asked_over_used", "requests over what was needed, in all"),
 )
 
 
+def _forecasts(
+    one: Mapping[str, Any], here: Mapping[str, str], unit: str, levels: Sequence[float]
+) -> Iterator[Reading]:
+    """How many there were, their error where there is one, and how their bounds held."""
+    labels = {**here, "kind": one["kind"], "predictor": one["predictor"]}
+    yield Reading("forecasts_30d", "forecasts of 30 days", one["forecasts"], labels)
+    if f"median_ae_{unit}" in one:
+        name = f"forecast_median_error_{'seconds' if unit == 's' else unit}"
+        yield Reading(name, "median absolute error", one[f"median_ae_{unit}"], labels)
+    for level in levels:
+        share, at = one[f"coverage_{level * 100:g}"], {**labels, "level": f"{level:g}"}
+        yield Reading("forecast_coverage", "share at or below what was said for a level", share, at)
+
+
 def _advice(one: Mapping[str, Any], here: Mapping[str, str]) -> Iterator[Reading]:
     """How advised limits or memory came out, beside what users asked of the same jobs (`by` = users)."""
     labels = {**here, "kind": one["kind"], "predictor": one["predictor"]}
-    yield Reading("forecasts_30d", "forecasts of 30 days", one["forecasts"], labels)
     yield Reading("advice_30d", "jobs of 30 days with advice that came out", one["requests"], labels)
-    if "median_ae_kib" in one:
-        yield Reading("forecast_median_error_kib", "median absolute error", one["median_ae_kib"], labels)
-    for level in JUDGED:
-        share, at = one[f"coverage_{level * 100:g}"], {**labels, "level": f"{level:g}"}
-        yield Reading("forecast_coverage", _COVERAGE, share, at)
     for key, name, meaning in _ADVICE:
         for by, prefix in (("advice", ""), ("users", "users_")):
             yield Reading(name, meaning, one[f"{prefix}{key}"], {**labels, "by": by})

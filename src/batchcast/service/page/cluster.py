@@ -16,7 +16,17 @@ from ..answers import questions, track_record
 from ..answers.advice import rules_of
 from ..answers.advice_record import LIMIT, MEMORY, advice_record
 from ..answers.answer import staleness
-from ..answers.disclosure import Site, Viewer, Whose, open_site, rounded, rows_of_complete_days, used, whole_days
+from ..answers.disclosure import (
+    Site,
+    Viewer,
+    Whose,
+    groups,
+    open_site,
+    rounded,
+    rows_of_complete_days,
+    used,
+    whole_days,
+)
 from ..answers.usage import each_advice, memory_advice
 from ..operations.doctor import settings_in_force, store_findings
 from ..settings import Settings
@@ -30,11 +40,9 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
 
     Where jobs are private every cell is of days that are over and of enough users.
     """
-    with open_site(settings, viewer) as site:
-        least = int(settings["least_users"]) if site.private else 1
-        since = now - DAYS * 86400
-        since = whole_days(since, math.inf)[0] if site.private else since
-        over = used(site, Whose(), since, math.inf, 1, now)
+    with open_site(settings, viewer, now) as site:
+        least, since = site.least, site.last_days(DAYS)
+        over = used(site, Whose(), since, math.inf, 1)
         still = site.reader.ask("still_open", cluster=site.cluster)
         if not over and not still:
             raise NoAnswer("nothing has been collected yet", hint="let batchcast collect run")
@@ -94,22 +102,12 @@ def _spread(totals: list[float], begin: float, end: float, amount: float) -> Non
 def _cells(
     rows: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]], Any], least: int
 ) -> dict[Any, dict[str, float]]:
-    """Median waits by key: only cells of enough jobs and users."""
-    groups: dict[Any, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
+    """Median waits by key, and the shade of each from 1 (0: an empty one): only cells of enough jobs and users."""
     cells = {
-        name: {"wait": _median(group), "jobs": len(group)} for name, group in groups.items()
-        if len(group) >= LEAST_JOBS and len({row["user_id"] for row in group}) >= least
-    }  # fmt: skip
-    return {name: rounded(cell) for name, cell in cells.items()} if least > 1 else cells
-
-
-def _shade(cells: dict[Any, dict[str, float]]) -> dict[Any, dict[str, float]]:
-    """The shade of each cell, from 1; 0 is that of an empty one."""
-    for cell in cells.values():
-        cell["shade"] = 1 + shade_of(cell["wait"])
-    return cells
+        name: rounded({"wait": _median(group), "jobs": len(group)}, least)
+        for name, group in groups(rows, key, LEAST_JOBS, least).items()
+    }
+    return {name: {**cell, "shade": 1 + shade_of(cell["wait"])} for name, cell in cells.items()}
 
 
 def _by_hour(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
@@ -117,15 +115,13 @@ def _by_hour(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
         there = time.localtime(row["submit_time"])
         return there.tm_wday, there.tm_hour // HOURS
 
-    cells = _shade(_cells(rows, when, least))
+    cells = _cells(rows, when, least)
     return {"rows": [[cells.get((day, hour)) for hour in range(24 // HOURS)] for day in range(7)],
             "hours": [f"{h:02}–{h + HOURS:02}" for h in range(0, 24, HOURS)]}  # fmt: skip
 
 
 def _by_size(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
-    cells = _shade(
-        _cells(rows, lambda row: (class_of(row["req_procs"], SIZES), class_of(row["req_time"], LIMITS)), least)
-    )
+    cells = _cells(rows, lambda row: (class_of(row["req_procs"], SIZES), class_of(row["req_time"], LIMITS)), least)
     return {"rows": [[cells.get((s, k)) for k in range(len(LIMITS))] for s in range(len(SIZES))],
             "sizes": SIZES, "limits": LIMITS}  # fmt: skip
 
@@ -133,16 +129,12 @@ def _by_size(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
 def _who(site: Site, waiting: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
     """By account where jobs are open, else by partition, each of enough users."""
     column = "partition_id" if site.private else "account"
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for row in waiting:
-        groups.setdefault(row[column] or "–", []).append(row)
     figures: list[dict[str, Any]] = [
-        {"name": name, "jobs": len(group), "users": len({row["user_id"] for row in group}),
-         "procs": sum(float(row["req_procs"] or 0) for row in group)}
-        for name, group in groups.items()
+        rounded({"name": name, "jobs": len(group), "users": len({row["user_id"] for row in group}),
+                 "procs": sum(float(row["req_procs"] or 0) for row in group)}, least)
+        for name, group in groups(waiting, lambda row: row[column] or "–", 1, least).items()
     ]  # fmt: skip
-    shown = [rounded(one) for one in figures if one["users"] >= least] if least > 1 else figures
-    return sorted(shown, key=lambda one: -one["procs"])[:15]
+    return sorted(figures, key=lambda one: -one["procs"])[:15]
 
 
 OPERATOR_DAYS = 28
@@ -159,37 +151,29 @@ def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str
         "least": settings["least_users"],
     }  # fmt: skip
     try:
-        with open_site(settings, viewer) as site:
-            least = int(settings["least_users"]) if site.private else 1
-            since = now - OPERATOR_DAYS * 86400
-            since = whole_days(since, math.inf)[0] if site.private else since
-            rows = used(site, Whose(), since, math.inf, least, now)
+        with open_site(settings, viewer, now) as site:
+            least, since = site.least, site.last_days(OPERATOR_DAYS)
+            rows = used(site, Whose(), since, math.inf, least)
             long, short = _limits(rows, settings, least)
             figures |= {"limits": long[:MOST_LINES], "short": short[:MOST_LINES]}
-            figures |= {"hidden": site.private, "cluster": site.cluster,
-                      "stale": staleness(site.memory, now)}  # fmt: skip
-            measured = used(site, Whose(), since, math.inf, least, now, "used_memory")
+            figures |= {"hidden": site.private, "cluster": site.cluster, "stale": staleness(site.memory, now)}
+            measured = used(site, Whose(), since, math.inf, least, "used_memory")
             memory = memory_advice(measured, site.memory, rules_of(settings), least)
             figures["memory"] = [one for one in memory if one["tells"]][:MOST_LINES]
-            figures["spared"] = sum(one["gib_h"] for one in memory)
-            figures["record"] = _record(site, since, least, now)
-            figures["pays"] = questions.who_pays(settings, site, now - ORDER_DAYS * 86400, now)
-            figures["hours"] = sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 0) for r in rows
-                                 if r["start_time"] is not None) / 3600  # fmt: skip
-            figures["saved"] = sum(one["hours"] for one in long[:MOST_LINES])
-            if least > 1:
-                figures |= rounded({name: figures[name] for name in ("hours", "saved", "spared")})
+            figures["record"] = [
+                one for of in (LIMIT, MEMORY)
+                for one in advice_record(site.reader, site.cluster, of, since, math.inf, None, least, now)
+                if one["requests"]
+            ]  # fmt: skip
+            figures["pays"] = questions.who_pays(site, now - ORDER_DAYS * 86400, now)
+            ran = (row for row in rows if row["start_time"] is not None)
+            held_s = sum((row["end_time"] - row["start_time"]) * (row["alloc_procs"] or 0) for row in ran)
+            saved = sum(one["hours"] for one in long[:MOST_LINES])
+            spared = sum(one["gib_h"] for one in memory)
+            figures |= rounded({"hours": held_s / 3600, "saved": saved, "spared": spared}, least)
     except BatchcastError as error:
         figures["stale"] = [f"{error.message}; {error.hint}"]
     return figures
-
-
-def _record(site: Site, since: float, least: int, now: float) -> list[dict[str, Any]]:
-    """How advised limits and memory came out at submissions, beside what users asked of the same jobs."""
-    return [
-        one for of in (LIMIT, MEMORY)
-        for one in advice_record(site.reader, site.cluster, of, since, math.inf, None, least, now) if one["requests"]
-    ]  # fmt: skip
 
 
 def _limits(rows: Packed, settings: Settings, least: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -201,8 +185,6 @@ def _limits(rows: Packed, settings: Settings, least: int) -> tuple[list[dict[str
         if users >= least:
             shown = {"account": account or "–", "name": name or "–", "users": users, "jobs": one["jobs"]}
             shown |= {"flag": one["flag"], "advice": one["advice"], "hours": one["wasted_processor_hours"]}
-            shown |= {"cut": one["cut_off"]}
-            figures.append(shown)
-    rough = [rounded(one) for one in figures] if least > 1 else figures
-    long = sorted((one for one in rough if not one["cut"]), key=lambda one: -one["hours"])
-    return long, sorted((one for one in rough if one["cut"]), key=lambda one: (-one["cut"], -one["hours"]))
+            figures.append(rounded({**shown, "cut": one["cut_off"]}, least))
+    long = sorted((one for one in figures if not one["cut"]), key=lambda one: -one["hours"])
+    return long, sorted((one for one in figures if one["cut"]), key=lambda one: (-one["cut"], -one["hours"]))

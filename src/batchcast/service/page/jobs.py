@@ -48,7 +48,11 @@ def of_forecast(row: Mapping[str, Any], since: float, now: float) -> Chances:
     row = newest(row)
     if row.get("point_s") is None:
         return Chances(math.nan, math.nan, math.nan)
-    given = given_waited(as_prediction(row), max(now - since, 0.0), LEVELS)
+    return _chances_of(as_prediction(row), since, max(now - since, 0.0))
+
+
+def _chances_of(prediction: Prediction, since: float, waited: float = 0.0) -> Chances:
+    given = given_waited(prediction, waited, LEVELS)
     times = given.quantiles if given.levels else (math.nan, given.point, math.nan)
     return Chances(*(since + t for t in times))
 
@@ -104,21 +108,16 @@ def my_jobs(
     settings: Settings, user: str, viewer: Viewer, now: float, known: Mapping[RecordKey, TrackRecord] | None = None
 ) -> dict[str, Any]:
     """What the page shows of one user. Refused where this viewer may not see it. `known` track records are quoted."""
-    with open_site(settings, viewer) as site:
-        check_may_see(site, viewer, user)
-        waiting = _waiting(settings, site, user, now)
+    with open_site(settings, viewer, now) as site:
+        check_may_see(site, user)
+        waiting = _waiting(site, user)
         method = (site.memory.get("runtime_methods") or [""])[0]
         running = site.reader.ask("running_now", cluster=site.cluster, method=method, user=user)[:MOST]
-        ends = [of_forecast(row, row["start_time"], now) for row in running]
-        since = now - DAYS * 86400
-        finished = used(site, Whose(user), since, math.inf, 1, now)
+        finished = used(site, Whose(user), now - DAYS * 86400, math.inf, 1)
         shared = axis(now, [one["chances"] for one in waiting])
-        capped = [_capped(row, end) for row, end in zip(running, ends)]
+        capped = [_capped(row, of_forecast(row, row["start_time"], now)) for row in running]
         until = axis(now, capped)  # of its own: jobs end within hours where others wait for days
-        over = _finished(settings, finished)
-        least = settings["least_users"] if site.private else 1
-        record = track_record.record_of(site.reader, site.cluster, site.memory, None, least, now, known)
-        unknown = [NOT_YET] if known is not None and (None, least) not in known else []
+        unknown = [NOT_YET] if known is not None and (None, site.least) not in known else []
         lines = _together(waiting, shared)
         finite = [one["chances"] for one in waiting if math.isfinite(one["chances"].by_50)]
         first = min(finite, key=lambda chances: chances.by_50, default=Chances(math.nan, math.nan, math.nan))
@@ -134,17 +133,18 @@ def my_jobs(
             "waiting_count": len(waiting),
             "running": [_running(row, end, until) for row, end in zip(running, capped)][:SHOWN],
             "running_count": len(running),
-            "finished": over,
+            "finished": _finished(settings, finished),
             "finished_count": len(finished),
             "limit_used": _limit_used(finished),
             "next": first.by_50,
             "next_90": first.by_90,
-            "record": record,
+            "record": track_record.record_of(site, None, known),
             "stale": [*staleness(site.memory, now), *unknown],
         }  # fmt: skip
 
 
-def _waiting(settings: Settings, site: Site, user: str, now: float) -> list[dict[str, Any]]:
+def _waiting(site: Site, user: str) -> list[dict[str, Any]]:
+    now = site.now
     rows = site.reader.waiting(site.cluster, track_record.answering_method(site.memory), (), user)[:MOST]
     before: dict[int, list[tuple[float, float, float]]] = {}
     for move in site.reader.ask("moves", cluster=site.cluster, user=user):
@@ -278,10 +278,10 @@ def options_of_form(form: Mapping[str, str]) -> dict[str, str]:
 
 def options_of_job(settings: Settings, job_id: str, viewer: Viewer) -> dict[str, str]:
     """What a job in the store asked for, as a script would. Refused where this viewer may not see it."""
-    with open_site(settings, viewer) as site:
+    with open_site(settings, viewer, math.inf) as site:
         rows = site.reader.ask("latest", cluster=site.cluster, job_id=job_id)
         if not rows or site.private:
-            check_may_see(site, viewer, rows[0]["user_id"] if rows else None)
+            check_may_see(site, rows[0]["user_id"] if rows else None)
         if not rows:
             raise NoAnswer(f"job {job_id[:40]} is not in the store", hint="a job just submitted appears in a minute")
         row = rows[0]
@@ -293,51 +293,38 @@ def options_of_job(settings: Settings, job_id: str, viewer: Viewer) -> dict[str,
 
 def try_script(settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float) -> dict[str, Any]:
     """The answer for these options, and for their variants: size, limit, partition. The soonest first."""
-    with open_site(settings, viewer) as site:
-        clock = forecaster(settings, site, now)
-
-        def ask(chosen: Mapping[str, str]) -> tuple[JobRequest, Prediction]:
-            wanted = request_of(chosen, site, viewer.name or "", now)
-            return wanted, clock.wait(wanted)
-
-        job, own = ask(options)
+    with open_site(settings, viewer, now) as site:
+        clock = forecaster(site)
+        job = request_of(options, site, viewer.name or "")
+        own = clock.wait(job)
         reason, begin = begin_condition(options, now)
-        kinds = [(what, changed, *ask(changed)) for what, changed in _variants(site, options, job)]
         base = _chances_of(own, begin or now)
-        shared = axis(now, [base, *(_chances_of(p, begin or now) for *_, p in kinds)])
+        kinds = [
+            (what, changed, _chances_of(clock.wait(request_of(changed, site, viewer.name or "")), begin or now))
+            for what, changed in _variants(site, options, job)
+        ]
+        shared = axis(now, [base, *(chances for *_, chances in kinds)])
         variants = [
-            {"what": what, "options": changed, "chances": (c := _chances_of(p, begin or now)), "bar": shared.bar(c),
-             "sooner": base.by_50 - c.by_50}
-            for what, changed, _, p in kinds
-        ]  # fmt: skip
-        least = settings["least_users"] if site.private else 1
-        record = track_record.track_record(
-            site.reader, site.cluster, str(job.partition_id), track_record.answering_method(site.memory),
-            now - track_record.TRACK_RECORD_S, least, now,
-        )  # fmt: skip
+            {"what": what, "options": changed, "chances": c, "bar": shared.bar(c), "sooner": base.by_50 - c.by_50}
+            for what, changed, c in kinds
+        ]
         held = {"JobHeldUser": "held by its owner (scontrol release frees it)",
                 "Dependency": "waiting for another job it depends on"}  # fmt: skip
-        advised = script_advice(settings, site, options, clock, job, viewer, now)
-        where = placements(settings, site, options, viewer, now, clock)
+        advised = script_advice(site, options, clock, job)
+        where = placements(site, options, clock)
         return {
             "ways": [{**way, "memory": _asked(way["memory_kib"])} for way in where[:MOST_WAYS]],
             "advised": {**advised, "likely_memory": as_request(advised["likely_memory_kib"] or 0.0)},
             "answer": {"chances": base, "bar": shared.bar(base), "basis": own.basis, "partition": job.partition_id,
                        "procs": job.procs, "limit": job.req_time, "held": held.get(reason, ""), "begin": begin},
             "variants": sorted(variants, key=lambda v: v["chances"].by_50),
-            "axis": shared, "record": record, "cluster": site.cluster, "now": now,
-            "stale": staleness(site.memory, now),
+            "axis": shared, "record": track_record.record_of(site, str(job.partition_id)), "cluster": site.cluster,
+            "now": now, "stale": staleness(site.memory, now),
         }  # fmt: skip
 
 
 def _asked(kib: float) -> str:
     return as_request(kib) if kib == kib else ""
-
-
-def _chances_of(prediction: Prediction, begin: float) -> Chances:
-    given = given_waited(prediction, 0.0, LEVELS)
-    times = given.quantiles if given.levels else (math.nan, given.point, math.nan)
-    return Chances(*(begin + t for t in times))
 
 
 def _variants(site: Site, options: Mapping[str, str], job: JobRequest) -> list[tuple[tuple[str, str], dict[str, str]]]:
@@ -357,7 +344,7 @@ def _variants(site: Site, options: Mapping[str, str], job: JobRequest) -> list[t
         if nodes >= 2:
             smaller["nodes"] = f"{nodes // 2:g}"
         variants.append((("--ntasks", str(half)), smaller))
-    for name, limits in site.memory.get("site", {}).get("partitions", {}).items():
+    for name, limits in site.partitions.items():
         fits = not (limit == limit and limits.get("max_time_s") and limit > limits["max_time_s"])
         if name != job.partition_id and fits:
             variants.append((("--partition", name), {**options, "partition": name}))

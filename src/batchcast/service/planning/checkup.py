@@ -72,9 +72,9 @@ def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) 
     ours, theirs = (
         {row["job_id"] for row in steps if row["what"] == state} for state in (State.PLANNED, State.FOREIGN)
     )
-    many = len(theirs) > max(5, len(ours) / 10)
+    few = len(theirs) <= max(5, len(ours) / 10)
     fact = f"{len(theirs)} of the {len(ours)} jobs planned in the last 7 days had their limits changed by somebody else"
-    yield finding("limits changed by others", "warning" if many else "ok", fact, SECOND if many else "")
+    yield judged("limits changed by others", few, fact, SECOND)
 
 
 def _short(settings: Settings) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _short(settings: Settings) -> dict[str, Any]:
     shortest, look = settings["plan_shortest_s"], settings["interval_s"]
     fact = f"jobs with a median forecast below {shortest:g} s are left alone; the collector's cycle is {look:g} s"
     do = f"plan_shortest_s = {look:g}: what is over before a cycle keeps its planned limit in accounting"
-    return finding("short jobs", "ok" if shortest >= look else "warning", fact, "" if shortest >= look else do)
+    return judged("short jobs", shortest >= look, fact, do)
 
 
 def bounds(settings: Settings) -> str:
@@ -98,13 +98,9 @@ def standing_finding(row: Mapping[str, Any], settings: Settings, now: float) -> 
     """One job; a warning where giving back its limit has not come to an end for some looks."""
     late = row["state"] == State.RESTORING and now - row["at"] > 3 * settings["interval_s"]
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(row["at"]))
-    spans = f"{span(row['planned'])} of {span(row['user_limit'])}"
-    return finding(
-        f"job {row['job_id']}",
-        "warning" if late else "ok",
-        f"{spans}, {row['state']} since {since}",
-        "batchcast plan --off gives every limit back; is the collector running, may it change limits?" if late else "",
-    )
+    fact = f"{span(row['planned'])} of {span(row['user_limit'])}, {row['state']} since {since}"
+    do = "batchcast plan --off gives every limit back; is the collector running, may it change limits?"
+    return judged(f"job {row['job_id']}", not late, fact, do)
 
 
 def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
@@ -125,11 +121,12 @@ def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, An
         site = limits.reserving(scheduler.transport)
         yield _order_finding(scheduler, settings, site)
         yield _reserve_finding(site, settings["plan_within"], settings["plan_band"])
-    yield finding(
+    yield judged(
         "right to write comments" if settings["plan"] == "advise" else "right to change limits",
-        "ok" if may else "failed",
+        may,
         f"{own_name()} is {level or 'in no association'}" if own_name() != "root" else "root",
-        "" if may else f"sacctmgr add user {own_name()} account=ACCOUNT adminlevel=operator (modify, if it is there)",
+        f"sacctmgr add user {own_name()} account=ACCOUNT adminlevel=operator (modify, if it is there)",
+        "failed",
     )
 
 
@@ -139,13 +136,12 @@ def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str
     for name in named or sorted(ground.over_time):
         over = ground.over_time.get(name)
         found = "there is no such partition" if over is None else f"OverTimeLimit is {span(over)}"
-        bad = "failed" if named else "warning"
-        yield finding(f"partition {name}", "ok" if over else bad, found, "" if over else COST)
+        yield judged(f"partition {name}", over, found, COST, "failed" if named else "warning")
     if settings["plan_list"]:
         yield _start(settings["plan_list"], ground.prolog)
     why = why_site_refused(settings, ground, counted)
-    do = "plan_allow = minutes, where jobs may count by what they are planned with" if why else ""
-    yield finding("what accounting counts", "failed" if why else "ok", why or "no minutes by limits", do)
+    do = "plan_allow = minutes, where jobs may count by what they are planned with"
+    yield judged("what accounting counts", not why, why or "no minutes by limits", do, "failed")
 
 
 def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -> dict[str, Any]:
@@ -155,12 +151,12 @@ def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -
         limits.priorities(scheduler.transport)
     except BatchcastError as error:
         return finding("priorities", "failed", error.message, error.hint or "does sprio answer here?")
-    do = "nothing is ordered until then; docs/guides/planning.md, What the order asks of the site" if why else ""
+    do = "nothing is ordered until then; docs/guides/planning.md, What the order asks of the site"
     fact = f"a job rises by {settings['plan_band']} at most, within its {settings['plan_within']}"
     longer = head_start(settings["plan_band"], site.by_age, site.max_age)
     if settings["plan_within"] == "queue" and longer < math.inf:
         fact += f"; half the work counts as much as {span(longer)} of waiting, by PriorityWeightAge"
-    return finding("priorities", "failed" if why else "ok", why or fact, do)
+    return judged("priorities", not why, why or fact, do, "failed")
 
 
 def _reserve_finding(found: limits.Reserving, within: str, band: int) -> dict[str, Any]:
@@ -193,3 +189,8 @@ def _start(place: str, prolog: str) -> dict[str, Any]:
 def finding(name: str, state: str, fact: str, do: str = "") -> dict[str, Any]:
     """One line of `doctor`: what was checked, ok or warning or failed, what was found, what to do."""
     return {"check": name, "state": state, "found": fact, "do": do}
+
+
+def judged(name: str, good: object, fact: str, do: str, bad: str = "warning") -> dict[str, Any]:
+    """A finding that is ok where things are good; else `bad`, with what to do."""
+    return finding(name, "ok" if good else bad, fact, "" if good else do)

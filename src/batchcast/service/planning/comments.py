@@ -120,11 +120,8 @@ class Adviser:
 
     def _starts(self, cluster: str, now: float) -> dict[str, Start]:
         """What `batchcast start` answers of every waiting job."""
-        reader = Reader(self.store.url)
-        try:
+        with Reader(self.store.url) as reader:
             rows = reader.waiting(cluster, answering_method(reader.memory(cluster)))
-        finally:
-            reader.close()
         answers = (start_answer(row, now) for row in rows)
         return {a["job_id"]: Start(a["likely_start_s"], a["by_90_start_s"]) for a in answers}
 

@@ -59,6 +59,10 @@ class Group(NamedTuple):
         return f"{one.base}_[{task_ranges([int(t.job_id.partition('_')[2]) for t in self.tasks])}]"
 
 
+Call = tuple[int, list[Group]]
+"""A factor and the records that get it."""
+
+
 @dataclass(slots=True)
 class OrderOutcome:
     """What one look did: records set and given back, how many stand on a factor of ours, calls, what went wrong."""
@@ -88,7 +92,7 @@ class Orderer:
         stop = stop or limits.why_unordered(self.transport, self.settings["plan_band"])
         if not stop and not forecasts:
             stop = f"there is no forecast by {method_of(self.settings)} of any waiting job"
-        if stop and stop not in _QUIET:
+        if stop and stop != "off":
             done.problems.append(f"nothing is ordered: {stop}")
             if not record:  # where there is no multifactor, sprio does not answer
                 return done
@@ -104,13 +108,14 @@ class Orderer:
             record = {i: one for i, one in record.items() if i in known}
         if look.asked_at < self._not_before:
             changes = [one for one in changes if one[1] == 0]
-        changes = self._at_once(changes)
-        if not changes:
+        calls = _at_once(changes)
+        if not calls:
             if record != before:
                 self._write(cluster, record, [], look.asked_at)
-            done.standing = self._standing(groups, record)
+            shown = {i: group.seen for i, group in groups.items()}
+            done.standing = sum(_stands(one, record.get(i)) for i, one in shown.items())
             return done
-        self._carry_out(cluster, changes, record, look.asked_at, stop, done)
+        self._carry_out(cluster, calls, record, look.asked_at, stop, done)
         return done
 
     def placed(self, cluster: str) -> int:
@@ -225,34 +230,17 @@ class Orderer:
             for name, some in tasks.items()
         ]
 
-    @staticmethod
-    def _at_once(changes: Sequence[tuple[Group, int]]) -> list[tuple[Group, int]]:
-        """All that goes back, then as much as `MOST_CALLS` calls set: the highest factors first."""
-        back = [one for one in changes if one[1] == 0]
-        more: list[tuple[Group, int]] = []
-        by_factor: dict[int, list[tuple[Group, int]]] = {}
-        for one in changes:
-            if one[1] != 0:
-                by_factor.setdefault(one[1], []).append(one)
-        calls = 0
-        for factor in sorted(by_factor, reverse=True):
-            some = by_factor[factor]
-            room = (MOST_CALLS - calls) * TOGETHER
-            more += some[:room]
-            calls += math.ceil(len(some[:room]) / TOGETHER)
-        return back + more
-
     def _carry_out(
         self,
         cluster: str,
-        changes: Sequence[tuple[Group, int]],
+        calls: Sequence[Call],
         record: dict[str, Standing],
         at: float,
         stop: str,
         done: OrderOutcome,
     ) -> None:
         """Write down, call, read back."""
-        steps = []
+        steps, changes = [], [(group, factor) for factor, some in calls for group in some]
         for group, factor in changes:
             name, now = group.first.raw_id, group.seen.factor
             record[name] = Standing(factor, now)
@@ -266,7 +254,7 @@ class Orderer:
                 raise
             done.problems.append("the record of the order could not be written; factors go back nevertheless")
         refused: dict[str, str] = {}
-        for factor, some in _calls(changes):
+        for factor, some in calls:
             done.calls += 1
             words = (f"SiteFactor={factor}",)
             if complaint := limits.update(self.transport, ",".join(g.target for g in some), words):
@@ -297,29 +285,30 @@ class Orderer:
                 what, why = "refused", refused.get(name, "it was not carried out")
             steps.append(Step(group.target, group.first.submit_time, what, group.seen.factor, factor, why))
         self._write(cluster, record, steps, self.transport.now())
-        done.standing = sum(1 for i, one in shown.items() if _is_ours(one, record.get(i)) and one.factor)
+        done.standing = sum(_stands(one, record.get(i)) for i, one in shown.items())
 
     def _write(self, cluster: str, record: Mapping[str, Standing], steps: Sequence[Step], at: float) -> None:
         with self.store.begin() as connection:
             planned.write_order(connection, cluster, record, steps, at)
-
-    @staticmethod
-    def _standing(groups: Mapping[str, Group], record: Mapping[str, Standing]) -> int:
-        return sum(1 for i, g in groups.items() if g.seen.factor and _is_ours(g.seen, record.get(i)))
-
-
-_QUIET = ("off",)
 
 
 def _is_ours(seen: Priority, standing: Standing | None) -> bool:
     return standing is not None and seen.factor in standing
 
 
-def _calls(changes: Sequence[tuple[Group, int]]) -> list[tuple[int, list[Group]]]:
-    """The calls that carry changes out: a factor and the records that get it."""
+def _stands(seen: Priority, standing: Standing | None) -> bool:
+    """Whether a record has a place of ours."""
+    return seen.factor != 0 and _is_ours(seen, standing)
+
+
+def _at_once(changes: Sequence[tuple[Group, int]]) -> list[Call]:
+    """The calls that give all back that goes back, then the first `MOST_CALLS` that set: the highest factors first."""
     by_factor: dict[int, list[Group]] = {}
     for group, factor in changes:
         by_factor.setdefault(factor, []).append(group)
-    return [
-        (factor, some[k : k + TOGETHER]) for factor, some in by_factor.items() for k in range(0, len(some), TOGETHER)
+    calls = [
+        (factor, by_factor[factor][k : k + TOGETHER])
+        for factor in sorted(by_factor, reverse=True)
+        for k in range(0, len(by_factor[factor]), TOGETHER)
     ]
+    return [call for call in calls if call[0] == 0] + [call for call in calls if call[0] != 0][:MOST_CALLS]

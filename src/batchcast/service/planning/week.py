@@ -62,10 +62,8 @@ def site_terms(transport: Transport, settings: Settings) -> Terms:
 
 def week(settings: Settings, reader: Reader, cluster: str, terms: Terms, since: float, until: float) -> Week:
     """The jobs submitted in [since, until) that are over. NoAnswer where there are none."""
-    store = Store(settings["store"], read_only=True)
-    with store.begin() as connection:
+    with Store(settings["store"], read_only=True) as store, store.begin() as connection:
         trace = to_trace(connection, cluster, since, until)
-    store.close()
     if not len(trace):
         raise NoAnswer(f"no job of {cluster} that was submitted then is over", hint="an earlier -S, e.g. -S now-30days")
     asked = {"cluster": cluster, "since": since, "until": until, "method": method_of(settings)}

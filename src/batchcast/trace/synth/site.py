@@ -8,13 +8,17 @@ that one can be exchanged for a published model.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...errors import UsageError
 from ...table import LogInfo, Trace
+
+if TYPE_CHECKING:
+    from ...simulation import Schedule
 
 HOUR, WEEK = 3600.0, 7 * 86400.0
 ROUND_LIMITS = tuple(60.0 * minutes for minutes in (5, 10, 15, 30)) + tuple(
@@ -44,16 +48,22 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class App:
-    """A program as one user runs it: typical run time and its spread (log-normal), size, limit, memory, failures."""
+class Repeated:
+    """What is run again and again: typical run time and its spread (log-normal), size, limit, memory, failures."""
 
-    number: int
     median_s: float
     sigma: float
     procs: int
     limit_s: float
     mem_kib: float
     failure: float
+
+
+@dataclass(frozen=True, slots=True)
+class App(Repeated):
+    """A program as one user runs it."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +101,11 @@ def synthesize(rng: np.random.Generator, site: Site = Site()) -> Trace:
         for session, start in zip(sessions, draw_arrivals(rng, len(sessions), span))
         for after in np.cumsum([job[1] for job in session]).tolist()
     ]
-    return _with_waits(rng, _trace(jobs, submits, site), site)
+    from ...simulation.policy import Policy
+    from ...simulation.simulate import simulate
+
+    trace = _trace(jobs, submits, site)
+    return with_waits(rng, trace, site.cancelled, lambda log: simulate(log, Policy(), "requested", total=site.procs))
 
 
 def draw_person(rng: np.random.Generator, number: int, site: Site) -> Person:
@@ -151,7 +165,7 @@ def draw_sessions(
     return sessions
 
 
-def draw_run(rng: np.random.Generator, app: App) -> tuple[float, str]:
+def draw_run(rng: np.random.Generator, app: Repeated) -> tuple[float, str]:
     """Run time in whole seconds and how it ended: failed early, killed at the limit, or completed."""
     if rng.random() < app.failure:
         return float(max(round(min(app.median_s, 300.0) * rng.random() ** 2), 1)), "failed"
@@ -216,18 +230,17 @@ def _trace(jobs: list[tuple[Person, float, App, float, str]], submits: list[floa
     return Trace.from_arrays(columns, info)
 
 
-def _with_waits(rng: np.random.Generator, trace: Trace, site: Site) -> Trace:
+def with_waits(
+    rng: np.random.Generator, trace: Trace, cancelled: float, simulate: Callable[[Trace], Schedule]
+) -> Trace:
     """The same jobs with the waits of a schedule; some of those who would have waited leave the queue instead."""
-    from ...simulation.policy import Policy
-    from ...simulation.simulate import simulate
-
-    wait = simulate(trace, Policy(), "requested", total=site.procs).wait_time
-    leaves = np.array([rng.random() for _ in range(len(trace))]) < site.cancelled
-    left_at = np.floor(wait * np.array([rng.random() for _ in range(len(trace))]))
-    leaves &= left_at >= 60
+    first, wait = simulate(trace), np.zeros(len(trace))
+    wait[first.rows] = first.wait_time
+    leaves = np.array([rng.random() for _ in range(len(trace))]) < cancelled
+    waited = np.floor(wait * np.array([rng.random() for _ in range(len(trace))]))
+    leaves &= waited >= 60
     stays = trace.with_columns({"run_time": np.where(leaves, np.nan, trace.run_time)})
-    schedule = simulate(stays, Policy(), "requested", total=site.procs)
-    waited = left_at.copy()
+    schedule = simulate(stays)
     waited[schedule.rows] = schedule.wait_time
     status = np.array(trace.nominal("status").decode(), dtype=object)
     status[leaves] = "cancelled"

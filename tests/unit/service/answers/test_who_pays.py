@@ -39,11 +39,11 @@ def site_of(place: Path, ordered: bool = True, private: bool = False, procs: flo
                 insert(jobs).values(**values, **more, start_time=submit + 60.0, end_time=submit + 60.0 + run)
             )
     store.close()
-    return Site(Reader(str(place / "s.db")), "c", {"total_procs": procs}, private)
+    return Site(Reader(str(place / "s.db")), "c", {"total_procs": procs}, private, SETTINGS, Viewer(None), 1e12)
 
 
 def test_short_jobs_gain_and_long_ones_pay(tmp_path: Path) -> None:
-    rows = {(r["by"], r["group"]): r for r in who_pays(site_of(tmp_path), SETTINGS, 0.0, 1e12, "kernel")}
+    rows = {(r["by"], r["group"]): r for r in who_pays(site_of(tmp_path), 0.0, 1e12)}
     assert set(rows) == {("user", "long"), ("user", "short"), ("account", "of_long"), ("account", "of_short")}
     short, long = rows["user", "short"], rows["user", "long"]
     assert short["then_s"] < short["now_s"]
@@ -57,7 +57,7 @@ def test_nothing_is_told_without_an_order_or_of_private_jobs_or_an_unknown_machi
     for k, case in enumerate(({"ordered": False}, {"private": True}, {"procs": 0.0})):
         place = tmp_path / str(k)
         place.mkdir()
-        assert who_pays(site_of(place, **case), SETTINGS, 0.0, 1e12, "kernel") == []
+        assert who_pays(site_of(place, **case), 0.0, 1e12) == []
 
 
 def test_accuracy_prints_the_table_and_the_page_for_operators_has_it(
