@@ -22,7 +22,9 @@ EVERY = 25
 STEPS = (0.0025, 0.0025, 0.001, 0.001, 0.001, 0.0025, 0.0025)
 """How far one outcome moves each level: the outer ones, which intervals rest on, faster."""
 MEMORY = 500.0
-"""Over how many outcomes a way's score is averaged; it weighs in after `LEAST`."""
+"""Over how many outcomes a way's score is averaged, and what they say of a level; a way weighs in after `LEAST`."""
+REPAID = 2.0
+"""Steps of a level by which one promise too many that failed, or held, is paid back, whatever it counts as evidence."""
 LEAST = 20
 SHARPNESS = 20.0
 """How much less a way weighs whose mean CRPS is worse: once MEMORY outcomes are known by e for a twentieth."""
@@ -113,7 +115,8 @@ class Pool:
 
 class LevelsBySpan:
     """Levels that waits are promised at, learned apart for each of SPANS_S that some time falls into: what was told, or
-    what was waited. An owner's k-th promise since its latest known outcome moves them by 1 / k of a step.
+    what was waited. An owner's k-th promise since its latest known outcome moves them by 1 / k of a step, which fades
+    over MEMORY outcomes. What did not hold is paid back in full, REPAID steps a promise.
 
     >>> levels = LevelsBySpan()
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
@@ -126,7 +129,7 @@ class LevelsBySpan:
     """
 
     def __init__(self) -> None:
-        self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, free=0.0) for _ in range(len(SPANS_S) + 1)]
+        self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, 0.0, MEMORY, REPAID) for _ in range(len(SPANS_S) + 1)]
         for keeper in self.keepers:
             keeper.step = np.array(STEPS)
 

@@ -88,5 +88,5 @@ def test_a_burst_told_blindly_moves_promises_less_than_as_many_jobs_of_different
 
     one, several = late_90(["ada"] * 30), late_90(range(30))
     steps = sum(1.0 / k for k in range(1, 31))
-    assert one == pytest.approx(0.9 + STEPS[5] * 0.9 * steps)
-    assert several == pytest.approx(0.9 + STEPS[5] * 0.9 * 30)
+    assert one - 0.9 == pytest.approx(STEPS[5] * 0.9 * steps, rel=0.05)
+    assert several - 0.9 == pytest.approx(STEPS[5] * 0.9 * 30, rel=0.05)
