@@ -94,7 +94,7 @@ def counts_blindly(story, each=20):
     return counts
 
 
-def levels_by_age(story, ages, levels, steps, remembered=5000.0, memory=500.0, repaid=2.0):
+def levels_by_age(story, ages, levels, steps, remembered=5000.0, memory=500.0, repaid=1.5):
     """The levels asked for at each age, by reading the whole story: (now, `look`, number, job, waited, bounds) or (now,
     `start`, job), in order of time.
 

@@ -23,7 +23,7 @@ STEPS = (0.0025, 0.0025, 0.001, 0.001, 0.001, 0.0025, 0.0025)
 """How far one outcome moves each level: the outer ones, which intervals rest on, faster."""
 MEMORY = 500.0
 """Over how many outcomes a way's score is averaged, and what they say of a level; a way weighs in after `LEAST`."""
-REPAID = 2.0
+REPAID = 1.5
 """Steps of a level by which one promise too many that failed, or held, is paid back, whatever it counts as evidence."""
 LEAST = 20
 SHARPNESS = 20.0
