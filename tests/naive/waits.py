@@ -94,7 +94,7 @@ def counts_blindly(story, each=20):
     return counts
 
 
-def levels_by_age(story, ages, levels, steps, remembered=5000.0, memory=500.0, repaid=1.5):
+def levels_by_age(story, ages, levels, steps, repaid, remembered=5000.0, memory=500.0):
     """The levels asked for at each age, by reading the whole story: (now, `look`, number, job, waited, bounds) or (now,
     `start`, job), in order of time.
 
@@ -133,7 +133,7 @@ def levels_by_age(story, ages, levels, steps, remembered=5000.0, memory=500.0, r
                 looks.remove(look)
     asked = {}
     for age, mine in moved.items():
-        owes = [repaid * steps[k] * owed[age][k] for k in range(len(levels))]
+        owes = [repaid[k] * steps[k] * owed[age][k] for k in range(len(levels))]
         paid = [min(max(owe, -x), 1 - x) for owe, x in zip(owes, levels)]
         asked[age] = [min(max(max(mine[j] + paid[j] for j in range(k + 1)), 0.0), 1.0) for k in range(len(levels))]
     return asked

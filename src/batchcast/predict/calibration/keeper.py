@@ -113,8 +113,6 @@ class OnlineCalibration:
     memory
         Outcomes, each by what it counts as evidence, after which a third is left of what one moved the shift of
         everybody; infinite: all of it for good.
-    repaid
-        Steps by which one outcome too many or too few is paid back (*account* below).
 
     Notes
     -----
@@ -155,12 +153,11 @@ class OnlineCalibration:
         own_step: float = 0.01,
         free: float = FREE,
         memory: float = math.inf,
-        repaid: float = 1.0,
     ) -> None:
         self.levels = np.array(levels, float)
         scale = 10.0 * np.minimum(self.levels, 1.0 - self.levels)
         self.step, self.own_step, self.free = step * scale, own_step * scale, free
-        self.fades, self.repaid = 1.0 / memory, repaid
+        self.fades, self.repaid = 1.0 / memory, np.ones(len(self.levels))
         self.has_owners = bool(self.own_step.any())
         self.everybody = self.levels.copy()
         self.owed = np.zeros(len(self.levels))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.naive.waits import levels_by_age
 
 from batchcast.predict.hazard.bins import ENDS_S
-from batchcast.predict.hazard.calibrated_waits import LEVELS, SPANS_S, STEPS, CalibratedWaits, LevelsBySpan
+from batchcast.predict.hazard.calibrated_waits import LEVELS, REPAID, SPANS_S, STEPS, CalibratedWaits, LevelsBySpan
 
 
 @st.composite
@@ -41,7 +41,7 @@ def test_the_levels_of_each_age_are_what_reading_the_whole_story_says(story):
         else:
             for number, at in open_.pop(told[0]):
                 promises.ended(number, now - at)
-    naive = levels_by_age(story, SPANS_S, LEVELS, STEPS)
+    naive = levels_by_age(story, SPANS_S, LEVELS, STEPS, REPAID)
     for age, asked in naive.items():
         np.testing.assert_allclose(promises.keepers[age].asked(None), asked, atol=1e-12)
 
