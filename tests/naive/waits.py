@@ -99,7 +99,8 @@ def levels_by_age(story, ages, levels, steps, repaid, remembered=5000.0, memory=
     `start`, job), in order of time.
 
     An outcome moves the level of each bound that was open: up by the level where it was passed, down by the rest where
-    it held, which fades. What was not kept is owed as well, in full. The k-th open look at a job, of one age, counts 1 / k.
+    it held, which fades. What was not kept is owed as well, in full. The k-th open look at a job, of one age, counts
+    1 / k.
     """
     moved = {age: list(levels) for age in range(len(ages) + 1)}
     owed = {age: [0.0] * len(levels) for age in moved}
