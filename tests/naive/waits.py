@@ -94,12 +94,13 @@ def counts_blindly(story, each=20):
     return counts
 
 
-def levels_by_age(story, ages, levels, steps, remembered=5000.0):
+def levels_by_age(story, ages, levels, steps, repaid, remembered=5000.0, memory=500.0):
     """The levels asked for at each age, by reading the whole story: (now, `look`, number, job, waited, bounds) or (now,
     `start`, job), in order of time.
 
     An outcome moves the level of each bound that was open: up by the level where it was passed, down by the rest where
-    it held. What was not kept is owed as well. The k-th open look at a job, of one age, counts 1 / k.
+    it held, which fades. What was not kept is owed as well, in full. The k-th open look at a job, of one age, counts
+    1 / k.
     """
     moved = {age: list(levels) for age in range(len(ages) + 1)}
     owed = {age: [0.0] * len(levels) for age in moved}
@@ -108,7 +109,8 @@ def levels_by_age(story, ages, levels, steps, remembered=5000.0):
     def learn(look, k, kept):
         age, wrong = look["age"], levels[k] - kept
         owed[age][k] = (1.0 - 1.0 / remembered) * owed[age][k] + wrong
-        moved[age][k] = min(max(moved[age][k] + steps[k] * wrong * look["weight"], 0.0), 1.0)
+        by = steps[k] * wrong - (moved[age][k] - levels[k]) / memory
+        moved[age][k] = min(max(moved[age][k] + by * look["weight"], 0.0), 1.0)
         look["open"].discard(k)
 
     for now, what, *told in story:
@@ -132,6 +134,7 @@ def levels_by_age(story, ages, levels, steps, remembered=5000.0):
                 looks.remove(look)
     asked = {}
     for age, mine in moved.items():
-        paid = [min(max(steps[k] * owed[age][k], -min(x, 1 - x)), min(x, 1 - x)) for k, x in enumerate(levels)]
+        owes = [repaid[k] * steps[k] * owed[age][k] for k in range(len(levels))]
+        paid = [min(max(owe, -x), 1 - x) for owe, x in zip(owes, levels)]
         asked[age] = [min(max(max(mine[j] + paid[j] for j in range(k + 1)), 0.0), 1.0) for k in range(len(levels))]
     return asked

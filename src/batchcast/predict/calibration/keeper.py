@@ -110,6 +110,9 @@ class OnlineCalibration:
         to min(level, 1 - level). Without an own step no owner is remembered.
     free
         Forecasts of one owner, made since the latest one whose value is known, that count as evidence of their own.
+    memory
+        Outcomes, each by what it counts as evidence, after which a third is left of what one moved the shift of
+        everybody; infinite: all of it for good.
 
     Notes
     -----
@@ -122,13 +125,18 @@ class OnlineCalibration:
     asked at level 1 (the certain bound) or 0 (one that says nothing), by lot, in the proportion whose mean is the level
     promised and paid back. Levels learn from the bounds without lots. *Account*: what was promised and not kept over
     the last thousands of outcomes, each in full and less what was kept beyond the promise, is paid back, by at most
-    min(level, 1 - level): after a burst other owners' bounds move a little, not by all of it. *Owners*: their own shift
+    min(level, 1 - level): after a burst other owners' bounds move a little, not by all of it. Shift and account are the
+    proportional and the integral part of a controller (Angelopoulos, Candes & Tibshirani 2023). With a `memory` the
+    shift follows what evidence says of late, and the account alone keeps the share over all jobs: it may then bring a
+    level anywhere in [0, 1]. *Owners*: their own shift
     decays by 0.99 at each outcome. A bound at `certain` (the limit) always holds.
     O(levels) a forecast and outcome, and a heap's logarithm.
 
     References
     ----------
     I. Gibbs & E. Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021, arXiv:2106.00170.
+    A. Angelopoulos, E. Candes & R. Tibshirani, "Conformal PID control for time series prediction", NeurIPS 2023,
+    arXiv:2307.16895.
 
     >>> keeper = OnlineCalibration((0.9,))
     >>> for row in range(100):
@@ -139,15 +147,23 @@ class OnlineCalibration:
     """
 
     def __init__(
-        self, levels: Sequence[float], step: float = 0.002, own_step: float = 0.01, free: float = FREE
+        self,
+        levels: Sequence[float],
+        step: float = 0.002,
+        own_step: float = 0.01,
+        free: float = FREE,
+        memory: float = math.inf,
     ) -> None:
         self.levels = np.array(levels, float)
         scale = 10.0 * np.minimum(self.levels, 1.0 - self.levels)
         self.step, self.own_step, self.free = step * scale, own_step * scale, free
+        self.fades, self.repaid = 1.0 / memory, np.ones(len(self.levels))
         self.has_owners = bool(self.own_step.any())
         self.everybody = self.levels.copy()
         self.owed = np.zeros(len(self.levels))
         self.most_paid = np.minimum(self.levels, 1.0 - self.levels)
+        whole = memory < math.inf
+        self.paid_between = (-self.levels, 1.0 - self.levels) if whole else (-self.most_paid, self.most_paid)
         self.owners: dict[Hashable, np.ndarray] = {}
         self.open: dict[Hashable, _Open] = {}
         self.issued: dict[int, _Issued] = {}
@@ -242,7 +258,8 @@ class OnlineCalibration:
                 del self.open[issued.owner]
 
     def _paid(self) -> np.ndarray:
-        return np.asarray(np.minimum(np.maximum(self.step * self.owed, -self.most_paid), self.most_paid))
+        low, high = self.paid_between
+        return np.asarray(np.minimum(np.maximum(self.repaid * self.step * self.owed, low), high))
 
     def _missed(self, issued: _Issued, bounds: _Bounds, k: int) -> None:
         """`_learn` of one level's miss."""
@@ -251,7 +268,8 @@ class OnlineCalibration:
         if bounds.promised:
             self.owed[k] = (1.0 - 1.0 / REMEMBERED) * self.owed[k] + owed
         if bounds.teaches:
-            self.everybody[k] = min(self.everybody[k] + self.step[k] * owed * issued.weight, 1.0)
+            back = self.fades * (self.everybody[k] - self.levels[k])
+            self.everybody[k] = min(self.everybody[k] + (self.step[k] * owed - back) * issued.weight, 1.0)
             if self.has_owners:
                 own = self.owners.get(issued.owner)
                 if own is None:
@@ -266,7 +284,8 @@ class OnlineCalibration:
         if not bounds.teaches:
             return
         wrong = owed * issued.weight
-        self.everybody = np.minimum(np.maximum(self.everybody + self.step * wrong, 0.0), 1.0)
+        back = np.where(which, self.fades * issued.weight * (self.everybody - self.levels), 0.0)
+        self.everybody = np.minimum(np.maximum(self.everybody + self.step * wrong - back, 0.0), 1.0)
         if self.has_owners:
             own = self.owners.get(issued.owner, 0.0)
             self.owners[issued.owner] = np.where(which, DECAY, 1.0) * own + self.own_step * wrong

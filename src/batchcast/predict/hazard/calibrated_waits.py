@@ -21,8 +21,10 @@ RECENT = 2000
 EVERY = 25
 STEPS = (0.0025, 0.0025, 0.001, 0.001, 0.001, 0.0025, 0.0025)
 """How far one outcome moves each level: the outer ones, which intervals rest on, faster."""
+REPAID = (1.5, 1.5, 1.0, 1.0, 1.0, 1.5, 1.5)
+"""By how many of these steps one promise too many that failed, or held, is paid back, whatever it says as evidence."""
 MEMORY = 500.0
-"""Over how many outcomes a way's score is averaged; it weighs in after `LEAST`."""
+"""Over how many outcomes a way's score is averaged, and what they say of a level; a way weighs in after `LEAST`."""
 LEAST = 20
 SHARPNESS = 20.0
 """How much less a way weighs whose mean CRPS is worse: once MEMORY outcomes are known by e for a twentieth."""
@@ -113,7 +115,8 @@ class Pool:
 
 class LevelsBySpan:
     """Levels that waits are promised at, learned apart for each of SPANS_S that some time falls into: what was told, or
-    what was waited. An owner's k-th promise since its latest known outcome moves them by 1 / k of a step.
+    what was waited. An owner's k-th promise since its latest known outcome moves them by 1 / k of a step, which fades
+    over MEMORY outcomes. What did not hold is paid back in full, by REPAID.
 
     >>> levels = LevelsBySpan()
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
@@ -126,9 +129,9 @@ class LevelsBySpan:
     """
 
     def __init__(self) -> None:
-        self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, free=0.0) for _ in range(len(SPANS_S) + 1)]
+        self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, 0.0, MEMORY) for _ in range(len(SPANS_S) + 1)]
         for keeper in self.keepers:
-            keeper.step = np.array(STEPS)
+            keeper.step, keeper.repaid = np.array(STEPS), np.array(REPAID)
 
     def chances(self, curves: np.ndarray, seconds: np.ndarray) -> np.ndarray:
         """What is promised (n, 33) by curves (n, 33) of which each is told for so many `seconds` (n,)."""
