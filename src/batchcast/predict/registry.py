@@ -14,6 +14,7 @@ from copy import deepcopy
 from difflib import get_close_matches
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Any
 
 from ..errors import UsageError, raised_outside
@@ -100,6 +101,15 @@ def _imported(module: str, name: str, *, kind: str) -> Any:
             raise UsageError(f"{what} (accepted: a {kind}, or what makes one)")
         return lambda: deepcopy(maker)
     return maker
+
+
+def check_installed(kind: str, methods: Collection[Any]) -> None:
+    """ModuleNotFoundError where a method by name needs a package that is not here: said before the work, not after."""
+    for spec in methods:
+        if isinstance(spec, str):
+            for package in getattr(load(kind, parse_spec(spec)[0]), "needs", ()):
+                if find_spec(package) is None:
+                    raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 
 
 def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), **given: Any) -> Any:
