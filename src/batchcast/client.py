@@ -20,8 +20,10 @@ import logging
 import math
 import os
 import socket
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -84,11 +86,13 @@ class Client:
 
         From the second `attempt` on the written one: the advised one may have been what cut the first off.
         """
-        if attempt > 1:
-            return written_s
-        asked = {"name": name, "ntasks": procs, "partition": partition, "time": max(int(written_s / 60), 1)}
-        advised = _number(self.ask("hint", asked), "limit_s")
-        return written_s if advised is None else min(advised, written_s)
+        with self._failing_open():
+            if attempt > 1:
+                return written_s
+            asked = {"name": name, "ntasks": procs, "partition": partition, "time": max(int(written_s / 60), 1)}
+            advised = _number(self.ask("hint", asked), "limit_s")
+            return written_s if advised is None else min(advised, written_s)
+        return written_s
 
     def memory_mib(
         self, written_mib: float, name: str, *, attempt: int = 1, held_mib: float | None = None, procs: int = 1,
@@ -98,10 +102,12 @@ class Client:
 
         From the second `attempt` on half more than the first one held (`held_mib`), if that is known, else the written.
         """
-        if attempt > 1:
-            return written_mib if held_mib is None else min(1.5 ** (attempt - 1) * held_mib, written_mib)
-        advised = _number(self.ask("hint", {"name": name, "ntasks": procs, "partition": partition}), "memory_kib")
-        return written_mib if advised is None else min(advised / 1024.0, written_mib)
+        with self._failing_open():
+            if attempt > 1:
+                return written_mib if held_mib is None else min(1.5 ** (attempt - 1) * held_mib, written_mib)
+            advised = _number(self.ask("hint", {"name": name, "ntasks": procs, "partition": partition}), "memory_kib")
+            return written_mib if advised is None else min(advised / 1024.0, written_mib)
+        return written_mib
 
     def starts(self, choices: Sequence[int | Mapping[str, object]], user: str = "") -> list[Start | None]:
         """When a job sent now would start with each choice: a number of tasks, or sbatch's long options.
@@ -109,14 +115,24 @@ class Client:
         In the order of the choices, up to 20 of them; None where nobody knows. For another `user` where who asks may:
         root on the socket, a proxy that the site has named (`user_header`), anybody where jobs are not private.
         """
-        asked = [{"ntasks": choice} if isinstance(choice, int) else choice for choice in choices]
-        rows = self._rows("choices", {"choice": [urlencode(choice) for choice in asked]}, user) or []
-        found: list[Start | None] = [None] * len(asked)
-        for place, row in enumerate(rows[: len(asked)]):
-            likely, by_90 = _number(row, "likely_start_s"), _number(row, "by_90_start_s")
-            if likely is not None and by_90 is not None:
-                found[place] = Start(likely, by_90)
+        found: list[Start | None] = []
+        with self._failing_open():
+            found = [None] * len(choices)
+            asked = [{"ntasks": choice} if isinstance(choice, int) else choice for choice in choices]
+            rows = self._rows("choices", {"choice": [urlencode(choice) for choice in asked]}, user) or []
+            for place, row in enumerate(rows[: len(asked)]):
+                likely, by_90 = _number(row, "likely_start_s"), _number(row, "by_90_start_s")
+                if likely is not None and by_90 is not None:
+                    found[place] = Start(likely, by_90)
         return found
+
+    @contextmanager
+    def _failing_open(self) -> Iterator[None]:
+        """Nothing is raised into a program that submits: what it was called with wrongly is a line in the log."""
+        try:
+            yield
+        except Exception as error:
+            LOG.warning("batchcast was asked wrongly (%s: %s); requests stay as written", type(error).__name__, error)
 
     def ask(self, question: str, parameters: Mapping[str, object]) -> dict[str, Any] | None:
         """The first result of /v1/QUESTION, None where the service has no answer or none came in time."""
@@ -204,7 +220,13 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--procs", type=int, default=1)
     parser.add_argument("--partition", default="")
     parser.add_argument("--held", type=float, help="MiB that the attempt before held when it ran out")
-    given, client = parser.parse_args(words), Client()
+    words = sys.argv[1:] if words is None else words
+    try:
+        given, client = parser.parse_args(words), Client()
+    except SystemExit as stop:
+        if stop.code and len(words) > 1 and words[1].replace(".", "", 1).isdigit():
+            print(words[1])  # as written; what was wrong stands on stderr and in the exit code
+        raise
     if given.what == "limit":
         number = client.limit_s(
             given.written, given.name, attempt=given.attempt, procs=given.procs, partition=given.partition

@@ -162,7 +162,16 @@ def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastErro
     theirs = [(file, line) for file, line in lines if not file.startswith(ours)]
     last = [(file, line) for file, line in theirs if file == theirs[0][0]][-1:]
     place = "".join(f" ({file.rpartition('/')[2]}, line {line})" for file, line in last)
-    return BatchcastError(f"{what} raised {type(error).__name__}: {error}{place}", hint=hint)
+    return BatchcastError(f"{what} raised {type(error).__name__}: {error}{place}{_attributes(error)}", hint=hint)
+
+
+def _attributes(error: Exception) -> str:
+    """What an object of ours has, where code of one's own asked it for something else."""
+    asked = getattr(error, "obj", None)
+    if not isinstance(error, AttributeError) or not type(asked).__module__.startswith(f"{__package__}."):
+        return ""
+    names = [name for name in dir(asked) if not name.startswith("_") and not hasattr(tuple, name)]
+    return f" (a {type(asked).__name__} has: {', '.join(names)})"
 
 
 def input_error(

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from batchcast.formats.sighting import Sighting
 from batchcast.store import history, sighted
 from batchcast.store.database import Store
+from batchcast.sweep import read_study
 
 SACCT = """#!{python}
 import sys
@@ -166,3 +167,22 @@ def rows(path: Path) -> list[dict[str, object]]:
     found = store.execute("SELECT * FROM jobs ORDER BY job_id, submit_time, restarts").fetchall()
     store.close()
     return [{name: one[name] for name in one.keys() if name != "row"} for one in found]  # noqa: SIM118
+
+
+def test_a_method_whose_package_is_missing_is_refused_before_the_log_is_read(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['lightgbm'] = None; from batchcast.cli.main import entry; entry()"
+    done = subprocess.run([sys.executable, "-c", code, "wait", str(tmp_path / "none.swf"), "--predictor", "forecast"],
+                          capture_output=True, text=True, check=False, timeout=120)  # fmt: skip
+    assert done.returncode == 1
+    assert "lightgbm is not installed" in done.stderr
+    assert "install" in done.stderr.split("try:")[1]
+
+
+def test_a_hint_about_studies_needs_no_checkout_and_a_bare_group_shows_its_help(tmp_path: Path) -> None:
+    done = asked(tmp_path, "sweep", str(tmp_path / "none.toml"))
+    assert "docs/" not in done.stderr
+    words = done.stderr.partition("the least study: ")[2].partition(", a line each")[0]
+    (tmp_path / "study.toml").write_text(words.replace("], ", "]\n").replace("[[log]] ", "[[log]]\n"))
+    assert read_study((tmp_path / "study.toml").read_text(), "study.toml").log[0].path == "LOG"
+    done = asked(tmp_path, "sweep")
+    assert done.stderr.startswith("Usage: batchcast sweep")

@@ -52,7 +52,11 @@ def test_waits_gantt_and_frontier(log: Trace, schedules: dict[str, Schedule], tm
     ax = plots.waits(schedules, log)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["easy", "easy-sjbf", "recorded"]
     chart = plots.gantt(schedules["easy"])
-    assert len(chart.collections) >= len(log)
+    bars = [len(each.get_paths()) for each in chart.collections]
+    assert sum(bars) == sum(len(held) for held in schedules["easy"].placed()) >= len(log)
+    assert len(bars) <= 2  # one artist each for jobs in their turn and backfilled ones: thousands take minutes
+    passed = int(schedules["easy"].backfilled.sum())
+    assert [text.get_text() for text in chart.get_legend().get_texts()] == ["in its turn", "backfilled"] or not passed
     assert chart.get_ylim() == (0, 8)
     points = plots.frontier(schedules)
     assert {text.get_text() for text in points.texts} == {"easy", "easy-sjbf"}
@@ -69,3 +73,11 @@ def test_too_many_bars_and_no_matplotlib_are_said(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UsageError, match="need matplotlib"):
         plots.frontier(schedules)
+
+
+def test_legends_name_what_is_drawn(log: Trace) -> None:
+    said = replay(log, ["kernel", "requested"])
+    ax = plots.coverage(log.run_time, said)  # the requests have no quantiles
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["kernel"]
+    ax = said["kernel"].plot("forecasts")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["point", "10 %", "50 %", "90 %"]

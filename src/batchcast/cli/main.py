@@ -275,7 +275,8 @@ def entry() -> None:
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.ClickException as error:
-        click.echo(f"batchcast: {in_our_words(error)}", err=True)
+        helps = isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ()))  # of click from 8.2
+        click.echo(error.format_message() if helps else f"batchcast: {in_our_words(error)}", err=True)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         end()

@@ -65,6 +65,9 @@ class NodeRequest:
         return max(self.tasks, per_node) * self.cpus_per_task
 
 
+WHOLE = "all"
+"""The one partition of a machine that was described without any, as a platform of SimGrid's is."""
+
 UNKNOWN, ELSEWHERE, TOO_LARGE = (
     "no run time or size",
     "a partition that the machine does not have",
@@ -107,15 +110,18 @@ class MachineSizes:
         """The job's request, or why there is none: tasks of one processor on its nodes, or on any where unknown.
 
         The nodes are the fewest where not `exact`, or where the processors would not fit on so many; so many are at
-        least asked for that the GPUs fit. Without a QOS that the machine has it has its queue's, else the partition's.
-        Numbers are NaN where unknown; memory is shared evenly, so many KiB a processor; the job ends after `run`
-        seconds, at its limit at the latest. Its partition may be a list with commas; none is the default one.
+        least asked for that the GPUs fit. A machine that names no partitions (`WHOLE`) takes jobs of any. Without a QOS
+        that the machine has it has its queue's, else the partition's. Numbers are NaN where unknown; memory is shared
+        evenly, so many KiB a processor; the job ends after `run` seconds, at its limit at the latest. Its partition may
+        be a list with commas; none is the default one.
         """
         procs, nodes, gpus, limit = job.procs, job.req_nodes, job.req_gpus, job.req_time
         if not (run >= 0 and procs >= 1):
             return UNKNOWN
         wanted = _word(job.partition_id) or self.default
         parts = tuple(word for word in wanted.split(",") if word in self.sizes)
+        if not parts and tuple(self.sizes) == (WHOLE,):
+            parts = (WHOLE,)
         if not parts:
             return ELSEWHERE
         if procs > max(self.sizes[part] for part in parts):

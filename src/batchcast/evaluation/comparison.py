@@ -191,11 +191,15 @@ def compare_starts(
     Jobs are matched by their id; submissions, ends and processors that one of them does not tell are the other's. Rows
     are `wait` and `turnaround` in seconds and `bounded_slowdown`, each of A, of B, and B less A with an interval that
     draws `user` (a number by job id) and weeks together, else weeks and classes of sizes. Where nobody tells the
-    submissions, the one row is `start`. UsageError where no job is in both. O(n log n).
+    submissions, the one row is `start`. Where all submissions differ by one number of seconds, B's clock is set by it.
+    UsageError where no job is in both. O(n log n).
     """
     ids, at_a, at_b = np.intersect1d(a["job_id"], b["job_id"], return_indices=True)
     if not len(ids):
-        raise UsageError("no job is in both schedules", hint="job_id must mean the same in both")
+        begin = "; ".join(", ".join(map(str, side["job_id"][:3])) for side in (a, b))
+        raise UsageError("no job is in both schedules", hint=f"job_id must mean the same; they begin with {begin}")
+    shift = _clock_apart(a["submit_time"][at_a], b["submit_time"][at_b])
+    b = {**b, **{name: b[name] + shift for name in ("submit_time", "start_time", "end_time")}} if shift else b
     ours, theirs = ({k: v[at] for k, v in side.items()} for side, at in ((a, at_a), (b, at_b)))
     both = {k: np.where(np.isnan(ours[k]), theirs[k], ours[k]) for k in ("submit_time", "procs")}
     apart = np.flatnonzero(ours["start_time"] != theirs["start_time"])
@@ -206,6 +210,9 @@ def compare_starts(
         "only_b": len(b["job_id"]) - len(ids),
         "same_start": len(ids) - len(apart),
         "first_apart": str(ids[first]) if len(apart) else "",
+        "clock_b_behind_s": shift,
+        "before_submission_a": int((ours["start_time"] < both["submit_time"]).sum()),
+        "before_submission_b": int((theirs["start_time"] < both["submit_time"]).sum()),
         "makespan_a_s": float(np.max(ours["end_time"])),
         "makespan_b_s": float(np.max(theirs["end_time"])),
     }
@@ -221,6 +228,15 @@ def compare_starts(
         told = {"a": float(np.nanmean(of[0])), "b": float(np.nanmean(of[1])), "difference": one.difference}
         rows.append({"measure": name, **told, "low": one.low, "high": one.high, "groups": one.groups})
     return shared, rows
+
+
+def _clock_apart(a: np.ndarray, b: np.ndarray) -> float:
+    """How many seconds B's clock is behind A's: what all submissions that both tell differ by, else 0.
+
+    A workload that was written for Batsim begins at 0 wherever the log's own clock stood.
+    """
+    apart = (a - b)[~np.isnan(a) & ~np.isnan(b)]
+    return float(apart[0]) if len(apart) > 1 and np.ptp(apart) < 1e-6 else 0.0
 
 
 def _means(

@@ -23,7 +23,7 @@ from ..simulation import Policy, Schedule
 from ..simulation.own_clock import OwnPolicy
 from ..simulation.policies import named_policies
 from ..simulation.simulate import LOOPS
-from ..table import Trace
+from ..table import Trace, check_log
 from ..table.result import Picture, Result, by_column
 from ..trace.implied.machine import partition_sizes
 from .accuracy import Scores, error_pictures, figures, score
@@ -31,7 +31,7 @@ from .advice import Advice, advise
 from .differences import against_limits, schedule_differences, wait_intervals
 from .findings import Findings, find, share_of_perfect_knowledge
 from .limits import LATEST, Limits, latest_limits, limit_rows
-from .replay import check_log, jobs_mask
+from .replay import jobs_mask
 from .simulated import (
     DOUBTS,
     LEAST_WORK,

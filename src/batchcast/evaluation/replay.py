@@ -14,24 +14,15 @@ from typing import Any
 import numpy as np
 
 from .. import plots
-from ..errors import InputError, UsageError, check_word
+from ..errors import UsageError, check_word
 from ..events.recorded import Forecasts, replay_periods
 from ..moved import older_names
 from ..predict import batched
 from ..predict.registry import make, named_methods, parse_spec
-from ..table import Trace
+from ..table import Trace, check_log
 from ..table.result import Picture, Result
 from .accuracy import fresh_predictor
 from .wait import DEFAULT_PROTOCOL, recorded_wait, with_settings
-
-
-def check_log(trace: Trace) -> None:
-    """UsageError for what is no log, InputError for one without a job."""
-    if not isinstance(trace, Trace):
-        forms = "a Trace, as read_trace, Trace.from_arrays and from_arrow make it"
-        raise UsageError(f"trace: a {type(trace).__name__} (accepted: {forms})")
-    if not len(trace):
-        raise InputError(f"{trace.info.source}: no job is left", hint="a wider selection")
 
 
 def jobs_mask(name: str, mask: Any, trace: Trace) -> np.ndarray:

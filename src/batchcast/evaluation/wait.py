@@ -22,7 +22,7 @@ from ..metrics.wait import BINS_S, WaitScore, good, identified_at, kept_by_windo
 from ..moved import older_names
 from ..predict.hazard.bins import ENDS_S, quantiles, reached
 from ..predict.protocol import SHORTEST
-from ..predict.registry import fresh, make, method_of, name_of, named_methods, parse_spec, takes
+from ..predict.registry import check_installed, fresh, make, method_of, name_of, named_methods, parse_spec, takes
 from ..table import Trace
 from .differences import shown_names
 
@@ -352,9 +352,10 @@ def compare(
 
     `predictor` is a name, a class, an object, a function that makes one, or several (`predict.registry.named_methods`).
     """
-    head = trace.take(np.arange(last_needed(rows)))
+    head, methods = trace.take(np.arange(last_needed(rows))), named_methods(predictor, "wait")
+    check_installed("wait", methods.values())
     runs: list[tuple[float, WaitRun]] = []
-    for name, method in named_methods(predictor, "wait").items():
+    for name, method in methods.items():
         marks = isinstance(method, str) and takes("wait", parse_spec(method)[0], "threshold")
         run = None
         for threshold in thresholds:

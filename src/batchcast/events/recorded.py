@@ -156,7 +156,12 @@ class Forecasts(Result):
         return {"point": self.points, **levels, "basis": list(self.basis) or [""] * len(self.points)}
 
     def _pictures(self) -> Mapping[str, Picture]:
-        levels = {f"{level:.0%}": self.quantiles[:, k] for k, level in enumerate(self.levels)}
+        few = (
+            {min(range(len(self.levels)), key=lambda k: abs(self.levels[k] - near)) for near in (0.1, 0.5, 0.9)}
+            if (self.levels)
+            else set()
+        )  # all fifteen of a method hide each other
+        levels = {f"{100 * self.levels[k]:g} %": self.quantiles[:, k] for k in sorted(few)}
         return {"forecasts": partial(plots.shares, {"point": self.points, **levels}, "forecast (s)")}
 
 

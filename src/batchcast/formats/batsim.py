@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 from ..cluster.machine import Machine, NodeGroup, Partition
+from ..cluster.request import WHOLE
 from ..errors import InputError, input_error
 from ..table import LogInfo, Trace
 
@@ -52,17 +53,19 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
     if not isinstance(told, dict) or not isinstance(told.get("jobs"), list):
         raise input_error(source, "is no workload of Batsim's: it has no list of jobs", accepted=SHAPE)
     profiles: dict[str, Any] = told["profiles"] if isinstance(told.get("profiles"), dict) else {}
-    rows, dropped = [], 0
+    rows, dropped, first = [], 0, ""
     for number, job in enumerate(told["jobs"], 1):
         row = _row(job, profiles)
         if row is None:
             if strict:
                 raise input_error(source, f"job {number} has no id, subtime, res or profile", value=job, accepted=SHAPE)
             dropped += 1
+            first = first or f"job {number}: {str(job)[:120]}"
         else:
             rows.append(row)
     if not rows:
-        raise input_error(source, "no job in it", accepted=SHAPE)
+        what = f"none of its {dropped:,} jobs can be read, for lack of an id, subtime, res or profile; {first}"
+        raise input_error(source, what if dropped else "no job in it", accepted=SHAPE)
     unknown = sum(math.isnan(row["run_time"]) for row in rows)
     note = f"{unknown} jobs have a profile whose length a platform decides: their run time is unknown"
     size = told.get("nb_res", 0)
@@ -189,7 +192,7 @@ def read_platform(text: str, source: str = "platform.xml") -> Machine:
         ("watts" in words, "power states (batchcast.simulation.energy has watts)"),
         ("include" in words, "files that are included"),
     )
-    whole = Partition("all", tuple(name for group in groups for name in group.names), default=True)
+    whole = Partition(WHOLE, tuple(name for group in groups for name in group.names), default=True)
     return Machine(tuple(groups), (whole,), left_out=tuple(sentence for there, sentence in left_out if there))
 
 

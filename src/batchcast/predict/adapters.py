@@ -18,10 +18,10 @@ from ..events.state import SystemState
 from ..job import JobRequest
 from .fallback import LargestLimit
 from .gate import field_value
-from .protocol import Grounds, Prediction, at_least_a_second
+from .protocol import Grounds, Prediction, at_least_a_second, is_of_job
 
 SHAPES = "predict and observe; river's predict_one and learn_one; scikit-learn's fit and predict"
-FORMS = f"a name, a class, an object or a function of the log that makes one, with {SHAPES}"
+FORMS = f"a name, a class, an object or a function of the log that makes one, with {SHAPES}; a function of (job, at)"
 MORE = "batchcast.testing.check_predictor finds what else it does wrong"
 FEATURES = ("user_id", "req_time", "procs", "group_id", "app_id", "queue_id", "job_name", "account")
 
@@ -37,6 +37,8 @@ def adapted(method: Any, kind: str = "runtime", who: str = "") -> Any:
     """
     own = type(method).__module__.partition(".")[0] == __name__.partition(".")[0]
     who = who or type(method).__name__
+    if is_of_job(method):
+        return Checked(OfJob(method), who)
     if _has(method, "predict", "observe"):
         if own:
             return method
@@ -65,6 +67,28 @@ def _check_forms(method: Any, who: str, *forms: str) -> None:
 
 def _has(method: Any, *names: str) -> bool:
     return all(callable(getattr(method, name, None)) for name in names)
+
+
+class OfJob:
+    """A function of a job, or of a job and the state, as a predictor that never learns.
+
+    >>> from batchcast import Trace, replay
+    >>> log = Trace.from_arrays({"submit_time": [0.0], "run_time": [9.0], "req_time": [60.0]})
+    >>> replay(log, {"half": lambda job: job.req_time / 2})["half"].points.tolist()
+    [30.0]
+    """
+
+    def __init__(self, function: Any) -> None:
+        from inspect import signature
+
+        self.function, self.of_state = function, len(signature(function).parameters) > 1
+
+    def predict(self, job: JobRequest, at: SystemState) -> Any:
+        """What the function says."""
+        return self.function(job, at) if self.of_state else self.function(job)
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Nothing is learned."""
 
 
 class Numbers:

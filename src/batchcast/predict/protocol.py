@@ -165,3 +165,17 @@ def named(spec: str) -> str:
     ('perfect knowledge', 'kernel:k=5')
     """
     return FOR_PEOPLE.get(name_and_settings(spec)[0], spec)
+
+
+def is_of_job(given: object) -> bool:
+    """Whether it is a function that forecasts by itself: its first parameter is called `job`.
+
+    >>> is_of_job(lambda job: job.req_time), is_of_job(lambda job, at: 60.0), is_of_job(lambda log: None)
+    (True, True, False)
+    """
+    from inspect import isroutine, signature
+
+    try:
+        return isroutine(given) and next(iter(signature(given).parameters), "") == "job"
+    except ValueError:  # written in C, without a signature
+        return False

@@ -14,11 +14,12 @@ from copy import deepcopy
 from difflib import get_close_matches
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Any
 
 from ..errors import UsageError, raised_outside
 from .gate import check_predictor
-from .protocol import name_and_settings
+from .protocol import is_of_job, name_and_settings
 
 GROUPS = {
     "runtime": "batchcast.runtime_predictors",
@@ -102,6 +103,15 @@ def _imported(module: str, name: str, *, kind: str) -> Any:
     return maker
 
 
+def check_installed(kind: str, methods: Collection[Any]) -> None:
+    """ModuleNotFoundError where a method by name needs a package that is not here: said before the work, not after."""
+    for spec in methods:
+        if isinstance(spec, str):
+            for package in getattr(load(kind, parse_spec(spec)[0]), "needs", ()):
+                if find_spec(package) is None:
+                    raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+
+
 def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), **given: Any) -> Any:
     """A method from its spec; `given` passes objects that text cannot name (answers, a generator), where asked for.
 
@@ -112,6 +122,8 @@ def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), 
     """
     name, text = parse_spec(spec)
     factory = load(kind, name)
+    if is_of_job(factory) and not text:
+        return method_of(kind, factory, known_at_submit=known_at_submit, who=spec)
     signature = inspect.signature(factory)
     hints = typing.get_type_hints(_function(factory))
     public = [p for p in signature.parameters if p not in OBJECTS]
@@ -264,9 +276,10 @@ def _named(method: Any, kind: str) -> list[tuple[str, Any]]:
 
 
 def is_made(given: Any) -> bool:
-    """Whether it is an object, not a name and not a class or function that makes one."""
+    """Whether it is an object or a function of a job, not a name and not a class or function that makes one."""
     shapes = ("predict", "predict_one")
-    return not isinstance(given, (str, type)) and any(callable(getattr(given, name, None)) for name in shapes)
+    made_so = not isinstance(given, (str, type)) and any(callable(getattr(given, name, None)) for name in shapes)
+    return made_so or is_of_job(given)
 
 
 def makes(given: Any) -> bool:
@@ -296,7 +309,8 @@ def method_of(
         `runtime` or `wait`.
     given
         What was asked for. A class or function is called with those of `objects`, and `trace`, that it has parameters
-        for; the one parameter of a function, whatever its name, is the log. An object is used as it is.
+        for; the one parameter of a function, whatever its name, is the log. An object is used as it is, and so is a
+        function of `job` (and the state): it forecasts without learning.
     known_at_submit
         Columns beyond batchcast's own that it may use; None leaves the check to the caller.
     who

@@ -18,7 +18,16 @@ from ..evaluation.comparison import Comparison
 from ..simulation import Schedule
 from ..table import Trace
 from ..table.result import Picture, Rows
-from ..trace.schedule import FORECASTS, GROUPS, read_forecasts, read_groups, read_result, read_schedule, read_starts
+from ..trace.schedule import (
+    FORECASTS,
+    GROUPS,
+    is_schedule,
+    read_forecasts,
+    read_groups,
+    read_result,
+    read_schedule,
+    read_starts,
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -165,7 +174,7 @@ def schedules_in(place: Path) -> Callable[[Mapping[str, Any]], Mapping[str, np.n
 
 
 def _is_schedule(side: Any) -> bool:
-    return isinstance(side, Schedule) or str(side).endswith(".csv")
+    return isinstance(side, Schedule) or is_schedule(str(side))
 
 
 def _starts(side: Any) -> Mapping[str, np.ndarray]:

@@ -23,11 +23,11 @@ from ..evaluation.memory_limits import (
     memory_limit_rows,
     memory_words,
 )
-from ..evaluation.replay import check_log, jobs_mask
+from ..evaluation.replay import jobs_mask
 from ..evaluation.wait import RecordedClock, WaitRun, compare, crps, last_needed, recorded_wait, scored_rows
 from ..evaluation.wait import figures as wait_figures
 from ..predict.registry import named_methods
-from ..table import Trace
+from ..table import Trace, check_log
 from ..table.result import Picture, Rows
 
 

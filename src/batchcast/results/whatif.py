@@ -18,7 +18,7 @@ from ..cluster.machine import Machine, parse_changes, vary
 from ..errors import UsageError
 from ..evaluation.differences import schedule_differences, shown_names
 from ..evaluation.memory_limits import memory_note, placed_by
-from ..evaluation.replay import check_log, jobs_mask
+from ..evaluation.replay import jobs_mask
 from ..evaluation.resampling import replicated
 from ..evaluation.simulated import MADE_FROM_LOG
 from ..evaluation.validity import MODELLED_ON_NODES, Validity, judge_validity
@@ -27,7 +27,7 @@ from ..metrics.paired import paired_differences
 from ..processes import in_processes
 from ..simulation.schedule import Schedule
 from ..simulation.slurm_trace import MemoryPlan, Ordering, QueuePlan, simulate_on
-from ..table import Trace
+from ..table import Trace, check_log
 from ..table.result import Picture, Rows
 from ..trace.implied.machine import machine_of_log
 from ..trace.slurm_record import open_machine
@@ -183,6 +183,11 @@ def whatif(
     """
     check_log(trace)
     if not isinstance(machine, Machine):
+        if not (machine is None or isinstance(machine, (str, Path))):
+            what = f"machine: a {type(machine).__name__}"
+            raise UsageError(
+                f"{what} (accepted: None, by the log; a file that describes it; a cluster.machine.Machine)"
+            )
         machine = machine_of_log(trace, procs) if machine is None else open_machine(str(machine))
     plan = Variants.of(machine, [variants] if isinstance(variants, str) else variants)
     tasks = [partial(plan.simulate, trace, name, procs) for name in plan.machines]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from inspect import isroutine, signature
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..job import JobRequest, Name
 from ..predict.registry import made, name_of
 from ..schedule.orders import CORRECTIONS, INCREMENTS
 from .clock import planned_run_time, possible
+from .policy import Policy
 from .scheduler import Job, Machine, Node, Where
 
 
@@ -38,6 +40,14 @@ class OwnPolicy:
     def of(cls, given: Any, name: str = "") -> OwnPolicy:
         """From a class, an object or a function that makes one; UsageError where it has no `start`."""
         name = name or name_of(given)
+        if isinstance(given, type) and issubclass(given, Policy):
+            raise UsageError(f"policy: {name} is a Policy, settings of a compiled scheduler (accepted: a plain class"
+                             f" with {FORM}, or a Policy with its words, as Policy(order='sjf'))")  # fmt: skip
+        if isroutine(given) and (parameters := tuple(signature(given).parameters)):
+            if len(parameters) == len(KEY):
+                raise UsageError(f"policy: {name} takes five numbers, as an order of the queue does",
+                                 hint=f"policy=batchcast.Policy(order={name})")  # fmt: skip
+            given = _Function(given) if len(parameters) == 3 else given
         makes = callable(given) and not isinstance(given, type) and not hasattr(given, "start")
         shown = made(given) if makes else given
         if not callable(getattr(shown, "start", None)):
@@ -55,6 +65,14 @@ class OwnPolicy:
         return deepcopy(self.given)
 
 
+class _Function:
+    """A function (queue, machine, now) as a scheduler."""
+
+    def __init__(self, start: Any) -> None:
+        self.start = start
+
+
+KEY = ("now", "submit", "procs", "planned", "wait")
 FORM = "start(queue, machine, now)"
 MORE = "batchcast.testing.check_policy finds what else it does wrong"
 
@@ -227,7 +245,9 @@ class OwnRun:
         if chosen is None:
             return
         if not isinstance(chosen, Iterable):
-            raise self._wrong(now, f"start answered {chosen!r}", "jobs, or pairs of a job and its processors by node")
+            one = " alone: yield it, or answer a list," if isinstance(chosen, Job) else ""
+            forms = "jobs, or pairs of a job and its processors by node"
+            raise self._wrong(now, f"start answered {chosen!r}{one}", forms)
         for choice in chosen:
             yield choice if isinstance(choice, tuple) and len(choice) == 2 else (choice, None)
 

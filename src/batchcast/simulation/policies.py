@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, replace
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
 
@@ -42,6 +43,9 @@ def as_policy(given: Any) -> Policy | OwnPolicy:
         return Policy()
     if isinstance(given, (Policy, OwnPolicy)):
         return given
+    if isinstance(given, (Mapping, Sequence, Set)) and not isinstance(given, str):
+        raise UsageError(f"policy: a {type(given).__name__} of {len(given)} (accepted: one policy)",
+                         hint="batchcast.evaluate takes several, and sets them side by side")  # fmt: skip
     return policy_of(given) if isinstance(given, str) else OwnPolicy.of(given)
 
 
@@ -96,8 +100,9 @@ def policy_of(text: str) -> Policy | OwnPolicy:
     if name not in NAMED and name_and_settings(text.strip())[0] != name:
         return OwnPolicy.of(partial(make, "policy", text.strip()), text.strip())
     if name not in NAMED:
+        near = " or ".join(get_close_matches(name, NAMED, n=2, cutoff=0.6))
         raise UsageError(f"no policy {name!r} (accepted: {', '.join(NAMED)}, with parameters as NAME:key=value;"
-                         " or MODULE:CLASS)")  # fmt: skip
+                         " or MODULE:CLASS)", hint=near and f"did you mean {near}?")  # fmt: skip
     return changed(NAMED[name], _words(rest, text))
 
 

@@ -21,7 +21,7 @@ from ..predict.gate import lacking
 from ..predict.registry import fresh, made, makes, method_of, name_of, parse_spec
 from ..schedule.advance import advance
 from ..schedule.state import ASKED, GIVEN, KernelState, make_jobs, make_state
-from ..table import Trace
+from ..table import Trace, check_log
 from .clock import drive, possible, tails_at
 from .own_clock import OwnPolicy, OwnRun, nodes_of
 from .policies import as_policy
@@ -119,7 +119,7 @@ def simulate(
         raise UsageError(f"--plan-level: {plan_level!r} (accepted: a quantile above 0 and below 1)")
     policy = as_policy(policy)
     runtime = policy.predictor if predictor is None else predictor
-    trace = trace.knowing(known_at_submit)
+    trace = check_log(trace).knowing(known_at_submit)
     machine = () if nodes is None else nodes_of(nodes)
     size = sum(node.procs for node in machine) if machine else total
     work = make_workload(trace, size, procs=procs, wide=wide, kill=policy.kill, default_request=default_request)

@@ -276,7 +276,8 @@ def simulate_on(
     """
     jobs, left = requests_of(trace, machine, procs)
     if not jobs:
-        raise InputError(f"no job of {trace.info.source} fits the machine: {left}", hint="batchcast machine show FILE")
+        why = ", ".join(f"{reason} ({count:,} jobs)" for reason, count in left.items() if count)
+        raise InputError(f"no job of {trace.info.source} fits the machine: {why}", hint="batchcast machine show FILE")
     if queue.memory is not None:
         fitting = [r for r in jobs if has_room(machine, r)]
         left["as asked they need more memory than there is"] = len(jobs) - len(fitting)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def make_workload(
     check_word("wide", wide, WIDE)
     if default_request is not None and not default_request > 0:
         raise UsageError(f"--default-request: {default_request!r} (accepted: seconds above 0)")
-    if total is not None and not total >= 1:
+    if total is not None and not (isinstance(total, Real) and total >= 1):
         raise UsageError(f"total: {total!r} (accepted: processors, at least 1)")
     size = trace.info.max_procs if total is None else float(total)
     if not size >= 1:

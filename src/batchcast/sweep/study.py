@@ -14,7 +14,7 @@ import msgspec
 from ..errors import InputError, UsageError, check_word, input_error
 from ..units import parse_duration, parse_share
 
-HINT = "docs/guides/sweep.md shows a study with every key"
+HINT = "the least study: policies = ['easy'], predictors = ['requested', 'kernel'], [[log]] path = 'LOG', a line each"
 SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 Words = tuple[str, ...]
 Settings = Mapping[str, Any]

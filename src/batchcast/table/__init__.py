@@ -2,6 +2,6 @@
 """A log as immutable columns, and its ways in and out of arrays, data frames and Arrow."""
 
 from .columns import LogInfo, Nominal, Values
-from .trace import Trace, log_order
+from .trace import Trace, check_log, log_order
 
-__all__ = ["LogInfo", "Nominal", "Trace", "Values", "log_order"]
+__all__ = ["LogInfo", "Nominal", "Trace", "Values", "check_log", "log_order"]

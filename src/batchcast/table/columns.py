@@ -134,7 +134,14 @@ def columns_of(source: Any) -> dict[str, Any]:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"columns: two columns are named {name!r}", hint="rename one of them")
+    for name in names:
+        meant = _DECLARED.get(name.lower().replace("_", "").replace(" ", ""), name)
+        if meant not in names:
+            raise UsageError(f"columns: {name!r} (accepted: {meant})", hint="batchcast.columns.COLUMNS has the names")
     return dict(zip(names, (values for _, values in pairs)))
+
+
+_DECLARED = {name.replace("_", ""): name for name in COLUMNS} | {"submit": "submit_time"}
 
 
 def as_column(name: str, values: Any, unix_start: float = 0.0) -> Values:

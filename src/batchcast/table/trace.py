@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import plots
 from ..columns import COLUMNS, DECLARED, KNOWN_AT_SUBMISSION, MOMENT_WORDS, SUMS
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ..job import NO_EXTRA, JobRecord, JobRequest
 from .columns import LogInfo, Nominal, Values, as_column, columns_of, frozen, sound
 from .result import FIRST, Picture, Result
@@ -70,7 +70,7 @@ class Trace(Result):
         self._columns = {name: _rows(values, order) for name, values in columns.items()}
 
     @classmethod
-    def from_arrays(cls, columns: Any, info: LogInfo | None = None) -> Trace:
+    def from_arrays(cls, columns: Any, info: LogInfo | None = None, *, procs_total: float | None = None) -> Trace:
         """A trace of plain sequences by column name, or of a pandas DataFrame.
 
         Parameters
@@ -82,13 +82,17 @@ class Trace(Result):
             there are none; rows without a submit time are left out. What was changed is in `info`.
         info
             Where the columns come from, the machine's size and the like.
+        procs_total
+            The machine's processors, where they are known: `evaluate` simulates on no other.
 
         Raises
         ------
         UsageError
-            Names the column, row and value that cannot be used.
+            Names the column, row and value that cannot be used, and a column that is misspelt (`runtime`).
         """
         info = info or LogInfo()
+        if procs_total is not None:
+            info = replace(info, max_procs=float(procs_total), max_procs_source="--procs-total")
         given = {name: as_column(name, values, info.unix_start) for name, values in columns_of(columns).items()}
         length = len(next(iter(given.values()))) if given else 0
         defaults: dict[str, Values] = {
@@ -342,3 +346,14 @@ def _rows(values: Values, rows: np.ndarray | None) -> Values:
     if isinstance(values, Nominal):
         return Nominal(frozen(values.codes), values.categories) if rows is None else values.take(rows)
     return frozen(values if rows is None else values[rows])
+
+
+def check_log(trace: Trace) -> Trace:
+    """The same; UsageError for what is no log, InputError for one without a job."""
+    if not isinstance(trace, Trace):
+        forms = "a Trace, as read_trace, Trace.from_arrays and from_arrow make it"
+        hint = "batchcast.read_trace reads a file" if isinstance(trace, str) or hasattr(trace, "__fspath__") else ""
+        raise UsageError(f"trace: a {type(trace).__name__} (accepted: {forms})", hint=hint)
+    if not len(trace):
+        raise InputError(f"{trace.info.source}: no job is left", hint="a wider selection")
+    return trace

@@ -65,7 +65,8 @@ def answers_are_in_range(make: Maker, log: Trace) -> None:
     both protocols."""
     for protocol in ("honest", "paper"):
         for job, answer in _answers(make(log), log, protocol):
-            _in_range(answer, f"job {job.row}, {protocol} protocol")
+            asked = f"req_time={job.req_time:g}, procs={job.procs:g}"
+            _in_range(answer, f"job {job.row} ({asked}), {protocol} protocol")
 
 
 def predict_is_pure(make: Maker, log: Trace) -> None:

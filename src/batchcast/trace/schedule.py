@@ -207,38 +207,47 @@ NAMES = {
     "run_time": ("execution_time", "run_time", "runtime"),
 }
 """What a schedule's columns are called: here, by Batsim and evalys, and by hand."""
+CLOCK = {name for key in ("submit_time", "start_time", "end_time") for name in NAMES[key]}
+
+
+def is_schedule(name: str) -> bool:
+    """Whether a name is one of a schedule: a CSV, plain or packed.
+
+    >>> is_schedule("a/jobs.csv"), is_schedule("jobs.csv.gz"), is_schedule("report/")
+    (True, True, False)
+    """
+    return name.endswith((".csv", ".csv.gz", ".csv.xz"))
 
 
 def read_starts(path: str | Path) -> dict[str, np.ndarray]:
     """Anybody's schedule from a CSV with a header: job_id text (n,), seconds and processors float64, NaN where unknown.
 
-    Columns are found by the names of `NAMES`; job_id and start_time are needed, others may be there. Without end_time,
-    it is start_time and run time. InputError names line and value; a job that stands there twice is one too.
+    Plain, gzip or xz, fields apart by commas, semicolons or tabs. Columns are found by the names of `NAMES`; job_id and
+    start_time are needed, others may be there, and a line without a start is a job that did not. Without end_time, it
+    is start_time and run time. InputError names line and value; a job that stands there twice is one too.
     """
-
-    rows: list[list[str]] = []
-    try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file)
-            header = [name.strip() for name in next(lines, [])]
-            place = {key: header.index(n) for key, names in NAMES.items() for n in names[::-1] if n in header}
-            if missing := [key for key in ("job_id", "start_time") if key not in place]:
-                raise input_error(
-                    str(path), f"has no column {' and none '.join(missing)}", line=1, value=",".join(header),
-                    accepted="job_id,submit_time,start_time,end_time,procs, or Batsim's jobs.csv",
-                )  # fmt: skip
-            for row in lines:
-                if row and len(row) <= max(place.values()):
-                    raise input_error(
-                        str(path), f"has {len(row)} fields where {len(header)} are due", line=lines.line_num
-                    )
-                rows += [row] if row else []
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise input_error(str(path), f"is not a schedule ({error})", accepted="CSV in UTF-8") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
-    found = {key: _numbers(path, header[k], [row[k] for row in rows]) for key, k in place.items() if key != "job_id"}
-    ids = np.array([row[place["job_id"]].strip() for row in rows], dtype="U")
+    header, rows, lines = _fields(path)
+    place = {key: header.index(n) for key, names in NAMES.items() for n in names[::-1] if n in header}
+    if missing := [key for key in ("job_id", "start_time") if key not in place]:
+        raise input_error(
+            str(path), f"has no column {' and no column '.join(missing)}", line=1, value=",".join(header),
+            accepted="job_id,submit_time,start_time,end_time,procs, or Batsim's jobs.csv",
+        )  # fmt: skip
+    for row, line in zip(rows, lines):
+        if len(row) <= max(place.values()):
+            counted = f"{len(row)} field{'s' * (len(row) != 1)}"
+            raise input_error(str(path), f"has {counted} where {len(header)} are due", line=line)
+    began = [k for k, row in enumerate(rows) if row[place["start_time"]].strip().lower() not in ("", "nan")]
+    rows, lines = [rows[k] for k in began], [lines[k] for k in began]
+    if not rows:
+        raise input_error(str(path), "no job in it has a start")
+    found = {
+        key: _numbers(path, header[k], [row[k] for row in rows], lines) for key, k in place.items() if key != "job_id"
+    }
+    texts = [row[place["job_id"]].strip() for row in rows]
+    if all(text.removesuffix(".0").isdigit() for text in texts):  # pandas makes 7.0 of 7 beside an unknown one
+        texts = [text.removesuffix(".0") for text in texts]
+    ids = np.array(texts, dtype="U")
     if len(np.unique(ids)) < len(ids):
         names, counts = np.unique(ids, return_counts=True)
         raise input_error(str(path), "has a job more than once", value=names[counts.argmax()])
@@ -251,18 +260,32 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
     }
 
 
-def _numbers(path: str | Path, name: str, values: list[str]) -> np.ndarray:
+def _fields(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
+    """The header of a CSV, its rows, and the line that each ends in."""
+    from .source import Source
+
     try:
-        return np.array([float(value) if value.strip() else np.nan for value in values])
-    except ValueError:
-        for k, value in enumerate(values):
-            try:
-                float(value or "nan")
-            except ValueError:
-                raise input_error(
-                    str(path), f"{name} is no number", line=k + 2, value=value, accepted="seconds"
-                ) from None
-        raise
+        text = b"".join(Source(path).blocks()).decode("utf-8-sig")
+        head = text.partition("\n")[0]
+        reader = csv.reader(text.splitlines(), delimiter=max(",;\t", key=head.count))
+        header = [name.strip() for name in next(reader, [])]
+        numbered = [(row, reader.line_num) for row in reader if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise input_error(str(path), f"is not a schedule ({error})", accepted="CSV in UTF-8") from None
+    return header, [row for row, _ in numbered], [line for _, line in numbered]
+
+
+def _numbers(path: str | Path, name: str, values: list[str], lines: list[int]) -> np.ndarray:
+    told = []
+    for value, line in zip(values, lines):
+        try:
+            told.append(float(value or "nan"))
+        except ValueError:
+            told.append(np.inf)
+        if np.isinf(told[-1]):
+            accepted = "seconds on the log's clock" if name in CLOCK else "a number"
+            raise input_error(str(path), f"{name} is no number", line=line, value=value, accepted=accepted)
+    return np.array(told)
 
 
 def read_groups(path: str | Path, schedule: dict[str, np.ndarray]) -> np.ndarray | None:

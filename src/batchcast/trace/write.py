@@ -49,6 +49,11 @@ def _write_rows(out: IO[str], names: Sequence[str], columns: Iterable[Iterable[o
     writer.writerows(zip(*columns))
 
 
+def jobs_written(trace: Trace, kind: str) -> int:
+    """How many of the jobs a format takes: Batsim's runs those with processors and a run time alone."""
+    return len(trace) if kind != "batsim" else int(((trace.procs() > 0) & (trace.run_time >= 0)).sum())
+
+
 def not_carried(trace: Trace, kind: str) -> list[str]:
     """What of this trace a format cannot hold, in sentences; nothing for Parquet.
 
@@ -60,7 +65,7 @@ def not_carried(trace: Trace, kind: str) -> list[str]:
     if kind == "batsim":
         kept = ("job_id", "submit_time", "run_time", "alloc_procs", "req_procs", "req_time")
         lost = [name for name in trace.names if name not in kept and _is_known(trace, name)]
-        without = int((~((trace.procs() > 0) & (trace.run_time >= 0))).sum())
+        without = len(trace) - jobs_written(trace, kind)
         said = [f"Batsim's workloads have no place for: {', '.join(lost)}"] if lost else []
         return said + ([f"{without} jobs without processors or a run time are left out"] if without else [])
     if kind == "csv":

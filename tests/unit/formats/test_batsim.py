@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -100,7 +101,11 @@ def test_two_schedules_stand_side_by_side(tmp_path: Path) -> None:
         ("id,when\n1,2\n", "c.csv:1: has no column start_time"),
         ("id,start\n1,soon\n", "c.csv:2: start is no number: 'soon'"),
         ("id,start\n1,2\n1,3\n", "has a job more than once: '1'"),
-        ("id,start\n1\n", "c.csv:2: has 1 fields"),
+        ("id,start\n1\n", "c.csv:2: has 1 field where 2 are due"),
+        ("id,start\n1,inf\n", "c.csv:2: start is no number: 'inf' (accepted: seconds on the log's clock)"),
+        ("id,start\n1,\n", "no job in it has a start"),
+        ("", "the file is empty"),
+        ("a,b\n", "has no column job_id and no column start_time"),
     ],
 )
 def test_a_schedule_that_cannot_be_read_is_said(tmp_path: Path, text: str, said: str) -> None:
@@ -172,3 +177,51 @@ def test_what_is_no_platform_is_said(text: str, said: str) -> None:
         read_platform(text, "p.xml")
     assert said in str(error.value).replace('"', "'")
     assert "p.xml" in str(error.value)
+
+
+@pytest.mark.parametrize("way", ["gz", "bom", "crlf", "semicolons", "tabs", "floats"])
+def test_a_schedule_is_read_as_tables_and_editors_leave_it(tmp_path: Path, way: str) -> None:
+    text = "job_id,submit_time,start_time\n1,0,7.5\n2,1,\n3,2,9\n"
+    made = {
+        "bom": "\ufeff" + text,
+        "crlf": text.replace("\n", "\r\n"),
+        "semicolons": text.replace(",", ";"),
+        "tabs": text.replace(",", "\t"),
+        "floats": text.replace("\n1,", "\n1.0,").replace("\n3,", "\n3.0,"),
+    }.get(way, text)
+    path = tmp_path / ("s.csv.gz" if way == "gz" else "s.csv")
+    path.write_bytes(gzip.compress(made.encode()) if way == "gz" else made.encode())
+    found = read_starts(path)
+    assert found["job_id"].tolist() == ["1", "3"]  # the second never started
+    assert found["start_time"].tolist() == [7.5, 9.0]
+
+
+def test_packed_schedules_are_compared_on_one_clock_and_early_starts_are_said(tmp_path: Path) -> None:
+    a = starts(tmp_path / "a.csv", "job_id,submit_time,start_time,end_time\n1,33,33,83\n2,43,93,99\n3,60,90,95\n")
+    b = tmp_path / "b.csv.gz"  # as Batsim has it, whose clock begins with the first job
+    b.write_bytes(
+        gzip.compress(b"job_id,submission_time,starting_time,finish_time\n1,0,0,50\n2,10,60,66\n3,27,20,25\n")
+    )
+    done = batchcast("compare", a, b)
+    assert done.returncode == 0, done.stderr
+    assert "2 start at the same instant; the first that does not: 3" in done.stdout
+    assert "33 s later in A: B's clock is set by that" in done.stderr
+    assert "1 job of B started before being submitted" in done.stderr
+    done = batchcast("compare", a, tmp_path)
+    assert "a schedule and a report" in done.stderr
+
+
+def test_jobs_of_any_partition_run_on_a_platform(tmp_path: Path) -> None:
+    log, platform = tmp_path / "log.swf", tmp_path / "platform.xml"
+    log.write_text(f"; MaxProcs: 8\n; UnixStartTime: 0\n{LOG.replace('1 -1 -1 -1', '7 -1 -1 -1')}\n")
+    platform.write_text(platform_of(read_platform(
+        '<platform version="4.1"><zone id="z" routing="None"><host id="h" speed="1Gf" core="8"/></zone></platform>'
+    )))  # fmt: skip
+    done = batchcast("simulate", log, "--machine", platform)
+    assert done.returncode == 0, done.stderr
+    assert "59 jobs simulated" in done.stdout
+
+
+def test_a_workload_without_a_job_that_can_be_read_names_the_first() -> None:
+    with pytest.raises(InputError, match=r"none of its 1 jobs can be read.*job 1: .*'subtime': 'a'"):
+        read_batsim(workload(jobs=[JOBS[0] | {"subtime": "a"}]), "w.json")

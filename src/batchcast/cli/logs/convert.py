@@ -30,7 +30,7 @@ def command(out: str | None, output: str | None, as_json: bool, **given: Any) ->
     batchcast convert accounting/20240401 -o april.swf.gz --status completed
     zcat years.swf.gz | batchcast convert - -o years/
     """
-    from ...trace.write import FOLDER, kind_of, not_carried, write_by_ending
+    from ...trace.write import FOLDER, jobs_written, kind_of, not_carried, write_by_ending
 
     out = _place(given["log"], out, output)
     kind = kind_of(out)
@@ -42,12 +42,12 @@ def command(out: str | None, output: str | None, as_json: bool, **given: Any) ->
     lost = not_carried(log.trace, kind)
     if as_json:
         settings = {**log.settings, "output": out, "output_format": kind}
-        warnings = [*log.warnings, *lost]
-        emit(document("convert", describe_log(log.trace), settings, warnings, [{"jobs": len(log.trace)}]))
+        warnings, jobs = [*log.warnings, *lost], jobs_written(log.trace, kind)
+        emit(document("convert", describe_log(log.trace), settings, warnings, [{"jobs": jobs}]))
         return
     for line in lost:
         say(f"note: {line}")
-    say(f"{len(log.trace)} jobs to {out} ({kind})")
+    say(f"{jobs_written(log.trace, kind)} jobs to {out} ({kind})")
 
 
 def _place(log: str, out: str | None, output: str | None) -> str:

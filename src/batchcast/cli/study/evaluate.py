@@ -190,7 +190,12 @@ def compare(a: str, b: str, log: Path | None, seed: int, resamples: int, page: P
     batchcast compare report/ report-new/ -o changes.html
     batchcast compare ours.csv theirs_jobs.csv --log LOG
     """
-    schedules = a.endswith(".csv") and b.endswith(".csv")
+    from ...trace.schedule import is_schedule
+
+    schedules = is_schedule(a) and is_schedule(b)
+    if is_schedule(a) != is_schedule(b):
+        raise UsageError(f"{a} and {b}: a schedule and a report (accepted: two schedules, .csv, .csv.gz or .csv.xz;"
+                         " or two reports of evaluate)")  # fmt: skip
     if log is not None and not schedules:
         raise UsageError("--log names the users of two schedules (CSV); reports hold their own groups")
     if schedules and page is not None:
@@ -247,6 +252,11 @@ def _starts(a: str, b: str, path: Path | None, settings: dict[str, Any], as_json
     )
     apart = f"; the first that does not: {shared['first_apart']}" if shared["first_apart"] else ""
     click.echo(f"{shared['same_start']:,} start at the same instant{apart}\n")
+    if shared["clock_b_behind_s"]:
+        say(f"note: every job was submitted {shared['clock_b_behind_s']:g} s later in A: B's clock is set by that")
+    for side in "ab":
+        if count := shared[f"before_submission_{side}"]:
+            say(f"note: {count:,} job{'s' * (count > 1)} of {side.upper()} started before being submitted")
     lines = [["MEAN", "A", "B", "B - A", f"{LEVEL:.0%} INTERVAL"]]
     for row in rows:
         times = row["measure"] != "bounded_slowdown"

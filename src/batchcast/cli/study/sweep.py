@@ -214,12 +214,13 @@ def _read(path: Path) -> tuple[str, Study]:
     """A study's text and what it declares; InputError where it cannot be read."""
     from ...errors import InputError
     from ...sweep import read_study
+    from ...sweep.study import HINT
 
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{path}: cannot be read ({reason})", hint="docs/guides/sweep.md shows a study") from None
+        raise InputError(f"{path}: cannot be read ({reason})", hint=HINT) from None
     return text, read_study(text, str(path))
 
 

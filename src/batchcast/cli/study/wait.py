@@ -237,7 +237,7 @@ def command(
         scored_rows,
     )
     from ...predict.protocol import named
-    from ...predict.registry import load, parse_spec, split_specs
+    from ...predict.registry import check_installed, split_specs
     from ...processes import Task, under_bars
     from ...report.blocks import TableColumn
     from ...report.difference import WAIT as WAITS
@@ -246,8 +246,7 @@ def command(
 
     thresholds, places = parse_thresholds(quick), parse_jobs(jobs) if jobs else None
     specs = split_specs(predictors, "wait")
-    for spec in specs:
-        load("wait", parse_spec(spec)[0])
+    check_installed("wait", specs)
     clock = None if protocol == "own" else protocol
     if given["in_periods"] is not None:
         refuse_others({"protocol", "cancelled"})

@@ -146,6 +146,9 @@ class Forecast:
     target = "wait_time"
     uses = Kernel.uses
 
+    needs = ("lightgbm",)
+    """What a replay cannot do without; a live clock answers from simulation where it is not installed."""
+
     def __init__(
         self,
         window: int = 20000,

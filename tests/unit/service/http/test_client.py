@@ -133,3 +133,22 @@ def test_the_file_alone_is_enough(tmp_path: Path) -> None:
         command = [sys.executable, "-I", "-S", "batchcast_client.py", *words]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
         assert done.stdout == number
+
+
+def test_a_wrong_call_is_a_line_in_the_log_and_the_request_stays(caplog: pytest.LogCaptureFixture) -> None:
+    client: Any = Client("/nowhere.sock")
+    assert client.limit_s("2h", "align") == "2h"
+    assert client.limit_s(7200, "align", attempt="2") == 7200
+    assert client.memory_mib(16000, "align", attempt=2, held_mib="much") == 16000
+    assert client.starts(None) == []
+    assert client.starts(["four"]) == [None]
+    assert caplog.text.count("was asked wrongly") == 5
+
+
+def test_the_command_prints_what_was_written_where_an_option_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        batchcast.client.main(["limit", "7200", "align", "--procs", "x"])
+    assert stop.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == "7200\n"
+    assert "--procs" in said.err
