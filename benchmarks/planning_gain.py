@@ -47,6 +47,8 @@ PEOPLE = 12
 PAST = 40
 """Jobs of each person before the lab begins."""
 OVER_TIME = 240
+MEMORY_KIB = 4000.0 * 1024
+"""Of a node of the lab, which Slurm says of a job that asks for none."""
 INTERVAL = 60.0
 LEVEL = 0.9
 BAND = 100_000
@@ -124,6 +126,26 @@ def _row(submit: float, wait: float, runs: float, procs: int, limit: int, who: i
         "req_time": limit * 60.0, "user_id": USERS[who % 2], "job_name": f"person{who}", "partition_id": "main",
         "account": "physics",
     }  # fmt: skip
+
+
+def _told(rows: Sequence[dict[str, Any]], seen: bool) -> list[dict[str, Any]]:
+    """The rows with what the lab's Slurm says besides of a job that it has `seen`, and nothing says of the made past.
+
+    `kernel` weighs it: what the lab ran is more alike than what it is told of before.
+    """
+    return [
+        {
+            **row,
+            "group_id": row["user_id"] if seen else None, "qos": "normal" if seen else None,
+            "work_dir": "/tmp" if seen else None, "req_nodes": math.ceil(row["req_procs"] / CPUS) if seen else math.nan,
+            "req_mem_kib": MEMORY_KIB if seen else math.nan, "req_gpus": 0.0 if seen else math.nan,
+        }
+        for row in rows
+    ]  # fmt: skip
+
+
+def _trace(rows: Sequence[dict[str, Any]]) -> Trace:
+    return Trace.from_arrays({"job_id": list(range(len(rows))), **{n: [r[n] for r in rows] for n in rows[0]}})
 
 
 def remember(store: str, rows: Sequence[dict[str, Any]], now: float) -> None:
@@ -204,12 +226,12 @@ def simulated(
     ]
     order = sorted(range(len(since)), key=lambda k: (since[k]["submit_time"], k))
     rows = [*before, *(since[k] for k in order)]
-    trace = Trace.from_arrays({"job_id": list(range(len(rows))), **{n: [r[n] for r in rows] for n in rows[0]}})
     machine = _machine(run["machine"])
-    told = replay(trace, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"]
+    seen = _trace([*_told(before, False), *_told(rows[len(before) :], True)])
+    told = replay(seen, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"]
     needs, points = told.quantiles[:, told.levels.index(LEVEL)], told.points
     least = in_minutes(3 * INTERVAL)
-    requests, left = requests_of(trace, machine)
+    requests, left = requests_of(_trace(rows), machine)  # placed as they asked, by processors alone
     assert len(requests) == len(rows), left
 
     def plan(r: Any) -> float:
