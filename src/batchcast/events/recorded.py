@@ -156,11 +156,8 @@ class Forecasts(Result):
         return {"point": self.points, **levels, "basis": list(self.basis) or [""] * len(self.points)}
 
     def _pictures(self) -> Mapping[str, Picture]:
-        few = (
-            {min(range(len(self.levels)), key=lambda k: abs(self.levels[k] - near)) for near in (0.1, 0.5, 0.9)}
-            if (self.levels)
-            else set()
-        )  # all fifteen of a method hide each other
+        near = (0.1, 0.5, 0.9) if self.levels else ()  # all fifteen of a method hide each other
+        few = {min(range(len(self.levels)), key=lambda k: abs(self.levels[k] - level)) for level in near}
         levels = {f"{100 * self.levels[k]:g} %": self.quantiles[:, k] for k in sorted(few)}
         return {"forecasts": partial(plots.shares, {"point": self.points, **levels}, "forecast (s)")}
 
