@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from enum import EnumType
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,12 @@ def _fields_of_a_job(*names: str) -> Any:
 
 
 def _method_of(owner: Any, name: str) -> Any:
-    """A method that some predictors keep, of a predictor or a part of one: those rooms open and start nothing."""
+    """A method that some predictors keep, of a predictor or a part of one: those rooms open and start nothing.
+
+    Or a member of an enumeration, which Python 3.11.0 to 3.11.3 pickle as an attribute of its class.
+    """
+    if isinstance(owner, EnumType) and owner.__module__.startswith(ROOMS):
+        return owner[name]
     if not type(owner).__module__.startswith(ROOMS) or name.startswith("__"):
         raise pickle.UnpicklingError(f"{name} of a {type(owner).__name__} is no part of a clock")
     return getattr(owner, name)
