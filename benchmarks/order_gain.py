@@ -32,13 +32,19 @@ SLURM = {
 }  # fmt: skip
 
 
-def run_of(seed: int, jobs: int, load: float, speed: float, arm: str) -> dict[str, Any]:
-    """One arm on a lab of its own."""
+def run_of(seed: int, jobs: int, load: float, speed: float, arm: str, keep: Path | None = None) -> dict[str, Any]:
+    """One arm on a lab of its own; what slurmctld wrote, its cycles included, as a file in `keep`."""
     plan, within, words, band = parts(arm)
     loops = ",".join([SLURM["SchedulerParameters"], *(f"{name}={value}" for name, value in words.items())])
     more = {"PLAN": "off" if plan == "none" else plan, "PLAN_WITHIN": within, "PLAN_BAND": str(band)}
     slurm = SLURM | {"SchedulerParameters": loops}
-    return {**measure(seed, jobs, load, speed, plan != "none", slurm, **more), "arm": arm}
+    if keep is not None:
+        slurm["DebugFlags"] = "Backfill"
+    run = {**measure(seed, jobs, load, speed, plan != "none", slurm, **more), "arm": arm}
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        (keep / f"{seed}-{load:g}-{arm.replace('/', ':')}.log").write_text(run.pop("slurmctld"))
+    return run
 
 
 def compare(runs: Sequence[dict[str, Any]], arms: Sequence[str], boot: int = 0) -> list[dict[str, Any]]:
@@ -130,6 +136,7 @@ def main() -> int:
     parser.add_argument("--speed", type=float, default=60.0)
     parser.add_argument("-o", "--output", type=Path, default=Path("order_gain.jsonl"))
     parser.add_argument("--replicates", type=int, default=0)
+    parser.add_argument("--keep", type=Path, help="a folder for what slurmctld writes, which order_decisions.py reads")
     given = parser.parse_args()
     if reason := missing(given.speed):
         print(f"order_gain: {reason}", file=sys.stderr)
@@ -141,7 +148,7 @@ def main() -> int:
         for arm in arms:
             asked = (seed, given.jobs, given.load, given.speed, arm)
             if asked not in runs:
-                runs[asked] = run_of(*asked)
+                runs[asked] = run_of(*asked, given.keep)
                 with given.output.open("a") as out:
                     out.write(json.dumps(runs[asked]) + "\n")
             chosen.append(runs[asked])

@@ -169,7 +169,10 @@ def remember(store: str, rows: Sequence[dict[str, Any]], now: float) -> None:
 def measure(
     seed: int, jobs: int, load: float, speed: float, planning: bool, slurm: Mapping[str, str] = {}, **more: str
 ) -> dict[str, Any]:
-    """One run on a lab of its own: what was asked for and what became of it. `slurm` and `more` are settings."""
+    """One run on a lab of its own: what was asked for and what became of it. `slurm` and `more` are settings.
+
+    With Slurm's `DebugFlags` among them also what slurmctld wrote.
+    """
     crowd, wishes = workload(seed, jobs, load)
     conf = {"OverTimeLimit": str(OVER_TIME), **slurm}
     with Lab(nodes=NODES, cpus=CPUS, speed=speed, conf=conf) as lab:
@@ -195,10 +198,12 @@ def measure(
         restored = len(of_kind(collector, "restored"))
         log = [line for line in collector.log.read_text().splitlines() if "jobs shown" not in line]
         collector.kill(15)
+        controller = lab.root / "log" / "slurmctld.log"
+        told = {"slurmctld": controller.read_text(errors="replace")} if "DebugFlags" in slurm else {}
         rows = [{**ended[i], "planned_at": planned_at.get(i)} for i in ids]
     return {
         "seed": seed, "jobs": jobs, "load": load, "speed": speed, "planned": planning, "now": now, "rows": rows,
-        "machine": machine, "limits_planned": len(planned_at), "limits_restored": restored, "log": log[:20],
+        "machine": machine, "limits_planned": len(planned_at), "limits_restored": restored, "log": log[:20], **told,
     }  # fmt: skip
 
 

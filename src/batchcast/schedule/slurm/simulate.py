@@ -97,9 +97,10 @@ def looks(
         if planned is not None:
             k = int(np.searchsorted(submits, at - planned.late, side="right"))
             if k > set_up_to:
-                before = jobs.row["plan"].copy()
+                updated = np.zeros(len(factor), bool)
+                updated[set_up_to:k] = jobs.row["plan"][set_up_to:k] != planned.lengths[set_up_to:k]
                 jobs.row["plan"][set_up_to:k] = planned.lengths[set_up_to:k]
-                reprioritize(site, jobs, rules, s, jobs.row["plan"] != before, at)
+                reprioritize(site, jobs, rules, s, updated, at)
                 _wake(rules, s, at)
                 set_up_to = k
             changes = min(changes, float(submits[k]) + planned.late if k < len(submits) else FAR)
@@ -126,11 +127,11 @@ def _look(site: Site, jobs: Jobs, rules: Rules, s: State, factor: np.ndarray, at
     )  # fmt: skip
     new, changes = reorder(seen)
     if (new != seen.factor).any():
-        more = np.zeros(len(factor), np.int64)
-        more[places] = new - seen.factor
+        updated = np.zeros(len(factor), bool)
+        updated[places] = new != seen.factor
         factor[places] = new
-        jobs.row["nice"] -= more
-        reprioritize(site, jobs, rules, s, more != 0, at)
+        jobs.row["nice"][places] -= new - seen.factor  # of who waits alone: a look is no pass over the log
+        reprioritize(site, jobs, rules, s, updated, at)
         _wake(rules, s, at)
     return min(changes, FAR)
 
