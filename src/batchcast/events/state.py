@@ -147,7 +147,7 @@ class SystemState:
         if self._waits is None:
             from .kernel import apply_events
 
-            story, columns = self._told(), Columns(self._initial, len(self._source))
+            story, columns = self._read_story(), Columns(self._initial, len(self._source))
             columns.make_room(len(self._source), len(self._codes["user_id"]) + 1)
             apply_events(columns.record, self._source, story, 0, len(story))
             self._waits = list(zip(columns.jobs["wait"].tolist(), (columns.jobs["lesson"] == LEFT).tolist()))
@@ -219,12 +219,12 @@ class SystemState:
     def _begin(self) -> Columns:
         """Make the columns: those of all requests that will come, where the clock knows them."""
         if self._story is not None:
-            self._pending = self._told()
+            self._pending = self._read_story()
         elif self._requests is not None:
             self._source, self._codes = self._requests()
         return Columns(self._initial, len(self._source))
 
-    def _told(self) -> np.ndarray:
+    def _read_story(self) -> np.ndarray:
         """All events of a known story, read once, and its requests."""
         if self._story is not None and not len(self._events):
             self._events = self._story()

@@ -8,6 +8,7 @@ scored job.
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -267,7 +268,7 @@ def _fields(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
     try:
         text = b"".join(Source(path).blocks()).decode("utf-8-sig")
         head = text.partition("\n")[0]
-        reader = csv.reader(text.splitlines(), delimiter=max(",;\t", key=head.count))
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count))
         header = [name.strip() for name in next(reader, [])]
         numbered = [(row, reader.line_num) for row in reader if row]
     except (UnicodeDecodeError, csv.Error) as error:
@@ -279,7 +280,7 @@ def _numbers(path: str | Path, name: str, values: list[str], lines: list[int]) -
     told = []
     for value, line in zip(values, lines):
         try:
-            told.append(float(value or "nan"))
+            told.append(float(value.strip() or "nan"))
         except ValueError:
             told.append(np.inf)
         if np.isinf(told[-1]):

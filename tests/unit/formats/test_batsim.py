@@ -225,3 +225,10 @@ def test_jobs_of_any_partition_run_on_a_platform(tmp_path: Path) -> None:
 def test_a_workload_without_a_job_that_can_be_read_names_the_first() -> None:
     with pytest.raises(InputError, match=r"none of its 1 jobs can be read.*job 1: .*'subtime': 'a'"):
         read_batsim(workload(jobs=[JOBS[0] | {"subtime": "a"}]), "w.json")
+
+
+def test_a_cell_of_blanks_in_anothers_schedule_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "theirs.csv").write_text("job_id;start_time;procs\r\n1;5; \r\n2;6;4\r\n", newline="")
+    read = read_starts(tmp_path / "theirs.csv")
+    assert read["start_time"].tolist() == [5.0, 6.0]
+    assert np.isnan(read["procs"][0]) and read["procs"][1] == 4.0
