@@ -11,7 +11,7 @@ from ..compiled import inner, kernel
 from ..compiled.arrays import Record, address_of, called_there
 from ..predict.runtime.kernel import Kernel
 from ..predict.similarity.coding import Coded
-from ..predict.similarity.memory import Memory, Options, grown, make_memory
+from ..predict.similarity.memory import ROOMS, Memory, Options, grown, make_memory
 from ..predict.similarity.steps import ended, forecast, met, note, revised, started, tail
 from ..schedule.advance import go_on
 from ..schedule.state import (
@@ -47,7 +47,7 @@ def drive_kernel(
     """
     n, slots = len(seen.numbers), SLOTS
     numbers, codes = seen.numbers, seen.codes
-    memory = make_memory(max(min(predictor.most, n), 1), slots, seen.users + 1, seen.classes + 1)
+    memory = make_memory(max(min(predictor.most, n), 1), slots, seen.users + 1, seen.classes + 1, ROOMS)
     free = np.arange(slots - 1, -1, -1)[:-1]
     at = np.array([-1, slots - 1, 0])
     slot_of = np.zeros(n, np.int64)

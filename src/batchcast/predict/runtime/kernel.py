@@ -16,7 +16,18 @@ from ...table import Trace
 from ..fallback import LargestLimit
 from ..protocol import Grounds, Prediction, at_least_a_second
 from ..similarity.coding import Coder, coded
-from ..similarity.memory import NOBODY, POINTS, TOTAL, Memory, Options, grown, make_memory
+from ..similarity.memory import (
+    NOBODY,
+    POINTS,
+    ROOMS,
+    SECONDS,
+    TOTAL,
+    WEIGHT,
+    Memory,
+    Options,
+    grown,
+    make_memory,
+)
 from ..similarity.steps import answer, ended, follow, note, revised, started, stopped, submitted
 
 
@@ -162,8 +173,8 @@ class Kernel:
         """The whole distribution, for chances of any span and for jobs that run; empty without a candidate."""
         n = self._ask(job, at.now, np.empty(1 + len(LEVELS) + 5))
         order = self.memory.order[0, :n]
-        seconds = np.maximum(self.memory.candidate[0, order], 1.0)
-        return RunTimes(np.fmin(seconds, max(job.req_time, 1.0)), self.memory.candidate[2, order].copy())
+        seconds = np.maximum(self.memory.length[0, SECONDS, order], 1.0)
+        return RunTimes(np.fmin(seconds, max(job.req_time, 1.0)), self.memory.candidate[WEIGHT, order].copy())
 
     def revise(self, job: JobRequest, elapsed: float, at: SystemState) -> float:
         """A new plan for a job past its own: the median of what is longer, else the limit, else twice as long."""
@@ -201,6 +212,7 @@ class Kernel:
             slots=int(present) + 1,
             users=jobs.users + 1,
             classes=jobs.classes + 1,
+            rooms=min(int(present), ROOMS) + 2,
         )
         out = np.full((n, 1 + len(LEVELS) + 5), np.nan)
         events = (plan.time, plan.kind, plan.index.astype(np.int64))

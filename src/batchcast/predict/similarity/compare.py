@@ -14,11 +14,14 @@ from ...compiled import inlined, inner
 from .memory import (
     AGE,
     APART,
+    AT_HAND,
     CLASSES,
+    GRADIENT,
     KNOWN_FIELDS,
     LIMIT,
     LIMIT_DIFFERS,
     LIMIT_RATIO,
+    LOG_SECONDS,
     NOT_LISTED,
     OTHER_USER,
     OWN,
@@ -29,9 +32,11 @@ from .memory import (
     REACH,
     RECENT,
     SCALED,
+    SECONDS,
     STAMP,
     TOTAL,
     USER,
+    WEIGHT,
     Memory,
     Options,
 )
@@ -152,7 +157,7 @@ def choose_candidates(m: Memory, slot: int) -> None:
     m.numbers[STAMP] += 1
     stamp, oldest = m.numbers[STAMP], max(m.numbers[TOTAL] - length, 0)
     round_began = oldest // length * length
-    n, listed_from = 0, m.numbers[TOTAL]
+    n, listed_from, first = 0, m.numbers[TOTAL], m.numbers[TOTAL]
     for kind in range(CLASSES):
         number, steps = m.heads[slot, kind], 0
         if USER < kind < LIMIT and listed_from <= oldest:
@@ -165,9 +170,10 @@ def choose_candidates(m: Memory, slot: int) -> None:
                 n += 1
             number = before[place, kind]
             steps += 1
+        first = min(first, listed[n - 1]) if n > 0 else first
         if kind == USER:
             listed_from = number + 1 if number >= oldest else oldest
-    m.unfinished[slot].count = n
+    m.unfinished[slot].count, m.unfinished[slot].oldest = n, first
 
 
 @inlined
@@ -182,13 +188,21 @@ def apart(a: float, b: float) -> tuple[float, float]:
 def gather(m: Memory, o: Options, slot: int) -> int:
     """Write the candidates of an unfinished job: seconds, log seconds, differences of all but the scaled; how many.
 
-    A scaled one differs as the one it repeats does, and in being scaled.
+    A scaled one differs as the one it repeats does, and in being scaled. What stands in the job's own room is right
+    while all candidates are remembered and no further field is known.
     """
-    if m.unfinished[slot].count == NOT_LISTED:
+    job, last = m.unfinished[slot], len(m.difference) - 1
+    if job.count == NOT_LISTED:
         choose_candidates(m, slot)
+    m.numbers[AT_HAND] = min(slot, last)
+    if job.fields == m.numbers[KNOWN_FIELDS] and job.oldest >= m.numbers[TOTAL] - len(m.finished):
+        m.numbers[PLAIN] = job.count
+        return job.compared  # type: ignore[no-any-return]
     n = m.numbers[PLAIN] = fetch(m, slot)
     compare(m, slot, n)
-    return n + add_scaled(m, n, m.unfinished[slot].log_limit) if o.scaled else n
+    job.compared = n + (add_scaled(m, n, job.log_limit) if o.scaled else 0)
+    job.fields = m.numbers[KNOWN_FIELDS] if slot < last else NOT_LISTED
+    return job.compared  # type: ignore[no-any-return]
 
 
 @inlined
@@ -201,14 +215,14 @@ def fetch(m: Memory, slot: int) -> int:
     oldest = max(m.numbers[TOTAL] - length, 0)
     round_began = oldest // length * length
     listed, steps = m.listed[slot], m.steps[slot]
-    rank, n = m.difference[RANK], 0
+    rows, n = m.difference[m.numbers[AT_HAND]], 0
+    rank, other_user, recent = rows[RANK], rows[OTHER_USER], rows[RECENT]
     for k in range(job.count):
         if listed[k] >= oldest:
             places[n], rank[n] = place_in(listed[k], round_began, length), steps[k]
             n += 1
     fetch_numbers(m, n)
-    other_user, recent, user, last = m.difference[OTHER_USER], m.difference[RECENT], job.user, job.rank
-    finished = m.finished
+    user, last, finished = job.user, job.rank, m.finished
     for j in range(n):
         other = finished[places[j]]
         mine = user == other.user
@@ -217,7 +231,7 @@ def fetch(m: Memory, slot: int) -> int:
     if n > 0 and listed[0] >= oldest:
         recent[0] = 1.0 - other_user[0]
     for f in range(m.numbers[KNOWN_FIELDS]):
-        differs, code, codes = m.difference[OWN + f], m.codes[slot, f], m.finished_codes
+        differs, code, codes = rows[OWN + f], m.codes[slot, f], m.finished_codes
         for j in range(n):
             differs[j] = 1.0 if codes[places[j], f] != code else 0.0
     return n
@@ -226,10 +240,14 @@ def fetch(m: Memory, slot: int) -> int:
 @inlined
 def fetch_numbers(m: Memory, n: int) -> None:
     """Limits, processors, instants and run times of the candidates."""
-    places, finished, seconds, log_seconds = m.places, m.finished, m.candidate[0], m.candidate[1]
-    limits, procs, submits, ends = (
-        m.difference[LIMIT_RATIO], m.difference[PROCS_RATIO], m.difference[APART], m.difference[AGE]
-    )  # fmt: skip
+    places, finished, rows, length = (
+        m.places,
+        m.finished,
+        m.difference[m.numbers[AT_HAND]],
+        m.length[m.numbers[AT_HAND]],
+    )
+    seconds, log_seconds = length[SECONDS], length[LOG_SECONDS]
+    limits, procs, submits, ends = rows[LIMIT_RATIO], rows[PROCS_RATIO], rows[APART], rows[AGE]
     for j in range(n):
         other = finished[places[j]]
         limits[j], procs[j], submits[j], ends[j] = other.log_limit, other.log_procs, other.submit, other.end
@@ -241,10 +259,14 @@ def compare(m: Memory, slot: int, n: int) -> None:
     """Turn what was fetched into differences."""
     job = m.unfinished[slot]
     asked, log_limit, log_procs = job.asked, job.log_limit, job.log_procs
+    rows, signed = m.difference[m.numbers[AT_HAND]], m.candidate[GRADIENT]
     ratio, differs, by_procs, procs_differ = (
-        m.difference[LIMIT_RATIO], m.difference[LIMIT_DIFFERS], m.difference[PROCS_RATIO], m.difference[PROCS_DIFFER]
-    )  # fmt: skip
-    signed, between, age, rank = m.candidate[3], m.difference[APART], m.difference[AGE], m.difference[RANK]
+        rows[LIMIT_RATIO],
+        rows[LIMIT_DIFFERS],
+        rows[PROCS_RATIO],
+        rows[PROCS_DIFFER],
+    )
+    between, age, rank = rows[APART], rows[AGE], rows[RANK]
     for j in range(n):
         signed[j] = log_limit - ratio[j]
     for j in range(n):
@@ -262,17 +284,18 @@ def compare(m: Memory, slot: int, n: int) -> None:
 @inlined
 def add_scaled(m: Memory, n: int, log_limit: float) -> int:
     """After the n candidates those with another limit once more, their run times scaled by the ratio; how many."""
-    again, ratio, seconds, log_seconds, signed = (
-        m.again, m.difference[LIMIT_RATIO], m.candidate[0], m.candidate[1], m.candidate[3]
-    )  # fmt: skip
+    room = m.numbers[AT_HAND]
+    again, ratio, signed = m.again[room], m.difference[room, LIMIT_RATIO], m.candidate[GRADIENT]
+    seconds, log_seconds = m.length[room, SECONDS], m.length[room, LOG_SECONDS]
     more = 0
     for j in range(n):
         again[more] = j
         more += 1 if ratio[j] > 0.0 else 0
     for k in range(more):
         log_seconds[n + k] = max(log_seconds[again[k]] + signed[again[k]], 0.0)
-    for k in range(n, n + more):
-        seconds[k] = exponential(min(log_seconds[k], 700.0))
+    into, longs = seconds[n : n + more], log_seconds[n : n + more]  # counted from 0: only then go several abreast
+    for k in range(more):
+        into[k] = exponential(min(longs[k], 700.0))
     return more
 
 
@@ -280,13 +303,13 @@ def add_scaled(m: Memory, n: int, log_limit: float) -> int:
 def weigh(m: Memory, user: int, n: int) -> float:
     """Weights of the n candidates, summing to one; the logarithm of what they were divided by."""
     terms = OWN + m.numbers[KNOWN_FIELDS]
-    w, theta = m.candidate[2], m.sums[0]
+    w, theta = m.candidate[WEIGHT], m.sums[0]
     for t in range(terms):
         theta[t] = m.theta[0, t] + m.offset[user, 0, t]
-    plain = m.numbers[PLAIN]
+    plain, again = m.numbers[PLAIN], m.again[m.numbers[AT_HAND]]
     exponents(m, theta, terms, plain)
     for k in range(n - plain):
-        w[plain + k] = w[m.again[k]] - theta[SCALED]
+        w[plain + k] = w[again[k]] - theta[SCALED]
     best = largest(w, n)
     for j in range(n):
         w[j] = exponential(w[j] - best)
@@ -300,14 +323,14 @@ def weigh(m: Memory, user: int, n: int) -> float:
 @inlined
 def exponents(m: Memory, theta: np.ndarray, terms: int, n: int) -> None:
     """-theta . d of the n candidates that are not scaled, four terms at a time."""
-    w, t = m.candidate[2], terms % 4
+    w, rows, t = m.candidate[WEIGHT], m.difference[m.numbers[AT_HAND]], terms % 4
     w[:n] = 0.0
     for u in range(t):
-        d, much = m.difference[u], theta[u]
+        d, much = rows[u], theta[u]
         for j in range(n):
             w[j] -= much * d[j]
     while t < terms:
-        a, b, c, d = m.difference[t], m.difference[t + 1], m.difference[t + 2], m.difference[t + 3]
+        a, b, c, d = rows[t], rows[t + 1], rows[t + 2], rows[t + 3]
         by_a, by_b, by_c, by_d = theta[t], theta[t + 1], theta[t + 2], theta[t + 3]
         for j in range(n):
             w[j] = w[j] - by_a * a[j] - by_b * b[j] - by_c * c[j] - by_d * d[j]

@@ -11,7 +11,19 @@ import numpy as np
 from ...compiled import inlined, inner
 from ...compiled.arrays import insert
 from .compare import largest, least, likeness
-from .memory import BETWEEN, BINS, GEOMETRIC, MEDIAN, MOST_RUNNING, Memory, Options
+from .memory import (
+    AT_HAND,
+    BETWEEN,
+    BINS,
+    GEOMETRIC,
+    LOG_SECONDS,
+    MEDIAN,
+    MOST_RUNNING,
+    SECONDS,
+    WEIGHT,
+    Memory,
+    Options,
+)
 
 LOW = 0.4  # an answer lies between this quantile and the one as far from the top
 REACHED, MASS, CUT, PART, TIMES = range(5)  # what running jobs say, in the order they are heard, and sorted
@@ -26,7 +38,7 @@ def sort(m: Memory, slot: int, n: int) -> None:
             order[a] = kept[a]
         return
     into_bins(m, n)
-    insert(m.candidate[1], order, n)
+    insert(m.length[m.numbers[AT_HAND], LOG_SECONDS], order, n)
     for a in range(n):
         kept[a] = order[a]
     m.unfinished[slot].sorted = n
@@ -35,7 +47,7 @@ def sort(m: Memory, slot: int, n: int) -> None:
 @inlined
 def into_bins(m: Memory, n: int) -> None:
     """Counted into bins between the least and the largest, about as many as there are candidates."""
-    value, order, bin_of, bins = m.candidate[1], m.order[0], m.order[1], m.bins
+    value, order, bin_of, bins = m.length[m.numbers[AT_HAND], LOG_SECONDS], m.order[0], m.order[1], m.bins
     low, high, number = least(value, n), largest(value, n), 64
     while number < n and number < BINS:
         number *= 2
@@ -92,11 +104,11 @@ def redistribute(m: Memory, n: int, heard: int) -> None:
 
     Between two such instants candidates gain or lose alike, so that the parts they cut the weight into are enough.
     """
-    w, order, begins = m.candidate[2], m.order[0], m.order[1]
+    w, order, begins = m.candidate[WEIGHT], m.order[0], m.order[1]
     reached, mass, cut, part, times = m.heard[REACHED], m.heard[MASS], m.heard[CUT], m.heard[PART], m.heard[TIMES]
     begins[0], begins[heard + 1] = 0, n
     for s in range(heard):
-        begins[s + 1] = first_above(m.candidate[1], order, n, cut[s])
+        begins[s + 1] = first_above(m.length[m.numbers[AT_HAND], LOG_SECONDS], order, n, cut[s])
     for s in range(heard + 1):
         part[s], times[s] = added_in_order(w, order, begins[s], begins[s + 1]), 1.0
     for k in range(heard):
@@ -153,8 +165,8 @@ def quantiles(m: Memory, n: int, levels: np.ndarray | Sequence[float], out: np.n
     for k in range(len(levels)):
         while a < n - 1 and (a < 0 or below < levels[k] - 1e-12):
             a += 1
-            below += m.candidate[2, m.order[0, a]]
-        out[k] = m.candidate[0, m.order[0, a]]
+            below += m.candidate[WEIGHT, m.order[0, a]]
+        out[k] = m.length[m.numbers[AT_HAND], SECONDS, m.order[0, a]]
 
 
 @inlined
@@ -162,11 +174,11 @@ def quantile(m: Memory, n: int, level: float) -> float:
     """The smallest candidate with at least `level` of the weight at or below it."""
     below, last = 0.0, n - 1
     for a in range(n):
-        below += m.candidate[2, m.order[0, a]]
+        below += m.candidate[WEIGHT, m.order[0, a]]
         if below >= level - 1e-12:
             last = a
             break
-    seconds: float = m.candidate[0, m.order[0, last]]
+    seconds: float = m.length[m.numbers[AT_HAND], SECONDS, m.order[0, last]]
     return seconds
 
 
@@ -189,10 +201,11 @@ def middle(m: Memory, o: Options, n: int, limit: float) -> float:
 @inlined
 def geometric_mean(m: Memory, n: int) -> float:
     """The geometric mean of the n candidates, each a second at least."""
+    seconds, w = m.length[m.numbers[AT_HAND], SECONDS], m.candidate[WEIGHT]
     total, weight = 0.0, 0.0
     for j in range(n):
-        total += m.candidate[2, j] * math.log(max(m.candidate[0, j], 1.0))
-        weight += m.candidate[2, j]
+        total += w[j] * math.log(max(seconds[j], 1.0))
+        weight += w[j]
     return math.exp(total / weight)
 
 
@@ -204,7 +217,7 @@ def most_accurate(m: Memory, n: int, limit: float, low: float) -> float:
     p, so that one of them is best. Equal candidates may stand on either side. Candidates beyond the limit count as the
     limit. The shorter of two that are as good.
     """
-    seconds, w, order = m.candidate[0], m.candidate[2], m.order[0]
+    seconds, w, order = m.length[m.numbers[AT_HAND], SECONDS], m.candidate[WEIGHT], m.order[0]
     first, below, rising, falling = 0, w[order[0]], 0.0, 0.0
     while first < n - 1 and below < low - 1e-12:
         rising += w[order[first]] * within(seconds[order[first]], limit)
@@ -230,19 +243,20 @@ def most_accurate(m: Memory, n: int, limit: float, low: float) -> float:
 @inner
 def quantile_left(m: Memory, n: int, elapsed: float, level: float) -> float:
     """The same among the candidates longer than `elapsed`; NaN where there is none."""
+    seconds, w = m.length[m.numbers[AT_HAND], SECONDS], m.candidate[WEIGHT]
     left = 0.0
     for j in range(n):
-        if m.candidate[0, j] > elapsed:
-            left += m.candidate[2, j]
+        if seconds[j] > elapsed:
+            left += w[j]
     if left <= 0.0:
         return math.nan
     below = 0.0
     last: float = math.nan
     for a in range(n):
         j = m.order[0, a]
-        if m.candidate[0, j] > elapsed:
-            below += m.candidate[2, j]
-            last = m.candidate[0, j]
+        if seconds[j] > elapsed:
+            below += w[j]
+            last = seconds[j]
             if below >= (level - 1e-12) * left:
                 return last
     return last

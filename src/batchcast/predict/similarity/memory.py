@@ -27,9 +27,12 @@ START = (0.7, 1.0, 0.1, 0.6, 0.0, 1.6, -0.05, 0.6, -0.25, 0.2)
 FIELD_START = (1.0, 0.4, 0.2, 1.8, 0.3, 0.2, 0.2, 0.5, 0.5, 0.3, 0.3, 0.5)
 TERMS = OWN + len(FIELDS)
 
-TOTAL, STAMP, KNOWN_FIELDS, PLAIN = range(4)  # finished so far, walks, fields some job has known, candidates at hand
+# finished so far, walks, fields some job has known, candidates at hand, and the room where they stand
+TOTAL, STAMP, KNOWN_FIELDS, PLAIN, AT_HAND = range(5)
+WEIGHT, GRADIENT = SECONDS, LOG_SECONDS = range(2)
 BINS = 1024  # of the counting sort
 MOST_RUNNING = 32  # running jobs of one user that are heard
+ROOMS = 256  # unfinished jobs of a whole log whose comparison stays until they end: 75 KB each at most
 NOBODY = -1
 NOT_LISTED = -1
 POINTS = ("between", "median", "accuracy", "geometric")
@@ -42,7 +45,7 @@ FINISHED = np.dtype(
 UNFINISHED = np.dtype(
     [("asked", "f8"), ("start", "f8"), ("limit", "f8"), ("log_limit", "f8"), ("log_procs", "f8"),
      ("rank", "i8"), ("user", "i8"), ("next", "i8"), ("previous", "i8"), ("count", "i8"),
-     ("sorted", "i8")]
+     ("sorted", "i8"), ("compared", "i8"), ("fields", "i8"), ("oldest", "i8")]
 )  # fmt: skip
 
 
@@ -52,10 +55,12 @@ class Memory(NamedTuple):
 
     A finished job has a running number; it lives at that number modulo the ring's length and is gone once the ring has
     come round. A chain is a linked list from its newest job back, so that an unfinished job remembers the candidates of
-    its submission by five numbers until they are wanted; then they are listed, once.
+    its submission by five numbers until they are wanted; then they are listed, once. How they differ from it is written
+    into a room. The last room serves every slot without one of its own; in a slot's own room the comparison stays until
+    the job ends.
     """
 
-    numbers: np.ndarray  # (4,) TOTAL, STAMP, KNOWN_FIELDS, PLAIN
+    numbers: np.ndarray  # (5,) TOTAL, STAMP, KNOWN_FIELDS, PLAIN, AT_HAND
     finished: np.ndarray  # (ring,) FINISHED
     finished_codes: np.ndarray  # (ring, fields)
     before: np.ndarray  # (ring, classes) the chain's next older job
@@ -72,11 +77,12 @@ class Memory(NamedTuple):
     place: np.ndarray  # (fields,) where a field's weight stands, -1 while no job has known it
     theta: np.ndarray  # (2, terms) weights and their sums of squared gradients
     offset: np.ndarray  # (users, 2, terms) the same, a user's own
-    difference: np.ndarray  # (terms, LISTED) of the candidates at hand; a row a term, so that loops go abreast
+    difference: np.ndarray  # (rooms, terms, LISTED) of the candidates; a row a term, so that loops go abreast
+    length: np.ndarray  # (rooms, 2, most) how long they ran, as the plain and the scaled: seconds, log seconds
     places: np.ndarray  # (LISTED,) where in the ring each of them lives
-    again: np.ndarray  # (LISTED,) which candidate each scaled one, that stands after all others, is once more
+    again: np.ndarray  # (rooms, LISTED) which candidate each scaled one, that stands after all others, is once more
     sums: np.ndarray  # (2, terms) theta with the user's offset, derivatives
-    candidate: np.ndarray  # (4, most) seconds, log seconds, weight, gradient
+    candidate: np.ndarray  # (2, most) WEIGHT, GRADIENT
     order: np.ndarray  # (2, most) candidates by seconds, and their bins
     bins: np.ndarray  # (BINS,)
     heard: np.ndarray  # (5, MOST_RUNNING + 1) what running jobs say, as `ordered.censor` takes it
@@ -96,13 +102,13 @@ class Options(NamedTuple):
     point: int = BETWEEN  # which point of the distribution is the answer
 
 
-def make_memory(ring: int, slots: int, users: int, classes: int) -> Memory:
+def make_memory(ring: int, slots: int, users: int, classes: int, rooms: int = 1) -> Memory:
     """Empty arrays of the given sizes; `theta` at its start values."""
     fields = len(FIELDS)
     theta = np.zeros((2, TERMS))
     theta[0, :OWN] = START
     return Memory(
-        numbers=np.zeros(4, np.int64),
+        numbers=np.zeros(5, np.int64),
         finished=np.zeros(ring, FINISHED),
         finished_codes=np.zeros((ring, fields), np.int32),
         before=np.full((ring, CLASSES), NOBODY, np.int32),
@@ -119,11 +125,12 @@ def make_memory(ring: int, slots: int, users: int, classes: int) -> Memory:
         place=np.full(fields, -1, np.int64),
         theta=theta,
         offset=np.zeros((users, 2, TERMS)),
-        difference=np.zeros((TERMS, LISTED)),
+        difference=np.zeros((rooms, TERMS, LISTED)),
+        length=np.zeros((rooms, 2, MOST)),
         places=np.zeros(LISTED, np.uint64),
-        again=np.zeros(LISTED, np.int64),
+        again=np.zeros((rooms, LISTED), np.int64),
         sums=np.zeros((2, TERMS)),
-        candidate=np.zeros((4, MOST)),
+        candidate=np.zeros((2, MOST)),
         order=np.zeros((2, MOST), np.int64),
         bins=np.zeros(BINS, np.int64),
         heard=np.zeros((5, MOST_RUNNING + 1)),

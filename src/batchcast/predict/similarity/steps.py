@@ -16,10 +16,13 @@ from ...events.event import END, START, SUBMIT, WITHDRAW
 from .compare import gather, weigh
 from .distribution import censor, middle, quantile_left, quantiles, sort, within
 from .memory import (
+    AT_HAND,
     CLASSES,
     FIELD_START,
+    GRADIENT,
     KNOWN_FIELDS,
     LIMIT_DIFFERS,
+    LOG_SECONDS,
     NOBODY,
     NOT_LISTED,
     OTHER_USER,
@@ -27,7 +30,9 @@ from .memory import (
     PLAIN,
     PROCS_DIFFER,
     SCALED,
+    SECONDS,
     TOTAL,
+    WEIGHT,
     Memory,
     Options,
 )
@@ -40,7 +45,8 @@ NO_LIMIT = 1e5  # seconds that count as one limit where none is known
 @inlined
 def scored(m: Memory, o: Options, n: int, limit: float, run: float) -> float:
     """Write where candidates stand on the axis of the score, shares of the limit or log seconds; where `run` does."""
-    seconds, log_seconds, t = m.candidate[0], m.candidate[1], m.candidate[3]
+    room, t = m.numbers[AT_HAND], m.candidate[GRADIENT]
+    seconds, log_seconds = m.length[room, SECONDS], m.length[room, LOG_SECONDS]
     if not o.relative:
         for j in range(n):
             t[j] = log_seconds[j]
@@ -72,7 +78,7 @@ def learn(m: Memory, o: Options, slot: int, run: float) -> float:
 @inlined
 def slopes(m: Memory, o: Options, n: int, run: float, limit: float) -> float:
     """Write the derivative of the CRPS in each weight; the CRPS."""
-    w, g, order = m.candidate[2], m.candidate[3], m.order[0]
+    w, g, order = m.candidate[WEIGHT], m.candidate[GRADIENT], m.order[0]
     y = scored(m, o, n, limit, run)
     mean = dot(w, g, n)
     crps, below, moment = 0.0, 0.0, 0.0
@@ -90,16 +96,17 @@ def slopes(m: Memory, o: Options, n: int, run: float, limit: float) -> float:
 @inlined
 def step(m: Memory, o: Options, user: int, n: int) -> None:
     """AdaGrad (Duchi, Hazan & Singer 2011) on theta and on the user's offset, which shrinks a little each time."""
-    w, g, theta, own, slope = m.candidate[2], m.candidate[3], m.theta, m.offset[user], m.sums[1]
+    w, g, theta, own, slope = m.candidate[WEIGHT], m.candidate[GRADIENT], m.theta, m.offset[user], m.sums[1]
     terms, mean = OWN + m.numbers[KNOWN_FIELDS], dot(w, g, n)
     for j in range(n):
         g[j] = w[j] * (g[j] - mean)
     plain, scaled = m.numbers[PLAIN], 0.0
+    rows, again = m.difference[m.numbers[AT_HAND]], m.again[m.numbers[AT_HAND]]
     for k in range(plain, n):
         scaled += g[k]
-        g[m.again[k - plain]] += g[k]
+        g[again[k - plain]] += g[k]
     for t in range(terms):
-        slope[t] = -dot(g, m.difference[t], plain) if t != SCALED else -scaled
+        slope[t] = -dot(g, rows[t], plain) if t != SCALED else -scaled
         theta[1, t] += slope[t] * slope[t]
         theta[0, t] -= o.step * slope[t] / math.sqrt(theta[1, t] + ROUNDING)
         if o.own_step > 0.0:
@@ -146,7 +153,7 @@ def note(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
     job.log_limit, job.log_procs = logarithm(numbers[1]), logarithm(numbers[2])
     job.user, job.rank, job.start = user, m.ends[user], math.nan
     job.next = job.previous = NOBODY
-    job.count = job.sorted = NOT_LISTED
+    job.count = job.sorted = job.fields = NOT_LISTED
     for kind in range(CLASSES):
         m.classes[slot, kind] = codes[1 + kind]
         m.heads[slot, kind] = m.head[kind, codes[1 + kind]]
@@ -229,12 +236,11 @@ def rests_on(m: Memory, n: int, shares: np.ndarray) -> None:
     """Weights of the user's own candidates: all, with this limit, of this size, with both; the effective number."""
     shares[:] = 0.0
     squares = 0.0
-    w, other_user, limit_differs, procs_differ = (
-        m.candidate[2], m.difference[OTHER_USER], m.difference[LIMIT_DIFFERS], m.difference[PROCS_DIFFER]
-    )  # fmt: skip
-    plain = m.numbers[PLAIN]
+    w, rows = m.candidate[WEIGHT], m.difference[m.numbers[AT_HAND]]
+    other_user, limit_differs, procs_differ = rows[OTHER_USER], rows[LIMIT_DIFFERS], rows[PROCS_DIFFER]
+    plain, again = m.numbers[PLAIN], m.again[m.numbers[AT_HAND]]
     for k in range(n):
-        j = k if k < plain else m.again[k - plain]
+        j = k if k < plain else again[k - plain]
         own = w[k] * (1.0 - other_user[j])
         squares += w[k] * w[k]
         shares[0] += own
