@@ -11,16 +11,19 @@ import math
 from bisect import insort
 from collections import deque
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
-from ...events.event import Capacity, Event, Requeue, Submit
+from ...events.event import SUBMIT, Capacity, Event, Requeue, Submit
+from ...events.recorded import Forecasts
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
+from ...table import Trace
 from ..protocol import Grounds, Prediction, at_least_a_second
-from .groups import QueuedByGroup, forget, guess, order_statistic
+from . import qbets_kernel as kernel
+from .groups import NO_CLASS, QueuedByGroup, clock_of, forget, guess, guess_words, order_statistic
+from .qbets_kernel import Terms, binomial_rank, ranks, refill, shortest_history, waits_of
 
 HOUR_S = 3600.0
 
@@ -32,22 +35,6 @@ def shape(job: JobRequest) -> tuple[float, float]:
     (4.0, 1024.0)
     """
     return job.procs if job.procs >= 1 else 1.0, min(job.req_time, 1e9) if job.req_time >= 1 else HOUR_S
-
-
-def nearest_center(centers: Sequence[Sequence[float]], place: Sequence[float]) -> int:
-    """The index of the nearest center; the first among equals.
-
-    >>> nearest_center([[0.0], [5.0]], (4.0,))
-    1
-    """
-    best, at = math.inf, 0
-    for k, center in enumerate(centers):
-        far = 0.0
-        for x, y in zip(center, place):
-            far += (x - y) * (x - y)
-        if far < best:
-            best, at = far, k
-    return at
 
 
 def cluster_shapes(places: np.ndarray, most: int) -> np.ndarray:
@@ -105,48 +92,6 @@ def _bic(places: np.ndarray, counts: np.ndarray, centers: np.ndarray) -> float:
 # smallest r with P(run >= r | miss) <= 0.05^2 (3 at 0, where it is equal) in a Gaussian AR(1) series of 2 million
 # steps (seed 1), level 0.95.
 RUNS = (3, 4, 4, 5, 5, 6, 7, 9, 12, 21)
-
-
-@lru_cache(maxsize=65536)
-def binomial_rank(n: int, q: float, c: float) -> int:
-    """The smallest k with P(Bin(n, q) < k) >= c: the k-th smallest of n bounds the q-quantile with confidence c.
-
-    n + 1 when no order statistic does. Source: Brevik, Nurmi & Wolski, "Predicting bounds on queuing delay", PPoPP
-    2006, section 3. How many waits are longer never falls as n grows, so that it is counted at a few n alone and
-    halved in between; remembered.
-
-    >>> binomial_rank(59, 0.95, 0.95), binomial_rank(58, 0.95, 0.95), binomial_rank(1000, 0.95, 0.95)
-    (59, 59, 962)
-    """
-    low = n - n % STRIDE
-    high = low + STRIDE
-    while low < n and (least := _longer(low, q, c)) != _longer(high, q, c):
-        middle = (low + high) // 2
-        low, high = (low, middle) if n < middle else (middle, high)
-    return n + 1 - (least if low < n else _longer(low, q, c))
-
-
-STRIDE = 32
-
-
-@lru_cache(maxsize=65536)
-def _longer(n: int, q: float, c: float) -> int:
-    """`n + 1 - binomial_rank`, summed from the top to 12 standard deviations below the mean: O((1 - q) n)."""
-    least = max(int(n * q - 12.0 * math.sqrt(n * q * (1.0 - q))) - 2, 0)
-    j = np.arange(n, least, -1)  # log P(Bin = n), log P(Bin = n - 1), ...
-    steps = np.log(j) - np.log(n - j + 1) + math.log1p(-q) - math.log(q)
-    tail = np.logaddexp.accumulate(n * math.log(q) + np.concatenate([[0.0], np.cumsum(steps)]))
-    return int(np.searchsorted(tail, math.log1p(-c) + 1e-12, side="right"))
-
-
-@lru_cache(maxsize=64)
-def shortest_history(q: float, c: float) -> int:
-    """The fewest waits from which an order statistic bounds the q-quantile with confidence c: 59 for .95/.95.
-
-    >>> shortest_history(0.95, 0.95)
-    59
-    """
-    return math.ceil(math.log(1.0 - c) / math.log(q))
 
 
 class Learned:
@@ -308,14 +253,14 @@ class Qbets:
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The history's median, and the bound at level q."""
-        group, members, where = self._history(self._shape(job))
+        group, members = self._history(self._shape(job))
         if not group.ordered:
             point, basis = guess(job, at, self.queued.elapsed(0, at.now))
             return Prediction(point, (self.q,), (point,), basis, Grounds.NO_HISTORY)
         bound = self._bound(group, members, at.now)
         self.told = (job.row, at.now, bound)
         point = min(order_statistic(group.ordered, 0.5, 0), bound)
-        basis = f"order statistic of {len(group.ordered)} waits, {where}"
+        basis = self._words(len(group.ordered), group is not self.everyone)
         return Prediction(at_least_a_second(point), (self.q,), (at_least_a_second(bound),), basis, Grounds.CLASS)
 
     def observe(self, event: Event, at: SystemState) -> None:
@@ -327,7 +272,7 @@ class Qbets:
                 self.issued.pop(job.row, None)
                 return
             self.places.append(self.place_of[shape])
-            group, members, _ = self._history(shape)
+            group, members = self._history(shape)
             if group.ordered:  # what was told a moment ago is what is issued
                 told = self.told[:2] == (job.row, event.time) and job.submit_time == event.time
                 self.issued[job.row] = self.told[2] if told else self._bound(group, members, event.time)
@@ -340,6 +285,51 @@ class Qbets:
                 self.learned.append(entry)
                 self._learn(self.groups[self.cluster_of[shape]], entry, issued)
                 self._learn(self.everyone, entry, issued)
+
+    def predict_trace(
+        self,
+        trace: Trace,
+        protocol: str = "honest",
+        procs: str = "req",
+        *,
+        total: float | None = None,
+        ask: np.ndarray | None = None,
+    ) -> Forecasts:
+        """The whole log at once: the very numbers of the one-by-one path. `ask` (n,) bool: the jobs to answer."""
+        n, clock = len(trace), clock_of(trace, protocol, procs, total)
+        wait = np.where(trace.wait_time >= 0, trace.wait_time, np.nan)
+        w = waits_of(wait, np.array([math.log(max(one, 1.0)) for one in wait.tolist()]), self.clusters)
+        runs, left = np.array(RUNS), self.queued.cancelled == "count"
+        t = Terms(ranks(self.q, self.c, n.bit_length()), runs, self.need, self.keep, self.refit_every_jobs, left)
+        places, place = np.unique(self._places(clock.procs, trace.req_time), axis=0, return_inverse=True)
+        place = place.reshape(-1)
+        submitted = place[clock.events["entry"][clock.events["rank"] == SUBMIT]]
+        at, out, said = np.zeros(4, np.int64), np.full((n, 2), np.nan), np.zeros((n, 2), np.int64)
+        live, seen = np.zeros(0, np.int64), 0
+        while kernel.follow(clock.columns.record, clock.requests, clock.events, clock.procs, w, t, at, out, said):
+            heard = np.concatenate([live, np.arange(seen, at[kernel.LEARNED])])[
+                -self.keep if at[kernel.CLUSTERED] else 0 :
+            ]
+            live, seen = heard[w.kept[heard]][-self.keep :], int(at[kernel.LEARNED])
+            latest = submitted[max(at[kernel.SUBMITTED] - self.refit_every_jobs, 0) : at[kernel.SUBMITTED]]
+            centers = cluster_shapes(places[latest], self.clusters)
+            w.cluster[:] = _squared(places, centers).argmin(axis=1)[place]
+            refill(w, live)
+            at[kernel.CLUSTERED] = at[kernel.SUBMITTED]
+        return self._forecasts(out, said, np.ones(n, bool) if ask is None else np.asarray(ask, bool))
+
+    def _forecasts(self, out: np.ndarray, said: np.ndarray, ask: np.ndarray) -> Forecasts:
+        """Answers as the one-by-one path gives them, where asked."""
+        none = said[:, 1] == NO_CLASS
+        answers = zip(ask.tolist(), none.tolist(), out[:, 0].tolist(), *said.T.tolist())
+        words = [
+            "" if not asked else guess_words(point) if nothing else self._words(count, history < self.clusters)
+            for asked, nothing, point, count, history in answers
+        ]
+        grounds = [Grounds.NO_HISTORY if nothing else Grounds.CLASS for nothing in none.tolist()]
+        out = np.where(ask[:, None], np.maximum(out, 1.0), np.nan)
+        told = [each if asked else "" for each, asked in zip(grounds, ask.tolist())]
+        return Forecasts(out[:, 0], (self.q,), out[:, 1:], words, told)
 
     def refit(self, now: float) -> None:
         """Cluster the latest shapes anew and refill each cluster's history with what no change point has cut off."""
@@ -361,16 +351,29 @@ class Qbets:
             procs, limit = math.log2(key[0]), math.log2(key[1])
             place = (procs + limit,) if self.by == "product" else (procs, limit)
             self.place_of.append(place)
-            self.cluster_of.append(nearest_center(self.centers, place))
+            self.cluster_of.append(int(_squared(np.array([place]), np.array(self.centers)).argmin()))
         return number
 
-    def _history(self, shape: int) -> tuple[Group, Sequence[int], str]:
-        """The waits that answer for a shape, the clusters whose queued jobs count, and what is said of it."""
+    def _places(self, procs: np.ndarray, limit: np.ndarray) -> np.ndarray:
+        """Where the shapes of jobs lie, a row a job: as `_shape` places each."""
+        known = np.where(procs >= 1, procs, 1.0), np.where(limit >= 1, np.minimum(limit, 1e9), HOUR_S)
+        kinds, kind = np.unique(np.stack(known), axis=1, return_inverse=True)
+        logs = np.array([[math.log2(one) for one in row] for row in kinds.tolist()])
+        placed = logs.sum(axis=0, keepdims=True) if self.by == "product" else logs
+        return placed.T[kind.reshape(-1)]
+
+    def _history(self, shape: int) -> tuple[Group, Sequence[int]]:
+        """The waits that answer for a shape, and the clusters whose queued jobs count."""
         cluster = self.cluster_of[shape]
         group = self.groups[cluster]
         if len(group.ordered) >= self.need:
-            return group, (cluster,), "similar processors x limit" if self.by == "product" else "similar shape"
-        return self.everyone, range(len(self.groups)), "all jobs"
+            return group, (cluster,)
+        return self.everyone, range(len(self.groups))
+
+    def _words(self, count: int, alike: bool) -> str:
+        """What an answer rests on."""
+        similar = "similar processors x limit" if self.by == "product" else "similar shape"
+        return f"order statistic of {count} waits, {similar if alike else 'all jobs'}"
 
     def _bound(self, group: Group, members: Sequence[int], now: float) -> float:
         n = len(group.ordered)

@@ -15,7 +15,8 @@ from batchcast.predict.wait import ibl_leaves, ibl_nearest
 from batchcast.predict.wait.ibl import Ibl
 from batchcast.predict.wait.ibl_attributes import blank_attributes
 from batchcast.predict.wait.log_uniform import LogUniform
-from batchcast.predict.wait.qbets import Group, Learned, Qbets, binomial_rank, cluster_shapes, shortest_history
+from batchcast.predict.wait.qbets import Group, Learned, Qbets, cluster_shapes
+from batchcast.predict.wait.qbets_kernel import binomial_rank, shortest_history
 from batchcast.predict.wait.recent_wait import RecentWait
 from batchcast.table import LogInfo, Trace
 
