@@ -147,6 +147,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("once")
 
 
+@pytest.mark.long
 @given(seen=sightings())
 def test_a_store_of_one_look_is_what_a_collector_makes_of_it(folder: Path, seen: list[Sighting]) -> None:
     for path in folder.iterdir():

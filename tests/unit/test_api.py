@@ -178,6 +178,7 @@ def test_an_evaluation_writes_the_report_of_the_command_line(tmp_path):
     assert (tmp_path / "report" / document["results"][3]["schedule_file"]).exists()
 
 
+@pytest.mark.long
 def test_a_scikit_learn_regressor_is_an_example_that_runs_and_beats_the_requests(capsys):
     path = EXAMPLES / "my_sklearn.py"
     assert len(path.read_text().splitlines()) <= 25

@@ -116,6 +116,7 @@ def plain(rows: Any) -> list[dict[str, Any]]:
     return [{key: repr(value) for key, value in row.items() if key not in MEASURED} for row in rows]
 
 
+@pytest.mark.long
 def test_an_evaluation_is_the_same_with_any_number_of_processes(log: batchcast.Trace) -> None:
     methods = {"kernel": None, "last_2": None, "half": Half}
     one, two, four = (
@@ -165,6 +166,7 @@ def test_verbs_print_the_same_with_any_number_of_processes(words: tuple[str, ...
     assert two["warnings"] == one["warnings"]
 
 
+@pytest.mark.long
 def test_a_study_is_the_same_with_any_number_of_processes(tmp_path: Path) -> None:
     study = tmp_path / "study.toml"
     study.write_text(

@@ -65,6 +65,7 @@ def test_first_come_first_served_is_found_and_no_weight_is_invented(seed: int) -
     assert found.first_come > 0.9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     ("word", "factor"),

@@ -43,6 +43,7 @@ def told_one_by_one(method):
     return Alone()
 
 
+@pytest.mark.long
 def test_looks_and_all_they_teach_are_the_same_told_one_by_one_and_as_a_whole_log():
     log = busy_log(400, 1)
     small = {"window": 200, "first": 60, "every": 50, "step": 10}

@@ -6,6 +6,7 @@ import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from msgspec.structs import asdict
@@ -32,8 +33,12 @@ DAY = 86400.0
 
 @pytest.fixture
 def learning(tmp_path: Path) -> Settings:
-    """An SQLite store and methods that fit models within a hundred jobs."""
-    given = {"store": str(tmp_path / "store.db"), "history_days": 0.1, "runtime": "recent_mean", "wait": WAIT}
+    return learning_in(tmp_path)
+
+
+def learning_in(place: Path) -> Settings:
+    """An SQLite store in that folder and methods that fit models within a hundred jobs."""
+    given = {"store": str(place / "store.db"), "history_days": 0.1, "runtime": "recent_mean", "wait": WAIT}
     return load_settings({**given, "history_every_s": 100}, {})
 
 
@@ -80,14 +85,23 @@ def test_a_collector_started_anew_goes_on_from_the_file_and_says_the_same(
     assert not heard, "history was heard again although it was kept"
 
 
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a collector that has looked 29 times; each test takes a copy."""
+    place = tmp_path_factory.mktemp("learned")
+    script, settings = Script(jobs(60)), learning_in(place)
+    collector = collect(script, settings)
+    step(script, collector, *(1000.0 + 60 * k for k in range(1, 30)))
+    collector.store.close()
+    return place
+
+
 @pytest.mark.parametrize("wrong", ["cut", "flipped", "older", "another's code", "not ours", "open to all"])
 def test_a_file_that_is_wrong_in_any_way_is_as_if_not_there(
-    learning: Settings, wrong: str, monkeypatch: pytest.MonkeyPatch
+    learned: Path, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = Script(jobs(60))
-    collector = collect(script, learning)
-    step(script, collector, *(1000.0 + 60 * k for k in range(1, 30)))
-    place = path_of(learning)
+    learning = learning_in(copytree(learned, tmp_path / "copy"))
+    script, place = Script(jobs(60)), path_of(learning)
     assert load(place, ['["wait", "recent_wait:need=1"]']) is not None
     whole = place.read_bytes()
     head, _, body = whole.partition(b"\n")
@@ -106,7 +120,6 @@ def test_a_file_that_is_wrong_in_any_way_is_as_if_not_there(
         place.chmod(0o666)
     assert load(place, []) is None
     before = issued(learning)
-    collector.store.close()
     cycle = step(script, collect(script, learning), 1000.0 + 60 * 31)
     assert not cycle.problems
     assert len(issued(learning)) > len(before)
@@ -148,10 +161,8 @@ def test_every_method_is_kept_as_it_is(spec: str, tmp_path: Path) -> None:
     )
 
 
-def test_it_is_its_owners_alone(learning: Settings) -> None:
-    script = Script(jobs(30))
-    step(script, collect(script, learning), *(1000.0 + 60 * k for k in range(1, 15)))
-    assert path_of(learning).stat().st_mode & 0o777 == 0o600
+def test_it_is_its_owners_alone(learned: Path) -> None:
+    assert path_of(learning_in(learned)).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.long

@@ -82,6 +82,7 @@ def test_who_has_started_is_forecast_no_more_and_a_method_without_renewals_leave
     assert Reader(settings["store"]).rows("SELECT * FROM renewed") == []
 
 
+@pytest.mark.long
 def test_what_was_renewed_after_ten_minutes_is_judged_beside_the_forecast_of_the_submission(
     queue: tuple[Settings, Script],
 ) -> None:

@@ -295,6 +295,7 @@ class Process:
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_what_is_sent(settings: Settings) -> None:
     flood = [words for words, status in BROKEN.values() if status != 408]
     flood += [chunked((b"10000\r\n" + b"a" * 65536 + b"\r\n") * 500),  # 32 MB of a body

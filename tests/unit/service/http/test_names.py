@@ -6,6 +6,8 @@ import random
 import re
 from urllib.parse import quote
 
+import pytest
+
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.collector.cycle import Collector
 from batchcast.service.http import api
@@ -38,6 +40,7 @@ def drawn(rng: random.Random, places: list[str]) -> str:
     return rng.choice(places) + (f"?{query}" if query else "")
 
 
+@pytest.mark.long
 def test_a_thousand_questions_name_nobody_else(url: str) -> None:
     past = Past(private=True)
     settings = load(

@@ -107,7 +107,7 @@ def test_every_question_has_the_document_of_json(made: Callable[[bool], Settings
     if listen.startswith("[") and not socket.has_ipv6:
         pytest.skip("no IPv6 on this machine")
     with service.serving(made(False), str(tmp_path / "api.sock") if listen == "unix" else listen, print) as server:
-        for target in TARGETS:
+        for target in TARGETS if listen == "unix" else TARGETS[:1]:
             status, document = get(server, target)
             if target.startswith("/v1/walltime"):  # the store's clock stands at 1970: no job is recent enough
                 assert status == 404

@@ -18,6 +18,7 @@ import pytest
 from batchcast.service.http.server import Server, serving
 from batchcast.service.settings import Settings, load
 
+pytestmark = pytest.mark.long  # its site learns from 1,100 jobs first
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to speak for other users as a proxy")
 PEOPLE = ("ada", "bela", "carl", "dora", "emil", "fritz", "gerda", "hanna", "jana", "kurt")
 PAGES = ("/", "/jobs", "/script", "/accuracy", "/cluster", "/operators")
