@@ -250,6 +250,10 @@ def _settings(options: Mapping[str, Any], trace: Trace, procs: str, rules: Seque
 
 def _are_users_private() -> tuple[bool, list[str]]:
     """Whether this site hides users, and what is to be said where that was only supposed."""
+    from ..store.place import is_site
+
+    if not is_site(os.environ):
+        return False, []
     from ..service.settings import are_users_hidden
 
     hidden, why = are_users_hidden()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predictors by name, class, object or maker: one convention wherever a method is taken.
 
-Names are found as entry points, or one's own as MODULE:CLASS; one syntax, `NAME:key=value,key=value`.
+Names are those of `OWN` and of other packages' entry points, or one's own as MODULE:CLASS; one syntax,
+`NAME:key=value,key=value`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from copy import deepcopy
 from difflib import get_close_matches
 from functools import cache, partial
-from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import UsageError, raised_outside
+from . import OWN
 from .gate import check_predictor
 from .protocol import is_of_job, name_and_settings
 
@@ -28,11 +29,29 @@ GROUPS = {
 }
 
 
+class Registered(NamedTuple):
+    """A method by name, not yet imported, and where it is: MODULE:CLASS."""
+
+    name: str
+    value: str
+
+    def load(self) -> Any:
+        """The class or maker, imported."""
+        module, _, name = self.value.partition(":")
+        return getattr(importlib.import_module(module), name)
+
+
+def _own(kind: str) -> dict[str, Registered]:
+    return {name: Registered(name, f"batchcast.predict.{place}") for name, place in OWN.get(kind, {}).items()}
+
+
 @cache
-def available(kind: str) -> Mapping[str, EntryPoint]:
+def available(kind: str) -> Mapping[str, Registered]:
     """Every registered method of a kind (`runtime`, `wait`, `heuristic`) by name, sorted; nothing is imported."""
-    points = {point.name: point for point in entry_points(group=GROUPS[kind])}
-    return dict(sorted(points.items()))
+    from importlib.metadata import entry_points
+
+    others = {point.name: Registered(point.name, point.value) for point in entry_points(group=GROUPS[kind])}
+    return dict(sorted((others | _own(kind)).items()))
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
@@ -74,7 +93,9 @@ def load(kind: str, name: str) -> Any:
     """The class behind a name, or any maker as MODULE:CLASS; UsageError names the nearest registered ones."""
     if ":" in name:
         return _imported(*name.split(":"), kind="policy" if kind == "policy" else "predictor")
-    methods = available(kind)
+    methods: Mapping[str, Registered] = _own(kind)
+    if name not in methods:
+        methods = available(kind)
     if name not in methods:
         near = get_close_matches(name, methods, n=3, cutoff=0.6)
         hint = f"did you mean {' or '.join(near)}?" if near else ""

@@ -18,6 +18,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ..errors import BatchcastError, InputError, UsageError
+from ..store.place import default_store as default_store
+from ..store.place import is_site, settings_files
 from ..units import MEMORY_FORMS, SPAN_FORMS, parse_duration, parse_memory, parse_span
 
 YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
@@ -227,7 +229,7 @@ def load(
 
 def _places(flags: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
     """What each place gives, the weakest first."""
-    places = [(str(path), _read(path)) for path in files(env)]
+    places = [(str(path), _read(path)) for path in settings_files(env)]
     keys = {name: f"BATCHCAST_{name.upper()}" for name in NAMES}
     places += [(f"${key}", {name: env[key]}) for name, key in keys.items() if key in env]
     return [*places, ("--", {name: value for name, value in flags.items() if value is not None})]
@@ -237,30 +239,6 @@ def is_private(settings: Settings, memory: dict[str, Any]) -> bool:
     """Whether users must not see each other's jobs: as set, else as the site's PrivateData says."""
     word = settings["private"]
     return bool(memory.get("site", {}).get("private")) if word == "auto" else bool(word != "no")
-
-
-def files(env: Mapping[str, str]) -> list[Path]:
-    """The files that are read if they are there, the weakest first; BATCHCAST_CONFIG stands for all of them.
-
-    A personal file in a home that this user may not look into is another user's, and not read.
-    """
-    if env.get("BATCHCAST_CONFIG"):
-        return [Path(env["BATCHCAST_CONFIG"])]
-    home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "/")) / ".config")
-    own = home / "batchcast" / "batchcast.toml"
-    site = Path("/etc/batchcast/batchcast.toml")
-    return [path for path, there in ((site, site.exists()), (own, os.access(own, os.R_OK))) if there]
-
-
-def default_store(env: Mapping[str, str]) -> Path:
-    """The site's store where there is one, else the user's own."""
-    shared = Path("/var/lib/batchcast/store.db")
-    try:
-        there = shared.exists() or os.access(shared.parent, os.W_OK)  # made by the collector's unit
-    except PermissionError:  # closed to this user, and there: whoever runs the service answers
-        there = True
-    home = Path(env.get("XDG_DATA_HOME") or Path(env.get("HOME", "/")) / ".local" / "share")
-    return shared if there else home / "batchcast" / "store.db"
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -343,7 +321,7 @@ def are_users_hidden(environment: Mapping[str, str] | None = None) -> tuple[bool
     ((False, ''), (True, ''))
     """
     env = os.environ if environment is None else environment
-    if not _is_site(env):
+    if not is_site(env):
         return False, ""
     try:
         settings = load(environment=env)
@@ -355,16 +333,6 @@ def are_users_hidden(environment: Mapping[str, str] | None = None) -> tuple[bool
         return _as_the_store_says(settings["store"])
     except (BatchcastError, OSError, ValueError) as error:
         return True, f"private = auto, and {error.message if isinstance(error, BatchcastError) else error}"
-
-
-def _is_site(env: Mapping[str, str]) -> bool:
-    """Whether batchcast is set up here: a file of settings, a setting that bears on this, or a store."""
-    if files(env) or any(f"BATCHCAST_{name}" in env for name in ("PRIVATE", "STORE")):
-        return True
-    try:
-        return default_store(env).exists()
-    except OSError:  # closed to this user, and there
-        return True
 
 
 def _as_the_store_says(store: str) -> tuple[bool, str]:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a store lies and what may be wrong there, without the cost of loading an ORM."""
+"""Where settings and a store lie and what may be wrong there, without the cost of loading an ORM."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -14,6 +15,40 @@ VERSION = 12
 """Of the tables; `database.py` holds the steps from one to the next."""
 OPEN_PARAMETERS = frozenset({"host", "hostaddr", "port", "dbname", "connect_timeout", "application_name", "sslmode"})
 _ACCEPTED = "a path, sqlite:///path, postgresql://user@host/name"
+
+
+def settings_files(env: Mapping[str, str]) -> list[Path]:
+    """The files of settings that are read if there, the weakest first; BATCHCAST_CONFIG stands for all of them.
+
+    A personal file in a home that this user may not look into is another user's, and not read.
+    """
+    if env.get("BATCHCAST_CONFIG"):
+        return [Path(env["BATCHCAST_CONFIG"])]
+    home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "/")) / ".config")
+    own = home / "batchcast" / "batchcast.toml"
+    site = Path("/etc/batchcast/batchcast.toml")
+    return [path for path, there in ((site, site.exists()), (own, os.access(own, os.R_OK))) if there]
+
+
+def default_store(env: Mapping[str, str]) -> Path:
+    """The site's store where there is one, else the user's own."""
+    shared = Path("/var/lib/batchcast/store.db")
+    try:
+        there = shared.exists() or os.access(shared.parent, os.W_OK)  # made by the collector's unit
+    except PermissionError:  # closed to this user, and there: whoever runs the service answers
+        there = True
+    home = Path(env.get("XDG_DATA_HOME") or Path(env.get("HOME", "/")) / ".local" / "share")
+    return shared if there else home / "batchcast" / "store.db"
+
+
+def is_site(env: Mapping[str, str]) -> bool:
+    """Whether batchcast is set up here: a file of settings, a setting that bears on this, or a store."""
+    if settings_files(env) or any(f"BATCHCAST_{name}" in env for name in ("PRIVATE", "STORE")):
+        return True
+    try:
+        return default_store(env).exists()
+    except OSError:  # closed to this user, and there
+        return True
 
 
 def normal_url(url: str) -> str:

@@ -296,10 +296,10 @@ def known_fields(trace: Trace) -> list[dict[str, Any]]:
             continue
         if isinstance(values, Nominal):
             known = values.is_known()
-            different = len(np.unique(values.codes[known]))
+            different = _distinct(values.codes[known])
         else:
             known = ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(trace), dtype=bool)
-            different = len(np.unique(values[known]))
+            different = _distinct(values[known])
         meaning = COLUMNS[name].meaning if name in COLUMNS else "an extra column"
         rows.append({"field": name, "known": _mean(known), "distinct": different, "meaning": meaning})
     return rows
@@ -320,8 +320,16 @@ def irregularities(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _median(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else float("nan")
+    """As `np.median`, which loads masked arrays first: a thirtieth of what `info` takes."""
+    known = np.sort(values[~np.isnan(values)])
+    n = len(known)
+    return float((known[(n - 1) // 2] + known[n // 2]) / 2.0) if n else float("nan")
+
+
+def _distinct(values: np.ndarray) -> int:
+    """How many different values; without `np.unique` for the same reason."""
+    ordered = np.sort(values)
+    return int((ordered[1:] != ordered[:-1]).sum()) + 1 if len(values) else 0
 
 
 def _mean(values: np.ndarray | Iterable[float]) -> float:

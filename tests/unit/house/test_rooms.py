@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from tools.rooms import (
 )
 
 import batchcast
+from batchcast.predict import OWN
 
 PACKAGE = ROOT / "src" / "batchcast"
 PUBLIC = "batchcast"
@@ -89,8 +89,7 @@ def test_functions_of_many_arguments_are_those_named() -> None:
     assert not [text for text in found.values() if int(text.split(", ")[1].split()[0]) > MOST_FUNCTION_LINES]
     public = {place.removeprefix("batchcast.").replace(":", ".") for place in batchcast._PLACES.values()}
     assert {name for name, why in TOO_LARGE.items() if why == DOOR} <= public
-    methods = {point.value.partition(":")[0].removeprefix("batchcast.") for kind in ("runtime", "wait")
-               for point in entry_points(group=f"batchcast.{kind}_predictors")}  # fmt: skip
+    methods = {f"predict.{place.partition(':')[0]}" for own in OWN.values() for place in own.values()}
     assert {name.rpartition(".")[0] for name, why in TOO_LARGE.items() if why == SETTINGS} <= methods
 
 
