@@ -36,7 +36,7 @@ STEPS = 112
 
 
 def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any]:
-    """Four weeks of the machine, from its first job on where there is less.
+    """Four weeks of the machine, from where its record begins on where there is less.
 
     Where jobs are private every cell is of days that are over and of enough users.
     """
@@ -49,20 +49,34 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
         ran = [row for row in (*over, *still) if row["start_time"] is not None and row["start_time"] >= since]
         known = rows_of_complete_days(ran, "start_time", least, now) if site.private else ran
         procs = float(site.memory.get("total_procs") or 0.0)
-        begin = max(since, min((row["submit_time"] for row in chain(over, still)), default=since))
+        begin = _recorded_from(over, still, since)
         begin = whole_days(begin, math.inf)[0] if site.private else begin
         series = _series(chain(over, still), procs, min(begin, now - 3600.0), now)
         waiting = [row for row in still if row["start_time"] is None]
         running = [row for row in still if row["start_time"] is not None]
         return {
             "now": now, "cluster": site.cluster, "private": site.private, "least": least,
-            "days": max(math.ceil((now - begin) / 86400 - 1e-6), 1), "procs": procs,
+            "days": _days(begin, now), "procs": procs,
             "waiting": len(waiting), "running": len(running),
             "busy": sum(_held(row) for row in running) / procs if procs else math.nan,
             "median_wait": _median(known), "users": len({row["user_id"] for row in waiting}),
             "series": series, "by_hour": _by_hour(known, least), "by_size": _by_size(known, least),
             "who": _who(site, waiting, least), "stale": staleness(site.memory, now),
         }  # fmt: skip
+
+
+def _recorded_from(over: Sequence[Mapping[str, Any]], still: Iterable[Mapping[str, Any]], since: float) -> float:
+    """When a record of `since` or later begins: at its first end. A job that runs or waits may be weeks older than it.
+
+    Where nothing has ended, at the first submission.
+    """
+    times = (row["end_time"] for row in over) if over else (row["submit_time"] for row in still)
+    return max(since, min(times, default=since))
+
+
+def _days(begin: float, now: float) -> int:
+    """How many days are spoken of, at least one."""
+    return max(math.ceil((now - begin) / 86400 - 1e-6), 1)
 
 
 def _held(row: Mapping[str, Any]) -> float:
@@ -154,6 +168,7 @@ def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str
         with open_site(settings, viewer, now) as site:
             least, since = site.least, site.last_days(OPERATOR_DAYS)
             rows = used(site, Whose(), since, math.inf, least)
+            figures["days"] = _days(_recorded_from(rows, (), since), now)
             long, short = _limits(rows, settings, least)
             figures |= {"limits": long[:MOST_LINES], "short": short[:MOST_LINES]}
             figures |= {"hidden": site.private, "cluster": site.cluster, "stale": staleness(site.memory, now)}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What *The cluster* and *For operators* say of a site that has collected for a few hours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import insert
+
+from batchcast.service.answers.disclosure import Viewer
+from batchcast.service.page.cluster import cluster_figures, operator_figures
+from batchcast.service.settings import Settings, load
+from batchcast.store import clock_jobs
+from batchcast.store.database import Store
+from batchcast.store.schema import jobs
+
+NOW, HOUR, DAY = 1_700_000_000.0, 3600.0, 86400.0
+ROOT = Viewer("root", sees_all=True)
+
+
+def store_with(place: Path, *seen: dict[str, Any]) -> Settings:
+    """A store of one machine of four processors that holds these jobs."""
+    store = Store(str(place / "s.db"), create=True)
+    with store.begin() as connection:
+        clock_jobs.write_meta(connection, "c", total_procs=4.0, cycle_at=NOW, snapshot_at=NOW, interval_s=30.0)
+        for k, job in enumerate(seen):
+            usual = {"cluster": "c", "job_id": str(k), "user_id": "ada", "account": "a", "partition_id": "main"}
+            usual |= {"req_procs": 2.0, "alloc_procs": 2.0, "req_time": HOUR, "first_seen": NOW - 3 * HOUR}
+            connection.execute(insert(jobs).values(**usual | job))
+    store.close()
+    return load({"store": str(place / "s.db"), "private": "no"}, {})
+
+
+def ended(end: float) -> dict[str, Any]:
+    return {
+        "submit_time": end - 700.0,
+        "start_time": end - 600.0,
+        "end_time": end,
+        "open": 0,
+        "state": "completed",
+        "status": "completed",
+    }
+
+
+def waits(submit: float) -> dict[str, Any]:
+    return {"submit_time": submit, "open": 1, "state": "pending"}
+
+
+def test_plots_of_a_young_site_begin_where_its_record_does(tmp_path: Path) -> None:
+    few = [ended(NOW - hours * HOUR) for hours in (3.0, 2.0, 0.5)]
+    held_for_weeks = waits(NOW - 40 * DAY)
+    settings = store_with(tmp_path, *few, held_for_weeks)
+    found = cluster_figures(settings, ROOT, NOW)
+    at = found["series"]["at"]
+    assert NOW - 3 * HOUR < at[0] < NOW - 2.9 * HOUR
+    assert at[-1] < NOW
+    assert found["days"] == 1
+    assert sum(used > 0 for used in found["series"]["used"]) > len(at) / 20
+    assert set(found["series"]["queued"]) >= {0.5}
+    assert operator_figures(settings, ROOT, NOW)["days"] == 1
+
+
+def test_where_nothing_has_ended_they_begin_with_the_first_submission(tmp_path: Path) -> None:
+    at = cluster_figures(store_with(tmp_path, waits(NOW - 2 * HOUR)), ROOT, NOW)["series"]["at"]
+    assert at[0] == pytest.approx(NOW - 2 * HOUR, abs=120.0)
+
+
+def test_an_old_site_shows_four_weeks(tmp_path: Path) -> None:
+    settings = store_with(tmp_path, *(ended(NOW - days * DAY) for days in (60, 35, 28.0, 27.9, 1)))
+    assert cluster_figures(settings, ROOT, NOW)["days"] == 28
+    assert operator_figures(settings, ROOT, NOW)["days"] == 28
