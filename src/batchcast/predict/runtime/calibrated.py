@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,12 @@ from ...table import Trace
 from ..calibration.keeper import OnlineCalibration, bounds_at
 from ..calibration.whole_log import LogOfCalibration
 from ..fallback import DAY, LargestLimit, limits_in_order
-from ..gate import class_codes, field_value
+from ..gate import class_codes, class_key, field_value, numbered
 from ..protocol import Prediction
 from ..registry import load, make
 
+ALIKE = ("queue_id", "partition_id", "procs_log2")
+"""Jobs of nobody that agree on these are taken for one owner's."""
 LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 
 
@@ -32,7 +34,8 @@ class Calibrated:
     of
         Any method with quantiles; its parameters keep their defaults.
     by
-        The field whose values have a shift of their own, beside the one for everybody.
+        The field whose values have a shift of their own, beside the one for everybody. Where it is unknown, jobs of one
+        queue, partition and class of sizes have one.
     step, own_step
         How far a miss moves the shift of everybody, and that of one value of `by`.
     level
@@ -136,7 +139,7 @@ class Calibrated:
         log = LogOfCalibration(
             OnlineCalibration(self.levels, *self.steps),
             (plan.time, plan.kind, plan.index),
-            owner=class_codes(trace.at_submission(procs), (self.by,), len(trace))[0] + 1,  # 0: unknown
+            owner=self._owners(trace.at_submission(procs), len(trace)),
             longest=np.where(np.isinf(certain), DAY, certain),
             certain=certain,
             run=outcome(trace)[2],
@@ -168,14 +171,28 @@ class Calibrated:
         certain = longest if has_limit else math.inf
         if not levels:
             return np.full(len(self.levels), longest), certain, None
-        owner = field_value(job, self.by)
+        owner = self._owner(job)
         bounds = bounds_at(self.keeper.asked(owner), levels, quantiles, longest)
         drawn = self.keeper.drawn(owner) if self.lots else None
         return bounds, certain, None if drawn is None else bounds_at(drawn, levels, quantiles, longest)
 
     def _promise(self, job: JobRequest, bounds: np.ndarray, certain: float, drawn: np.ndarray | None) -> None:
-        self.keeper.issue(job.row, field_value(job, self.by), bounds, certain, drawn)
+        self.keeper.issue(job.row, self._owner(job), bounds, certain, drawn)
         self.limits.note(job.req_time)
+
+    def _owner(self, job: JobRequest) -> Hashable:
+        """Whose shift is a job's, and whose burst it may be of."""
+        value = field_value(job, self.by)
+        return class_key(job, ALIKE) if value is None else value
+
+    def _owners(self, columns: dict[str, Any], count: int) -> np.ndarray:
+        """The same for every job of a log, as numbers (count,) from 0."""
+        known, owners = class_codes(columns, (self.by,), count)
+        alike = np.zeros(count, np.int64)
+        for name in ALIKE:
+            codes, classes = class_codes(columns, (name,), count)
+            alike = numbered(alike * (classes + 1) + codes + 1)[0]
+        return numbered(np.where(known >= 0, known, owners + alike))[0]
 
     def _answer(self, job: JobRequest, at: SystemState) -> Prediction:
         """The method's answer, asked once between two events."""

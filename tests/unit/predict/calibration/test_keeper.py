@@ -10,6 +10,7 @@ from batchcast.job import JobRequest
 from batchcast.predict.calibration.keeper import OnlineCalibration, bounds_at
 from batchcast.predict.recommend import LimitAdvice
 from batchcast.predict.runtime.calibrated import LEVELS, Calibrated
+from batchcast.table import Nominal
 from batchcast.testing.logs import small_log
 
 
@@ -234,3 +235,32 @@ def test_without_limits_nothing_is_certain_and_both_ways_agree():
     before = keeper.asked("ada")[0]
     keeper.known(0, 2 * 86400.0)
     assert keeper.asked("ada")[0] > before, "a day is no limit: a run of two has failed"
+
+
+def some_unnamed(log):
+    """A third of the users unknown, queues and sizes of a few kinds."""
+    row = np.arange(len(log))
+    users = Nominal.encode([None if k % 3 == 0 else f"user{k % 5}" for k in row])
+    queues = Nominal.encode([None if k % 7 == 0 else f"queue{k % 2}" for k in row])
+    return log.with_columns({"user_id": users, "queue_id": queues, "req_procs": 2.0 ** (row % 4)})
+
+
+def test_where_no_user_is_named_both_ways_agree():
+    log = some_unnamed(small_log(250))
+    one = replay(log, {"calibrated": Calibrated(of="last_2", lots=True)})["calibrated"]
+    told, _ = Calibrated(of="last_2", lots=True).drawn_and_steady(log)
+    np.testing.assert_array_equal(told.quantiles, one.quantiles)
+
+
+def test_unnamed_jobs_of_another_queue_have_bounds_of_their_own():
+    """The first queue's jobs run ever longer, the second's all alike: the first's misses lengthen nobody else's."""
+    bounds = {}
+    for second in ("first", "second"):
+        state, method = SystemState(), Calibrated(of="kernel", step=1e-9)
+        kinds = [JobRequest(0, 1, 0.0, 4.0, 1e6, float("nan"), queue_id=name) for name in ("first", second)]
+        for k in range(100):
+            for row, (job, run) in enumerate(zip(kinds, (100.0 * 1.1**k, 100.0)), 2 * k):
+                method.observe(Submit(0.0, job._replace(row=row)), state)
+                method.observe(End(0.0, job._replace(row=row), run, 0.0), state)
+        bounds[second] = method.keeper.asked(method._owner(kinds[1]))[LEVELS.index(0.9)]
+    assert bounds["second"] < bounds["first"]
