@@ -216,9 +216,8 @@ def takes(kind: str, name: str, parameter: str) -> bool:
 
 def _function(factory: Any) -> Any:
     """Whose annotations say how text becomes parameters."""
-    if isinstance(factory, partial):
-        return factory.func
-    return factory.__init__ if inspect.isclass(factory) else factory
+    maker = factory.func if isinstance(factory, partial) else factory
+    return maker.__init__ if inspect.isclass(maker) else maker
 
 
 PREDICTORS = ("runtime", "wait")

@@ -231,3 +231,42 @@ class FeatureLearner:
     @staticmethod
     def _continues(istart: Any) -> bool:
         return not isinstance(istart, str) and istart > 0
+
+
+class EncodedModel:
+    """What models on encoded features share: the encoder, fitted anew unless a warm start may go on with it."""
+
+    encoder: Encoder
+
+    def __init__(self, features: tuple[str, ...], encut: Encut, seed: int, warm_start: bool) -> None:
+        self.features, self.seed, self.warm_start = features, seed, warm_start
+        self.encut: Encut = encut
+
+    def encode(self, rows: list[Row]) -> bool:
+        """Have an encoder for these rows; whether it is the one of the fit before."""
+        goes_on = self.warm_start and hasattr(self, "encoder") and self.encoder.covers(rows)
+        if not goes_on:
+            self.encoder = Encoder.fit(self.features, rows, self.encut)
+        return goes_on
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FeatureMethod(FeatureLearner):
+    """A registered method on a job's feature columns: the settings that all of them have, and the model they make."""
+
+    encut: Encut = "paper"
+    features: tuple[str, ...] = VASP_FEATURES
+    also: tuple[str, ...] = ()
+    refit_every_jobs: int = 500
+    window: int = 10000
+    min_jobs: int = 50
+    warm_start: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        names = self.features + self.also
+        super().__init__(self.untaught(names), names, self.refit_every_jobs, self.window, self.min_jobs)
+
+    def untaught(self, names: tuple[str, ...]) -> Model:
+        """The model of these columns, before its first fit."""
+        raise NotImplementedError

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from ..ensembles.learner import KEY, VASP_FEATURES, Encoder, Encut, FeatureLearner, Row
+from ..ensembles.learner import KEY, EncodedModel, Encut, FeatureMethod, Row
 from ..ensembles.regressors import MixedBayes, RbfNetwork
 
 FIRST = 0.6
@@ -22,7 +23,7 @@ class NetworkSettings(NamedTuple):
     seed: int = 0
 
 
-class BrbfModel:
+class BrbfModel(EncodedModel):
     """A network for every key with many jobs; for the others a Bayes classifier's probabilities feed one network.
 
     Section 3.2: key = (ISPIN, ISYM, LREAL, PREC); a key with more than `key_min` training rows has a network on its
@@ -42,22 +43,17 @@ class BrbfModel:
         network: NetworkSettings,
         warm_start: bool,
     ) -> None:
-        self.features = features
-        self.encut: Encut = encut
-        self.key_min, self.ranges = key_min, ranges
-        self.network, self.warm_start = network, warm_start
+        super().__init__(features, encut, network.seed, warm_start)
+        self.key_min, self.ranges, self.network = key_min, ranges, network
         self.key = [features.index(name) for name in KEY if name in features]
-        self.encoder: Encoder | None = None
         self.networks: dict[Row, RbfNetwork] = {}
         self.bayes: MixedBayes | None = None
         self.general: RbfNetwork | None = None
 
     def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
         """Networks of the large keys and the general model, from rows in order of submission."""
-        goes_on = self.warm_start and self.encoder is not None and self.encoder.covers(rows)
-        if not goes_on:
-            self.encoder, self.networks, self.general = Encoder.fit(self.features, rows, self.encut), {}, None
-        assert self.encoder is not None
+        if not self.encode(rows):
+            self.networks, self.general = {}, None
         values, codes = self.encoder.scaled(rows), self.encoder.codes(rows)
         of_key: dict[Row, list[int]] = {}
         for k, row in enumerate(rows):
@@ -77,7 +73,6 @@ class BrbfModel:
 
     def predict_row(self, row: Row) -> float:
         """log10 seconds, from the network of the row's key or the general one."""
-        assert self.encoder is not None
         assert self.bayes is not None
         assert self.general is not None
         values = self.encoder.scaled([row])
@@ -98,21 +93,8 @@ class BrbfModel:
         return RbfNetwork.fit(x, y, own.centres, own.ridge, own.floor, own.seed, before)
 
 
-def brbf(
-    key_min: int = 3000,
-    ranges: int = 56,
-    centres: int = 56,
-    ridge: float | None = None,
-    floor: float | None = None,
-    encut: Encut = "paper",
-    features: tuple[str, ...] = VASP_FEATURES,
-    also: tuple[str, ...] = (),
-    refit_every_jobs: int = 500,
-    window: int = 20000,
-    min_jobs: int = 50,
-    warm_start: bool = False,
-    seed: int = 0,
-) -> FeatureLearner:
+@dataclass(eq=False, repr=False)
+class Brbf(FeatureMethod):
     """BRBF on a job's feature columns; Wu et al. 2019, section 3.2, see `BrbfModel` and `FeatureLearner`.
 
     Parameters
@@ -141,11 +123,6 @@ def brbf(
     seed
         Of the models that draw.
 
-    Returns
-    -------
-    FeatureLearner
-        The predictor; jobs without readable features are answered by `recent_mean`.
-
     Raises
     ------
     ValueError
@@ -157,10 +134,18 @@ def brbf(
 
     Examples
     --------
-    >>> brbf(key_min=500).model.name
+    >>> Brbf(key_min=500).model.name
     'brbf'
     """
-    names = features + also
-    network = NetworkSettings(centres, ridge, floor, seed)
-    model = BrbfModel(names, encut, key_min, ranges, network, warm_start)
-    return FeatureLearner(model, names, refit_every_jobs, window, min_jobs)
+
+    key_min: int = 3000
+    ranges: int = 56
+    centres: int = 56
+    ridge: float | None = None
+    floor: float | None = None
+    window: int = field(default=20000, kw_only=True)
+
+    def untaught(self, names: tuple[str, ...]) -> BrbfModel:
+        """The model of these columns, before its first fit."""
+        network = NetworkSettings(self.centres, self.ridge, self.floor, self.seed)
+        return BrbfModel(names, self.encut, self.key_min, self.ranges, network, self.warm_start)

@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from ..ensembles.learner import VASP_FEATURES, Encoder, Encut, FeatureLearner, Row
+from ..ensembles.learner import EncodedModel, Encut, FeatureMethod, Row
 from ..ensembles.regressors import Kind, MixedBayes, PackedForest, Regressor, fit_regressor
 
 SUB_MODELS: tuple[Kind, ...] = ("forest", "svr", "bayesian_ridge")
 FIRST = 0.6
 
 
-class IrpaModel:
+class IrpaModel(EncodedModel):
     """The two layers: sub-models on the first 60 % of the rows, the classifier on the other 40 %.
 
     Section 3.1: each later row gives [pv1, pv2, pv3, label], label = the sub-model nearest to the truth; the
@@ -36,21 +37,15 @@ class IrpaModel:
         seed: int,
         warm_start: bool,
     ) -> None:
-        self.features, self.upper_kind, self.mean = features, upper, mean
-        self.encut: Encut = encut
-        self.sub_models, self.seed, self.warm_start = sub_models, seed, warm_start
-        self.encoder: Encoder | None = None
+        super().__init__(features, encut, seed, warm_start)
+        self.upper_kind, self.mean, self.sub_models = upper, mean, sub_models
         self.below: list[Regressor] = []
         self.upper: MixedBayes | PackedForest | None = None
         self.classes = np.zeros(0, dtype=int)
 
     def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
         """Both layers, from rows in order of submission."""
-        goes_on = self.warm_start and self.encoder is not None and self.encoder.covers(rows)
-        if not goes_on:
-            self.encoder = Encoder.fit(self.features, rows, self.encut)
-        assert self.encoder is not None
-        before = {r.kind: r for r in self.below} if goes_on else {}
+        before = {r.kind: r for r in self.below} if self.encode(rows) else {}
         x = self.encoder.one_hot(rows)
         cut = int(FIRST * len(rows))
         self.below = [fit_regressor(k, x[:cut], log_run[:cut], self.seed, before.get(k)) for k in SUB_MODELS]
@@ -63,7 +58,6 @@ class IrpaModel:
 
     def predict_row(self, row: Row) -> float:
         """log10 of PV."""
-        assert self.encoder is not None
         x = self.encoder.one_hot([row])[0]
         values = np.array([r.predict_row(x) for r in self.below])
         weights = self._weights(values)
@@ -92,19 +86,8 @@ class IrpaModel:
         return weights
 
 
-def irpa(
-    upper: Literal["bayes", "forest"] = "bayes",
-    encut: Encut = "paper",
-    mean: Literal["log10", "seconds"] = "log10",
-    sub_models: Literal["first", "all"] = "first",
-    features: tuple[str, ...] = VASP_FEATURES,
-    also: tuple[str, ...] = (),
-    refit_every_jobs: int = 500,
-    window: int = 10000,
-    min_jobs: int = 50,
-    warm_start: bool = False,
-    seed: int = 0,
-) -> FeatureLearner:
+@dataclass(eq=False, repr=False)
+class Irpa(FeatureMethod):
     """IRPA on a job's feature columns; Wu et al. 2019, section 3.1, see `IrpaModel` and `FeatureLearner`.
 
     Parameters
@@ -130,11 +113,6 @@ def irpa(
     seed
         Of the models that draw.
 
-    Returns
-    -------
-    FeatureLearner
-        The predictor; jobs without readable features are answered by `recent_mean`.
-
     Raises
     ------
     ValueError
@@ -146,9 +124,14 @@ def irpa(
 
     Examples
     --------
-    >>> irpa(upper="forest").uses[:3]
+    >>> Irpa(upper="forest").uses[:3]
     ('procs', 'kpoints', 'volume')
     """
-    names = features + also
-    model = IrpaModel(names, upper, encut, mean, sub_models, seed, warm_start)
-    return FeatureLearner(model, names, refit_every_jobs, window, min_jobs)
+
+    upper: Literal["bayes", "forest"] = "bayes"
+    mean: Literal["log10", "seconds"] = "log10"
+    sub_models: Literal["first", "all"] = "first"
+
+    def untaught(self, names: tuple[str, ...]) -> IrpaModel:
+        """The model of these columns, before its first fit."""
+        return IrpaModel(names, self.upper, self.encut, self.mean, self.sub_models, self.seed, self.warm_start)

@@ -3,30 +3,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
-from ..ensembles.learner import VASP_FEATURES, Encut, FeatureLearner
-from ..ensembles.regressors import Kind, SingleModel
+import numpy as np
+
+from ..ensembles.learner import EncodedModel, Encut, FeatureMethod, Row
+from ..ensembles.regressors import Kind, Regressor, fit_regressor
 
 WARM: tuple[Kind, ...] = ("forest", "boosted")
 
 
-def regression(
-    model: Kind,
-    encut: Encut = "paper",
-    features: tuple[str, ...] = VASP_FEATURES,
-    also: tuple[str, ...] = (),
-    refit_every_jobs: int = 500,
-    window: int = 10000,
-    min_jobs: int = 50,
-    warm_start: bool = False,
-    seed: int = 0,
-) -> FeatureLearner:
+class SingleModel(EncodedModel):
+    """A regressor on one-hot encoded features with log10 run time as target; see `fit_regressor` for its settings."""
+
+    def __init__(self, kind: Kind, features: tuple[str, ...], encut: Encut, seed: int, warm_start: bool) -> None:
+        super().__init__(features, encut, seed, warm_start)
+        self.kind = kind
+        self.name: str = kind
+        self.regressor: Regressor | None = None
+
+    def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
+        """All rows; warm only while the former encoding covers them."""
+        before = self.regressor if self.encode(rows) else None
+        self.regressor = fit_regressor(self.kind, self.encoder.one_hot(rows), log_run, self.seed, before)
+
+    def predict_row(self, row: Row) -> float:
+        """log10 seconds."""
+        assert self.regressor is not None
+        return self.regressor.predict_row(self.encoder.one_hot([row])[0])
+
+
+@dataclass(eq=False, repr=False)
+class Regression(FeatureMethod):
     """A regression from feature columns to log10 run time, fitted anew as jobs finish.
 
     Parameters
     ----------
-    model
+    kind
         `forest`: random forest regression; `svr`: support vector regression; `bayesian_ridge`: Bayesian ridge
         regression; `boosted`: gradient-boosted trees.
     encut
@@ -43,11 +57,6 @@ def regression(
         Whether a fit goes on from the one before; `forest` and `boosted` can.
     seed
         Of the models that draw.
-
-    Returns
-    -------
-    FeatureLearner
-        The predictor; jobs without readable features are answered by `recent_mean`.
 
     Raises
     ------
@@ -69,19 +78,22 @@ def regression(
 
     Examples
     --------
-    >>> regression("forest", window=1000).model.name
+    >>> Regression("forest", window=1000).model.name
     'forest'
     """
-    if warm_start and model not in WARM:
-        raise ValueError(f"{model} has no warm start (accepted: {', '.join(WARM)})")
-    names = features + also
-    single = SingleModel(model, names, encut, seed, warm_start)
-    return FeatureLearner(single, names, refit_every_jobs, window, min_jobs)
+
+    kind: Kind
+
+    def untaught(self, names: tuple[str, ...]) -> SingleModel:
+        """The model of these columns, before its first fit."""
+        if self.warm_start and self.kind not in WARM:
+            raise ValueError(f"{self.kind} has no warm start (accepted: {', '.join(WARM)})")
+        return SingleModel(self.kind, names, self.encut, self.seed, self.warm_start)
 
 
-def _with(model: Kind, words: str) -> partial[FeatureLearner]:
-    maker = partial(regression, model)
-    maker.__doc__ = f"{words}\n\nSee `regression` for parameters and sources."
+def _with(kind: Kind, words: str) -> partial[Regression]:
+    maker = partial(Regression, kind)
+    maker.__doc__ = f"{words}\n\nSee `Regression` for parameters and sources."
     return maker
 
 
