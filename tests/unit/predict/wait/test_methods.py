@@ -42,6 +42,15 @@ def test_binomial_bound(n, q, c):
     assert binomial_rank(n, q, c) == naive.binomial_rank(n, q, c)
 
 
+@pytest.mark.parametrize("n", [500, 20_000])
+def test_the_rank_of_a_long_history(n):
+    from scipy.stats import binom
+
+    for q, c in ((0.95, 0.95), (0.5, 0.8), (0.99, 0.9)):
+        k = binomial_rank(n, q, c)
+        assert binom.cdf(k - 2, n, q) < c <= binom.cdf(k - 1, n, q)
+
+
 def test_the_shortest_history_that_supports_a_bound():
     for q, c in ((0.95, 0.95), (0.5, 0.95), (0.9, 0.8)):
         n = shortest_history(q, c)
