@@ -35,7 +35,8 @@ from batchcast.simulation.slurm_trace import requests_of
 clock: Any = importlib.import_module("batchcast.schedule.slurm.simulate")
 NEAR_S = 35.0
 """A cycle's time and a little more."""
-LOOK_S = 10.0
+LOOK_S = 1.0
+"""Limits come back to the second: a cycle just before that plans the running job with another end."""
 DRAWS = 10
 LINES = {
     "submit": r"submit_batch_job: JobId=(\d+) ",
