@@ -5,6 +5,9 @@
 The log is replayed by `forecast`, which every 30 submissions looks at no more than 12 of those that wait. Scored are
 the looks taken after the first and up to the last of `--places` at jobs whose wait is known, by how long they had
 waited: the CRPS of log(1 + rest of the wait), with its difference over users and weeks, and how often intervals held.
+
+The last table is of submissions, counted in four ways. Jobs of one burst hold or fail together, so a log of a few large
+bursts is a few cases, however many its jobs are.
 """
 
 from __future__ import annotations
@@ -12,16 +15,18 @@ from __future__ import annotations
 import argparse
 import math
 from time import process_time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from batchcast.evaluation.wait import TOLD_S, transforms
+from batchcast.events.record import requests_of
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.wait import log_crps
 from batchcast.predict.hazard.bins import quantiles, rest_of
 from batchcast.predict.hazard.calibrated_waits import LEVELS, SPANS_S
 from batchcast.predict.wait.forecast import Forecast
+from batchcast.predict.wait.forecast_components import sender_of
 from batchcast.table import Trace
 from batchcast.trace.read import read_trace
 
@@ -35,6 +40,8 @@ AGES = {
     ),
 }
 WINDOW, LEAST = 5000, 50
+APART_S = 3600.0
+"""A sender's submissions with less between them are one burst."""
 
 
 class Asked(NamedTuple):
@@ -47,6 +54,19 @@ class Asked(NamedTuple):
     now: np.ndarray
 
 
+class Counting(Forecast):
+    """`forecast`, which also says which submissions counted as evidence (hazard.bursts)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counted: list[int] = []
+
+    def _note(self, row: int, *told: Any) -> None:
+        before = self.votes
+        super()._note(row, *told)
+        self.counted += [row] * (self.votes - before)
+
+
 def main() -> None:
     """Print a line for each age, and the least kept in windows of looks."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -56,7 +76,7 @@ def main() -> None:
     first, last = (int(number) for number in given.places.split(":"))
     log = read_trace(given.log)
     log = log.take(np.arange(min(len(log), last)))
-    method, began = Forecast(), process_time()
+    method, began = Counting(), process_time()
     method.predict_trace(log, ask=np.zeros(len(log), bool))
     asked = asked_after(method, log, first - 1)
     groups = log.nominal("user_id").codes[asked.job] * 10_000 + (log.submit_time[asked.job] + asked.waited) // 604800.0
@@ -79,6 +99,40 @@ def main() -> None:
             for chances, wait in ((method.chances[scored], log.wait_time[scored]), (asked.now, asked.rest))
         ]
         print(f"| {name} or more | {' | '.join(cells)} |")
+    print_counts(method, log, scored)
+
+
+def print_counts(method: Counting, log: Trace, scored: np.ndarray) -> None:
+    """How often intervals held at submission by four ways to count, and how many equally large bursts weigh as much."""
+    chances, wait = method.chances[scored], log.wait_time[scored]
+    at = transforms(chances, wait)
+    held = np.column_stack([(at > tail) & (at <= 1.0 - tail) for tail in (0.1, 0.05)])
+    counted, burst = np.isin(scored, method.counted), bursts_of(log)[scored]
+    burst, sizes = np.unique(burst, return_inverse=True, return_counts=True)[1:]
+    by_burst = np.column_stack([np.bincount(burst, of) / sizes for of in held.T])
+    rows = {
+        "every job": (len(held), *held.mean(axis=0) * 100.0),
+        "every job, a wait in the second of a bound being within it": (
+            len(held), kept(chances, wait, 0.1), kept(chances, wait, 0.05)),
+        "jobs that count as evidence": (int(counted.sum()), *held[counted].mean(axis=0) * 100.0),
+        "bursts, each the mean of its jobs": (len(sizes), *by_burst.mean(axis=0) * 100.0),
+    }  # fmt: skip
+    print(f"\n| counted at submission | number | 80, 90 % kept |\n{'|---' * 3}|")
+    for name, (number, *shares) in rows.items():
+        print(f"| {name} | {number:,} | {', '.join(f'{share:.1f}' for share in shares)} |")
+    print(f"as many as {sizes.sum() ** 2 / np.square(sizes, dtype=float).sum():.1f} equally large bursts")
+
+
+def bursts_of(log: Trace) -> np.ndarray:
+    """The burst (n,) of each job: its sender's submissions with less than APART_S between them."""
+    senders = [sender_of(job) for job in requests_of(log, "req")[0]]
+    numbers = {sender: number for number, sender in enumerate(dict.fromkeys(senders))}
+    sender = np.array([numbers[of] for of in senders])
+    order = np.lexsort((log.submit_time, sender))
+    new = (np.diff(sender[order]) != 0) | (np.diff(log.submit_time[order]) >= APART_S)
+    burst = np.empty(len(log), np.int64)
+    burst[order] = np.cumsum(np.append(0, new))
+    return burst
 
 
 def asked_after(method: Forecast, log: Trace, first: int) -> Asked:
