@@ -37,8 +37,6 @@ TOO_LARGE = {
     "evaluation.evaluation.evaluate": DOOR,
     "evaluation.replay.replay": DOOR,
     "simulation.simulate.simulate": DOOR,
-    "predict.runtime.knn_ga.__init__": SETTINGS,
-    "predict.runtime.minh_wolters.__init__": SETTINGS,
     "predict.wait.ibl.__init__": SETTINGS,
     "predict.wait.pqstar.__init__": SETTINGS,
 }

@@ -7,14 +7,17 @@ And the training set that it tries parameters on: what each job would have been 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...compiled import allocating
+from ...events.event import Event
+from ...events.state import SystemState
 from .nearest import mean_of_last, normalised, planned
 from .orders import Orders, neighbour_orders
-from .store import Store
+from .store import Batches, Store
 
 
 class Gene(NamedTuple):
@@ -220,9 +223,14 @@ class Parameters(NamedTuple):
         template = sum(int(bit) << field for field, bit in enumerate(genome[:4]))
         return cls(template, int(genome[4]), int(genome[5]), float(genome[6]), float(genome[7]))
 
-    def fields(self) -> tuple[str, ...]:
-        """The template in words."""
-        return tuple(name for field, name in enumerate(NOMINALS) if (self.template >> field) & 1)
+
+def fields_of(template: int, names: Sequence[str] = NOMINALS) -> tuple[str, ...]:
+    """The fields of a template by name.
+
+    >>> fields_of(0b0101)
+    ('user_id', 'queue_id')
+    """
+    return tuple(name for field, name in enumerate(names) if (template >> field) & 1)
 
 
 class Trial(NamedTuple):
@@ -262,3 +270,61 @@ class Trial(NamedTuple):
         """Fitness, MAE and PU on the training set."""
         mean, std = self.estimates(chosen)
         return score(mean, std, self.limit, self.actual, chosen.alpha, chosen.beta, pu_weight)
+
+
+@dataclass(eq=False, repr=False)
+class BatchMethod:
+    """What methods share whose parameters a genetic search finds batch by batch: the windows, the store, the refits.
+
+    A method names its columns, its `least_generations`, and searches in `renew`.
+    """
+
+    h: int = 3000
+    t1: int = 1500
+    t2: int = 1000
+    population: int = 50
+    generations: int = 100
+    seed: int = field(default=0, kw_only=True)
+
+    nominals: ClassVar[tuple[str, ...]] = NOMINALS
+    numbers: ClassVar[tuple[str, ...]] = NUMBERS
+    least_generations: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if self.generations < self.least_generations or self.population < 3:
+            raise ValueError(f"generations is at least {self.least_generations}, population at least 3")
+        self.batches = Batches(self.h, self.t1, self.t2)
+        self.refit_every_jobs = self.batches.cadence
+        self.store = Store(self.nominals, self.numbers)
+        self.batch = -1
+        self.trained: list[dict[str, Any]] = []
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Notes requests and, when they end, run times."""
+        self.store.observe(event)
+
+    def refit(self, now: float) -> None:
+        """Search the parameters of the batch that is due; nothing when none is."""
+        before, self.batch = self.batch, self.store.moved_on(self.batches, self.batch)
+        if self.batch != before:
+            self.renew(now)
+
+    def renew(self, now: float) -> None:
+        """Search the parameters of the batch that has begun."""
+        raise NotImplementedError
+
+    def evolved(
+        self,
+        genes: Sequence[Gene],
+        fitness: Callable[[np.ndarray], float],
+        *more: int,
+        start: np.ndarray | None = None,
+    ) -> Evolved:
+        """The search of this batch; `more` numbers tell its draws from those of another one."""
+        rng = np.random.default_rng((self.seed, self.batch, *more))
+        return minimise(genes, fitness, rng, population=self.population, generations=self.generations, start=start)
+
+    def note(self, now: float, evaluations: int, **found: Any) -> None:
+        """Write down what the search found and what it cost."""
+        first = {"now": now, "batch": self.batch, "first_job": self.batches.training(self.batch)[1]}
+        self.trained.append({**first, **found, "evaluations": evaluations})

@@ -3,23 +3,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from ...events.event import Event
 from ...events.state import SystemState
 from ...job import JobRequest
 from ..fallback import LEVELS, sample_quantiles
-from ..knn.genetic import GENES, NOMINALS, NUMBERS, USER, Parameters, Trial, minimise
+from ..knn.genetic import GENES, NOMINALS, NUMBERS, USER, BatchMethod, Parameters, Trial, fields_of
 from ..knn.nearest import LOCAL_MODELS, local_estimate, mean_and_std, mean_of_last, nearest, normal, planned, scaling
-from ..knn.store import Batches, Store
 from ..protocol import Grounds, Prediction
 
 UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0)
 
 
-class KnnGa:
+@dataclass(eq=False, repr=False)
+class KnnGa(BatchMethod):
     """Mean run time of the K nearest same-template jobs plus alpha deviations, capped at beta times the limit.
 
     Parameters
@@ -80,35 +80,19 @@ class KnnGa:
     levels = LEVELS
     uses = (*NOMINALS, *NUMBERS)
 
-    def __init__(
-        self,
-        h: int = 3000,
-        t1: int = 1500,
-        t2: int = 1000,
-        population: int = 50,
-        generations: int = 100,
-        local_model: Literal["mean", "linear", "svr"] = "mean",
-        warm_start: bool = False,
-        pu_weight: float = 1.0,
-        seed: int = 0,
-    ) -> None:
-        if generations < 0 or population < 3:
-            raise ValueError("generations is at least 0, population at least 3")
-        if local_model not in LOCAL_MODELS:
+    least_generations = 0
+
+    local_model: Literal["mean", "linear", "svr"] = "mean"
+    warm_start: bool = False
+    pu_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.local_model not in LOCAL_MODELS:
             raise ValueError(f"local_model is one of {', '.join(LOCAL_MODELS)}")
-        self.batches = Batches(h, t1, t2)
-        self.population, self.generations = population, generations
-        self.local_model = local_model
-        self.warm_start = warm_start
-        self.pu_weight = pu_weight
-        self.seed = seed
-        self.refit_every_jobs = self.batches.cadence
-        self.store = Store(NOMINALS, NUMBERS)
-        self.batch = -1
         self.parameters = UNTRAINED
         self.low, self.span = np.zeros(len(NUMBERS)), np.zeros(len(NUMBERS))
         self.last_population: np.ndarray | None = None
-        self.trained: list[dict[str, Any]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The estimate from the neighbours that have finished by now."""
@@ -118,7 +102,7 @@ class KnnGa:
         query = np.array([normal(v, a, b) for v, a, b in zip(values, low, span)])
         finished = (store.finished["codes"], store.finished["values"])
         run = store.finished["run"]
-        limit, fallback = store.limit(job)
+        limit = store.limit(job)[0]
         own = (USER, "same user", Grounds.OWN_HISTORY)
         for template, words, grounds in ((chosen.template, self._words(), Grounds.CLASS), own):
             near = nearest(*finished, codes, query, low, span, template, chosen.n, chosen.k)
@@ -137,51 +121,29 @@ class KnnGa:
             quantiles = sample_quantiles(run[-chosen.n :].tolist(), limit)
             point = planned(mean, 0.0, limit, chosen.alpha, chosen.beta)
             return Prediction(point, LEVELS, quantiles, "mean of all", Grounds.EVERYONE)
-        return Prediction(max(fallback, 1.0), basis="limit: no history", grounds=Grounds.LIMIT)
+        return store.limits.forecast(job)
 
-    def observe(self, event: Event, at: SystemState) -> None:
-        """Notes requests and, when they end, run times."""
-        self.store.observe(event)
-
-    def refit(self, now: float) -> None:
-        """Search the parameters of the batch that is due; nothing when none is."""
-        before, self.batch = self.batch, self.store.moved_on(self.batches, self.batch)
-        if (batch := self.batch) == before:
-            return
-        self.low, self.span = scaling(self.store.window(*self.batches.history(batch))["values"])
+    def renew(self, now: float) -> None:
+        """Search the parameters of the batch that has begun."""
+        self.low, self.span = scaling(self.store.window(*self.batches.history(self.batch))["values"])
         if not self.generations:
             return
         trial = self.trial()
         if not len(trial.actual):
             return
-        search = minimise(
+        search = self.evolved(
             GENES,
             lambda genome: trial.score(Parameters.of(genome), self.pu_weight)[0],
-            np.random.default_rng((self.seed, batch)),
-            population=self.population,
-            generations=self.generations,
             start=self.last_population if self.warm_start else None,
         )
         self.last_population = search.population
-        self.parameters = Parameters.of(search.best)
-        _, mae, pu = trial.score(self.parameters, self.pu_weight)
-        self.trained.append(
-            {
-                "now": now,
-                "batch": batch,
-                "first_job": self.batches.training(batch)[1],
-                "template": "+".join(self.parameters.fields()) or "(empty)",
-                "n": self.parameters.n,
-                "k": self.parameters.k,
-                "alpha": self.parameters.alpha,
-                "beta": self.parameters.beta,
-                "fitness": search.fitness,
-                "training_jobs": len(trial.done),
-                "training_mae_s": mae,
-                "training_underestimate_rate": pu,
-                "evaluations": search.evaluations,
-            }
-        )
+        self.parameters = chosen = Parameters.of(search.best)
+        _, mae, pu = trial.score(chosen, self.pu_weight)
+        template = "+".join(fields_of(chosen.template)) or "(empty)"
+        self.note(
+            now, search.evaluations, **{**chosen._asdict(), "template": template},
+            fitness=search.fitness, training_jobs=len(trial.done), training_mae_s=mae, training_underestimate_rate=pu,
+        )  # fmt: skip
 
     def trial(self) -> Trial:
         """The current batch's TrainingSet as far as its jobs have finished, ready to try parameters on."""
@@ -190,4 +152,4 @@ class KnnGa:
         return Trial.of({name: column[known] for name, column in training.items()}, self.store, self.low, self.span)
 
     def _words(self) -> str:
-        return "same " + ", ".join(self.parameters.fields()) if self.parameters.template else "any job"
+        return "same " + ", ".join(fields_of(self.parameters.template)) if self.parameters.template else "any job"

@@ -7,18 +7,17 @@ With nearest neighbours under a weighted distance over names and numbers.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ...compiled import allocating
-from ...events.event import Event
 from ...events.state import SystemState
 from ...job import JobRequest
 from ..fallback import LEVELS, sample_quantiles
-from ..knn.genetic import NOMINALS, NUMBERS, RANGES, USER, Gene, minimise, score
+from ..knn.genetic import NOMINALS, NUMBERS, RANGES, USER, BatchMethod, Gene, fields_of, score
 from ..knn.nearest import alike, insert, mean_and_std, mean_of_last, planned, scaling
-from ..knn.store import Batches, Store
 from ..protocol import Grounds, Prediction
 
 
@@ -218,7 +217,8 @@ class Weighted(NamedTuple):
 UNTRAINED = Weighted(USER, (1.0,) * len(ATTRIBUTES), 3000, 5, 0.0, 1.0)
 
 
-class MinhWolters:
+@dataclass(eq=False, repr=False)
+class MinhWolters(BatchMethod):
     """Mean run time of the K nearest same-template jobs under a weighted distance, plus a safety term, capped.
 
     Parameters
@@ -267,32 +267,19 @@ class MinhWolters:
     levels = LEVELS
     uses = ATTRIBUTES
 
-    def __init__(
-        self,
-        h: int = 3000,
-        t1: int = 1500,
-        t2: int = 1000,
-        population: int = 20,
-        generations: int = 20,
-        sample: int = 200,
-        apart: bool = False,
-        pu_weight: float = 1.0,
-        seed: int = 0,
-    ) -> None:
-        if generations < 1 or population < 3 or sample < 1:
-            raise ValueError("generations and sample are at least 1, population at least 3")
-        self.batches = Batches(h, t1, t2)
-        self.refit_every_jobs = self.batches.cadence
-        self.population, self.generations, self.sample = population, generations, sample
-        self.apart = apart
-        self.pu_weight = pu_weight
-        self.seed = seed
-        self.store = Store(NOMINALS, NUMBERS)
-        self.batch = -1
+    population: int = 20
+    generations: int = 20
+    sample: int = 200
+    apart: bool = False
+    pu_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.sample < 1:
+            raise ValueError("sample is at least 1")
+        super().__post_init__()
         self.span = np.zeros(len(NUMBERS))
         self.parted_at = math.nan
         self.small = self.big = UNTRAINED
-        self.trained: list[dict[str, Any]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The estimate from the neighbours that have finished by now."""
@@ -305,7 +292,7 @@ class MinhWolters:
             finished["codes"], finished["values"], codes, values, self._null(), span, np.array(chosen.weights),
             chosen.template, chosen.n, chosen.k, self.parted_at,
         )  # fmt: skip
-        run, (limit, fallback) = finished["run"], store.limit(job)
+        run, limit = finished["run"], store.limit(job)[0]
         if len(near):
             mean, std = mean_and_std(run, near)
             used, basis = run[near], f"{len(near)} nearest by weighted attributes"
@@ -314,24 +301,17 @@ class MinhWolters:
             mean, std = mean_of_last(finished["total"], len(run), chosen.n), 0.0
             used, basis, grounds = run[-chosen.n :], "mean of all", Grounds.EVERYONE
         else:
-            return Prediction(max(fallback, 1.0), basis="limit: no history", grounds=Grounds.LIMIT)
+            return store.limits.forecast(job)
         point = planned(mean, std, limit, chosen.alpha, chosen.beta)
         return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), basis, grounds)
 
-    def observe(self, event: Event, at: SystemState) -> None:
-        """Notes requests and, when they end, run times."""
-        self.store.observe(event)
-
-    def refit(self, now: float) -> None:
-        """Search the parameters of the batch that is due; nothing when none is."""
-        before, self.batch = self.batch, self.store.moved_on(self.batches, self.batch)
-        if (batch := self.batch) == before:
-            return
-        history = self.store.window(*self.batches.history(batch))["values"]
+    def renew(self, now: float) -> None:
+        """Search the parameters of the batch that has begun, of both sides where they are apart."""
+        history = self.store.window(*self.batches.history(self.batch))["values"]
         self.span = scaling(history)[1]
         known = history[:, 0][~np.isnan(history[:, 0])]
         self.parted_at = float(np.median(known)) if self.apart and len(known) else math.nan
-        training = self.store.window(*self.batches.training(batch))
+        training = self.store.window(*self.batches.training(self.batch))
         rows = np.flatnonzero(~np.isnan(training["run"]))
         is_big = training["values"][rows, 0] > self.parted_at
         self.small = self._searched(now, "all" if not self.apart else "small", rows[~is_big], training, self.small)
@@ -358,24 +338,13 @@ class MinhWolters:
             mean, std = grouped_estimates(*fixed, np.array(chosen.weights), chosen.template, chosen.n, chosen.k)
             return score(mean, std, limit, actual, chosen.alpha, chosen.beta, self.pu_weight)
 
-        search = minimise(
-            GENES,
-            lambda genome: tried(genome)[0],
-            np.random.default_rng((self.seed, self.batch, len(side))),
-            population=self.population,
-            generations=self.generations,
-        )
+        search = self.evolved(GENES, lambda genome: tried(genome)[0], len(side))
         chosen, (_, mae, pu) = Weighted.of(search.best), tried(search.best)
-        template = "+".join(name for field, name in enumerate(NOMINALS) if (chosen.template >> field) & 1)
-        self.trained.append(
-            {
-                "now": now, "batch": self.batch, "first_job": self.batches.training(self.batch)[1], "side": side,
-                "template": template or "(empty)",
-                **{f"weight_{name}": weight for name, weight in zip(ATTRIBUTES, chosen.weights)},
-                "n": chosen.n, "k": chosen.k, "alpha": chosen.alpha, "beta": chosen.beta, "fitness": search.fitness,
-                "training_jobs": len(rows), "training_mae_s": mae, "training_underestimate_rate": pu,
-                "evaluations": search.evaluations,
-            }
+        self.note(
+            now, search.evaluations, side=side, template="+".join(fields_of(chosen.template)) or "(empty)",
+            **{f"weight_{name}": weight for name, weight in zip(ATTRIBUTES, chosen.weights)},
+            n=chosen.n, k=chosen.k, alpha=chosen.alpha, beta=chosen.beta, fitness=search.fitness,
+            training_jobs=len(rows), training_mae_s=mae, training_underestimate_rate=pu,
         )  # fmt: skip
         return chosen
 

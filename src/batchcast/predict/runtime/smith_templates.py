@@ -6,19 +6,18 @@ With categories of like jobs under many templates: their means and confidence in
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ...compiled import allocating
-from ...events.event import Event
 from ...events.state import SystemState
 from ...job import JobRequest
 from ..fallback import LEVELS, sample_quantiles
-from ..knn.genetic import Gene, minimise
+from ..knn.genetic import BatchMethod, Gene, fields_of
 from ..knn.nearest import alike
 from ..knn.orders import classes
-from ..knn.store import Batches, Store
 from ..protocol import Grounds, Prediction, at_least_a_second
 
 
@@ -111,8 +110,7 @@ class Template(NamedTuple):
     relative: bool
 
     def __str__(self) -> str:
-        names = "+".join(name for field, name in enumerate(FIELDS) if (self.fields >> field) & 1)
-        return f"({names}){' relative' if self.relative else ''}"
+        return f"({'+'.join(fields_of(self.fields, FIELDS))}){' relative' if self.relative else ''}"
 
 
 UNIVERSE = tuple(
@@ -122,7 +120,8 @@ GENES = (*(Gene("bit") for _ in range(SLOTS)), *(Gene("int", 0, len(UNIVERSE) - 
 UNTRAINED = tuple(UNIVERSE.index(Template(fields, False)) for fields in (0b011001, 0b010001, 0b000001, 0b000000))
 
 
-class SmithTemplates:
+@dataclass(eq=False, repr=False)
+class SmithTemplates(BatchMethod):
     """The mean of the category with the smallest confidence interval, among templates chosen by genetic search.
 
     Parameters
@@ -165,25 +164,20 @@ class SmithTemplates:
     levels = LEVELS
     uses = (*FIELDS[:-1], "req_time")
 
-    def __init__(
-        self, h: int = 3000, t1: int = 1500, t2: int = 1000, population: int = 30, generations: int = 40, seed: int = 0
-    ) -> None:
-        if generations < 1 or population < 3:
-            raise ValueError("generations is at least 1, population at least 3")
-        self.batches = Batches(h, t1, t2)
-        self.refit_every_jobs = self.batches.cadence
-        self.population, self.generations = population, generations
-        self.seed = seed
-        self.store = Store(FIELDS, ("req_time",))
+    nominals, numbers = FIELDS, ("req_time",)
+
+    population: int = 30
+    generations: int = 40
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.chosen: tuple[int, ...] = UNTRAINED
-        self.batch = -1
-        self.quantile = _t_quantiles(h + t1 + t2 + 1)
-        self.trained: list[dict[str, Any]] = []
+        self.quantile = _t_quantiles(self.h + self.t1 + self.t2 + 1)
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The mean of the job's surest category."""
         store, codes = self.store, self.store.code(job)
-        limit, fallback = store.limit(job)
+        limit = store.limit(job)[0]
         run = store.finished["run"]
         least, value, used, basis = np.inf, np.nan, run, "mean of all"
         grounds = Grounds.EVERYONE
@@ -198,20 +192,13 @@ class SmithTemplates:
                 least, value, used = interval, mean * scale, values * scale
                 basis, grounds = f"category {template} of {len(values)}", Grounds.CLASS
         if not len(run):
-            return Prediction(max(fallback, 1.0), basis="limit: no history", grounds=Grounds.LIMIT)
+            return store.limits.forecast(job)
         point = at_least_a_second(float(value if least < np.inf else run.mean()), limit)
         return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), basis, grounds)
 
-    def observe(self, event: Event, at: SystemState) -> None:
-        """Notes requests and, when they end, run times."""
-        self.store.observe(event)
-
-    def refit(self, now: float) -> None:
-        """Search the templates of the batch that is due; nothing when none is."""
-        before, self.batch = self.batch, self.store.moved_on(self.batches, self.batch)
-        if (batch := self.batch) == before:
-            return
-        training = self.store.window(*self.batches.training(batch))
+    def renew(self, now: float) -> None:
+        """Search the templates of the batch that has begun."""
+        training = self.store.window(*self.batches.training(self.batch))
         known = ~np.isnan(training["run"])
         if not known.any():
             return
@@ -223,25 +210,12 @@ class SmithTemplates:
             estimates = smallest_interval(np.array(_set(genome), dtype=np.int64), estimate, interval, fallback)
             return float(np.abs(np.maximum(np.minimum(estimates, limit), 1.0) - actual).mean())
 
-        search = minimise(
-            GENES,
-            mean_error,
-            np.random.default_rng((self.seed, batch)),
-            population=self.population,
-            generations=self.generations,
-        )
+        search = self.evolved(GENES, mean_error)
         self.chosen = _set(search.best)
-        self.trained.append(
-            {
-                "now": now,
-                "batch": batch,
-                "first_job": self.batches.training(batch)[1],
-                "templates": " ".join(str(UNIVERSE[number]) for number in self.chosen) or "(none)",
-                "training_jobs": len(actual),
-                "training_mae_s": search.fitness,
-                "evaluations": search.evaluations,
-            }
-        )
+        self.note(
+            now, search.evaluations, templates=" ".join(str(UNIVERSE[number]) for number in self.chosen) or "(none)",
+            training_jobs=len(actual), training_mae_s=search.fitness,
+        )  # fmt: skip
 
     def _answers(self, training: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Estimate and interval of every template for every training job, (96, t), and the mean of all, (t,)."""
