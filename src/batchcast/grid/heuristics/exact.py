@@ -79,23 +79,15 @@ def below(
 
     The least sum of `extra` (n, m) is what is looked for. Out of time neither is known.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 
     times, free = problem.times, problem.free
     i, r = np.nonzero(keep)
-    each = csr_array((np.ones(len(i)), (i, np.arange(len(i)))), shape=(len(times), len(i)))
     filled = csr_array((times[i, r] / cap, (r, np.arange(len(i)))), shape=(len(free), len(i)))
-    seconds = left()  # after what takes time itself
-    if seconds <= 0.0:
+    cost = extra[i, r] / max(float(extra[i, r].max(initial=0.0)), 1e-300)
+    answer = _solved(cost, i, len(times), filled, 1.0 - free / cap, left)
+    if answer is None:
         return False, np.empty(0, dtype=np.int64)
-    answer = milp(
-        extra[i, r] / max(float(extra[i, r].max(initial=0.0)), 1e-300),
-        integrality=np.ones(len(i)),
-        bounds=Bounds(0, 1),
-        constraints=[LinearConstraint(each, 1, 1), LinearConstraint(filled, -np.inf, 1.0 - free / cap)],
-        options={"time_limit": seconds},
-    )
     where = _chosen(answer, i, r, len(times))
     met = len(where) > 0 and loads(times, free, where).max() <= cap * (1.0 + TOLERANCE)
     return answer.status == 2, where if met else where[:0]
@@ -108,13 +100,11 @@ def branch_and_bound(
 
     The answer is told for what it is: where the kept columns admit nothing below `incumbent`, that is the bound.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 
     n, m = times.shape
     i, r = np.nonzero(keep)
     k = len(i)
-    each = csr_array((np.ones(k), (i, np.arange(k))), shape=(n, k + 1))
     filled = csr_array(
         (
             np.concatenate([times[i, r] / incumbent, np.full(m, -1.0)]),
@@ -124,20 +114,42 @@ def branch_and_bound(
     )
     cost = np.zeros(k + 1)
     cost[k] = 1.0
-    seconds = left()  # after what takes time itself
-    if seconds <= 0.0:
+    answer = _solved(cost, i, n, filled, -free / incumbent, left, mip_rel_gap=1e-5)
+    if answer is None:
         return np.empty(0, dtype=np.int64), -np.inf
-    answer = milp(
-        cost,
-        integrality=np.concatenate([np.ones(k), [0]]),
-        bounds=Bounds(0, 1),
-        constraints=[LinearConstraint(each, 1, 1), LinearConstraint(filled, -np.inf, -free / incumbent)],
-        options={"time_limit": seconds, "mip_rel_gap": 1e-5},
-    )
     if answer.x is None:  # infeasible below the incumbent means the incumbent is best; out of time proves nothing
         return np.empty(0, dtype=np.int64), incumbent if answer.status == 2 else -np.inf
     bound = answer.mip_dual_bound
     return _chosen(answer, i, r, n), -np.inf if bound is None else float(bound) * incumbent
+
+
+def _solved(
+    cost: np.ndarray,
+    job: np.ndarray,
+    jobs: int,
+    filled: Any,
+    most: np.ndarray,
+    left: Callable[[], float],
+    **options: float,
+) -> Any:
+    """The solver's answer: one column of each job at the least cost, `filled` at most `most`; None without time left.
+
+    Columns behind those of `job` are no job's, and need not be whole.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    each = csr_array((np.ones(len(job)), (job, np.arange(len(job)))), shape=(jobs, len(cost)))
+    seconds = left()  # after what takes time itself
+    if seconds <= 0.0:
+        return None
+    return milp(
+        cost,
+        integrality=np.arange(len(cost)) < len(job),
+        bounds=Bounds(0, 1),
+        constraints=[LinearConstraint(each, 1, 1), LinearConstraint(filled, -np.inf, most)],
+        options={"time_limit": seconds, **options},
+    )
 
 
 def _chosen(answer: Any, i: np.ndarray, r: np.ndarray, n: int) -> np.ndarray:

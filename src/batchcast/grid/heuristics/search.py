@@ -186,7 +186,7 @@ class DeadlineSearch:
     def assign(self, batch: Batch) -> Plan:
         """The plan for the jobs waiting now; later starts than `batch.until` are left waiting."""
         from ..kernels import pairs, resource_orders
-        from ..queues import as_plan, improve_queues
+        from ..queues import Queues, as_plan, improve_queues
 
         times = batch.times
         finite = np.isfinite(times)
@@ -197,10 +197,9 @@ class DeadlineSearch:
         least = float(times.min(axis=1, where=finite, initial=np.inf)[finite.any(axis=1)].mean())
         worth = np.full(len(times), batch.now + self.worth * least)
         price = self.reserve * np.maximum(_faster(times, finite) - 1.0, 0.0)
-        queue, length, _ = improve_queues(
-            start[0], start[1], times, batch.free, batch.deadline, worth, price, self.steps
-        )
-        return Plan(*as_plan(queue, length, times, batch.free, batch.until, batch.now))
+        queues = Queues.empty(times, batch.free, batch.deadline, worth, price)
+        improve_queues(queues, *start, self.steps)
+        return Plan(*as_plan(queues, batch.until, batch.now))
 
 
 def _faster(times: np.ndarray, finite: np.ndarray) -> np.ndarray:
