@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ NARROWEST = 0.02
 STEPS = 8
 
 
+@dataclass(eq=False, repr=False)
 class Parzen:
     """Mode (or mean) of a Gaussian kernel density over log10 run times of the last finished jobs of one key.
 
@@ -61,22 +63,18 @@ class Parzen:
 
     levels = LEVELS
 
-    def __init__(
-        self,
-        keys: tuple[str, ...] = ("user_id", "procs"),
-        window: int | None = 100,
-        statistic: Literal["mode", "mean"] = "mode",
-    ) -> None:
-        if window is not None and window < 1:
+    keys: tuple[str, ...] = ("user_id", "procs")
+    window: int | None = 100
+    statistic: Literal["mode", "mean"] = "mode"
+
+    def __post_init__(self) -> None:
+        if self.window is not None and self.window < 1:
             raise ValueError("window is at least 1 job, or none")
-        self.keys = keys
-        self.uses = keys
-        self.window = window
-        self.statistic = statistic
+        self.uses = self.keys
         self.limits = LargestLimit()
         self.same: dict[tuple[Any, ...], deque[float]] = {}
         self.users: dict[Any, deque[float]] = {}
-        self.everybody: deque[float] = deque(maxlen=window)
+        self.everybody: deque[float] = deque(maxlen=self.window)
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The density's mode or mean for the first of key, user, everybody that has finished jobs."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..knn.nearest import REGRESSIONS, Linear, Scaled, fitted
 from ..protocol import Grounds, Prediction, at_least_a_second
 
 
+@dataclass(eq=False, repr=False)
 class PlainRegression:
     """Linear, forest or svr from standardised (processors, sin and cos of the hour of submission) to run time.
 
@@ -58,26 +60,22 @@ class PlainRegression:
 
     uses = ("procs",)
 
-    def __init__(
-        self,
-        model: Literal["linear", "forest", "svr"] = "svr",
-        every: int = 1000,
-        window: int = 3000,
-        utc_offset: float = 0.0,
-        seed: int = 0,
-    ) -> None:
-        if model not in REGRESSIONS:
+    model: Literal["linear", "forest", "svr"] = "svr"
+    every: int = 1000
+    window: int = 3000
+    utc_offset: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.model not in REGRESSIONS:
             raise ValueError(f"model is one of {', '.join(REGRESSIONS)}")
-        if window < 1:
+        if self.window < 1:
             raise ValueError("window is at least 1 job")
-        self.model = model
-        self.pace = Warming(every)
+        self.pace = Warming(self.every)
         self.refit_every_jobs = self.pace.cadence
         self.submitted = 0
-        self.utc_offset = utc_offset
-        self.seed = seed
         self.limits = LargestLimit()
-        self.finished: deque[tuple[float, float, float, float]] = deque(maxlen=window)
+        self.finished: deque[tuple[float, float, float, float]] = deque(maxlen=self.window)
         self.total = 0.0
         self.count = 0
         self.fit: Linear | Scaled | None = None

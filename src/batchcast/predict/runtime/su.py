@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -121,6 +122,7 @@ NOBODY = ("", -1)
 Cluster = tuple[str, int]
 
 
+@dataclass(eq=False, repr=False)
 class Su:
     """alpha times a regression over the k nearest jobs in the cluster of the job's user and name.
 
@@ -178,29 +180,23 @@ class Su:
     levels = LEVELS
     uses = ("user_id", "job_name", "app_id", "procs")
 
-    def __init__(
-        self,
-        model: Literal["linear", "forest", "svr"] = "svr",
-        every: int = 2000,
-        search: int = 100,
-        objective: Literal["balanced", "mae"] = "balanced",
-        clusters: bool = True,
-        utc_offset: float = 0.0,
-        seed: int = 0,
-    ) -> None:
-        if model not in REGRESSIONS:
+    model: Literal["linear", "forest", "svr"] = "svr"
+    every: int = 2000
+    search: int = 100
+    objective: Literal["balanced", "mae"] = "balanced"
+    clusters: bool = True
+    utc_offset: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.model not in REGRESSIONS:
             raise ValueError(f"model is one of {', '.join(REGRESSIONS)}")
-        if search < 1:
+        if self.search < 1:
             raise ValueError("search is at least 1 job")
-        self.model = model
-        self.pace = Warming(every)
+        self.pace = Warming(self.every)
         self.refit_every_jobs = self.pace.cadence
         self.submitted = 0
-        self.search = search
-        self.pu_weight = 1.0 if objective == "balanced" else 0.0
-        self.clusters = clusters
-        self.utc_offset = utc_offset
-        self.seed = seed
+        self.pu_weight = 1.0 if self.objective == "balanced" else 0.0
         self.k, self.alpha = 10, 1.0
         self.limits = LargestLimit()
         self.centre, self.spread = np.zeros(3), np.ones(3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ class Behaviour:
         return self.log_gap / gaps, self.log_size / self.jobs, self.repeats / gaps
 
 
+@dataclass(eq=False, repr=False)
 class UserClusters:
     """Exponential smoothing of run times within the cluster of the job's user; clusters by how users submit.
 
@@ -98,26 +100,21 @@ class UserClusters:
 
     levels = LEVELS
 
-    def __init__(
-        self,
-        keys: tuple[str, ...] = ("user_id",),
-        clusters: int = 8,
-        smoothing: float = 0.3,
-        every: int = 1000,
-        memory: int = 20000,
-        seed: int = 0,
-    ) -> None:
-        if clusters < 1 or every < 1 or memory < 1 or not 0 < smoothing <= 1:
+    keys: tuple[str, ...] = ("user_id",)
+    clusters: int = 8
+    smoothing: float = 0.3
+    every: int = 1000
+    memory: int = 20000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.clusters < 1 or self.every < 1 or self.memory < 1 or not 0 < self.smoothing <= 1:
             raise ValueError("clusters, every and memory are at least 1, smoothing is in (0, 1]")
-        self.keys = keys
-        self.uses = (*keys, "procs")
-        self.clusters = clusters
-        self.smoothing = smoothing
-        self.refit_every_jobs = every
-        self.seed = seed
+        self.uses = (*self.keys, "procs")
+        self.refit_every_jobs = self.every
         self.limits = LargestLimit()
         self.behaviours: dict[tuple[Any, ...], Behaviour] = {}
-        self.finished: deque[tuple[tuple[Any, ...], float]] = deque(maxlen=memory)
+        self.finished: deque[tuple[tuple[Any, ...], float]] = deque(maxlen=self.memory)
         self.cluster_of: dict[tuple[Any, ...], int] = {}
         self.smooth: dict[Any, float] = {}
         self.recent: dict[Any, deque[float]] = {}
