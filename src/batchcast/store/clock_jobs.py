@@ -14,8 +14,10 @@ from ..events.event import Event, Start, Submit
 from ..events.live import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT, LiveJob
 from .rows import FIELDS, as_values, live_job
 from .schema import forecasts, jobs, meta, moves, renewed
-from .statements import JOB, clock_jobs
+from .statements import JOB
 
+KNOWN = [jobs.c[name] for name in JOB]
+"""What is known of a job."""
 MOST_ROWS = 400
 _FOR_THE_MACHINE = or_(
     jobs.c.reason.is_(None), jobs.c.reason.notin_(("BeginTime", "Dependency", "JobHeldUser", "JobHeldAdmin"))
@@ -24,15 +26,16 @@ _FOR_THE_MACHINE = or_(
 
 def untold_jobs(connection: Connection, cluster: str, until: float) -> list[LiveJob]:
     """The jobs that may have events at or before `until` to tell."""
-    query = select(*JOB).where(jobs.c.cluster == cluster, jobs.c.told < DELIVERED_GONE, jobs.c.submit_time <= until)
+    untold = (jobs.c.told < DELIVERED_GONE, jobs.c.submit_time <= until)
+    query = select(*KNOWN).where(jobs.c.cluster == cluster, *untold)
     return [live_job(dict(row)) for row in connection.execute(query).mappings()]
 
 
 def told_jobs(connection: Connection, cluster: str, since: float = -math.inf) -> Iterator[LiveJob]:
     """Every job of which anything was told and that was not gone before `since`: what a restarted clock hears again."""
-    query = clock_jobs().where(jobs.c.told > 0)
-    values = {"cluster": cluster, "since": max(since, -1e300), "until": -1e300}
-    for row in connection.execute(query, values, execution_options={"yield_per": 5000}).mappings():
+    here = or_(jobs.c.told < DELIVERED_GONE, jobs.c.told_end >= max(since, -1e300))
+    query = select(*KNOWN).where(jobs.c.cluster == cluster, jobs.c.told > 0, here).order_by(jobs.c.submit_time)
+    for row in connection.execute(query, execution_options={"yield_per": 5000}).mappings():
         yield live_job(dict(row))
 
 

@@ -14,166 +14,32 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, case, create_engine, delete, event, func, inspect, select, text
+from sqlalchemy import Connection, Engine, create_engine, delete, event, func, inspect, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from ..errors import BatchcastError, InputError, UsageError
 from .place import (
+    OLDEST,
     VERSION,
     check_there,
     make_room,
     normal_url,
     refuse_newer,
+    refuse_older,
     shown_url,
     sqlite_path,
     trouble,
     without_secrets,
 )
-from .rows import NOTHING, UNSTATED
-from .schema import (
-    FORECAST_OUTCOMES,
-    OPEN_LAST,
-    forecasts,
-    meta,
-    metadata,
-    moves,
-    plan_changes,
-    planned,
-    renewed,
-    tokens,
-)
-
-MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
-"""Version n: how a store of version n becomes one of n + 1, each in a transaction of its own."""
-
-
-def migration(version: int) -> Callable[[Callable[[Connection], None]], Callable[[Connection], None]]:
-    """Registers the step that leaves `version`."""
-
-    def keep(step: Callable[[Connection], None]) -> Callable[[Connection], None]:
-        MIGRATIONS[version] = step
-        return step
-
-    return keep
-
-
-@migration(1)
-def _add_gpus(connection: Connection) -> None:
-    """Version 1 had no column for GPUs asked for and none for Slurm's pending dependency."""
-    for name, kind in (("req_gpus", "DOUBLE PRECISION"), ("dependency", "TEXT")):
-        connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} {kind}"))
-
-
-@migration(2)
-def _derive_outcomes(connection: Connection) -> None:
-    """Version 2 wrote outcomes down, which did not follow corrections, and not what the clock had told."""
-    connection.execute(text("DROP INDEX IF EXISTS forecasts_unresolved"))
-    # its two columns stay, unread: old SQLite drops none; the view itself is made by the last step that changes it
-    for name, kind in (("told_start", "DOUBLE PRECISION"), ("told_end", "DOUBLE PRECISION"), ("told_status", "TEXT")):
-        connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} {kind}"))
-    for bit, what in ((2, "told_start = start_time"), (4, "told_end = end_time, told_status = status")):
-        connection.execute(text(f"UPDATE jobs SET {what} WHERE (told & {bit}) <> 0"))
-
-
-@migration(3)
-def _add_grounds(connection: Connection) -> None:
-    """Version 3 let words say what a forecast rested on; its `basis` is read for the last time here."""
-    connection.execute(text("DROP VIEW IF EXISTS forecast_outcomes"))
-    connection.execute(text("ALTER TABLE forecasts ADD COLUMN grounds TEXT"))
-    rested = case((forecasts.c.basis.like("no history%"), NOTHING), else_=UNSTATED)
-    connection.execute(forecasts.update().values(grounds=rested))
-
-
-@migration(4)
-def _add_waits(connection: Connection) -> None:
-    """Version 4 did not keep which reservation and which licences a job waits for."""
-    for name in ("reservation", "licenses"):
-        connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} TEXT"))
-
-
-@migration(5)
-def _index_raw_ids(connection: Connection) -> None:
-    """Version 5 went over every job to find one by its raw id."""
-    connection.execute(text("CREATE INDEX IF NOT EXISTS jobs_raw ON jobs (raw_id, cluster)"))
-
-
-@migration(6)
-def _add_memory(connection: Connection) -> None:
-    """Version 6 knew nothing of the memory that jobs used, nor of forecasts of it."""
-    connection.execute(text("DROP VIEW IF EXISTS forecast_outcomes"))
-    for name, kind in (("used_mem_kib", "DOUBLE PRECISION"), ("unmeasured", "TEXT")):
-        connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} {kind}"))
-    for words in (*OPEN_LAST, FORECAST_OUTCOMES):
-        connection.execute(text(words))
-
-
-@migration(7)
-def _add_planning(connection: Connection) -> None:
-    """Version 7 changed no job's limit, so had none to remember."""
-    for table in (planned, plan_changes):
-        table.create(connection, checkfirst=True)
-
-
-@migration(8)
-def _add_how(connection: Connection) -> None:
-    """Version 8 planned by limits alone."""
-    if "how" not in {column["name"] for column in inspect(connection).get_columns("planned")}:
-        connection.execute(text("ALTER TABLE planned ADD COLUMN how TEXT NOT NULL DEFAULT 'limit'"))
-
-
-@migration(9)
-def _add_tokens(connection: Connection) -> None:
-    """Version 9 knew who asks by the connection alone."""
-    tokens.create(connection, checkfirst=True)
-
-
-@migration(10)
-def _add_renewed(connection: Connection) -> None:
-    """Version 10 answered whoever waits from the forecast of the submission alone."""
-    renewed.create(connection, checkfirst=True)
-
-
-@migration(11)
-def _add_moves(connection: Connection) -> None:
-    """Version 11 did not know what a job had been told before."""
-    moves.create(connection, checkfirst=True)
-    if "why" not in {column["name"] for column in inspect(connection).get_columns("renewed")}:
-        connection.execute(text("ALTER TABLE renewed ADD COLUMN why TEXT"))
-
+from .schema import forecasts, meta, metadata, moves, renewed, tokens
 
 _WHILE_WAITING = forecasts.c.moment.like("waited%")
 
-LEAST = 8
-"""The oldest version there is a way back to."""
-BACK: dict[int, Callable[[Connection], None]] = {
-    12: lambda connection: _without_moves(connection),
-    11: lambda connection: _without_renewed(connection),
-    10: lambda connection: tokens.drop(connection, checkfirst=True),
-    9: lambda connection: _without_how(connection),
-}
-"""Version n: how a store of version n becomes one of n - 1, each in a transaction of its own."""
 
-
-def check_back(connection: Connection, version: int, to: int) -> list[str]:
-    """What going back loses. BatchcastError where the older batchcast would misread what stands here."""
-    lost = []
-    kept = select(func.count()).select_from(forecasts).where(_WHILE_WAITING)
-    if to < 11 <= version and (count := connection.scalar(kept)):
-        lost.append(f"{count} forecasts of jobs that had waited: accuracy will be without them")
-    if to < 10 <= version and (count := connection.scalar(select(func.count()).select_from(tokens))):
-        lost.append(f"{count} tokens: issue them anew once this version is back")
-    if to < 9 <= version:
-        others = connection.scalar(select(func.count()).select_from(planned).where(planned.c.how != "limit"))
-        if others:
-            raise BatchcastError(
-                f"{others} jobs are planned by their least time, which version {to} would take for a limit",
-                hint="batchcast plan --off, and once it says that none is left, this again",
-            )
-    return lost
-
-
-def _without_how(connection: Connection) -> None:
-    connection.execute(text("ALTER TABLE planned DROP COLUMN how"))
+def _add_moves(connection: Connection) -> None:
+    moves.create(connection, checkfirst=True)
+    if "why" not in {column["name"] for column in inspect(connection).get_columns("renewed")}:
+        connection.execute(text("ALTER TABLE renewed ADD COLUMN why TEXT"))
 
 
 def _without_moves(connection: Connection) -> None:
@@ -185,6 +51,31 @@ def _without_renewed(connection: Connection) -> None:
     """The older batchcast knows no forecasts but those of submissions and of Slurm's first estimates."""
     connection.execute(delete(forecasts).where(_WHILE_WAITING))
     renewed.drop(connection, checkfirst=True)
+
+
+MIGRATIONS: dict[int, Callable[[Connection], None]] = {
+    9: lambda connection: tokens.create(connection, checkfirst=True),
+    10: lambda connection: renewed.create(connection, checkfirst=True),
+    11: _add_moves,
+}
+"""Version n: how a store of version n becomes one of n + 1, each in a transaction of its own."""
+BACK: dict[int, Callable[[Connection], None]] = {
+    12: _without_moves,
+    11: _without_renewed,
+    10: lambda connection: tokens.drop(connection, checkfirst=True),
+}
+"""Version n: how a store of version n becomes one of n - 1, each in a transaction of its own."""
+
+
+def check_back(connection: Connection, version: int, to: int) -> list[str]:
+    """What going back loses."""
+    lost = []
+    kept = select(func.count()).select_from(forecasts).where(_WHILE_WAITING)
+    if to < 11 <= version and (count := connection.scalar(kept)):
+        lost.append(f"{count} forecasts of jobs that had waited: accuracy will be without them")
+    if to < 10 <= version and (count := connection.scalar(select(func.count()).select_from(tokens))):
+        lost.append(f"{count} tokens: issue them anew once this version is back")
+    return lost
 
 
 __all__ = ["Connection", "Store", "schema_version"]
@@ -308,6 +199,7 @@ class Store:
                 return
             version = schema_version(connection)
         refuse_newer(self.shown, version)
+        refuse_older(self.shown, version)
         for step in range(version, VERSION):
             with self.begin() as connection:
                 MIGRATIONS[step](connection)
@@ -316,11 +208,10 @@ class Store:
     def take_back(self, version: int) -> list[str]:
         """Make this store one that an older batchcast reads, of schema `version`; what is lost by it, in words.
 
-        Each step is a transaction of its own. UsageError for a version nobody can go back to, BatchcastError where
-        the older one would not know what stands in the store; nothing has changed then.
+        Each step is a transaction of its own. UsageError for a version nobody can go back to; nothing has changed then.
         """
-        if not LEAST <= version <= VERSION:
-            raise UsageError(f"no way back to schema version {version} (accepted: {LEAST} to {VERSION})")
+        if not OLDEST <= version <= VERSION:
+            raise UsageError(f"no way back to schema version {version} (accepted: {OLDEST} to {VERSION})")
         with self.begin() as connection:
             lost = check_back(connection, schema_version(connection), version)
         for step in range(VERSION, version, -1):

@@ -26,7 +26,7 @@ from ..events.live import DELIVERED_GONE
 from ..formats.sighting import Sighting
 from ..predict.conditional import given_waited
 from ..table import LogInfo, Trace
-from .clock_jobs import read_meta, write_meta
+from .clock_jobs import KNOWN, read_meta, write_meta
 from .rows import NOTHING, as_prediction
 from .schema import forecast_outcomes as outcomes
 from .schema import forecasts, jobs, plan_changes
@@ -42,7 +42,6 @@ from .sighted import (
     new_row,
     outcome,
 )
-from .statements import JOB
 
 _CHUNK = 400
 _KEY = (jobs.c.job_id, jobs.c.submit_time)
@@ -296,7 +295,7 @@ def to_trace(
     told: over those a recorded clock tells the same story and predictors say the same. With `user`, only
     that one's. O(n log n).
     """
-    query = select(*JOB).where(jobs.c.cluster == cluster)
+    query = select(*KNOWN).where(jobs.c.cluster == cluster)
     if since > -math.inf:
         query = query.where(jobs.c.submit_time >= since)
     if user is not None:

@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..errors import BatchcastError, InputError, NoStore, Unreachable
 
-VERSION = 12
-"""Of the tables; `database.py` holds the steps from one to the next."""
+OLDEST, VERSION = 9, 12
+"""Of the tables: the oldest that is brought up to date, and this one; `database.py` holds the steps."""
 OPEN_PARAMETERS = frozenset({"host", "hostaddr", "port", "dbname", "connect_timeout", "application_name", "sslmode"})
 _ACCEPTED = "a path, sqlite:///path, postgresql://user@host/name"
 
@@ -114,6 +114,16 @@ def refuse_newer(shown: str, version: int) -> None:
             f"{shown} has schema version {version}, this batchcast knows up to {VERSION}",
             hint="use the batchcast that wrote it, or a newer one; "
             f"that one's `batchcast site migrate --to-version {VERSION}` takes the store back",
+        )
+
+
+def refuse_older(shown: str, version: int) -> None:
+    """BatchcastError for a store of before the versions that are brought up to date; nothing in it is changed."""
+    if version < OLDEST:
+        raise BatchcastError(
+            f"{shown} has schema version {version}, this batchcast brings {OLDEST} and later up to date",
+            hint="where the batchcast that wrote it plans, its `batchcast plan --off` first; then move it away and "
+            "start batchcast collect: history comes back from accounting, issued forecasts do not",
         )
 
 

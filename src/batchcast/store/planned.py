@@ -12,7 +12,7 @@ from ..planning.record import ORDER_RECORD, Entry, How, State
 from . import clock_jobs
 from .schema import forecast_outcomes as outcomes
 from .schema import forecasts, jobs, plan_changes, planned
-from .statements import STATEMENTS
+from .statements import TEXTS
 
 _CHUNK = 400
 SWITCH = "plan_off"
@@ -23,7 +23,7 @@ OTHERS = "plan_others"
 
 def entries(connection: Connection, cluster: str) -> dict[str, Entry]:
     """Every entry by job id."""
-    rows = connection.execute(STATEMENTS["planned"], {"cluster": cluster}).mappings()
+    rows = connection.execute(text(TEXTS["planned"]), {"cluster": cluster}).mappings()
     return {row["job_id"]: entry_of(dict(row)) for row in rows}
 
 

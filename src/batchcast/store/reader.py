@@ -2,7 +2,7 @@
 """Reads a store for an answer, without the cost of loading SQLAlchemy. Read-only by construction.
 
 `batchcast start` has half a second of CPU in all; importing SQLAlchemy takes most of that. So an SQLite store is read
-with the standard library and PostgreSQL with its driver, through the texts of `statements.py` in `compiled.py`.
+with the standard library and PostgreSQL with its driver, through the texts of `statements.py`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from ..errors import BatchcastError
-from .compiled import TEXTS
 from .place import check_there, normal_url, refuse_newer, shown_url, sqlite_path, trouble, without_secrets
+from .statements import TEXTS
 
 Row = dict[str, Any]
 _NAMED = re.compile(r"(?<!:):([a-z_]\w*)")

@@ -17,7 +17,7 @@ from typing import Any
 from .. import columns as declared
 from ..formats.sighting import Sighting
 from ..job import status_from_sacct
-from .compiled import TABLES
+from .statements import JOB
 
 AGAIN = frozenset({"requeued", "preempted", "node_fail", "boot_fail"})
 """How a run ends that is followed by another of the same job."""
@@ -38,6 +38,21 @@ FOLLOWED = (
 _AFTER = (*declared.HELD, *declared.MEASURED)
 OUTCOME = ("start_time", "end_time", "status", "open", "unmeasured", *(column.name for column in _AFTER))
 
+_JOB: dict[str, str] = dict.fromkeys((*JOB, *FOLLOWED, *OUTCOME, "cluster", "first_seen", "vanished"), "")
+_JOB |= {"row": " INTEGER PRIMARY KEY", "told": " DEFAULT 0"}
+_FORECAST = "method as_of point_s levels quantiles_s basis grounds"
+TABLES = {
+    "jobs": tuple(name + kind for name, kind in _JOB.items()),
+    "meta": ("cluster", "name", "value"),
+    "forecasts": ("id", "row", "kind", "moment", "issued_at", *_FORECAST.split()),
+    "renewed": ("row", "cluster", "why", *_FORECAST.split()),
+    "moves": ("row", "as_of", "cluster", "likely_start", "by_90_start", "why"),
+    "planned": ("cluster", "job_id", "submit_time", "user_limit", "planned", "state", "at", "how"),
+    "plan_changes": ("id", "cluster", "at", "job_id", "submit_time", "what", "limit_from", "limit_to", "why"),
+    "tokens": ("id", "user_id", "label", "digest", "created", "expires", "revoked"),
+}
+"""The tables of such a store and their columns, which SQLite keeps without types."""
+
 
 def certain_order(seen: Sequence[Sighting]) -> list[Sighting]:
     """Those that are not in passing from one state to another, the runs of a job in their order."""
@@ -55,8 +70,8 @@ def write_once(place: Path, cluster: str, seen: Sequence[Sighting], at: float) -
         if matching(rows, s, nth) is None:
             rows.append(new_row(cluster, s, at, len(rows)) | another_run(rows))
     with closing(sqlite3.connect(place)) as store, store:
-        for text in TABLES:
-            store.execute(text)
+        for table, columns in TABLES.items():
+            store.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
         every = [row for rows in known.values() for row in rows]
         if every:
             names = ", ".join(every[0])

@@ -12,13 +12,14 @@ from batchcast.columns import ASKED, HELD, Column
 from batchcast.formats.sighting import Sighting
 from batchcast.formats.slurm import squeue
 from batchcast.job import JobRequest
-from batchcast.store import compile as compiled
 from batchcast.store import history
-from batchcast.store.compiled import TEXTS
 from batchcast.store.database import Store
 from batchcast.store.history import to_trace
 from batchcast.store.reader import Reader
 from batchcast.store.rows import live_job
+from batchcast.store.schema import metadata
+from batchcast.store.sighted import TABLES
+from batchcast.store.statements import TEXTS
 
 SHOWN = {"s": "1:00", "processors": "3", "nodes": "2", "KiB": "mem=5K,gres/gpu=6", "GPUs": "mem=5K,gres/gpu=6"}
 MEANT = {"s": 60.0, "processors": 3.0, "nodes": 2.0, "KiB": 5.0, "GPUs": 6.0}
@@ -102,8 +103,9 @@ with store.begin() as connection:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_texts_of_the_statements_are_current() -> None:
-    assert compiled.PLACE.read_text(encoding="utf-8") == compiled.source(), "python -m batchcast.store.compile"
+def test_a_store_of_one_sacct_call_has_the_tables_and_columns_of_any_other() -> None:
+    once = {name: {column.partition(" ")[0] for column in columns} for name, columns in TABLES.items()}
+    assert once == {table.name: {column.name for column in table.columns} for table in metadata.sorted_tables}
 
 
 @pytest.mark.parametrize("question", sorted(TEXTS))

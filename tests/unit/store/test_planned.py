@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import insert, text
+from sqlalchemy import insert
 
 from batchcast.planning.record import Entry, State
 from batchcast.store import planned
@@ -65,17 +65,3 @@ def test_people_are_shown_their_own_limit_while_slurm_plans_with_another(url: st
     asked += [reader.ask("open_with", cluster="c", user=None, account=None, qos=None, tasks=None, license=None)]
     for rows in asked:
         assert {row["job_id"]: row["limit_now"] for row in rows} == expected
-
-
-def test_a_store_of_before_planning_takes_it_up(url: str) -> None:
-    store = Store(url, create=True)
-    with store.begin() as connection:
-        for words in ("DROP TABLE planned", "DROP TABLE plan_changes"):
-            connection.execute(text(words))
-        connection.execute(text("UPDATE meta SET value = '7' WHERE name = 'schema_version'"))
-    store.close()
-    newer = Store(url)
-    with newer.begin() as connection:
-        planned.write(connection, "c", [(ONE, 7200.0, 3600.0, "forecast")])
-        assert planned.entries(connection, "c") == {"7_1": ONE}
-    newer.close()

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import text
 
 from batchcast.errors import BatchcastError
-from batchcast.store.compiled import TEXTS
 from batchcast.store.database import Store
 from batchcast.store.reader import Reader
+from batchcast.store.statements import TEXTS
 
 GUIDE = Path(__file__).parents[3] / "docs" / "reference" / "live.md"
 

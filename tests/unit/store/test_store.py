@@ -17,7 +17,7 @@ from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.accuracy import accuracy
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
-from batchcast.store.database import VERSION, Store
+from batchcast.store.database import Store
 from batchcast.store.history import to_trace
 from batchcast.store.place import normal_url, shown_url, without_secrets
 from batchcast.store.reader import Reader
@@ -241,61 +241,6 @@ def test_reading_needs_no_writer(store: Store, url: str) -> None:
     assert reader.memory("c") == {}
 
 
-def test_an_older_schema_is_brought_up_to_date(url: str) -> None:
-    """From version 1, step by step; the outcomes that version 2 wrote down no longer count."""
-    store = Store(url, create=True)
-    take(store, ended())
-    forecast(store, "runtime")
-    with store.begin() as connection:
-        for change in (
-            "DROP VIEW forecast_outcomes",
-            "DROP INDEX jobs_raw",
-            *(f"ALTER TABLE jobs DROP COLUMN {name}" for name in ("used_mem_kib", "unmeasured")),
-            "ALTER TABLE jobs DROP COLUMN req_gpus",
-            *(f"ALTER TABLE jobs DROP COLUMN {name}" for name in ("dependency", "reservation", "licenses")),
-            "UPDATE jobs SET told = 7",
-            *(f"ALTER TABLE jobs DROP COLUMN {name}" for name in ("told_start", "told_end", "told_status")),
-            "ALTER TABLE forecasts ADD COLUMN outcome_s DOUBLE PRECISION",
-            "ALTER TABLE forecasts ADD COLUMN resolution TEXT",
-            "UPDATE forecasts SET outcome_s = 514, resolution = 'ended'",
-            "CREATE INDEX forecasts_unresolved ON forecasts (row) WHERE resolution IS NULL",
-            "ALTER TABLE forecasts DROP COLUMN grounds",
-            "UPDATE forecasts SET basis = 'no history: an hour'",
-            "UPDATE meta SET value = '1' WHERE name = 'schema_version'",
-        ):
-            connection.execute(text(change))
-    store.close()
-    newer = Store(url)
-    take(newer, asks(job("2", 200.0), req_gpus=2.0))
-    assert rows(newer, "req_gpus") == [(None,), (2.0,)]
-    assert outcomes(newer) == [("runtime", 40.0, "ended")]
-    assert Reader(url).rows("SELECT grounds FROM forecasts") == [{"grounds": "no_history"}]
-    assert rows(newer, "told_start, told_end, told_status") == [(110.0, 150.0, "completed"), (None, None, None)]
-    assert Reader(url).rows("SELECT value FROM meta WHERE name = 'schema_version'") == [{"value": str(VERSION)}]
-
-
-def test_a_store_of_before_memory_goes_on_and_then_keeps_it(url: str) -> None:
-    """From version 6: what is there stays, forecasts of run times come out as before, memory is known from now on."""
-    store = Store(url, create=True)
-    take(store, ended())
-    forecast(store, "runtime")
-    with store.begin() as connection:
-        for change in (
-            "DROP VIEW forecast_outcomes",
-            *(f"ALTER TABLE jobs DROP COLUMN {name}" for name in ("used_mem_kib", "unmeasured")),
-            "UPDATE meta SET value = '6' WHERE name = 'schema_version'",
-        ):
-            connection.execute(text(change))
-    store.close()
-    newer = Store(url)
-    assert outcomes(newer) == [("runtime", 40.0, "ended")]
-    forecast(newer, "memory")
-    assert outcomes(newer)[0] == ("memory", None, "ended")
-    done = ended()
-    take(newer, done._replace(held={**done.held, "used_mem_kib": 3000.0, "alloc_nodes": 2.0}))
-    assert outcomes(newer)[0] == ("memory", 1500.0, "ended")
-
-
 def test_that_a_job_ran_out_of_memory_is_not_forgotten_when_the_queue_says_failed(store: Store) -> None:
     take(store, ended(state="FAILED"))
     done = ended(state="OUT_OF_MEMORY")
@@ -307,7 +252,7 @@ def test_that_a_job_ran_out_of_memory_is_not_forgotten_when_the_queue_says_faile
 
 def test_no_question_of_a_user_goes_over_every_job(tmp_path: Path) -> None:
     """Each is found by an index on what is asked, so that a hundred unknown ids cost nobody anything."""
-    from batchcast.store.compiled import TEXTS
+    from batchcast.store.statements import TEXTS
 
     url = str(tmp_path / "s.db")
     Store(url, create=True).close()
@@ -335,6 +280,17 @@ def test_a_newer_schema_is_left_alone(url: str) -> None:
         connection.execute(text("UPDATE meta SET value = '99' WHERE name = 'schema_version'"))
     with pytest.raises(BatchcastError, match="schema version 99"):
         Store(url)
+
+
+def test_a_store_of_before_the_oldest_is_refused_and_kept(url: str) -> None:
+    store = Store(url, create=True)
+    take(store, job())
+    with store.begin() as connection:
+        connection.execute(text("UPDATE meta SET value = '8' WHERE name = 'schema_version'"))
+    with pytest.raises(BatchcastError, match=r"schema version 8.* 9 and later") as refused:
+        Store(url)
+    assert "move it away and start batchcast collect" in (refused.value.hint or "")
+    assert Reader(url).rows("SELECT job_id FROM jobs") == [{"job_id": "1"}]
 
 
 def test_a_store_that_is_none_is_said(tmp_path: Path) -> None:
