@@ -26,7 +26,7 @@ import numpy as np
 from planning_gain import _machine, _row, _trace, show, workload
 
 from batchcast.compiled import kernel
-from batchcast.schedule.slurm.arrays import CYCLE, DIRTY, FAR, NONE, RUNNING
+from batchcast.schedule.slurm.arrays import FAR, NONE, RUNNING
 from batchcast.schedule.slurm.priority import reprioritize
 from batchcast.schedule.slurm.requests import Phases
 from batchcast.schedule.slurm.start import list_by_end, run_order, stop_order, unlist
@@ -112,7 +112,7 @@ def retime(s: Any, j: int, end: float) -> None:
         entry = s.pool[entry].next
     stop_order(s, j)
     run_order(s, j, end)
-    s.reg[DIRTY] = 1
+    s.reg["dirty"][0] = 1
 
 
 def looks_of(lab: Lab, places: np.ndarray, cycles: Sequence[float], until: float) -> Any:
@@ -131,7 +131,7 @@ def looks_of(lab: Lab, places: np.ndarray, cycles: Sequence[float], until: float
                 k += 1
                 yield rules._replace(until=t)
                 if j == NONE:
-                    s.reg[CYCLE], s.reg[DIRTY] = t, 1
+                    s.reg["cycle"][0], s.reg["dirty"][0] = t, 1
                 elif status[j] < RUNNING:
                     row["plan"][j] = row["held"][j] = length
                     reprioritize(site, jobs, rules, s, np.arange(len(row)) == j, t)

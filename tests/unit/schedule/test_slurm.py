@@ -13,7 +13,6 @@ from tests.naive.slurm import Twin
 
 from batchcast.cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation, homogeneous
 from batchcast.cluster.request import NodeRequest
-from batchcast.schedule.slurm.arrays import FIRST, QUEUE
 from batchcast.schedule.slurm.clock import advance
 from batchcast.schedule.slurm.priority import fair_tree
 from batchcast.schedule.slurm.requests import Phases, make_jobs, make_rules, make_state
@@ -273,6 +272,6 @@ def test_priority_by_tres_is_that_of_a_real_slurm() -> None:
     state = make_state(arrays, asked, rules)
     fair_tree(arrays, state)
     advance(arrays, asked, rules, state, 1000)
-    queue = state.queue[int(state.reg[FIRST]) : int(state.reg[QUEUE])]
+    queue = state.queue[int(state.reg["first"][0]) : int(state.reg["queue"][0])]
     found = {jobs[row["job"]].key: -row["order"] for row in queue}
     assert found == {"5": 66187, "3": 61437, "4": 49750, "2": 9875}

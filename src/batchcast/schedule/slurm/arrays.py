@@ -54,6 +54,11 @@ DOWN_RECORD = _record("node", "begin end")
 LIST_RECORD = _record("special due victim")
 PART_STATE = _record("failed part_tests idle_pass idle_cpus")
 OUT_RECORD = _record("job node cpus")
+REGISTERS = _record(
+    "",
+    "now submitted queue running pool freed sequence asked last full cycle polls first_poll decay prio_now slots tests"
+    " heap out taken dirty special quiet first passes stamp grown total count same spare_slot lost",
+)
 
 
 @by_address
@@ -194,13 +199,6 @@ class State(NamedTuple):
     list: Any
     out: Any
 
-
-# places in State.reg
-(
-    NOW, SUBMITTED, QUEUE, RUNNING_COUNT, POOL, FREED, SEQUENCE, ASKED, LAST, FULL, CYCLE, POLLS, FIRST_POLL, DECAY,
-    PRIO_NOW, SLOTS, TESTS, HEAP, OUT, TAKEN, DIRTY, SPECIAL, QUIET, FIRST, PASS, STAMP, GROWN, TOTAL, COUNT, SAME,
-    SPARE_SLOT, LOST, REGISTERS,
-) = range(33)  # fmt: skip
 
 # sets of nodes in State.bits: up, with something free; those of a step; free of bookings, rich enough for a job, booked
 # by it, still open in a pass; where a candidate of backfill has room

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...compiled import inlined, inner
 from ...compiled.arrays import bits, lowest
-from .arrays import COUNT, MASK, NONE, RICH, RUNNING_COUNT, SEEN, STAMP, TOTAL, Jobs, Site, State
+from .arrays import MASK, NONE, RICH, SEEN, Jobs, Site, State
 from .place import available_beside, enough, most_nodes, pick, survey, wanted_memory
 
 KILL_WAIT = 5.0
@@ -30,7 +30,7 @@ def first_after(s: State, t: float, at: float) -> int:
     """The place of the first running job that is planned to end after `at`."""
     if at < t + KILL_WAIT:
         return 0
-    low, high = 0, int(s.reg[RUNNING_COUNT])
+    low, high = 0, int(s.reg[0].running)
     while low < high:
         middle = (low + high) >> 1
         if s.active[middle].end <= at:
@@ -47,7 +47,7 @@ def may_start(
     """Whether the job could start by `later` on nodes of the MASK free in the records from `row` to `end`.
 
     `rise` is the record in which `later` lies. Memory, sharing and what other gres need are left to `will_run`, and
-    no job that starts then is refused here: TOTAL processors free by `later` are never fewer than it counts.
+    no job that starts then is refused here: `total` processors free by `later` are never fewer than it counts.
     """
     cpus, least = jobs.row[j].cpus, jobs.row[j].min_nodes
     each, features = max(jobs.row[j].per_node, 1) * jobs.row[j].per_task, jobs.row[j].features
@@ -102,8 +102,8 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
         return t
     if not enough(site, jobs, s, j, part):
         return -1.0
-    s.reg[STAMP] += 1
-    window, base, running = 30.0, -1.0, int(s.reg[RUNNING_COUNT])
+    s.reg[0].stamp += 1
+    window, base, running = 30.0, -1.0, int(s.reg[0].running)
     mark_touching(s, t, latest, running)
     k, following, last = next_marked(s, 0, running), 0, 0.0
     while k != NONE:
@@ -188,7 +188,7 @@ def next_marked(s: State, k: int, running: int) -> int:
 def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> bool:
     """Take running job o off the SEEN nodes in the will-run test for j, whose sums follow; whether it had any."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
-    stamp, had = int(s.reg[STAMP]), False
+    stamp, had = int(s.reg[0].stamp), False
     entry = s.job[o].head
     while entry != NONE:
         i = s.pool[entry].node
@@ -212,7 +212,7 @@ def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> boo
             if free > 0:
                 s.node[i].free = free
                 s.bits[RICH, i >> 6] |= one
-            s.reg[TOTAL] += free - before
-            s.reg[COUNT] += int(free > 0) - int(before > 0)
+            s.reg[0].total += free - before
+            s.reg[0].count += int(free > 0) - int(before > 0)
         entry = s.pool[entry].next
     return had

@@ -9,25 +9,7 @@ from __future__ import annotations
 
 from ...compiled import inner
 from ...compiled.arrays import bits
-from .arrays import (
-    FAR,
-    FIRST,
-    MASK,
-    NONE,
-    OPEN,
-    PASS,
-    QUEUE,
-    QUEUED,
-    SEEN,
-    SLOTS,
-    TAKEN,
-    TESTS,
-    UP,
-    Jobs,
-    Rules,
-    Site,
-    State,
-)
+from .arrays import FAR, MASK, NONE, OPEN, QUEUED, SEEN, UP, Jobs, Rules, Site, State
 from .place import place
 from .plan import apart, next_candidate, plan_job
 from .policy import independent, plan_of, planned_of, set_planned, taken_cpus, throttled, too_many, too_much
@@ -70,9 +52,9 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
         s.bits[OPEN, w] = s.bits[UP, w]
     for p in range(len(site.part) - 1):
         s.part[p].failed = 0
-    s.reg[PASS] += 1
-    depth, started, seen = 0, 0, int(s.reg[FIRST])
-    for k in range(int(s.reg[FIRST]), int(s.reg[QUEUE])):
+    s.reg[0].passes += 1
+    depth, started, seen = 0, 0, int(s.reg[0].first)
+    for k in range(int(s.reg[0].first), int(s.reg[0].queue)):
         j, part = s.queue[k].job, s.queue[k].part
         seen = k + 1
         if s.job[j].status != QUEUED or not independent(jobs, s, j, now):
@@ -95,7 +77,7 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
             continue
         kept_from(site, jobs, s, j, t, t + plan_of(site, jobs, j, part))
         if place(site, jobs, s, j, part, MASK, 0):
-            if not too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[TAKEN]):
+            if not too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
                 start_job(site, jobs, s, j, part, now, t, 0)
                 started += 1
                 if a != NONE:
@@ -126,11 +108,11 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
 def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None:
     """Plan queued jobs in priority order on nodes that no better one has booked; start what can start now."""
     t = float(int(now))
-    s.reg[TESTS] = s.reg[SLOTS] = 0
-    s.reg[PASS] += 1
-    started, k, tests_before, cursor, stands = False, int(s.reg[FIRST]), 0, int(s.reg[FIRST]), False
+    s.reg[0].tests = s.reg[0].slots = 0
+    s.reg[0].passes += 1
+    started, k, tests_before, cursor, stands = False, int(s.reg[0].first), 0, int(s.reg[0].first), False
     whole = rules.test_length > 0
-    while k < s.reg[QUEUE] and s.reg[TESTS] < rules.bf_max_job_test:
+    while k < s.reg[0].queue and s.reg[0].tests < rules.bf_max_job_test:
         if not whole:
             if cursor < k:
                 cursor, tests_before, stands = k, 0, False
@@ -138,17 +120,17 @@ def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None
                 cursor, tests_before = next_candidate(site, jobs, rules, s, cursor, tests_before, now, t)
             if cursor < 0:
                 break
-        if s.reg[SLOTS] == 0:
+        if s.reg[0].slots == 0:
             begin_cycle(site, rules, s, t)
         outcome = test_job(site, jobs, rules, s, k, now, t)
         k += 1
         tests_before = max(tests_before - 1, 0)
-        stands = s.reg[TESTS] + tests_before < rules.bf_max_job_test and (outcome == 0 or apart(s))
+        stands = s.reg[0].tests + tests_before < rules.bf_max_job_test and (outcome == 0 or apart(s))
         if outcome == 1:
             started, cursor, tests_before, stands = True, k, 0, False
     if started:
         compact_until(s, k)
-    if s.reg[SLOTS] > 0:
+    if s.reg[0].slots > 0:
         for i in range(len(site.node)):
             s.node[i].booked = FAR
 
@@ -191,7 +173,7 @@ def test_job(site: Site, jobs: Jobs, rules: Rules, s: State, k: int, now: float,
         return 0
     s.user_tests[u] += 1
     s.part[part].part_tests += 1
-    s.reg[TESTS] += 1
+    s.reg[0].tests += 1
     outcome = plan_job(site, jobs, rules, s, j, part, now, t, reserves(rules, s, k, now))
     if a != NONE and outcome != 1:
         set_planned(s, a, part, planned_of(s, a, part) + 1 if outcome == 2 else -1)

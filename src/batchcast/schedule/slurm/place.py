@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ...compiled import inlined, inner
 from ...compiled.arrays import bits, lowest
-from .arrays import COUNT, IDLE, NONE, RICH, SEEN, TAKEN, TOTAL, Jobs, Site, State
+from .arrays import IDLE, NONE, RICH, SEEN, Jobs, Site, State
 
 
 @inlined
@@ -108,7 +108,7 @@ def survey(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empt
                 rich |= word & -word
             word &= word - 1
         s.bits[RICH, w] = rich
-    s.reg[TOTAL], s.reg[COUNT] = total, nodes
+    s.reg[0].total, s.reg[0].count = total, nodes
 
 
 @inner
@@ -141,7 +141,7 @@ def pick(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 
     The best set of neighbours is taken first; while that fails, the poorest nodes are left out and it is tried again.
     """
-    if s.reg[TOTAL] < jobs.row[j].cpus or s.reg[COUNT] < jobs.row[j].min_nodes:
+    if s.reg[0].total < jobs.row[j].cpus or s.reg[0].count < jobs.row[j].min_nodes:
         return False
     count, richest, most = 0, 0, most_nodes(site, jobs, j)
     for w in range(s.bits.shape[1]):
@@ -226,7 +226,7 @@ def choose(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> 
             most -= 1
         s.node[best].set_nodes = 0
         if nodes <= 0 and cpus <= 0:
-            s.reg[TAKEN] = count
+            s.reg[0].taken = count
             return True
     return False
 
@@ -254,14 +254,14 @@ def choose_idle(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int
         s.node[best].trial = -s.node[best].trial
     for k in range(count):
         s.node[s.node[k].chosen].trial = -s.node[s.node[k].chosen].trial
-    s.reg[TAKEN] = count
+    s.reg[0].taken = count
     return bool(nodes <= 0 and cpus <= 0)
 
 
 @inner
 def spread(site: Site, jobs: Jobs, s: State, j: int) -> None:
     """Processors on each chosen node: filled in the order chosen, one kept for each node still needed."""
-    left, count = jobs.row[j].cpus, int(s.reg[TAKEN])
+    left, count = jobs.row[j].cpus, int(s.reg[0].taken)
     for k in range(count):
         i = s.node[k].chosen
         s.node[k].taken = i

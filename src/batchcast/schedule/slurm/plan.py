@@ -8,25 +8,7 @@ from __future__ import annotations
 
 from ...compiled import inlined, inner
 from ...compiled.arrays import lowest
-from .arrays import (  # fmt: skip
-    GROWN,
-    IDLE,
-    MASK,
-    MINE,
-    NONE,
-    PASS,
-    QUEUE,
-    QUEUED,
-    SLOTS,
-    TAKEN,
-    TESTS,
-    UP,
-    WITNESS,
-    Jobs,
-    Rules,
-    Site,
-    State,
-)
+from .arrays import IDLE, MASK, MINE, NONE, QUEUED, UP, WITNESS, Jobs, Rules, Site, State
 from .look_ahead import may_start, will_run
 from .place import available_beside, most_nodes, wanted_memory
 from .policy import independent, plan_of, taken_cpus, too_many, too_much
@@ -41,7 +23,7 @@ def next_candidate(
 ) -> tuple[int, int]:
     """The first place from k on with a job that could start now, and the tests surely before it; -1 if none."""
     limited = rules.bf_max_job_user > 0 or rules.bf_max_job_part > 0
-    while k < s.reg[QUEUE] and s.reg[TESTS] + tests_before < rules.bf_max_job_test:
+    while k < s.reg[0].queue and s.reg[0].tests + tests_before < rules.bf_max_job_test:
         j, part = s.queue[k].job, s.queue[k].part
         if s.job[j].status == QUEUED and independent(jobs, s, j, now) and not too_many(site, jobs, rules, s, j):
             if could_start(site, jobs, rules, s, j, part, t):
@@ -64,7 +46,7 @@ def apart(s: State) -> bool:
 @inner
 def idle_cpus(site: Site, s: State, part: int) -> int:
     """Processors free on a partition's nodes, counted once a pass: in it they only become fewer."""
-    if s.part[part].idle_pass != s.reg[PASS]:
+    if s.part[part].idle_pass != s.reg[0].passes:
         total = 0
         for w in range(s.bits.shape[1]):
             word = s.bits[IDLE, w] & s.bits[UP, w] & site.inside[part, w]
@@ -72,7 +54,7 @@ def idle_cpus(site: Site, s: State, part: int) -> int:
                 i = (w << 6) + lowest(word)
                 word &= word - 1
                 total += site.node[i].cpus - s.node[i].used_cpus
-        s.part[part].idle_pass, s.part[part].idle_cpus = int(s.reg[PASS]), total
+        s.part[part].idle_pass, s.part[part].idle_cpus = int(s.reg[0].passes), total
     return int(s.part[part].idle_cpus)
 
 
@@ -90,10 +72,10 @@ def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: in
     if jobs.row[j].cpus > idle_cpus(site, s, part):
         return False
     shape = jobs.row[j].form
-    if s.shape[shape, part].refused == s.reg[GROWN]:
+    if s.shape[shape, part].refused == s.reg[0].grown:
         return False
     length = plan_of(site, jobs, j, part)
-    if s.shape[shape, part].cycle == s.reg[PASS] and length >= s.shape[shape, part].length:
+    if s.shape[shape, part].cycle == s.reg[0].passes and length >= s.shape[shape, part].length:
         return False
     if rules.enforce:
         least = jobs.row[j].min_nodes
@@ -122,9 +104,9 @@ def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: in
                 if total >= jobs.row[j].cpus and nodes >= jobs.row[j].min_nodes:
                     return True
     if untouched:
-        s.shape[shape, part].refused = int(s.reg[GROWN])
+        s.shape[shape, part].refused = int(s.reg[0].grown)
     else:
-        s.shape[shape, part].cycle, s.shape[shape, part].length = int(s.reg[PASS]), length
+        s.shape[shape, part].cycle, s.shape[shape, part].length = int(s.reg[0].passes), length
     return False
 
 
@@ -217,7 +199,7 @@ def next_mask(site: Site, jobs: Jobs, s: State, j: int, part: int, start: float,
 @inner
 def start_now(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float, t: float) -> int:
     """Start the job on what was taken, if no limit is against it: 1, else 0."""
-    if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[TAKEN]):
+    if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
         return 0
     start_job(site, jobs, s, j, part, now, t, 1)
     hold_back(site, s, t, s.job[j].planned)
@@ -246,17 +228,17 @@ def reserve(
     end = max(int(until) // step * step, begin + step)
     for w in range(s.bits.shape[1]):
         s.bits[MINE, w] = 0
-    for k in range(int(s.reg[TAKEN])):
+    for k in range(int(s.reg[0].taken)):
         i = s.node[k].taken
         s.bits[MINE, i >> 6] |= 1 << (i & 63)
     if row == NONE or s.slot[row].begin >= begin:  # the record before it may become equal to what begins there
         row = 0
     if booked_by_others(s, row, float(begin), float(end)):
         return -1
-    if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[TAKEN]):
+    if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
         return 0
-    if s.reg[SLOTS] + 2 <= len(s.slot):  # else the table is full, and what it shows is not what was booked
-        for k in range(int(s.reg[TAKEN])):
+    if s.reg[0].slots + 2 <= len(s.slot):  # else the table is full, and what it shows is not what was booked
+        for k in range(int(s.reg[0].taken)):
             i = s.node[k].taken
             s.node[i].booked = min(s.node[i].booked, float(begin))
     book(site, s, row, t, float(begin), float(end))

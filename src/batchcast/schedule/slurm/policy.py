@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ...compiled import inlined, inner
-from .arrays import AFTERNOTOK, AFTEROK, DONE, FAR, GONE, NONE, PASS, TAKEN, Jobs, Rules, Site, State
+from .arrays import AFTERNOTOK, AFTEROK, DONE, FAR, GONE, NONE, Jobs, Rules, Site, State
 from .place import wanted_memory
 
 NODES, MEMORY = 1, 2  # places of the TRES: processors, nodes, memory, then each gres
@@ -129,7 +129,7 @@ def too_much(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, 
 def taken_cpus(s: State) -> float:
     """Processors of what `place` took."""
     total = 0.0
-    for k in range(int(s.reg[TAKEN])):
+    for k in range(int(s.reg[0].taken)):
         total += s.node[k].asks
     return total
 
@@ -163,10 +163,10 @@ def count(site: Site, jobs: Jobs, s: State, j: int, part: int, cpus: float, node
 @inlined
 def planned_of(s: State, a: int, part: int) -> int:
     """Bookings of an array in this pass, or -1 where the pass has refused it."""
-    return int(s.array_planned[a, part]) if s.array_pass[a, part] == s.reg[PASS] else 0
+    return int(s.array_planned[a, part]) if s.array_pass[a, part] == s.reg[0].passes else 0
 
 
 @inlined
 def set_planned(s: State, a: int, part: int, count: int) -> None:
     """Note it, for this pass only."""
-    s.array_pass[a, part], s.array_planned[a, part] = int(s.reg[PASS]), count
+    s.array_pass[a, part], s.array_planned[a, part] = int(s.reg[0].passes), count

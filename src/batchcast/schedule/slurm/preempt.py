@@ -9,24 +9,7 @@ is free by then.
 from __future__ import annotations
 
 from ...compiled import inner
-from .arrays import (
-    ASKED,
-    FAR,
-    FIRST_POLL,
-    LOST,
-    NONE,
-    QUEUED,
-    RUNNING,
-    RUNNING_COUNT,
-    SEEN,
-    SPECIAL,
-    STAMP,
-    TAKEN,
-    Jobs,
-    Rules,
-    Site,
-    State,
-)  # fmt: skip
+from .arrays import FAR, NONE, QUEUED, RUNNING, SEEN, Jobs, Rules, Site, State
 from .look_ahead import KILL_WAIT, take_off
 from .place import enough, pick, survey
 from .policy import taken_cpus, too_much
@@ -43,7 +26,7 @@ def list_victims(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: i
     count = 0
     if not site.part[part].preempts and not jobs.row[j].preempts:
         return count
-    for k in range(int(s.reg[RUNNING_COUNT])):
+    for k in range(int(s.reg[0].running)):
         o = s.active[k].job
         q, p = jobs.row[o].qos, s.job[o].part
         if not (site.part[part].preempts >> p | jobs.row[j].preempts >> q) & 1 or s.job[o].leaves_at <= now:
@@ -96,7 +79,7 @@ def preempt(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, n
         if passes > rules.reorder_count + 1 or count <= passes:
             break
         last_first(s, last, count)
-    if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[TAKEN]):
+    if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
         return LIMITED
     if s.job[j].preempted > t - rules.preempt_wait:
         return GIVES_WAY
@@ -115,7 +98,7 @@ def preempt(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, n
 def take_until(site: Site, jobs: Jobs, s: State, j: int, part: int, count: int) -> int:
     """Take listed jobs off the SEEN one after the other until j fits; the place of the last, or -1."""
     survey(site, jobs, s, j, part, SEEN, 0)
-    s.reg[STAMP] += 1
+    s.reg[0].stamp += 1
     for k in range(count):
         if take_off(site, jobs, s, j, part, s.list[k].victim) and pick(site, jobs, s, j, part):
             return k
@@ -136,9 +119,9 @@ def last_first(s: State, last: int, count: int) -> None:
 @inner
 def mark_taken(s: State) -> None:
     """Mark the nodes that `pick` took."""
-    s.reg[STAMP] += 1
-    for k in range(int(s.reg[TAKEN])):
-        s.node[s.node[k].taken].stamp = int(s.reg[STAMP])
+    s.reg[0].stamp += 1
+    for k in range(int(s.reg[0].taken)):
+        s.node[s.node[k].taken].stamp = int(s.reg[0].stamp)
 
 
 @inner
@@ -146,7 +129,7 @@ def nodes_taken(s: State, o: int) -> int:
     """How many nodes of job o are marked."""
     count, entry = 0, s.job[o].head
     while entry != NONE:
-        count += s.node[s.pool[entry].node].stamp == s.reg[STAMP]
+        count += s.node[s.pool[entry].node].stamp == s.reg[0].stamp
         entry = s.pool[entry].next
     return count
 
@@ -163,15 +146,15 @@ def will_run_past(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float,
         return t
     if not enough(site, jobs, s, j, part):
         return -1.0
-    s.reg[STAMP] += 1
-    stamp = int(s.reg[STAMP])
+    s.reg[0].stamp += 1
+    stamp = int(s.reg[0].stamp)
     for k in range(count):
         s.job[s.list[k].victim].listed = stamp
         take_off(site, jobs, s, j, part, s.list[k].victim)
     if pick(site, jobs, s, j, part):
         return t - 1
     window, base, last, removed, just = 30.0, -1.0, 0.0, False, False
-    for k in range(int(s.reg[RUNNING_COUNT])):
+    for k in range(int(s.reg[0].running)):
         if s.job[s.active[k].job].listed == stamp:
             continue
         end = max(s.active[k].end, t + KILL_WAIT)
@@ -208,17 +191,17 @@ def leave(site: Site, jobs: Jobs, rules: Rules, s: State, o: int, at: float) -> 
             s.pool[entry].end = until
             list_by_end(s, i, entry)
             entry = s.pool[entry].next
-        checks = int((until - s.reg[FIRST_POLL]) / CHECK_PERIOD + 1)
-        push(s, s.reg[FIRST_POLL] + checks * CHECK_PERIOD, LEAVE, o)
+        checks = int((until - s.reg[0].first_poll) / CHECK_PERIOD + 1)
+        push(s, s.reg[0].first_poll + checks * CHECK_PERIOD, LEAVE, o)
         return
     part, ran, entry = int(s.job[o].part), at - s.job[o].began, s.job[o].head
     while entry != NONE:
-        s.reg[LOST] += ran * s.pool[entry].cpus
+        s.reg[0].lost += ran * s.pool[entry].cpus
         entry = s.pool[entry].next
     finish(site, jobs, rules, s, o, at)
     s.job[o].runs += 1
     s.job[o].leaves_at = FAR
-    s.reg[ASKED] = 1
+    s.reg[0].asked = 1
     if site.part[part].cancels or site.qos[jobs.row[o].qos].cancels:
         jobs.row[o].run = ran
         return
@@ -228,5 +211,5 @@ def leave(site: Site, jobs: Jobs, rules: Rules, s: State, o: int, at: float) -> 
     push(s, jobs.row[o].begin, BEGIN, o)
     compact(s, o)
     enqueue(site, jobs, rules, s, o)
-    s.list[int(s.reg[SPECIAL])].special = o
-    s.reg[SPECIAL] += 1
+    s.list[int(s.reg[0].special)].special = o
+    s.reg[0].special += 1

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...compiled import inner, kernel
-from .arrays import FAR, FIRST, NONE, PRIO_NOW, QUEUE, QUEUED, RUNNING_COUNT, Jobs, Rules, Site, State
+from .arrays import FAR, NONE, QUEUED, Jobs, Rules, Site, State
 from .policy import MEMORY, amount
 
 
@@ -15,7 +15,7 @@ def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) 
     """priority/basic: first come first served, less nice; priority/multifactor: the weighted factors, truncated."""
     if not rules.multifactor:
         return float(-s.group_sequence[jobs.row[j].group] - jobs.row[j].nice)
-    now = s.reg[PRIO_NOW]
+    now = s.reg[0].prio_now
     waited = max(now - s.job[j].accrued, 0.0) if s.job[j].accrued < FAR else 0.0
     age = min(waited / rules.max_age, 1.0)
     size = (jobs.row[j].min_nodes / len(site.node) + s.job[j].sized / rules.machine_cpus) / 2
@@ -43,7 +43,7 @@ def decay_usage(site: Site, jobs: Jobs, rules: Rules, s: State, last: float, now
     for a in range(len(site.assoc)):
         s.assoc[a].usage = s.assoc[a].usage * keep ** (now - last) + s.assoc[a].recent
         s.assoc[a].recent = 0.0
-    for k in range(int(s.reg[RUNNING_COUNT])):
+    for k in range(int(s.reg[0].running)):
         charge(site, jobs, rules, s, s.active[k].job, last, now)
     for a in range(len(site.assoc)):
         s.assoc[a].usage += s.assoc[a].recent
@@ -173,7 +173,7 @@ def swap(s: State, a: int, b: int) -> None:
 @inner
 def sink(jobs: Jobs, s: State, k: int) -> None:
     """Move the pair at k forward to its place among those before it."""
-    while k > s.reg[FIRST] and before(jobs, s, k, k - 1):
+    while k > s.reg[0].first and before(jobs, s, k, k - 1):
         swap(s, k, k - 1)
         k -= 1
 
@@ -181,12 +181,12 @@ def sink(jobs: Jobs, s: State, k: int) -> None:
 @inner
 def enqueue(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> None:
     """One pair for each partition of the job, each in its place."""
-    if s.reg[QUEUE] + len(site.part) > len(s.queue):
+    if s.reg[0].queue + len(site.part) > len(s.queue):
         compact(s, j)
     for part in range(len(site.part) - 1):
         if jobs.row[j].partitions >> part & 1:
-            k = int(s.reg[QUEUE])
-            s.reg[QUEUE] += 1
+            k = int(s.reg[0].queue)
+            s.reg[0].queue += 1
             s.queue[k].job, s.queue[k].part = j, part
             s.queue[k].tier = -site.part[part].tier
             s.queue[k].order = -priority(site, jobs, rules, s, j, part)
@@ -197,34 +197,34 @@ def enqueue(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> None:
 def compact(s: State, without: int) -> None:
     """Drop pairs of jobs that wait no more, and of `without`; the queue begins at the array's begin again."""
     kept = 0
-    for k in range(int(s.reg[FIRST]), int(s.reg[QUEUE])):
+    for k in range(int(s.reg[0].first), int(s.reg[0].queue)):
         j = s.queue[k].job
         if s.job[j].status == QUEUED and j != without:
             if kept != k:
                 move(s, k, kept)
             kept += 1
-    s.reg[FIRST], s.reg[QUEUE] = 0, kept
+    s.reg[0].first, s.reg[0].queue = 0, kept
 
 
 @inner
 def compact_until(s: State, end: int) -> None:
     """Drop pairs of jobs that wait no more before place `end`: those before them move up, the tail stays."""
     kept = end
-    for k in range(end - 1, int(s.reg[FIRST]) - 1, -1):
+    for k in range(end - 1, int(s.reg[0].first) - 1, -1):
         if s.job[s.queue[k].job].status == QUEUED:
             kept -= 1
             if kept != k:
                 move(s, k, kept)
-    s.reg[FIRST] = kept
+    s.reg[0].first = kept
 
 
 @inner
 def trim(s: State) -> None:
     """Drop what waits no more from the queue's begin."""
-    k, end = int(s.reg[FIRST]), int(s.reg[QUEUE])
+    k, end = int(s.reg[0].first), int(s.reg[0].queue)
     while k < end and s.job[s.queue[k].job].status != QUEUED:
         k += 1
-    s.reg[FIRST] = k
+    s.reg[0].first = k
 
 
 @inner
@@ -238,7 +238,7 @@ def move(s: State, a: int, b: int) -> None:
 def recompute(site: Site, jobs: Jobs, rules: Rules, s: State) -> None:
     """Every queued pair's priority anew, and the queue in its order."""
     compact(s, NONE)
-    for k in range(int(s.reg[QUEUE])):
+    for k in range(int(s.reg[0].queue)):
         s.queue[k].order = -priority(site, jobs, rules, s, s.queue[k].job, s.queue[k].part)
     sort(jobs, s)
 
@@ -251,19 +251,19 @@ def reprioritize(site: Site, jobs: Jobs, rules: Rules, s: State, updated: Any, n
     the others up to the last PriorityCalcPeriod.
     """
     compact(s, NONE)
-    last, s.reg[PRIO_NOW] = s.reg[PRIO_NOW], now
-    for k in range(int(s.reg[QUEUE])):
+    last, s.reg[0].prio_now = s.reg[0].prio_now, now
+    for k in range(int(s.reg[0].queue)):
         j = s.queue[k].job
         if updated[j]:
             s.queue[k].order = -priority(site, jobs, rules, s, j, s.queue[k].part)
-    s.reg[PRIO_NOW] = last
+    s.reg[0].prio_now = last
     sort(jobs, s)
 
 
 @inner
 def sort(jobs: Jobs, s: State) -> None:
     """Merge sorted runs, from runs of 16 on: stable, and cheap where little has changed its place."""
-    n, width = int(s.reg[QUEUE]), 16
+    n, width = int(s.reg[0].queue), 16
     for k in range(n):
         m = k
         while m % width and before(jobs, s, m, m - 1):

@@ -15,33 +15,24 @@ from ...cluster.machine import Machine
 from ...cluster.request import NodeRequest
 from ...errors import UsageError
 from ...units import parse_duration
-from .arrays import (  # fmt: skip
+from .arrays import (
     ACTIVE_RECORD,
     AFTERANY,
     AFTERNOTOK,
     AFTEROK,
     ASSOC_STATE,
-    CYCLE,
-    DECAY,
     DOWN_RECORD,
     FAR,
-    FIRST_POLL,
-    FREED,
-    FULL,
-    HEAP,
     HEAP_RECORD,
     IDLE,
     JOB_RECORD,
     JOB_STATE,
-    LAST,
     LIST_RECORD,
     NODE_STATE,
     NONE,
-    NOW,
     OUT_RECORD,
     PART_STATE,
     POOL_RECORD,
-    PRIO_NOW,
     QUEUE_RECORD,
     REGISTERS,
     SETS,
@@ -330,12 +321,12 @@ def make_state(
 def _registers(rules: Rules, phases: Phases, first: float, events: int) -> np.ndarray:
     """The registers before the first submission at `first`; what has no known phase begins with it."""
     cycle, decay, second = phases.cycle, phases.decay, phases.second
-    reg = np.zeros(REGISTERS)
-    reg[FREED], reg[LAST], reg[FULL], reg[NOW], reg[PRIO_NOW] = NONE, -FAR, first, first - 1, first
-    reg[FIRST_POLL] = first + ((0.5 if second is None else second) - first) % rules.poll
-    reg[CYCLE] = _phase(cycle if cycle is not None else first, first, rules.bf_interval)
-    reg[DECAY] = _phase(decay if decay is not None else first, first, rules.calc_period)
-    reg[HEAP] = events
+    reg = np.zeros(1, REGISTERS)
+    reg["freed"], reg["last"], reg["full"], reg["now"], reg["prio_now"] = NONE, -FAR, first, first - 1, first
+    reg["first_poll"] = first + ((0.5 if second is None else second) - first) % rules.poll
+    reg["cycle"] = _phase(cycle if cycle is not None else first, first, rules.bf_interval)
+    reg["decay"] = _phase(decay if decay is not None else first, first, rules.calc_period)
+    reg["heap"] = events
     return reg
 
 

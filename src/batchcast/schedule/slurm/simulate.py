@@ -16,29 +16,7 @@ import numpy as np
 from ...cluster.machine import Machine
 from ...cluster.request import NodeRequest
 from ...errors import UsageError
-from .arrays import (
-    ASKED,
-    CYCLE,
-    DIRTY,
-    FAR,
-    FIRST,
-    FIRST_POLL,
-    HEAP,
-    LOST,
-    NONE,
-    OUT,
-    POLLS,
-    QUEUE,
-    QUEUED,
-    QUIET,
-    RUNNING,
-    RUNNING_COUNT,
-    SUBMITTED,
-    Jobs,
-    Rules,
-    Site,
-    State,
-)
+from .arrays import FAR, NONE, QUEUED, RUNNING, Jobs, Rules, Site, State
 from .clock import PATIENCE, advance
 from .priority import fair_tree, reprioritize
 from .requests import Phases, make_jobs, make_rules, make_state
@@ -109,13 +87,13 @@ def looks(
 
 def _over(s: State) -> bool:
     """Whether the last job has ended, or what still waits waits for nothing."""
-    idle = s.reg[SUBMITTED] == len(s.order) and s.reg[RUNNING_COUNT] == 0 and s.reg[HEAP] == 0
-    return bool(idle and (s.reg[QUEUE] == s.reg[FIRST] or s.reg[QUIET] > PATIENCE))
+    idle = s.reg["submitted"][0] == len(s.order) and s.reg["running"][0] == 0 and s.reg["heap"][0] == 0
+    return bool(idle and (s.reg["queue"][0] == s.reg["first"][0] or s.reg["quiet"][0] > PATIENCE))
 
 
 def _look(site: Site, jobs: Jobs, rules: Rules, s: State, factor: np.ndarray, at: float, reorder: Reorder) -> float:
     """One look: who waits, their new factors, the queue in its new order."""
-    queue = s.queue[int(s.reg[FIRST]) : int(s.reg[QUEUE])]
+    queue = s.queue[int(s.reg["first"][0]) : int(s.reg["queue"][0])]
     waits = s.job["status"][queue["job"]] == QUEUED
     places, pairs = np.unique(queue["job"][waits], return_index=True)
     if not len(places):
@@ -138,9 +116,9 @@ def _look(site: Site, jobs: Jobs, rules: Rules, s: State, factor: np.ndarray, at
 
 def _wake(rules: Rules, s: State, at: float) -> None:
     """Slurm schedules after an update; instants that were skipped because nothing changed are there again."""
-    s.reg[ASKED] = s.reg[DIRTY] = 1
-    s.reg[POLLS] = min(s.reg[POLLS], max(math.ceil((at - s.reg[FIRST_POLL]) / rules.poll), 0))
-    s.reg[CYCLE] -= max(math.floor((s.reg[CYCLE] - at) / rules.bf_interval), 0) * rules.bf_interval
+    s.reg["asked"][0] = s.reg["dirty"][0] = 1
+    s.reg["polls"][0] = min(s.reg["polls"][0], max(math.ceil((at - s.reg["first_poll"][0]) / rules.poll), 0))
+    s.reg["cycle"][0] -= max(math.floor((s.reg["cycle"][0] - at) / rules.bf_interval), 0) * rules.bf_interval
 
 
 CHUNK = 50_000
@@ -266,7 +244,7 @@ def simulate_slurm(
 
 
 def _schedule(machine: Machine, ordered: tuple[NodeRequest, ...], jobs: Any, state: Any) -> SlurmSchedule:
-    out, job, row = state.out[: int(state.reg[OUT])], state.job, jobs.row[:-1]
+    out, job, row = state.out[: int(state.reg["out"][0])], state.job, jobs.row[:-1]
     started = (job["status"] >= RUNNING) & (job["part"] != NONE)
     last = np.arange(len(out)) >= job["first_out"][out["job"]]
     out = out[last & started[out["job"]]]  # of each job's last run; none of one that gave way and waits again
@@ -281,6 +259,6 @@ def _schedule(machine: Machine, ordered: tuple[NodeRequest, ...], jobs: Any, sta
         job["backfilled"].astype(bool),
         np.stack([out["job"], out["node"], out["cpus"]], axis=1),
         job["runs"].copy(),
-        float(state.reg[LOST]),
+        float(state.reg["lost"][0]),
         machine.left_out,
     )

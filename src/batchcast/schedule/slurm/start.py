@@ -7,25 +7,7 @@ What it holds of the nodes, what limits count, the running jobs by planned end, 
 from __future__ import annotations
 
 from ...compiled import inner
-from .arrays import (
-    DIRTY,
-    DONE,
-    FREED,
-    GROWN,
-    HEAP,
-    IDLE,
-    NONE,
-    OUT,
-    POOL,
-    PRIO_NOW,
-    RUNNING,
-    RUNNING_COUNT,
-    TAKEN,
-    Jobs,
-    Rules,
-    Site,
-    State,
-)
+from .arrays import DONE, IDLE, NONE, RUNNING, Jobs, Rules, Site, State
 from .place import wanted_memory
 from .policy import count, held_of, taken_cpus
 from .priority import charge
@@ -36,8 +18,8 @@ END, CANCEL, RELEASE, BEGIN, FIXED, NODE, LEAVE = range(7)
 @inner
 def push(s: State, time: float, kind: int, item: int) -> None:
     """Put an event on the heap."""
-    k = int(s.reg[HEAP])
-    s.reg[HEAP] += 1
+    k = int(s.reg[0].heap)
+    s.reg[0].heap += 1
     while k > 0 and s.heap[(k - 1) >> 1].time > time:
         up = (k - 1) >> 1
         s.heap[k].time, s.heap[k].kind, s.heap[k].what = s.heap[up].time, s.heap[up].kind, s.heap[up].what
@@ -48,8 +30,8 @@ def push(s: State, time: float, kind: int, item: int) -> None:
 @inner
 def pop(s: State) -> None:
     """Drop the earliest event."""
-    s.reg[HEAP] -= 1
-    n = int(s.reg[HEAP])
+    s.reg[0].heap -= 1
+    n = int(s.reg[0].heap)
     time, kind, item, k = s.heap[n].time, s.heap[n].kind, s.heap[n].what, 0
     while 2 * k + 1 < n:
         down = 2 * k + 1
@@ -67,14 +49,14 @@ def allocate(site: Site, jobs: Jobs, s: State, j: int, part: int, end: float) ->
     """Hold the taken nodes for a job that starts and is planned to end at `end`."""
     per_node, per_cpu = wanted_memory(site, jobs, j, part)
     s.job[j].head = NONE
-    for k in range(int(s.reg[TAKEN])):
+    for k in range(int(s.reg[0].taken)):
         i, cpus = s.node[k].taken, s.node[k].asks
-        entry = int(s.reg[FREED])
+        entry = int(s.reg[0].freed)
         if entry != NONE:
-            s.reg[FREED] = s.pool[entry].next
+            s.reg[0].freed = s.pool[entry].next
         else:
-            entry = int(s.reg[POOL])
-            s.reg[POOL] += 1
+            entry = int(s.reg[0].pool)
+            s.reg[0].pool += 1
         memory = site.node[i].memory if per_node == 0 else max(per_node, 0.0)
         if per_node < 0 and per_cpu > 0:
             memory = per_cpu * cpus
@@ -108,11 +90,11 @@ def give_back(site: Site, jobs: Jobs, s: State, j: int) -> None:
         if s.node[i].exclusive_jobs == 0 and s.node[i].used_cpus < site.node[i].cpus:
             s.bits[IDLE, i >> 6] |= 1 << (i & 63)
         unlist(s, i, entry)
-        s.pool[entry].next = int(s.reg[FREED])
-        s.reg[FREED] = entry
+        s.pool[entry].next = int(s.reg[0].freed)
+        s.reg[0].freed = entry
         entry = following
     s.job[j].head = NONE
-    s.reg[GROWN] += 1
+    s.reg[0].grown += 1
 
 
 @inner
@@ -147,17 +129,17 @@ def start_job(site: Site, jobs: Jobs, s: State, j: int, part: int, now: float, w
     allocate(site, jobs, s, j, part, end)
     s.job[j].start, s.job[j].began, s.job[j].part, s.job[j].backfilled = when, now, part, backfilled
     run_order(s, j, end)
-    s.job[j].ended, s.job[j].due, s.job[j].first_out = 0.0, now + jobs.row[j].run, int(s.reg[OUT])
+    s.job[j].ended, s.job[j].due, s.job[j].first_out = 0.0, now + jobs.row[j].run, int(s.reg[0].out)
     if not s.job[j].ending:  # the end of a run that was broken off stands on the heap still, and before this one
         s.job[j].ending = 1
         push(s, s.job[j].due, END, j)
-    s.reg[DIRTY] = 1
-    count(site, jobs, s, j, part, taken_cpus(s), s.reg[TAKEN], 1)
-    for k in range(int(s.reg[TAKEN])):
-        row = int(s.reg[OUT])
+    s.reg[0].dirty = 1
+    count(site, jobs, s, j, part, taken_cpus(s), s.reg[0].taken, 1)
+    for k in range(int(s.reg[0].taken)):
+        row = int(s.reg[0].out)
         if row < len(s.out):
             s.out[row].job, s.out[row].node, s.out[row].cpus = j, s.node[k].taken, s.node[k].asks
-            s.reg[OUT] += 1
+            s.reg[0].out += 1
 
 
 @inner
@@ -169,7 +151,7 @@ def finish(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, at: float) ->
         nodes += 1
         entry = s.pool[entry].next
     if rules.multifactor:
-        charge(site, jobs, rules, s, j, s.reg[PRIO_NOW], at)
+        charge(site, jobs, rules, s, j, s.reg[0].prio_now, at)
     count(site, jobs, s, j, int(s.job[j].part), cpus, nodes, -1)
     give_back(site, jobs, s, j)
     stop_order(s, j)
@@ -179,8 +161,8 @@ def finish(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, at: float) ->
 @inner
 def run_order(s: State, j: int, end: float) -> None:
     """Put a job that starts into the list of running ones, by planned end."""
-    k = int(s.reg[RUNNING_COUNT])
-    s.reg[RUNNING_COUNT] += 1
+    k = int(s.reg[0].running)
+    s.reg[0].running += 1
     while k > 0 and (s.active[k - 1].end > end or (s.active[k - 1].end == end and s.active[k - 1].job > j)):
         s.active[k].job, s.active[k].end = s.active[k - 1].job, s.active[k - 1].end
         s.job[s.active[k].job].place = k
@@ -193,7 +175,7 @@ def run_order(s: State, j: int, end: float) -> None:
 @inner
 def stop_order(s: State, j: int) -> None:
     """Take a job out of the list of running ones."""
-    s.reg[RUNNING_COUNT] -= 1
-    for k in range(s.job[j].place, int(s.reg[RUNNING_COUNT])):
+    s.reg[0].running -= 1
+    for k in range(s.job[j].place, int(s.reg[0].running)):
         s.active[k].job, s.active[k].end = s.active[k + 1].job, s.active[k + 1].end
         s.job[s.active[k].job].place = k

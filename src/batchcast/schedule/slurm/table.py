@@ -10,23 +10,7 @@ from __future__ import annotations
 
 from ...compiled import inlined, inner
 from ...compiled.arrays import bits
-from .arrays import (
-    MASK,
-    MINE,
-    NONE,
-    RUNNING_COUNT,
-    SAME,
-    SEEN,
-    SLOTS,
-    SPARE_SLOT,
-    STAMP,
-    TAKEN,
-    UP,
-    Jobs,
-    Rules,
-    Site,
-    State,
-)
+from .arrays import MASK, MINE, NONE, SEEN, UP, Jobs, Rules, Site, State
 from .look_ahead import KILL_WAIT, cpus_by, first_after
 
 LOT = 512  # running jobs
@@ -37,7 +21,7 @@ def open_table(site: Site, rules: Rules, s: State, t: float) -> None:
     """One record: everything that is up, from now to the end of the window."""
     step = rules.bf_resolution
     end = float((int(t) + rules.bf_window) // step * step)
-    s.reg[SLOTS], s.reg[SPARE_SLOT], s.reg[SAME] = 1, NONE, 0
+    s.reg[0].slots, s.reg[0].spare_slot, s.reg[0].same = 1, NONE, 0
     s.slot[0].begin, s.slot[0].end = float(int(t) // step * step), end
     s.slot[0].next, s.slot[0].same, s.slot[0].rises = NONE, 0, 0
     room = 0
@@ -163,7 +147,7 @@ def book(site: Site, s: State, row: int, t: float, begin: float, end: float) -> 
     if last != NONE:
         compare(s, last)
     row = 0
-    while begin > first and s.reg[SAME] > 0:
+    while begin > first and s.reg[0].same > 0:
         if s.slot[row].same:
             join(s, row)
             return
@@ -173,7 +157,7 @@ def book(site: Site, s: State, row: int, t: float, begin: float, end: float) -> 
 @inlined
 def take_room(site: Site, s: State, first: int, t: float, end: float) -> None:
     """The room of the records from `first` to `end` without what will be free on the taken nodes by their ends."""
-    for k in range(int(s.reg[TAKEN])):
+    for k in range(int(s.reg[0].taken)):
         i, row = s.node[k].taken, first
         free, entry = site.node[i].cpus - s.node[i].used_cpus, s.node[i].head
         while row != NONE and s.slot[row].end <= end:
@@ -198,7 +182,7 @@ def compare(s: State, row: int) -> None:
             if s.slot_free[following, w] & ~s.slot_free[row, w]:
                 rises = 1
                 break
-    s.reg[SAME] += same - s.slot[row].same
+    s.reg[0].same += same - s.slot[row].same
     s.slot[row].same, s.slot[row].rises = same, rises
 
 
@@ -210,30 +194,30 @@ def join(s: State, row: int) -> None:
     s.slot[row].next, s.slot[row].same, s.slot[row].rises = s.slot[gone].next, s.slot[gone].same, s.slot[gone].rises
     for w in range(s.bits.shape[1]):
         s.slot_ready[row, w] = s.slot_ready[gone, w]
-    s.slot[gone].next = int(s.reg[SPARE_SLOT])
-    s.reg[SPARE_SLOT] = gone
-    s.reg[SLOTS] -= 1
-    s.reg[SAME] -= 1
+    s.slot[gone].next = int(s.reg[0].spare_slot)
+    s.reg[0].spare_slot = gone
+    s.reg[0].slots -= 1
+    s.reg[0].same -= 1
 
 
 @inner
 def cut(site: Site, s: State, row: int, t: float, at: float) -> None:
     """Let a record of the table begin at `at`, if that lies inside one from `row` on and the table has room."""
     row = record_after(s, row, at)
-    if row == NONE or s.slot[row].begin >= at or s.reg[SLOTS] >= len(s.slot):
+    if row == NONE or s.slot[row].begin >= at or s.reg[0].slots >= len(s.slot):
         return
-    fresh, end = int(s.reg[SPARE_SLOT]), s.slot[row].end
+    fresh, end = int(s.reg[0].spare_slot), s.slot[row].end
     if fresh == NONE:
-        fresh = int(s.reg[SLOTS])
+        fresh = int(s.reg[0].slots)
     else:
-        s.reg[SPARE_SLOT] = s.slot[fresh].next
+        s.reg[0].spare_slot = s.slot[fresh].next
     s.slot[fresh] = s.slot[row]
     s.slot[fresh].begin = s.slot[row].end = at
     s.slot[row].next, s.slot[row].same, s.slot[row].rises = fresh, 1, 0
     for w in range(s.bits.shape[1]):
         s.slot_free[fresh, w], s.slot_ready[fresh, w] = s.slot_free[row, w], s.slot_ready[row, w]
-    s.reg[SLOTS] += 1
-    s.reg[SAME] += 1
+    s.reg[0].slots += 1
+    s.reg[0].same += 1
     give_later(site, s, row, t, at, end)
 
 
@@ -243,11 +227,11 @@ def give_later(site: Site, s: State, row: int, t: float, at: float, end: float) 
 
     Where that is a lot of work it stays as it is: room is never less than what may be free, and more does no harm.
     """
-    s.reg[STAMP] += 1
-    stamp, k = int(s.reg[STAMP]), first_after(s, t, at)
+    s.reg[0].stamp += 1
+    stamp, k = int(s.reg[0].stamp), first_after(s, t, at)
     if first_after(s, t, end) - k > LOT:
         return
-    while k < s.reg[RUNNING_COUNT] and max(s.active[k].end, t + KILL_WAIT) <= end:
+    while k < s.reg[0].running and max(s.active[k].end, t + KILL_WAIT) <= end:
         entry = s.job[s.active[k].job].head
         while entry != NONE:
             i = s.pool[entry].node
@@ -275,7 +259,7 @@ def hold_back(site: Site, s: State, t: float, until: float) -> None:
     """A job has started on what was taken, until `until`: what is free by the ends of the records before is less."""
     row = 0
     while row != NONE and s.slot[row].end < max(until, t + KILL_WAIT):
-        for k in range(int(s.reg[TAKEN])):
+        for k in range(int(s.reg[0].taken)):
             i = s.node[k].taken
             free = cpus_by(site, s, i, t, s.slot[row].end)
             if s.slot_free[row, i >> 6] >> (i & 63) & 1:
