@@ -25,6 +25,7 @@ from slurm_lab import missing
 
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.schedule import bounded_slowdown
+from batchcast.schedule.slurm.simulate import LOOKS_S
 
 SLURM = {
     "PriorityType": "priority/multifactor", "PriorityWeightAge": "100000", "PriorityMaxAge": "2-00:00:00",
@@ -85,19 +86,19 @@ def foretold(runs: Sequence[dict[str, Any]], replicates: int = 0) -> list[dict[s
     """A row for each run: mean wait and bounded slowdown in the lab and in the simulated Slurm, and their ratios.
 
     Jobs and history are those of the seed's first arm, so that what is foretold knows of no later run but how late
-    the collector was to plan a limit. Of so many replicates, each submission up to 20 s later, the least and the
-    longest mean wait.
+    the collector was to plan a limit and to order a job; half a look of the simulation is part of that. Of so many
+    replicates, each submission up to 20 s later, the least and the longest mean wait.
     """
     rows = []
     for seed, load in dict.fromkeys((run["seed"], run["load"]) for run in runs):
         here = [run for run in runs if (run["seed"], run["load"]) == (seed, load)]
         length = np.array([w.runs for w in workload(seed, here[0]["jobs"], load)[1]])
         arms = [run["arm"] for run in here]
-        late = lateness(here)
+        late = lateness(here), {run["arm"]: lateness([run], "ordered_at") - LOOKS_S / 2 for run in here}
         again = [
-            [wait.mean() / 60 for wait in simulated(seed, _later(here[0], k), arms, late)] for k in range(replicates)
+            [wait.mean() / 60 for wait in simulated(seed, _later(here[0], k), arms, *late)] for k in range(replicates)
         ]
-        for place, (run, wait) in enumerate(zip(here, simulated(seed, here[0], arms, late))):
+        for place, (run, wait) in enumerate(zip(here, simulated(seed, here[0], arms, *late))):
             real = np.array([r["start"] - r["submit"] for r in run["rows"]])
             row: dict[str, Any] = {"seed": seed, "load": load, "arm": run["arm"]}
             for name, lab, sim in (

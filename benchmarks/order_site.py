@@ -71,8 +71,8 @@ def at_once(run: Callable[[], Schedule]) -> Schedule:
 BASES = ("pool: EASY, limits", "Slurm: none", "cycles of 30 s", "cycles of 30 s, reserved past the age")
 
 
-def schedules(trace: Trace, cycles: bool = False) -> dict[str, Schedule]:
-    """Each row's schedule, by name."""
+def schedules(trace: Trace, cycles: bool = False, words: Sequence[str] = ("",)) -> dict[str, Schedule]:
+    """Each row's schedule, by name; only of rows with one of the words in their names."""
     machine = machine_of_log(trace)
     told = replay(trace, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"].points
     rule = OrderRule()
@@ -88,15 +88,16 @@ def schedules(trace: Trace, cycles: bool = False) -> dict[str, Schedule]:
             "cycles of 1 s, reserved past the age": at_once(lambda: ordered(reserve=rule.band)),
         }  # fmt: skip
     wide = rule.band * FINE
-    return {
-        "pool: EASY, limits": simulate(trace, "easy", "requested", total=float(machine.cpus)),
-        "pool: forecast": simulate(trace, "forecast", "kernel", total=float(machine.cpus)),
-        "Slurm: none": simulate_on(machine, trace),
-        "Slurm: order": ordered(),
-        "Slurm: order, reserved past the age": ordered(reserve=rule.band),
-        "without levels": in_fine_levels(lambda: ordered(wide)),
-        "without levels, looks of 1 s": in_fine_levels(lambda: at_once(lambda: ordered(wide))),
+    rows: dict[str, Callable[[], Schedule]] = {
+        "pool: EASY, limits": lambda: simulate(trace, "easy", "requested", total=float(machine.cpus)),
+        "pool: forecast": lambda: simulate(trace, "forecast", "kernel", total=float(machine.cpus)),
+        "Slurm: none": lambda: simulate_on(machine, trace),
+        "Slurm: order": ordered,
+        "Slurm: order, reserved past the age": lambda: ordered(reserve=rule.band),
+        "without levels": lambda: in_fine_levels(lambda: ordered(wide)),
+        "without levels, looks of 1 s": lambda: in_fine_levels(lambda: at_once(lambda: ordered(wide))),
     }
+    return {name: make_row() for name, make_row in rows.items() if any(word in name for word in words)}
 
 
 def compare(trace: Trace, made: dict[str, Schedule], boot: int = 0) -> list[dict[str, Any]]:
@@ -127,10 +128,10 @@ def compare(trace: Trace, made: dict[str, Schedule], boot: int = 0) -> list[dict
     return rows
 
 
-def main(logs: Sequence[str], cycles: bool) -> int:
+def main(logs: Sequence[str], cycles: bool, rows: str) -> int:
     for path in logs:
         trace = read_trace(path)
-        print(f"\n{trace.info.source}\n\n{show(compare(trace, schedules(trace, cycles)))}", flush=True)
+        print(f"\n{trace.info.source}\n\n{show(compare(trace, schedules(trace, cycles, rows.split(','))))}", flush=True)
     return 0
 
 
@@ -138,5 +139,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs", nargs="+")
     parser.add_argument("--cycles", action="store_true")
+    parser.add_argument("--rows", default="", help="words, separated by commas: only rows with one in their names")
     given = parser.parse_args()
-    sys.exit(main(given.logs, given.cycles))
+    sys.exit(main(given.logs, given.cycles, given.rows))

@@ -35,7 +35,7 @@ from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.planning.order import OrderRule
 from batchcast.planning.record import in_minutes
 from batchcast.predict.registry import make
-from batchcast.schedule.slurm.simulate import Lengths, simulate_slurm
+from batchcast.schedule.slurm.simulate import Lengths, Reorder, Seen, simulate_slurm
 from batchcast.simulation.slurm_trace import reorder_by, requests_of
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
@@ -195,12 +195,14 @@ def measure(
         ended = _ended(lab)
         planned = reversed([step for step in steps(collector) if step["what"] == "planned"])
         planned_at = {str(step["job_id"]): float(str(step["at"])) for step in planned}
+        ordered = reversed([step for step in steps(collector) if str(step["what"]).startswith("order ")])
+        ordered_at = {str(step["job_id"]): float(str(step["at"])) for step in ordered}
         restored = len(of_kind(collector, "restored"))
         log = [line for line in collector.log.read_text().splitlines() if "jobs shown" not in line]
         collector.kill(15)
         controller = lab.root / "log" / "slurmctld.log"
         told = {"slurmctld": controller.read_text(errors="replace")} if "DebugFlags" in slurm else {}
-        rows = [{**ended[i], "planned_at": planned_at.get(i)} for i in ids]
+        rows = [{**ended[i], "planned_at": planned_at.get(i), "ordered_at": ordered_at.get(i)} for i in ids]
     return {
         "seed": seed, "jobs": jobs, "load": load, "speed": speed, "planned": planning, "now": now, "rows": rows,
         "machine": machine, "limits_planned": len(planned_at), "limits_restored": restored, "log": log[:20], **told,
@@ -217,11 +219,13 @@ def _ended(lab: Lab) -> dict[str, dict[str, Any]]:
 
 
 def simulated(
-    seed: int, run: dict[str, Any], arms: Sequence[str] = ("none", "limits"), late: float = 0.0
-) -> list[np.ndarray]:
+    seed: int, run: dict[str, Any], arms: Sequence[str] = ("none", "limits"), late: float = 0.0,
+    unseen: Mapping[str, float] = {},
+) -> list[np.ndarray]:  # fmt: skip
     """The waits (n,) that the simulated clock gives the recorded jobs on the captured machine, under each arm.
 
     For the words of an arm see `parts`. A limit is planned `late` seconds after the submission, see `lateness`.
+    Under an arm that is in `unseen` the order sees a job from so many seconds after its submission on.
     """
     crowd, wishes = workload(seed, run["jobs"], run["load"])
     before = past(crowd, seed, run["now"])
@@ -250,6 +254,8 @@ def simulated(
         rule = OrderRule(within, band=band)
         here = replace(machine, settings=machine.settings | slurm)
         reorder = reorder_by(rule, here, requests, lambda r: min(r.limit, points[int(r.key)])) if ordered else None
+        if reorder is not None and unseen.get(arm, 0.0) > 0:
+            reorder = _not_before(reorder, np.array(sorted(r.submit for r in requests)), unseen[arm])
         lengths = Lengths(plan, restored=True, late=late) if planned else None
         starts = simulate_slurm(here, requests, lengths=lengths, reorder=reorder, lazy=1).starts()
         waits = np.empty(len(since))
@@ -259,12 +265,29 @@ def simulated(
     return found
 
 
-def lateness(runs: Sequence[dict[str, Any]]) -> float:
+def _not_before(reorder: Reorder, submits: np.ndarray, late: float) -> Reorder:
+    """The same order, which sees a job from the first look `late` seconds after its submission on."""
+
+    def seen_late(seen: Seen) -> tuple[np.ndarray, float]:
+        known = submits[seen.places] <= seen.now - late
+        factor, due = seen.factor.copy(), math.inf
+        if known.any():
+            factor[known], due = reorder(Seen(seen.now, *(column[known] for column in seen[1:])))
+        if not known.all():
+            due = min(due, float(submits[seen.places][~known].min()) + late)
+        return factor, due
+
+    return seen_late
+
+
+def lateness(runs: Sequence[dict[str, Any]], what: str = "planned_at") -> float:
     """How long after their submission jobs got a planned limit in these runs, in the median (s); 0 where none did.
+
+    Of `ordered_at`: their first place in the order.
 
     A look of the collector takes a second of the real clock, which is a minute of a lab at 60 times the speed.
     """
-    late = [row["planned_at"] - row["submit"] for run in runs for row in run["rows"] if row.get("planned_at")]
+    late = [row[what] - row["submit"] for run in runs for row in run["rows"] if row.get(what)]
     return float(np.median(late)) if late else 0.0
 
 
