@@ -91,7 +91,7 @@ def pushed_back(share: float, mean: bool = False) -> Callable[..., Any]:
             age = finder.look(here.tolist(), seen.arrival, work[here], seen.now)
             total = np.bincount(who[here], pushed[here], who.max() + 1)
             if mean:
-                total /= np.maximum(np.bincount(who[here], minlength=who.max() + 1), 1)
+                total = total / np.maximum(np.bincount(who[here], minlength=who.max() + 1), 1)
             aged = (seen.now - seen.arrival > age) | (seen.factor == rule.band) | (total[who[here]] > share * age)
             return _by_level(work[here], seen.factor.astype(np.int64), aged, rule.band), seen.now + LOOK_S
 
