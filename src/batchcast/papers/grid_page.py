@@ -11,6 +11,7 @@ from ..grid.study import SHORT
 from ..report.blocks import Block, Callout, Figure, Section, Table, TableColumn, page
 from ..report.figures import lines
 from .grid_study import REASONS_WHY, against_emin_min, by_rate, floors, growth, relations
+from .shared import columns_of
 
 Rows = Sequence[Mapping[str, Any]]
 TITLES = {
@@ -22,14 +23,12 @@ TITLES = {
 
 def paper_tables(results: Rows) -> list[Table]:
     """What the terminal shows of the experiment: printed relations, figures 2 to 4, growth, our search."""
-    sentences = [
-        TableColumn("heuristic", "heuristic"), TableColumn("against", "against"), TableColumn("measure", "measure"),
-        TableColumn("printed", "printed", "ratio"), TableColumn("ours", "ours", "ratio"),
-        TableColumn("ours_ci95", "±", "ratio", "half the 95 % interval over the runs, paired: runs share their draws"),
-        TableColumn("stands", "noise of the runs", "text", "outside: the interval of the ratio does not hold 1"),
-        TableColumn("gap_points", "gap, points", "number"), TableColumn("same_sign", "same sign"),
-        TableColumn("within_5_points", "within 5 points"),
-    ]  # fmt: skip
+    sentences = columns_of(
+        "heuristic", "against", "measure", "printed|printed|ratio", "ours|ours|ratio",
+        "ours_ci95|±|ratio|half the 95 % interval over the runs, paired: runs share their draws",
+        "stands|noise of the runs|text|outside: the interval of the ratio does not hold 1",
+        "gap_points|gap, points|number", "same_sign|same sign", "within_5_points|within 5 points",
+    )  # fmt: skip
     tables = [
         Table(
             "Printed relations beside ours (each the mean over the settings of the ratio)",
@@ -47,17 +46,16 @@ def paper_tables(results: Rows) -> list[Table]:
         ]
         tables.append(Table(TITLES[key], columns, table, "± half width of the 95 % interval over the runs, at most."))
     tables.append(floor_table(results))
-    grown = [TableColumn("heuristic", "heuristic"), TableColumn("measure", "measure")]
+    grown = columns_of("heuristic", "measure")
     grown += [
         TableColumn(f"grows_with_{k}", f"grows with {w}")
         for k, w in (("rate", "rate"), ("data_share", "p"), ("large_share", "q"))
     ]
     tables.append(Table("Growth of the means with arrival rate, p and q", grown, _worded(growth(results))))
-    search = [
-        TableColumn("rate", "rate", "number"), TableColumn("unfinished_change_words", "UFJ against emin_min"),
-        TableColumn("mean_makespan_change_words", "AMJ against emin_min"),
-        TableColumn("decision_ms_per_job", "decided in, ms a job", "ratio"),
-    ]  # fmt: skip
+    search = columns_of(
+        "rate|rate|number", "unfinished_change_words|UFJ against emin_min",
+        "mean_makespan_change_words|AMJ against emin_min", "decision_ms_per_job|decided in, ms a job|ratio",
+    )  # fmt: skip
     keys = ("unfinished_change", "mean_makespan_change")
     beside = [{**row, **{f"{key}_words": _share(row, key) for key in keys}} for row in against_emin_min(results)]
     tables.append(Table("deadline_search beside emin_min", search, beside, WIDTH))
@@ -66,15 +64,12 @@ def paper_tables(results: Rows) -> list[Table]:
 
 def floor_table(results: Rows) -> Table:
     """How much of the unfinished jobs nobody could have finished."""
-    columns = [
-        TableColumn("rate", "rate", "number"),
-        TableColumn("floor", "too tight for an idle grid", "number"),
-        TableColumn("emin_min", "emin_min unfinished", "number"),
-        TableColumn("floor_share", "of them too tight", "share"),
-        TableColumn("min_min", "min_min unfinished", "number"),
-        TableColumn("against_min_min_words", "emin_min against min_min"),
-        TableColumn("above_floor_against_min_min", "the same above the floor", "share"),
-    ]
+    columns = columns_of(
+        "rate|rate|number", "floor|too tight for an idle grid|number", "emin_min|emin_min unfinished|number",
+        "floor_share|of them too tight|share", "min_min|min_min unfinished|number",
+        "against_min_min_words|emin_min against min_min",
+        "above_floor_against_min_min|the same above the floor|share",
+    )  # fmt: skip
     note = (
         "Jobs whose deadline no resource could meet on an idle grid, under the units fitted to the paper. The paper "
         f"says that all heuristics are equal below rate 22; here they are not. {WIDTH}"
@@ -145,16 +140,10 @@ def sweep_tables(units: Rows, asjs: Rows) -> list[Table]:
     """Both sweeps, the closest set first."""
     columns = [TableColumn(k, k.replace("_", " ")) for k in ("compute_unit", "transfer_unit", "every", "remap", "late")]
     columns += [TableColumn(k, k.replace("_", " "), "share") for k in units[0] if k.endswith(("_amj", "_ufj"))]
-    columns += [
-        TableColumn("overload_at", "overload at", "number"),
-        TableColumn("distance", "distance, points", "number"),
-    ]
-    own = [TableColumn("heuristic", "asjs")]
+    columns += columns_of("overload_at|overload at|number", "distance|distance, points|number")
+    own = columns_of("heuristic|asjs")
     own += [TableColumn(k.lower(), f"emin_min / asjs, {k}", "ratio") for k in ("AWT", "AMJ", "UFJ")]
-    own += [
-        TableColumn("wrong_signs", "wrong signs", "count"),
-        TableColumn("distance", "largest gap, points", "number"),
-    ]
+    own += columns_of("wrong_signs|wrong signs|count", "distance|largest gap, points|number")
     return [
         Table("Units, T, remapping and late jobs: printed relations to min_min under each", columns, _worded(units)),
         Table("asjs by its load unit; printed: AWT .9645, AMJ .9828, UFJ 1.0155", own, asjs),

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..metrics.curves import running_mean
-from ..report.blocks import Block, Figure, Section, Table, TableColumn
+from ..report.blocks import Block, Figure, Section, Table
 from ..report.figures import cdf, lines
 from .online_knn_ga_study import DataSet
-from .shared import gain_table
+from .shared import columns_of, gain_table
 
 
 def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[DataSet]) -> list[str]:
@@ -64,12 +64,10 @@ PAPERS_SELECTION = "papers' selection (cut first, cold start, only jobs that wil
 
 def table_2(rows: Rows) -> Table:
     """The sets."""
-    columns = [
-        TableColumn("set", "set"), TableColumn("log", "log"), TableColumn("selection", "selection"),
-        TableColumn("window", "in the window", "count"), TableColumn("printed_window", "printed", "count"),
-        TableColumn("jobs", "jobs", "count"), TableColumn("printed_jobs", "printed", "count"),
-        TableColumn("printed_minh", "Minh, printed", "count"), TableColumn("taken", "taken here", "count"),
-    ]  # fmt: skip
+    columns = columns_of(
+        "set", "log", "selection", "window|in the window|count", "printed_window|printed|count", "jobs|jobs|count",
+        "printed_jobs|printed|count", "printed_minh|Minh, printed|count", "taken|taken here|count",
+    )  # fmt: skip
     note = (
         "HPC2N05 is printed with two digits swapped. The windows of the SDSC sets are printed with other counts than "
         "these logs have (100,000 is round); the paper does not say why, and the selections agree."
@@ -79,12 +77,11 @@ def table_2(rows: Rows) -> Table:
 
 def near_table(rows: Rows) -> Table:
     """What the paper's text says of its Figures 2 and 3."""
-    columns = [
-        TableColumn("set", "set"), TableColumn("protocol", "protocol"), TableColumn("predictor", "predictor"),
-        TableColumn("jobs", "first jobs", "count"), TableColumn("below_1000_s", "errors below 1,000 s", "share"),
-        TableColumn("printed_below_1000_s", "printed", "share"),
-        TableColumn("quarter_mae_s", "MAE of the first quarter, s", "number"), TableColumn("mae_s", "of all", "number"),
-    ]  # fmt: skip
+    columns = columns_of(
+        "set", "protocol", "predictor", "jobs|first jobs|count", "below_1000_s|errors below 1,000 s|share",
+        "printed_below_1000_s|printed|share", "quarter_mae_s|MAE of the first quarter, s|number",
+        "mae_s|of all|number",
+    )  # fmt: skip
     note = (
         "Figure 2, of some 9,000 jobs of HPC2N04: about 80 % of the errors are below 1,000 s. Figure 3: the mean error "
         "grows with the jobs predicted; here it does where all have a larger one than the first quarter."
@@ -94,13 +91,11 @@ def near_table(rows: Rows) -> Table:
 
 def tables_3_and_4(rows: Rows) -> Table:
     """Underestimates and errors beside the printed ones."""
-    columns = [
-        TableColumn("set", "set"), TableColumn("protocol", "protocol"), TableColumn("selection", "selection"),
-        TableColumn("predictor", "predictor"), TableColumn("jobs", "jobs", "count"),
-        TableColumn("underestimate_rate", "PU", "ratio"), TableColumn("printed_pu", "PU printed", "ratio"),
-        TableColumn("mae_s", "MAE, s", "number"), TableColumn("printed_mae_s", "MAE printed, s", "number"),
-        TableColumn("coverage_90", "90 % bound held", "share"), TableColumn("seconds", "took, s", "number"),
-    ]  # fmt: skip
+    columns = columns_of(
+        "set", "protocol", "selection", "predictor", "jobs|jobs|count", "underestimate_rate|PU|ratio",
+        "printed_pu|PU printed|ratio", "mae_s|MAE, s|number", "printed_mae_s|MAE printed, s|number",
+        "coverage_90|90 % bound held|share", "seconds|took, s|number",
+    )  # fmt: skip
     note = (
         "Left out: the first h + t1 = 4500 jobs of each set, but not where history is the operator's (the whole log). "
         "MAE in seconds; the paper's caption says minutes. Took: wall time."
@@ -123,21 +118,14 @@ def _gain_words(row: Mapping[str, Any], key: str) -> str | None:
 
 def tables_5_and_6(rows: Rows) -> Table:
     """Waits and slowdowns under every setting beside the printed ones."""
-    columns = [
-        TableColumn("set", "set"), TableColumn("policy", "policy"), TableColumn("loop", "loop"),
-        TableColumn("predictor", "planned with"), TableColumn("protocol", "protocol"),
-        TableColumn("correction", "correction"),
-        TableColumn("mean_wait_min", "wait, min", "number"), TableColumn("pyss_mean_wait_min", "pyss' own", "number"),
-        TableColumn("printed_wait_min", "printed", "number"), TableColumn("wait_gain", "gain", "share"),
-        TableColumn("wait_gain_words", "90 % interval"),
-        TableColumn("printed_wait_gain", "printed", "share"),
-        TableColumn("mean_bounded_slowdown", "bsld", "number"),
-        TableColumn("pyss_mean_bounded_slowdown", "pyss' own", "number"),
-        TableColumn("printed_bounded_slowdown", "printed", "number"),
-        TableColumn("bounded_slowdown_gain", "gain", "share"),
-        TableColumn("bounded_slowdown_gain_words", "90 % interval"),
-        TableColumn("corrections", "corrections", "count"),
-    ]  # fmt: skip
+    columns = columns_of(
+        "set", "policy", "loop", "predictor|planned with", "protocol", "correction", "mean_wait_min|wait, min|number",
+        "pyss_mean_wait_min|pyss' own|number", "printed_wait_min|printed|number", "wait_gain|gain|share",
+        "wait_gain_words|90 % interval", "printed_wait_gain|printed|share", "mean_bounded_slowdown|bsld|number",
+        "pyss_mean_bounded_slowdown|pyss' own|number", "printed_bounded_slowdown|printed|number",
+        "bounded_slowdown_gain|gain|share", "bounded_slowdown_gain_words|90 % interval",
+        "corrections|corrections|count",
+    )  # fmt: skip
     note = (
         "pyss' order of events, no kill; 'open, raised': forecasts below the truth raised to it, as pyss does. Gains "
         "are against the requests of the same policy, by our averages. pyss' own leave out the first 1 % to finish, "
@@ -169,16 +157,13 @@ def with_printed_requests(rows: Rows, printed: Any) -> list[dict[str, Any]]:
 
 def baseline_table(rows: Rows) -> Table:
     """The users' requests on other jobs and machines, and run times cut at the forecast, beside the printed figures."""
-    columns = [
-        TableColumn("set", "set"), TableColumn("jobs_of", "jobs of"), TableColumn("jobs", "jobs", "count"),
-        TableColumn("processors", "processors", "count"), TableColumn("policy", "policy"),
-        TableColumn("mean_wait_min", "wait, min", "number"), TableColumn("printed_wait_min", "printed", "number"),
-        TableColumn("mean_bounded_slowdown", "bsld", "number"),
-        TableColumn("printed_bounded_slowdown", "printed", "number"),
-        TableColumn("cut_wait_gain", "wait gain if cut", "share"), TableColumn("printed_wait_gain", "printed", "share"),
-        TableColumn("cut_bounded_slowdown_gain", "bsld gain if cut", "share"),
-        TableColumn("printed_bounded_slowdown_gain", "printed", "share"),
-    ]  # fmt: skip
+    columns = columns_of(
+        "set", "jobs_of|jobs of", "jobs|jobs|count", "processors|processors|count", "policy",
+        "mean_wait_min|wait, min|number", "printed_wait_min|printed|number", "mean_bounded_slowdown|bsld|number",
+        "printed_bounded_slowdown|printed|number", "cut_wait_gain|wait gain if cut|share",
+        "printed_wait_gain|printed|share", "cut_bounded_slowdown_gain|bsld gain if cut|share",
+        "printed_bounded_slowdown_gain|printed|share",
+    )  # fmt: skip
     note = (
         "Waits planned with the users' requests; jobs wider than the machine are left out; our averages. 'If cut': "
         "each job ends when its knn_ga forecast (paper protocol) does, if not before; no scheduler may do that."
@@ -188,11 +173,10 @@ def baseline_table(rows: Rows) -> Table:
 
 def sensitivity_table(rows: Rows, name: str) -> Table:
     """What other settings give."""
-    columns = [
-        TableColumn("predictor", "settings"), TableColumn("protocol", "protocol"), TableColumn("jobs", "jobs", "count"),
-        TableColumn("underestimate_rate", "PU", "ratio"), TableColumn("mae_s", "MAE, s", "number"),
-        TableColumn("coverage_90", "90 % bound held", "share"), TableColumn("seconds", "took, s", "number"),
-    ]  # fmt: skip
+    columns = columns_of(
+        "predictor|settings", "protocol", "jobs|jobs|count", "underestimate_rate|PU|ratio", "mae_s|MAE, s|number",
+        "coverage_90|90 % bound held|share", "seconds|took, s|number",
+    )  # fmt: skip
     note = "Left out for all: the first 7000 jobs, untrained under h=5000, t1=2000."
     return Table(f"Sensitivity on {name} ({PAPERS_SELECTION})", columns, rows, note)
 

@@ -223,6 +223,16 @@ def _words(low: float, high: float) -> str:
     return OUTSIDE if low > 0.0 else OTHER
 
 
+def columns_of(*words: str) -> list[TableColumn]:
+    """Columns of a table, each as `key|title|kind|meaning`; what is left out is as in `TableColumn`, the title the key.
+
+    >>> columns_of("log", "mae_s|MAE, s|number")[1].title
+    'MAE, s'
+    """
+    parts = [word.split("|") for word in words]
+    return [TableColumn(*part) if part[1:] else TableColumn(part[0], part[0]) for part in parts]  # type: ignore[arg-type]
+
+
 def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, str]], caption: str) -> Table:
     """The rows as a table: `naming` are (key, title) of the columns that say of which log a row is."""
     columns = [

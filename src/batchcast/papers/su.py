@@ -21,12 +21,12 @@ from ..evaluation.accuracy import figures, score
 from ..evaluation.differences import burst_groups
 from ..metrics.accuracy import accuracy, relative_accuracy
 from ..predict.runtime.su import TextClusters, cluster_texts, user_and_text
-from ..report.blocks import Figure, Section, Table, TableColumn
+from ..report.blocks import Figure, Section, Table
 from ..report.figures import bars, lines
 from ..simulation import Policy, Schedule, simulate
 from ..table import Trace
 from ..trace import Selection, read_trace, select
-from .shared import ComputedParts, Gain, Precomputed, gain_rows, gain_table
+from .shared import ComputedParts, Gain, Precomputed, columns_of, gain_rows, gain_table
 
 
 def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
@@ -69,14 +69,11 @@ Rows = Sequence[Mapping[str, Any]]
 
 def table_5(rows: Rows, every: int) -> Table:
     """Errors beside the printed ones."""
-    columns = [
-        TableColumn("log", "log"), TableColumn("jobs_of", "jobs of"), TableColumn("predictor", "predictor"),
-        TableColumn("jobs", "jobs", "count"), TableColumn("mae_s", "MAE, s", "number"),
-        TableColumn("printed_mae_s", "printed", "number"), TableColumn("apa", "APA", "ratio"),
-        TableColumn("printed_apa", "printed", "ratio"), TableColumn("underestimate_rate", "UR", "ratio"),
-        TableColumn("printed_ur", "printed", "ratio"), TableColumn("coverage_90", "90 % bound held", "share"),
-        TableColumn("seconds", "took, s", "number"),
-    ]  # fmt: skip
+    columns = columns_of(
+        "log", "jobs_of|jobs of", "predictor", "jobs|jobs|count", "mae_s|MAE, s|number",
+        "printed_mae_s|printed|number", "apa|APA|ratio", "printed_apa|printed|ratio", "underestimate_rate|UR|ratio",
+        "printed_ur|printed|ratio", "coverage_90|90 % bound held|share", "seconds|took, s|number",
+    )  # fmt: skip
     scored = "Every job is scored." if every == 1 else f"Every {every}th job is scored, the same for all methods."
     note = f"{scored} The printed figures are of a log that is not public: order and relative gains compare."
     return Table("Table 5: errors, honest protocol", columns, rows, note)
@@ -84,11 +81,10 @@ def table_5(rows: Rows, every: int) -> Table:
 
 def table_6(rows: Rows) -> Table:
     """Waits beside the printed ones."""
-    columns = [
-        TableColumn("log", "log"), TableColumn("predictor", "planned with"), TableColumn("jobs", "jobs", "count"),
-        TableColumn("mean_wait_s", "mean wait, s", "number"), TableColumn("printed_mean_wait", "printed", "number"),
-        TableColumn("mean_bounded_slowdown", "bsld", "number"), TableColumn("corrections", "corrections", "count"),
-    ]  # fmt: skip
+    columns = columns_of(
+        "log", "predictor|planned with", "jobs|jobs|count", "mean_wait_s|mean wait, s|number",
+        "printed_mean_wait|printed|number", "mean_bounded_slowdown|bsld|number", "corrections|corrections|count",
+    )  # fmt: skip
     note = "EASY, first come first served, open loop (honest); a job that outlives its plan gets its request as plan."
     return Table("Table 6: mean waits by simulation", columns, rows, note)
 
@@ -100,11 +96,10 @@ def noise_table(rows: Rows) -> Table:
 
 def class_table(rows: Rows) -> Table:
     """Measures by class."""
-    columns = [
-        TableColumn("log", "log"), TableColumn("class", "class"), TableColumn("predictor", "predictor"),
-        TableColumn("jobs", "jobs", "count"), TableColumn("mae_s", "MAE, s", "number"),
-        TableColumn("apa", "APA", "ratio"), TableColumn("underestimate_rate", "UR", "ratio"),
-    ]  # fmt: skip
+    columns = columns_of(
+        "log", "class", "predictor", "jobs|jobs|count", "mae_s|MAE, s|number", "apa|APA|ratio",
+        "underestimate_rate|UR|ratio",
+    )  # fmt: skip
     note = (
         "Classes: the clusters of job names, user by user; A has most scored jobs of all. Sizes: processors asked for."
     )

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..metrics.paired import DECIDES, LEAST_GROUPS
-from ..report.blocks import Block, Callout, Figure, Section, Table, TableColumn
+from ..report.blocks import Block, Callout, Figure, Section, Table
 from ..report.difference import difference_words
 from ..report.figures import bars
 from ..units import span
+from .shared import columns_of
 from .vasp_study import CUTS, PRINTED_SHARES, range_tables, shares_table
 
 Rows = Sequence[Mapping[str, Any]]
@@ -101,10 +102,10 @@ def differences_tables(rows: Rows, words: str) -> list[Table]:
     if first is None:
         return []
     against = shown_name(first["against"])
-    columns = [
-        TableColumn("name", "predictor"), TableColumn("apa_words", f"apa against {against}", "difference"),
-        TableColumn("mae_words", f"mean error against {against}", "difference"),
-    ]  # fmt: skip
+    columns = columns_of(
+        "name|predictor", f"apa_words|apa against {against}|difference",
+        f"mae_words|mean error against {against}|difference",
+    )  # fmt: skip
     shown = [
         {
             "name": shown_name(str(row["predictor"])),
@@ -148,13 +149,11 @@ def _runs(shares: Rows, core_time: Mapping[str, float], counts: Mapping[str, int
         f"{count:,} rows left out: {rule}" for rule, count in counts.items() if rule not in ("runs", "systems")
     )
     rows = [dict(row) | {"share_paper": PRINTED_SHARES.get(str(row["range_min"]))} for row in shares]
-    columns = [
-        TableColumn("range_min", "run time, minutes"),
-        TableColumn("share_paper", "paper", "share", "the paper's table 2; it ends with 26.5 % over 120 minutes"),
-        TableColumn("share_all", "all runs", "share"),
-        TableColumn("share_train", "first 80 %", "share"),
-        TableColumn("share_test", "last 20 %", "share"),
-    ]
+    columns = columns_of(
+        "range_min|run time, minutes",
+        "share_paper|paper|share|the paper's table 2; it ends with 26.5 % over 120 minutes",
+        "share_all|all runs|share", "share_train|first 80 %|share", "share_test|last 20 %|share",
+    )  # fmt: skip
     return [
         f"{counts['runs']:,} distinct runs of {counts['systems']} systems. {dropped}.",
         Table("Table 2: distribution of run times", columns, rows),
@@ -192,18 +191,16 @@ def _split_section(split: str, results: Rows, resamples: int) -> Section:
 
 
 def _overview(rows: Rows, split: str, resamples: int) -> Table:
-    columns = [
-        TableColumn("name", "predictor"),
-        TableColumn("apa", "apa", "ratio", "mean of min(predicted, actual) / max(predicted, actual); 1 is perfect"),
-        TableColumn("apa_sd", "± apa", "ratio", "standard deviation over the resamples"),
-        TableColumn("mae_s", "mean error", "seconds", "mean absolute error (MAE)"),
-        TableColumn("underestimate_rate", "UR", "share", "underestimates: runs that took longer than predicted"),
-        TableColumn("best_90_mre", "MRE", "ratio", "mean relative error, best 90 % of the runs predicted under 1 h"),
-        TableColumn("acc_under_60_min", "ACC 1 h", "ratio", "precision of 'under 1 h'"),
-        TableColumn("rec_under_60_min", "REC 1 h", "ratio", "recall of 'under 1 h'"),
-        TableColumn("acc_under_120_min", "ACC 2 h", "ratio"),
-        TableColumn("rec_under_120_min", "REC 2 h", "ratio"),
-    ]
+    columns = columns_of(
+        "name|predictor", "apa|apa|ratio|mean of min(predicted, actual) / max(predicted, actual); 1 is perfect",
+        "apa_sd|± apa|ratio|standard deviation over the resamples",
+        "mae_s|mean error|seconds|mean absolute error (MAE)",
+        "underestimate_rate|UR|share|underestimates: runs that took longer than predicted",
+        "best_90_mre|MRE|ratio|mean relative error, best 90 % of the runs predicted under 1 h",
+        "acc_under_60_min|ACC 1 h|ratio|precision of 'under 1 h'",
+        "rec_under_60_min|REC 1 h|ratio|recall of 'under 1 h'", "acc_under_120_min|ACC 2 h|ratio",
+        "rec_under_120_min|REC 2 h|ratio",
+    )  # fmt: skip
     named = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in rows if "note" not in row]
     absent = "".join(f" {row['predictor']}: {row['note']}." for row in rows if "note" in row)
     note = (
@@ -234,11 +231,7 @@ def _ranges(scored: Rows, split: str) -> list[Table]:
 
 
 def _mre(scored: Rows, split: str) -> Table:
-    columns = [
-        TableColumn("name", "predictor"),
-        TableColumn("text", "MRE"),
-        TableColumn("paper", "paper", "ratio", "table 5, for other jobs: no target"),
-    ]
+    columns = columns_of("name|predictor", "text|MRE", "paper|paper|ratio|table 5, for other jobs: no target")
     rows = [
         {
             "name": shown_name(str(row["predictor"])),
@@ -281,12 +274,11 @@ def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
             continue
         for row in rows:
             row["paper"] = PAPER_MRE.get(str(row["predictor"])) if data == "first" else None
-        columns = [
-            TableColumn("name", "predictor"), TableColumn("apa", "apa", "ratio"),
-            TableColumn("acc_under_60_min", "ACC 1 h", "ratio"), TableColumn("rec_under_60_min", "REC 1 h", "ratio"),
-            TableColumn("acc_under_120_min", "ACC 2 h", "ratio"), TableColumn("rec_under_120_min", "REC 2 h", "ratio"),
-            TableColumn("best_90_mre", "MRE", "ratio"), TableColumn("paper", "MRE printed", "ratio"),
-        ]  # fmt: skip
+        columns = columns_of(
+            "name|predictor", "apa|apa|ratio", "acc_under_60_min|ACC 1 h|ratio", "rec_under_60_min|REC 1 h|ratio",
+            "acc_under_120_min|ACC 2 h|ratio", "rec_under_120_min|REC 2 h|ratio", "best_90_mre|MRE|ratio",
+            "paper|MRE printed|ratio",
+        )  # fmt: skip
         note = "Synthetic jobs (seeded): every branch of the methods runs, no printed figure is confirmed." + "".join(
             f" {row['name']}: {row['key_networks']:.0f} keys have a network of their own, it answered "
             f"{100 * row['by_key_network']:.1f} % of the test jobs."

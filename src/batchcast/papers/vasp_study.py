@@ -25,6 +25,7 @@ from ..predict.runtime.brbf import BrbfModel
 from ..report.blocks import Table, TableColumn
 from ..table import Trace
 from ..vasp.features import FEATURES
+from .shared import columns_of
 from .vasp_runs import TEXT, Runs
 
 METHODS = (
@@ -332,10 +333,7 @@ def shares_table(shares: Rows) -> Table:
                  "note": "printed: about"}
                 for name, share in (("0-60", hour), ("0-120", two))
             ]  # fmt: skip
-    columns = [
-        TableColumn("data", "set"), TableColumn("range", "minutes"), TableColumn("ours", "ours", "share"),
-        TableColumn("printed", "printed", "share"), TableColumn("note", ""),
-    ]  # fmt: skip
+    columns = columns_of("data|set", "range|minutes", "ours|ours|share", "printed|printed|share", "note|")
     note = (
         "The paper's Table 2 has 65 % of all jobs under an hour, its text more than 90 % of the tested fifth: its jobs "
         "grew shorter. The synthetic sets are drawn alike throughout."
