@@ -27,7 +27,7 @@ from ..table.result import Picture
 from .calendar import month_starts
 from .differences import RUN_TIME, Keys, against_limits, burst_groups, forecast_differences, reference_of, shown_names
 from .target import RUN_TIME as RUN_TIME_TARGET
-from .target import in_mebibytes, run_time_target, target_of
+from .target import in_mebibytes, target_of
 
 GROUPS = ("user", "queue", "size", "month")
 
@@ -193,11 +193,6 @@ def _stood_in(
             who = getattr(timed[spec].inner, "falls_back_to", "another method")
             stand_ins[spec] = (str(who), float(stand_in[scored].mean()))
     return stand_ins
-
-
-def within_limit(trace: Trace) -> np.ndarray:
-    """Run times up to the limit: a batch system takes some seconds to kill, and a bound at the limit holds."""
-    return run_time_target(trace).within
 
 
 def coverage(forecasts: Forecasts, run_time: np.ndarray) -> dict[float, float]:

@@ -38,7 +38,6 @@ TOO_LARGE = {
     "evaluation.replay.replay": DOOR,
     "simulation.simulate.simulate": DOOR,
     "predict.wait.ibl.__init__": SETTINGS,
-    "predict.wait.pqstar.__init__": SETTINGS,
 }
 """Functions of more than eight arguments, and why."""
 

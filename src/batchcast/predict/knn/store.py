@@ -7,7 +7,8 @@ Section 2.3).
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +18,8 @@ from ..fallback import LargestLimit
 from ..gate import field_value
 
 
-class _Sizes(NamedTuple):
-    h: int
-    t1: int
-    t2: int
-
-
-class Batches(_Sizes):
+@dataclass(frozen=True)
+class Batches:
     """Windows of h, t1 and t2 submissions; batch b begins at submission b * t2 (numbered from 0).
 
     >>> windows = Batches(3000, 1500, 1000)
@@ -31,13 +27,13 @@ class Batches(_Sizes):
     (-1, 0, 2, (1000, 4000), (4000, 5500))
     """
 
-    __slots__ = ()
+    h: int
+    t1: int
+    t2: int
 
-    def __new__(cls, h: int, t1: int, t2: int) -> Batches:
-        """ValueError unless every window holds a job."""
-        if min(h, t1, t2) < 1:
+    def __post_init__(self) -> None:
+        if min(self.h, self.t1, self.t2) < 1:
             raise ValueError("h, t1 and t2 are at least 1 job")
-        return super().__new__(cls, h, t1, t2)
 
     @property
     def cadence(self) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +30,7 @@ BASIS = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class PQStar:
     """Marks quick starters (wait at most `threshold`) from three histories; `fallback` answers for the rest.
 
@@ -91,34 +93,27 @@ class PQStar:
     holds_entries = True
     answers_by = "mark"
 
-    def __init__(
-        self,
-        threshold: float = 3600.0,
-        reading: Literal["text", "tables"] = "text",
-        large: Literal["strict", "root"] = "strict",
-        point: Literal["median", "threshold"] = "median",
-        missing: Literal["passes", "fails"] = "passes",
-        cancelled: Cancelled = "count",
-        fallback: str = "ibl",
-        depth: int = 100,
-        level: float = 0.95,
-    ) -> None:
-        if not threshold >= 1:
+    threshold: float = 3600.0
+    reading: Literal["text", "tables"] = "text"
+    large: Literal["strict", "root"] = "strict"
+    point: Literal["median", "threshold"] = "median"
+    missing: Literal["passes", "fails"] = "passes"
+    cancelled: Cancelled = "count"
+    fallback: Any = "ibl"  # its name, then the method itself
+    depth: int = 100
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not self.threshold >= 1:
             raise ValueError("threshold is at least 1 second")
-        if depth < 1:
+        if self.depth < 1:
             raise ValueError("depth is at least 1 job")
-        self.reading, self.falls_back_to, self.level = reading, fallback, level
         self.rules = memory.Rules(
-            float(threshold),
-            large == "strict",
-            reading == "text",
-            reading == "tables",
-            missing == "passes",
-            point == "median",
-            depth,
-            cancelled == "count",
-        )
-        self.fallback = None if fallback == "none" else made_alike(fallback, cancelled)
+            float(self.threshold), self.large == "strict", self.reading == "text", self.reading == "tables",
+            self.missing == "passes", self.point == "median", self.depth, self.cancelled == "count",
+        )  # fmt: skip
+        self.falls_back_to = str(self.fallback)
+        self.fallback = None if self.fallback == "none" else made_alike(self.fallback, self.cancelled)
         if self.fallback is not None and hasattr(self.fallback, "refit"):
             self.refit, self.refit_every_jobs = self.fallback.refit, self.fallback.refit_every_jobs
         self.uses = getattr(self.fallback, "uses", ())  # whoever made this method checks them
