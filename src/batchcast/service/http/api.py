@@ -93,39 +93,41 @@ def reply(
 
     Track records that are `known` need not be worked out for it.
     """
+    at = time.time() if now is None else now
+
+    def answer(given: Given, from_store: Handler) -> Answer:
+        if from_store is _start:
+            return questions.start(settings, *_whose(given, viewer), viewer, at, known)
+        return from_store(settings, given, viewer, at)
+
+    found = _reply(target, answer)
+    assert found is not None  # a store answers, or says why not
+    return found
+
+
+def reply_from_snapshot(settings: Settings, target: str, viewer: Viewer, queue: QueueSnapshot) -> Reply | None:
+    """The answer to `/v1/start` or `/v1/hint` by what is in memory: no file, no lock, no wait.
+
+    None where that does not hold all of an answer to `/v1/start`.
+    """
+
+    def answer(given: Given, from_store: Handler) -> Answer | None:
+        now = time.time()
+        if from_store is _start:
+            return questions.start_from_snapshot(settings, queue, *_whose(given, viewer), viewer, now)
+        return questions.hint(settings, queue.cluster, queue.memory, queue.hints, _like(given, viewer), viewer, now)
+
+    return _reply(target, answer, indent=None)
+
+
+def _reply(target: str, answer: Callable[[Given, Handler], Answer | None], indent: int | None = 2) -> Reply | None:
+    """A question's answer, or its error, as a document; None where there is none of either."""
     try:
-        verb, given, answer = _question(target)
-        now = time.time() if now is None else now
-        if answer is _start:
-            answered = questions.start(settings, *_whose(given, viewer), viewer, now, known)
-        else:
-            answered = answer(settings, given, viewer, now)
+        verb, given, from_store = _question(target)
+        answered = answer(given, from_store)
     except BatchcastError as error:
         return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
-    return Reply(200, dumps(document(verb, *answered)))
-
-
-def start_from_snapshot(settings: Settings, target: str, viewer: Viewer, queue: QueueSnapshot) -> Reply | None:
-    """The answer to `/v1/start` where a queue in memory holds all of it, else None: no file, no lock, no wait."""
-    try:
-        _, given, _ = _question(target)
-        ids, user = _whose(given, viewer)
-        answered = questions.start_from_snapshot(settings, queue, ids, user, viewer, time.time())
-    except BatchcastError as error:
-        return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
-    return Reply(200, dumps(document("start", *answered), indent=None)) if answered else None
-
-
-def hint_from_snapshot(settings: Settings, target: str, viewer: Viewer, queue: QueueSnapshot) -> Reply:
-    """The answer to `/v1/hint` by what is in memory."""
-    try:
-        _, given, _ = _question(target)
-        answered = questions.hint(
-            settings, queue.cluster, queue.memory, queue.hints, _like(given, viewer), viewer, time.time()
-        )
-    except BatchcastError as error:
-        return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
-    return Reply(200, dumps(document("hint", *answered), indent=None))
+    return Reply(200, dumps(document(verb, *answered), indent=indent)) if answered else None
 
 
 def status_of(error: BatchcastError) -> int:

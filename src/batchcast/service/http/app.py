@@ -91,14 +91,12 @@ class Service:
             return await self.clock.run(ask)
         if path in HEAVY:
             return await self.queues.heavy.run(user, ask)
-        queue = None
-        if path == "/v1/hint" and (at_hand := self.queue_cache.latest()) is not None:
-            return api.hint_from_snapshot(self.settings, target, viewer, at_hand)
+        queue = self.queue_cache.latest() if path == "/v1/hint" else None
         if path == "/v1/start":
             with contextlib.suppress(BatchcastError):
                 queue = await self.queue_cache.queue()
-            if queue is not None and (here := api.start_from_snapshot(self.settings, target, viewer, queue)):
-                return here
+        if queue is not None and (here := api.reply_from_snapshot(self.settings, target, viewer, queue)):
+            return here
         return await self.queues.quick.run(user, partial(ask, known=self.queue_cache.records()))
 
     async def _healthy(self, ask: Callable[[], api.Reply]) -> api.Reply:

@@ -70,11 +70,7 @@ def fast_answer(service: Service, peer: Peer, target: str, stays: bool = False) 
         return None
     if service.admission.wait_for(peer.viewer) > 0:
         return None
-    if is_hint:
-        found: api.Reply | None = api.hint_from_snapshot(service.settings, target, peer.viewer, queue)
-    else:
-        found = api.start_from_snapshot(service.settings, target, peer.viewer, queue)
-    if found is None:
+    if (found := api.reply_from_snapshot(service.settings, target, peer.viewer, queue)) is None:
         service.admission.give_back(peer.viewer)  # the usual way counts it
         return None
     took = time.perf_counter() - begun
