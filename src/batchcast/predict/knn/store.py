@@ -40,11 +40,6 @@ class Batches:
         """Every so many submissions a clock has to ask, so that no batch begins late."""
         return math.gcd(self.h + self.t1, self.t2)
 
-    @property
-    def untrained(self) -> int:
-        """How many jobs are predicted before the first batch is trained."""
-        return self.h + self.t1
-
     def due(self, submitted: int) -> int:
         """The batch whose TestSet the next submission belongs to; negative before the first."""
         return max((submitted - self.h - self.t1) // self.t2, -1)
