@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Float, Text, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Float, Text, bindparam, delete, func, insert, or_, select, text, update
 
 from ..events.event import Event, Start, Submit
 from ..events.live import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT, LiveJob
@@ -19,9 +19,21 @@ from .statements import JOB
 KNOWN = [jobs.c[name] for name in JOB]
 """What is known of a job."""
 MOST_ROWS = 400
-_FOR_THE_MACHINE = or_(
-    jobs.c.reason.is_(None), jobs.c.reason.notin_(("BeginTime", "Dependency", "JobHeldUser", "JobHeldAdmin"))
+_FOR_THE_MACHINE = (
+    "(jobs.reason IS NULL OR jobs.reason NOT IN ('BeginTime', 'Dependency', 'JobHeldUser', 'JobHeldAdmin'))"
 )
+_OURS = "ours.method, ours.point_s, ours.levels, ours.quantiles_s, ours.basis, ours.grounds"
+_AT_SUBMISSION = "forecasts ours ON ours.row = jobs.row AND ours.kind = 'wait' AND ours.moment = 'submit'"
+_WAITED_SINCE = f"""SELECT jobs.row, jobs.submit_time, {_OURS},
+        {", ".join(f"renewed.{name} AS renewed_{name}" for name in FIELDS)}
+    FROM jobs JOIN renewed ON renewed.row = jobs.row JOIN {_AT_SUBMISSION} AND ours.method = renewed.method
+    LEFT JOIN forecasts kept ON kept.row = jobs.row AND kept.kind = 'wait' AND kept.moment = :moment
+    WHERE renewed.cluster = :cluster AND kept.row IS NULL
+    AND jobs.submit_time <= :latest AND jobs.submit_time > :earliest AND {_FOR_THE_MACHINE}"""
+_NEWLY_ESTIMATED = f"""SELECT jobs.row, jobs.submit_time, jobs.expected_start, jobs.reason, {_OURS}
+    FROM jobs JOIN {_AT_SUBMISSION}
+    WHERE jobs.cluster = :cluster AND jobs.open = 1 AND jobs.start_time IS NULL AND jobs.expected_start IS NOT NULL
+    AND {_FOR_THE_MACHINE} AND jobs.row NOT IN (SELECT forecasts.row FROM forecasts WHERE forecasts.moment = 'slurm')"""
 
 
 def untold_jobs(connection: Connection, cluster: str, until: float) -> list[LiveJob]:
@@ -136,25 +148,8 @@ def waited_since(connection: Connection, cluster: str, moment: str, age: float, 
 
     With the renewed forecast of each, and that of its submission by the same method.
     """
-    ours = forecasts.alias("ours")
-    kept = forecasts.alias("kept")
-    both = [ours.c[name] for name in ("method", "point_s", "levels", "quantiles_s", "basis", "grounds")]
-    query = (
-        select(jobs.c.row, jobs.c.submit_time, *both, *(renewed.c[name].label(f"renewed_{name}") for name in FIELDS))
-        .join(renewed, renewed.c.row == jobs.c.row)
-        .join(ours, (ours.c.row == jobs.c.row) & (ours.c.method == renewed.c.method))
-        .outerjoin(kept, (kept.c.row == jobs.c.row) & (kept.c.kind == "wait") & (kept.c.moment == moment))
-        .where(
-            renewed.c.cluster == cluster,
-            ours.c.kind == "wait",
-            ours.c.moment == "submit",
-            kept.c.row.is_(None),
-            jobs.c.submit_time <= at - age,
-            jobs.c.submit_time > at - 2.0 * age,
-            _FOR_THE_MACHINE,
-        )
-    )
-    return [dict(row) for row in connection.execute(query).mappings()]
+    values = {"cluster": cluster, "moment": moment, "latest": at - age, "earliest": at - 2.0 * age}
+    return [dict(row) for row in connection.execute(text(_WAITED_SINCE), values).mappings()]
 
 
 def measured(connection: Connection, rows: Sequence[int]) -> Iterator[Mapping[str, Any]]:
@@ -167,32 +162,7 @@ def measured(connection: Connection, rows: Sequence[int]) -> Iterator[Mapping[st
 
 def newly_estimated(connection: Connection, cluster: str) -> list[Mapping[str, Any]]:
     """Waiting jobs for which the batch system itself now gives a start and no comparison was kept yet."""
-    kept = select(forecasts.c.row).where(forecasts.c.moment == "slurm")
-    ours = forecasts.alias("ours")
-    query = (
-        select(
-            jobs.c.row,
-            jobs.c.submit_time,
-            jobs.c.expected_start,
-            jobs.c.reason,
-            ours.c.method,
-            ours.c.point_s,
-            ours.c.levels,
-            ours.c.quantiles_s,
-            ours.c.basis,
-            ours.c.grounds,
-        )
-        .join(ours, (ours.c.row == jobs.c.row) & (ours.c.kind == "wait") & (ours.c.moment == "submit"))
-        .where(
-            jobs.c.cluster == cluster,
-            jobs.c.open == 1,
-            jobs.c.start_time.is_(None),
-            jobs.c.expected_start.is_not(None),
-            _FOR_THE_MACHINE,
-            jobs.c.row.notin_(kept),
-        )
-    )
-    return [dict(row) for row in connection.execute(query).mappings()]
+    return [dict(row) for row in connection.execute(text(_NEWLY_ESTIMATED), {"cluster": cluster}).mappings()]
 
 
 def read_meta(connection: Connection, cluster: str) -> dict[str, Any]:
