@@ -8,8 +8,13 @@ to try. Anything else that escapes is a defect of batchcast, not of its input.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _says_flags = False
 _FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*[a-z])( (?=[A-Z0-9]))?")
@@ -145,6 +150,39 @@ def check_takes(method: object, who: str, form: str) -> None:
         takes.bind(*parameters.split(", "))
     except TypeError:
         raise UsageError(f"{who}.{name} takes {takes} (accepted: {form})") from None
+
+
+def says_arguments(call: Callable[P, R], who: str = "") -> Callable[P, R]:
+    """The same function; called with arguments that it does not take, a UsageError names those that it does.
+
+    >>> says_arguments(lambda *, order: order, "Policy")(ordering="saf")
+    Traceback (most recent call last):
+    batchcast.errors.UsageError: Policy got an unexpected keyword argument 'ordering' (accepted: order)
+      try: did you mean order?
+    """
+
+    @wraps(call)
+    def checked(*args: P.args, **given: P.kwargs) -> R:
+        try:
+            return call(*args, **given)
+        except TypeError:
+            _check_arguments(call, who or call.__name__, args, given)
+            raise
+
+    return checked
+
+
+def _check_arguments(call: Callable[..., object], who: str, args: tuple[object, ...], given: dict[str, object]) -> None:
+    from difflib import get_close_matches
+    from inspect import signature
+
+    try:
+        signature(call).bind(*args, **given)
+    except TypeError as error:
+        names = [name for name in signature(call).parameters if name != "self"]
+        near = [best for name in given if name not in names for best in get_close_matches(name, names, 1)]
+        hint = f"did you mean {near[0]}?" if near else ""
+        raise UsageError(f"{who} {error} (accepted: {', '.join(names)})", hint=hint) from None
 
 
 def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastError:

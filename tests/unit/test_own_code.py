@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -129,3 +131,40 @@ def test_a_misspelt_column_is_said_where_the_right_one_lacks() -> None:
             batchcast.Trace.from_arrays({wrong: [1.0]})
     both = batchcast.Trace.from_arrays({"submit_time": [0.0], "submit": [3.0]})
     assert both["submit"].tolist() == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda log: batchcast.Policy(ordering="saf"), "Policy got an unexpected keyword argument 'ordering'.*order?"),
+        (
+            lambda log: batchcast.evaluate(log, method="last_2"),
+            "evaluate got .*accepted: trace, predictor",
+        ),
+        (lambda log: batchcast.replay(log), "replay missing a required argument: 'predictor'"),
+        (lambda log: batchcast.limits(log, 0.1), "limits too many positional arguments"),
+    ],
+)
+def test_an_argument_that_is_not_taken_is_said_with_those_that_are(call, said):
+    with pytest.raises(batchcast.errors.UsageError, match=said):
+        call(batchcast.read_trace(batchcast.demo_path())[:50])
+
+
+def test_a_log_says_its_columns_where_it_is_asked_for_one_that_it_lacks():
+    log = batchcast.read_trace(batchcast.demo_path())[:50]
+    with pytest.raises(AttributeError, match=r"columns: job_id, .*; did you mean log\['req_time'\]"):
+        _ = log.walltime
+    assert not hasattr(log, "walltime")
+    assert pickle.loads(pickle.dumps(log)).run_time.tolist() == log.run_time.tolist()
+
+
+def test_evaluate_takes_a_predictor_by_place_as_replay_does():
+    log = batchcast.read_trace(batchcast.demo_path())[:300]
+    assert [row["predictor"] for row in batchcast.evaluate(log, "last_2", policy="easy").accuracy_rows()] == [
+        "requested", "last_2",
+    ]  # fmt: skip
+
+
+def test_a_predictor_that_cannot_be_pickled_is_said_in_a_sentence():
+    with pytest.raises(AssertionError, match="at the top of a module, no lambda"):
+        batchcast.testing.check_predictor(lambda job: 60.0)

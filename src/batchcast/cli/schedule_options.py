@@ -114,7 +114,7 @@ def plan_options(
             default=predictors,
             show_default=predictors is not None,
             metavar="NAMES",
-            help="Forecasts that plan, NAME:key=value,... (see docs/guides/runtime.md)."
+            help="Forecasts that plan, NAME:key=value,...; a wrong name lists them."
             + ("" if predictors else " Default: the policy's own, kernel under forecast, else users' limits."),
         ),
         click.option(
@@ -125,7 +125,7 @@ def plan_options(
             show_default=True,
             metavar="NAMES",
             help="fcfs, easy, easy-sjbf, conservative, forecast; words as parameters: "
-            "easy:order=saf,correct=incremental,head_after=6h (see docs/reference/policies.md); "
+            "easy:order=saf,correct=incremental,head_after=6h, a wrong one lists them; "
             "or MODULE:CLASS of one's own.",
         ),
         click.option("--protocol", type=Accepted(["honest", "paper"]), default="honest", show_default=True,

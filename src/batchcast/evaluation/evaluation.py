@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import plots
 from ..cluster.machine import Machine
-from ..errors import InputError, UsageError, check_word
+from ..errors import InputError, UsageError, check_word, says_arguments
 from ..events.recorded import PROTOCOLS, irregular
 from ..moved import older_names
 from ..predict.registry import named_methods
@@ -180,11 +180,12 @@ class Evaluation(Result):
         return warnings
 
 
+@says_arguments
 @older_names(predictors="predictor", policies="policy")
 def evaluate(
     trace: Trace,
-    *,
     predictor: Any = PREDICTORS,
+    *,
     policy: Any = POLICIES,
     mask: np.ndarray | None = None,
     procs: str = "req",

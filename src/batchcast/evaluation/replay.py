@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import plots
-from ..errors import UsageError, check_word
+from ..errors import UsageError, check_word, says_arguments
 from ..events.recorded import Forecasts, replay_periods
 from ..moved import older_names
 from ..predict import batched
@@ -69,6 +69,7 @@ class Replay(dict[str, Forecasts], Result):
         }
 
 
+@says_arguments
 @older_names(predictors="predictor")
 def replay(
     trace: Trace,

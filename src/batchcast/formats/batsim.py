@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -66,6 +67,11 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
     if not rows:
         what = f"none of its {dropped:,} jobs can be read, for lack of an id, subtime, res or profile; {first}"
         raise input_error(source, what if dropped else "no job in it", accepted=SHAPE)
+    twice = [name for name, count in Counter(str(row["job_id"]) for row in rows).items() if count > 1]
+    if twice:
+        raise input_error(
+            source, "has two jobs of one id", value=twice[0], accepted="ids as Batsim takes them, each once"
+        )
     unknown = sum(math.isnan(row["run_time"]) for row in rows)
     note = f"{unknown} jobs have a profile whose length a platform decides: their run time is unknown"
     size = told.get("nb_res", 0)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import plots
-from ..errors import UsageError
+from ..errors import UsageError, says_arguments
 from ..evaluation import comparison
 from ..evaluation.comparison import Comparison
 from ..simulation import Schedule
@@ -105,6 +105,7 @@ class ScheduleComparison(Rows):
         return {"differences": partial(plots.intervals, each, "B less A, means (min)")}
 
 
+@says_arguments
 def compare(
     a: Any, b: Any, *, log: Trace | None = None, seed: int = 0, resamples: int = 1000
 ) -> Comparison | ScheduleComparison:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import plots
+from ..errors import says_arguments
 from ..evaluation.accuracy import Scores, error_pictures, figures, score
 from ..evaluation.differences import WAIT, reference_of, wait_differences
 from ..evaluation.limits import KILLED, MEAN_UNUSED, Limits, advice_words, find_limits, limit_rows
@@ -44,6 +45,7 @@ class RunTimes(Rows):
         return error_pictures(self.scores)
 
 
+@says_arguments
 def evaluate_run_times(
     trace: Trace,
     predictor: Any = ("requested", "kernel", "last_2", "recent_mean"),
@@ -120,6 +122,7 @@ class Waits(Rows):
         }
 
 
+@says_arguments
 def evaluate_waits(
     trace: Trace,
     predictor: Any = ("recent_wait", "log_uniform", "qbets"),
@@ -210,6 +213,7 @@ class LimitAdvice(Rows):
         }
 
 
+@says_arguments
 def limits(
     trace: Trace, *, risk: float = 0.05, floor: float = 300.0, step: float = 300.0, by: str | None = None,
     procs: str = "req",
@@ -249,6 +253,7 @@ def limits(
     return advised(trace, risk=risk, floor=floor, step=step, by=by, procs=procs)
 
 
+@says_arguments
 def memory_limits(
     trace: Trace, *, risk: float = 0.05, floor: float = 64.0, step: float = 64.0, most: float = math.inf,
     by: str | None = None, procs: str = "req",

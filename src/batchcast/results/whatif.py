@@ -15,7 +15,7 @@ import numpy as np
 from batchcast import plots
 
 from ..cluster.machine import Machine, parse_changes, vary
-from ..errors import UsageError
+from ..errors import UsageError, says_arguments
 from ..evaluation.differences import schedule_differences, shown_names
 from ..evaluation.memory_limits import memory_note, placed_by
 from ..evaluation.replay import jobs_mask
@@ -128,6 +128,7 @@ class WhatIf(Rows):
         }
 
 
+@says_arguments
 def whatif(
     trace: Trace,
     machine: Machine | str | Path | None,

@@ -13,10 +13,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from ..compiled import compile_key, reads
-from ..errors import UsageError, check_word
+from ..errors import UsageError, check_word, says_arguments
 from ..schedule import orders, state
 from ..schedule.orders import FCFS, NAMES, USER, VARYING
 from ..schedule.state import PLANNED, REQUESTED
@@ -130,8 +130,16 @@ def _varies(function: Callable[..., float]) -> bool:
 BACKFILLS = {"none": state.NO_BACKFILL, "easy": state.EASY, "conservative": state.CONSERVATIVE}
 EVENT_ORDERS = {"instant": state.INSTANT, "pyss": state.PYSS}
 OrderLike = str | Callable[..., float]
+T = TypeVar("T")
+_INIT = "__init__"
 
 
+def _says_settings(kind: type[T]) -> type[T]:
+    setattr(kind, _INIT, says_arguments(getattr(kind, _INIT), kind.__name__))
+    return kind
+
+
+@_says_settings
 @dataclass(frozen=True, slots=True)
 class Policy:
     """A scheduling policy in the words of the command line.

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, UsageError, check_word
+from ..errors import InputError, UsageError, check_word, says_arguments
 from ..events.recorded import PROTOCOLS, replay
 from ..moved import older_names
 from ..predict.gate import lacking
@@ -33,6 +33,7 @@ from .workload import Workload, make_workload, native_planner
 LOOPS = ("closed", "open")
 
 
+@says_arguments
 @older_names(runtime="predictor")
 def simulate(
     trace: Trace,

@@ -181,7 +181,7 @@ def from_arrow(table: Any, name: str = "(arrow)") -> Trace:
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             reason = (str(error).splitlines() or [""])[0][:120]
             what = f"column {column} cannot be read as {_FORMS[kind]} ({reason})"
-            raise input_error(name, what, accepted="what docs/reference/formats.md says of each column") from None
+            raise input_error(name, what) from None
         skipped += values is None
         if values is not None:
             columns[column] = values

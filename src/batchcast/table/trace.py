@@ -7,9 +7,10 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
 from itertools import repeat
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -22,6 +23,10 @@ from .result import FIRST, Picture, Result
 
 _MADE = {"start_time": ("wait_time",), "end_time": ("wait_time", "run_time")}
 """Columns that `trace[name]` adds up from the submission on."""
+
+
+_ELSEWHERE = {"walltime": ("req_time",), "timelimit": ("req_time",), "elapsed": ("run_time",)}
+"""What other programs call a column."""
 
 
 class Trace(Result):
@@ -106,6 +111,15 @@ class Trace(Result):
 
     def __repr__(self) -> str:
         return f"<Trace of {self._length} jobs from {self.info.source}: {', '.join(self._columns)}>"
+
+    if not TYPE_CHECKING:  # a type checker refuses what is not declared
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            near = [*_ELSEWHERE.get(name, ()), *get_close_matches(name, self._columns, 1)][:1]
+            meant = f"; did you mean log[{near[0]!r}]?" if near else ""
+            raise AttributeError(f"a log has no {name!r} (columns: {', '.join(self._columns)}){meant}")
 
     @overload
     def __getitem__(self, key: str) -> np.ndarray: ...

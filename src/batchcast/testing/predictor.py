@@ -200,7 +200,7 @@ def _answers(
             job: JobRequest = event.job
             state.now = event.time
             if job.row == pickle_at:
-                predictor = cadence.predictor = pickle.loads(pickle.dumps(predictor))
+                predictor = cadence.predictor = _moved(predictor)
             if hasattr(predictor, "refit"):
                 cadence.submitted(event.time)
             if ask is None or ask[job.row]:
@@ -378,3 +378,12 @@ def _tell(predictor: Any, state: SystemState, log: Trace) -> None:
 def _event(predictor: Any, state: SystemState, event: Any) -> None:
     state.apply(event)
     predictor.observe(event, state)
+
+
+def _moved(predictor: Any) -> Any:
+    """The predictor in another process, as studies and the collector move it."""
+    try:
+        return pickle.loads(pickle.dumps(predictor))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        accepted = "accepted: a class or a function at the top of a module, no lambda"
+        raise AssertionError(f"a predictor that cannot be pickled: {error} ({accepted})") from None

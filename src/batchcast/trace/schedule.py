@@ -253,6 +253,12 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
         names, counts = np.unique(ids, return_counts=True)
         raise input_error(str(path), "has a job more than once", value=names[counts.argmax()])
     told = {key: found.get(key, np.full(len(ids), np.nan)) for key in NAMES if key != "job_id"}
+    for k in np.flatnonzero(told["end_time"] < told["start_time"])[:1]:
+        value = rows[k][place["end_time"]]
+        raise input_error(str(path), f"job {ids[k]} ends before it starts", line=lines[k], value=value)
+    for k in np.flatnonzero(told["run_time"] < 0)[:1]:
+        value = rows[k][place["run_time"]]
+        raise input_error(str(path), f"job {ids[k]} has a negative run time", line=lines[k], value=value)
     run = told.pop("run_time")
     return {
         "job_id": ids,

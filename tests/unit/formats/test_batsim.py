@@ -232,3 +232,17 @@ def test_a_cell_of_blanks_in_anothers_schedule_is_unknown(tmp_path: Path) -> Non
     read = read_starts(tmp_path / "theirs.csv")
     assert read["start_time"].tolist() == [5.0, 6.0]
     np.testing.assert_array_equal(read["procs"], [np.nan, 4.0])
+
+
+@pytest.mark.parametrize(("line", "said"), [("7,0,20,10,1", "job 7 ends before it starts: '10'")])
+def test_a_schedule_whose_job_ends_before_it_starts_is_refused(tmp_path, line, said):
+    (tmp_path / "s.csv").write_text(f"job_id,submit_time,start_time,end_time,procs\n{line}\n")
+    with pytest.raises(InputError, match=f"s.csv:2: {said}"):
+        read_starts(tmp_path / "s.csv")
+
+
+def test_two_jobs_of_one_id_are_refused_as_batsim_refuses_them():
+    job = '{"id": "w!7", "subtime": 3, "res": 2, "profile": "p"}'
+    text = f'{{"jobs": [{job}, {job}], "profiles": {{"p": {{"type": "delay", "delay": 5}}}}}}'
+    with pytest.raises(InputError, match="two jobs of one id: 'w!7'"):
+        read_batsim(text)

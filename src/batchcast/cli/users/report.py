@@ -52,7 +52,7 @@ def command(
     """What jobs asked for and what they used, how long they waited, and advice that names the flag to change.
 
     With jobs, --each, --months or --digest accounting alone is asked, without a store; instead of jobs a FILE (or -)
-    may hold what sacct printed (docs/guides/efficiency.md). Advice is silent below a least waste: 5 jobs of one
+    may hold what sacct printed. Advice is silent below a least waste: 5 jobs of one
     name, limits twice what they need, an hour of a processor.
 
     \b
