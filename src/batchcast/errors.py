@@ -174,15 +174,19 @@ def says_arguments(call: Callable[P, R], who: str = "") -> Callable[P, R]:
 
 def _check_arguments(call: Callable[..., object], who: str, args: tuple[object, ...], given: dict[str, object]) -> None:
     from difflib import get_close_matches
-    from inspect import signature
+    from inspect import Parameter, signature
 
+    taken = signature(call)
     try:
-        signature(call).bind(*args, **given)
+        taken.bind(*args, **given)
     except TypeError as error:
-        names = [name for name in signature(call).parameters if name != "self"]
-        near = [best for name in given if name not in names for best in get_close_matches(name, names, 1)]
+        names = [name for name in taken.parameters if name != "self"]
+        any_name = any(p.kind is Parameter.VAR_KEYWORD for p in taken.parameters.values())
+        strange = [] if any_name else [name for name in given if name not in names]
+        what = f"got an unexpected keyword argument {strange[0]!r}" if strange else str(error)
+        near = [best for name in strange for best in get_close_matches(name, names, 1)]
         hint = f"did you mean {near[0]}?" if near else ""
-        raise UsageError(f"{who} {error} (accepted: {', '.join(names)})", hint=hint) from None
+        raise UsageError(f"{who} {what} (accepted: {', '.join(names)})", hint=hint) from None
 
 
 def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastError:
@@ -197,7 +201,7 @@ def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastErro
         return error
     ours = __file__.rpartition("/")[0]
     lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
-    theirs = [(file, line) for file, line in lines if not file.startswith(ours)]
+    theirs = [(file, line) for file, line in lines if not file.startswith(ours) and "importlib" not in file]
     last = [(file, line) for file, line in theirs if file == theirs[0][0]][-1:]
     place = "".join(f" ({file.rpartition('/')[2]}, line {line})" for file, line in last)
     return BatchcastError(f"{what} raised {type(error).__name__}: {error}{place}{_attributes(error)}", hint=hint)

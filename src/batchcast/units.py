@@ -149,6 +149,15 @@ def span(seconds: float | None, unknown: str = "unknown") -> str:
     return f"-{words}" if seconds < 0 and words != "0 s" else words
 
 
+def counted(count: int, noun: str = "job") -> str:
+    """So many of something.
+
+    >>> counted(1), counted(2000, "group"), counted(0)
+    ('1 job', '2,000 groups', '0 jobs')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def parse_memory(text: str, *, nodes: float = 1.0, procs: float = 1.0) -> float:
     """KiB of a whole job from Slurm's ReqMem; a trailing `n` is per node, `c` per processor; NaN when unknown or 0.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -168,3 +169,18 @@ def test_evaluate_takes_a_predictor_by_place_as_replay_does():
 def test_a_predictor_that_cannot_be_pickled_is_said_in_a_sentence():
     with pytest.raises(AssertionError, match="at the top of a module, no lambda"):
         batchcast.testing.check_predictor(lambda job: 60.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1\nx / 0\n", "ZeroDivision.*ours_that_fails.py, line 2"),
+        ("def (\n", r"SyntaxError: invalid syntax \(ours_that_fails.py, line 1\)$"),
+    ],
+)
+def test_a_module_that_fails_as_it_is_imported_is_said_with_its_own_line(tmp_path, monkeypatch, log, text, said):
+    (tmp_path / "ours_that_fails.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(BatchcastError) as caught:
+        batchcast.replay(log, "ours_that_fails:Mine")
+    assert re.search(said, str(caught.value))

@@ -20,7 +20,7 @@ from ..metrics.schedule import bounded_slowdown
 from ..predict.registry import parse_spec
 from ..table import Trace
 from ..trace.select import format_date, zone
-from ..units import format_memory, span
+from ..units import counted, format_memory, span
 
 if TYPE_CHECKING:
     from ..simulation import Schedule
@@ -263,7 +263,7 @@ def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, metric: str
     submit = trace.submit_time[rows] + trace.info.unix_start
     who = _who(trace, int(rows[0]))
     since = format_date(float(submit.min()), zone(trace.info.timezone))
-    jobs = f"{one.largest_jobs:,} job{'' if one.largest_jobs == 1 else 's'}"
+    jobs = counted(one.largest_jobs)
     length = span(float(submit.max() - submit.min()))
     return (
         f"{100 * one.largest_share:.0f} % of the sum of absolute differences is {jobs} of {who}, submitted within "

@@ -26,6 +26,7 @@ from ..simulation.simulate import LOOPS
 from ..table import Trace, check_log
 from ..table.result import Picture, Result, by_column
 from ..trace.implied.machine import partition_sizes
+from ..units import counted
 from .accuracy import Scores, error_pictures, figures, score
 from .advice import Advice, advise
 from .differences import against_limits, schedule_differences, wait_intervals
@@ -169,9 +170,11 @@ class Evaluation(Result):
 
     def warnings(self) -> list[str]:
         """What a reader of the numbers must know: irregular records, jobs left aside, gains in doubt."""
-        warnings = [f"recorded clock: {_jobs(count)} {rule}" for rule, count in irregular(self.trace).items() if count]
+        warnings = [
+            f"recorded clock: {counted(count)} {rule}" for rule, count in irregular(self.trace).items() if count
+        ]
         if self.scores.never_ran:
-            warnings.append(f"{_jobs(self.scores.never_ran)} never ran, not scored")
+            warnings.append(f"{counted(self.scores.never_ran)} never ran, not scored")
         warnings += self.notes
         if self.why_not:
             warnings.append(self.why_not)
@@ -180,8 +183,8 @@ class Evaluation(Result):
         return warnings
 
 
-@says_arguments
 @older_names(predictors="predictor", policies="policy")
+@says_arguments
 def evaluate(
     trace: Trace,
     predictor: Any = PREDICTORS,
@@ -375,12 +378,8 @@ def _outcome(policy: str, spec: str, schedule: Schedule, inside: np.ndarray) -> 
 
 
 def _notes(schedule: Schedule) -> list[str]:
-    left = [f"{_jobs(count)} not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
+    left = [f"{counted(count)} not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
     return [*left, *schedule.notes]
-
-
-def _jobs(count: int) -> str:
-    return f"{count:,} job{'' if count == 1 else 's'}"
 
 
 @contextmanager

@@ -69,8 +69,8 @@ class Replay(dict[str, Forecasts], Result):
         }
 
 
-@says_arguments
 @older_names(predictors="predictor")
+@says_arguments
 def replay(
     trace: Trace,
     predictor: Any,

@@ -28,6 +28,7 @@ from ..predict.protocol import Prediction
 from ..report.blocks import Table, TableColumn
 from ..sweep.task import DECIDING, own_code
 from ..trace.whole_file import whole_file
+from ..units import counted
 from ..version import __version__
 
 
@@ -180,7 +181,7 @@ def _decided_by(one: PairedDifference, without: float, points: bool) -> str:
     """What one group owns of a difference, where it is more than a fifth; empty elsewhere."""
     if not one.is_decided_by_one:
         return ""
-    jobs = f"{one.largest_jobs:,} job{'' if one.largest_jobs == 1 else 's'}"
+    jobs = counted(one.largest_jobs)
     rest = "unknown" if np.isnan(without) else _amount(without, points)
     return f"{100 * one.largest_share:.0f} % of it is {jobs} of one group, without which the gain is {rest}"
 

@@ -17,7 +17,7 @@ from ..evaluation.differences import more_history
 from ..metrics.curves import cdf_gap
 from ..metrics.paired import LEAST_GROUPS
 from ..predict.protocol import named
-from ..units import span
+from ..units import counted, span
 from .blocks import Block, Figure, Kind, Table, TableColumn, shown
 from .figures import SHORTEST_DRAWN, lines, log_time_axis, plain_numbers
 
@@ -111,7 +111,7 @@ def beside(table: Table, results: Sequence[Mapping[str, Any]], measures: Measure
 def _no_interval(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
     """Why a difference has no interval; empty where each has one."""
     few = next((row[f"{metric}_groups"] for row in rows if row.get(f"{metric}_verdict") == "unknown"), None)
-    return f"No interval: {few} groups, 20 are needed." if few is not None else ""
+    return f"No interval: {counted(few, 'group')}, 20 are needed." if few is not None else ""
 
 
 def groups_in(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..evaluation.limits import KILLED, MEAN_UNUSED, RISK, advice_words
 from ..evaluation.memory_limits import RAN_OUT, SPENT
+from ..units import counted
 from .blocks import Block, Figure, Table, TableColumn, shown
 from .difference import Measures, beside, difference_blocks, difference_words
 from .figures import span
@@ -197,7 +198,7 @@ def _name(row: Row) -> str:
     """What a row is called."""
     if row["group"] is not None:
         return str(row["group"])
-    return f"{row['groups']:,} other{'' if row['groups'] == 1 else 's'}" if row["groups"] else "not known"
+    return counted(row["groups"], "other") if row["groups"] else "not known"
 
 
 def _table(by: str, rows: Sequence[Row], whole: Row, folded: bool) -> Table:

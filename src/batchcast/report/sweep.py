@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from ..units import counted
 from .blocks import Block, Table, TableColumn
 from .difference import named_row, plan_named
 
@@ -42,7 +43,7 @@ _BEHIND = "Behind each mean the 5th to 95th percentile over the replicates, pair
 def cost_table(rows: Sequence[Row], workers: int, source: str) -> Table:
     """What `--dry-run` prints."""
     note = f"Seconds a task: {source}. The time is that of an even share, and no shorter than the longest task."
-    return Table(f"What is to be done, on {workers:,} worker{'' if workers == 1 else 's'}", _COST, rows, note)
+    return Table(f"What is to be done, on {counted(workers, 'worker')}", _COST, rows, note)
 
 
 def study_tables(rows: Sequence[Row], tau: float = 10.0) -> list[Block]:

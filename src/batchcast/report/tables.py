@@ -15,6 +15,7 @@ from typing import Any
 
 from ..errors import BatchcastError
 from ..trace.whole_file import whole_file
+from ..units import counted
 from .accuracy import COLUMNS as FORECASTS
 from .blocks import Table, TableColumn
 from .difference import named_row
@@ -37,7 +38,7 @@ COLUMNS = (
 def simulation_table(rows: Sequence[Mapping[str, Any]], jobs: int, total: int) -> Table:
     """Flat rows, one for a policy and a predictor, under what was simulated."""
     return Table(
-        f"{jobs:,} jobs simulated on {total:,} processors; bounded slowdown with tau = 10 s",
+        f"{counted(jobs)} simulated on {total:,} processors; bounded slowdown with tau = 10 s",
         COLUMNS,
         [named_row(row) for row in rows],
     )

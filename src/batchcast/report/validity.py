@@ -99,9 +99,10 @@ def judgement(validity: Validity, asked: float = float("nan")) -> Callout:
 def _waits(validity: Validity) -> str:
     if not validity.jobs:
         return "The log records no waits, so the simulation cannot be checked against what happened."
+    these = f"these {validity.jobs:,} jobs" if validity.jobs > 1 else "this job"
     distance = f"; their distributions differ by {validity.wait_distance:.2f} at most"
     return (
-        f"Recorded, these {validity.jobs:,} jobs waited {span(validity.recorded_mean_wait_s)} on average (median "
+        f"Recorded, {these} waited {span(validity.recorded_mean_wait_s)} on average (median "
         f"{span(validity.recorded_median_wait_s)}); simulated {RULES[validity.policy]} with the users' limits, "
         f"{span(validity.simulated_mean_wait_s)} (median {span(validity.simulated_median_wait_s)}): "
         f"{_factor(validity)}{distance if validity.wait_distance else ''}."

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import partial
+from inspect import isfunction, signature
 from typing import Any, TypeVar
 
 from ..errors import UsageError
 from ..predict.protocol import name_and_settings
-from ..predict.registry import make
+from ..predict.registry import load, make
 from ..units import parse_duration
 from .own_clock import OwnPolicy
-from .policy import Policy
+from .policy import ARGUMENTS, Policy
 
 NAMED = {
     "fcfs": Policy(backfill="none"),
@@ -98,6 +99,10 @@ def policy_of(text: str) -> Policy | OwnPolicy:
     """
     name, _, rest = text.strip().partition(":")
     if name not in NAMED and name_and_settings(text.strip())[0] != name:
+        maker = load("policy", name_and_settings(text.strip())[0])
+        if isfunction(maker) and tuple(signature(maker).parameters) == ARGUMENTS:
+            raise UsageError(f"{text.strip()} orders a queue, and starts nothing",
+                             hint=f"an order is a word of a policy: easy:order={text.strip()}")  # fmt: skip
         return OwnPolicy.of(partial(make, "policy", text.strip()), text.strip())
     if name not in NAMED:
         near = " or ".join(get_close_matches(name, NAMED, n=2, cutoff=0.6))

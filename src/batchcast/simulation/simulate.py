@@ -33,8 +33,8 @@ from .workload import Workload, make_workload, native_planner
 LOOPS = ("closed", "open")
 
 
-@says_arguments
 @older_names(runtime="predictor")
+@says_arguments
 def simulate(
     trace: Trace,
     policy: Any = None,

@@ -38,7 +38,7 @@ MEANINGS = {
 }
 EXTRA_FEATURES = ("nions", "nelect")
 FEATURES = tuple(name for name in MEANINGS if name not in EXTRA_FEATURES)
-DEFAULTS_FROM = "VASP manual (wiki pages of the tags, stored revisions up to 2026): see docs/reference/vasp.md"
+DEFAULTS_FROM = "VASP manual (vasp.at/wiki/TAG, stored revisions up to 2026)"
 
 
 @dataclass(frozen=True, slots=True)

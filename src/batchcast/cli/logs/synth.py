@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
+from ...units import counted
 from ..grammar import Renamed, output_option, verb
 from ..output import console, document, emit, refuse_two_on_stdout, say
 
@@ -120,7 +121,7 @@ def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) 
     log = log.with_info(replace(log.info, header={**log.info.header, "Seed": str(seed)}))
     kind = write_by_ending(log, output)
     if not as_json:
-        say(f"{len(log):,} jobs to {output} ({kind}), seed {seed}")
+        say(f"{counted(len(log))} to {output} ({kind}), seed {seed}")
         return
     settings = {**asdict(recipe), "users": recipe.people, "seed": seed, "output": output, "output_format": kind}
     settings |= {"memory": True} if memory else {}
@@ -140,7 +141,7 @@ def _write_blocks(recipe: Recipe, seed: int, output: str, as_json: bool, memory:
         settings = {**asdict(recipe), "users": recipe.people, "seed": seed, "output": output, "output_format": "folder"}
         emit(document("synth", {"jobs": len(folder)}, settings, [], [{"jobs": len(folder)}]))
         return
-    say(f"{len(folder):,} jobs to {output} ({len(folder.parts)} files by month), seed {seed}")
+    say(f"{counted(len(folder))} to {output} ({len(folder.parts)} files by month), seed {seed}")
 
 
 def _write_vasp(shares: str, jobs: int, users: int | None, seed: int, output: str, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
+from ...units import counted
 from ..grammar import Renamed, page_option, verb
 from ..output import console, document, emit, progress, say, write_text
 
@@ -348,4 +349,4 @@ def _number(option: str, text: str) -> float:
 
 
 def _jobs(count: int) -> str:
-    return f"{count} job{'' if count == 1 else 's'}"
+    return counted(count)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ...units import format_memory, span
+from ...units import counted, format_memory, span
 from ..grammar import verb
 from ..options import describe_log, log_options, take_log
 from ..output import console, document, emit
@@ -142,7 +142,7 @@ def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
         return {"known of": "no job that ran has a request"}
     usual = ", ".join(span(seconds) for seconds in whole["usual_requests_s"])
     return {
-        "known of": f"{whole['jobs_with_run_and_request']:,} jobs",
+        "known of": counted(whole["jobs_with_run_and_request"]),
         "used, median": _percent(whole["request_used_median"], "of the request"),
         "used, in all": _percent(whole["request_used_total"], "of the requested time"),
         "used < 10 %": _percent(whole["request_used_below_10"], "of the jobs"),
@@ -158,8 +158,8 @@ def _memory(found: Mapping[str, Any]) -> list[dict[str, str]]:
     share = _percent(found["copied"], "of the jobs that know both")
     copy = f"no measurement: it equals the request in {share}; not learned from"
     middle, largest = (format_memory(found[f"{which}_used_kib"]) for which in ("median", "largest"))
-    use = f"{found['measured']:,} jobs, median {middle}{each}, largest {largest}"
-    asked = f"{found['asked']:,} jobs, median {format_memory(found['median_asked_kib'])}{each}"
+    use = f"{counted(found['measured'])}, median {middle}{each}, largest {largest}"
+    asked = f"{counted(found['asked'])}, median {format_memory(found['median_asked_kib'])}{each}"
     rows = {
         "asked": asked if found["asked"] else "no job says",
         "used at the peak": copy if found["copied"] >= 0.9 else use if found["measured"] else "no job was measured",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...units import counted
 from ..grammar import Renamed, Verbs, output_option
 from ..options import find_modules_here
 from ..output import console, document, emit, progress, say
@@ -133,7 +134,7 @@ def run_study(study: Path, output: Path | None, place: str, workers: int | None,
         from ...errors import BatchcastError
 
         hint = "the same command again: only these run"
-        raise BatchcastError(f"{len(failed):,} task{'' if len(failed) == 1 else 's'} failed, named above", hint=hint)
+        raise BatchcastError(f"{counted(len(failed), 'task')} failed, named above", hint=hint)
 
 
 def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, count: int) -> list[Any]:

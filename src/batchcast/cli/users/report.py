@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ...units import format_memory, span
+from ...units import counted, format_memory, span
 from ..grammar import verb
 from ..output import Cell, print_columns, printed
 from ..site_options import myself, parse_when, site_options, whoami
@@ -178,7 +178,9 @@ def _print_summary(results: Sequence[Mapping[str, Any]], advised: Sequence[Mappi
         click.echo(f"and {len(results) - 40} more (-P or --json shows all)")
     click.echo("ASKED, RAN, WAITED are medians; LIMIT USED is processor time used of processor time asked for.")
     for one in advised[:10]:
-        click.echo(f"advice: {_short_name(one['job_name'], 32)} ({one['user']}, {one['jobs']} jobs): {one['advice']}")
+        click.echo(
+            f"advice: {_short_name(one['job_name'], 32)} ({one['user']}, {counted(one['jobs'])}): {one['advice']}"
+        )
 
 
 def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -217,7 +219,7 @@ def _print_advice(advised: Sequence[Mapping[str, Any]], most: int = 10) -> None:
     """A sentence for each kind of job that could ask for less, or needs more."""
     for one in advised[:most]:
         click.echo(
-            f"advice: {_short_name(one['job_name'])} ({one['user'] or '-'}, {one['jobs']} jobs): {one['advice']}"
+            f"advice: {_short_name(one['job_name'])} ({one['user'] or '-'}, {counted(one['jobs'])}): {one['advice']}"
             + (f"; {one['waited']}" if one["waited"] else "")
         )
 

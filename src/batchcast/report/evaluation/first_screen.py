@@ -22,6 +22,7 @@ from ...events.recorded import outcome
 from ...metrics.accuracy import relative_accuracy
 from ...table import Trace
 from ...table.columns import LogInfo
+from ...units import counted
 from ..blocks import Block, Card, Cards, Table, TableColumn, shown
 from ..difference import difference_words, groups_in, history_needed
 from ..figures import span
@@ -45,7 +46,7 @@ def opening(evaluation: Evaluation) -> list[str]:
 def _few(evaluation: Evaluation) -> str:
     """A caution where there is hardly anything to average."""
     jobs = int(evaluation.scores.scored.sum())
-    few = f"Only {jobs} job{'' if jobs == 1 else 's'} scored: too few to conclude anything from."
+    few = f"Only {counted(jobs)} scored: too few to conclude anything from."
     return few if jobs < FEW else ""
 
 
@@ -213,7 +214,7 @@ def glance_table(trace: Trace, scored: np.ndarray, rule: str) -> Table:
     procs = trace.procs(rule)
     rows = [
         ("jobs", f"{len(trace):,}, of which {int((~ran).sum()):,} never ran"),
-        ("scored", f"{int(scored.sum()):,} jobs"),
+        ("scored", counted(int(scored.sum()))),
         ("users", f"{users:,}" if users else "unknown"),
         ("submitted", f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} ({trace.info.timezone})"),
         ("machine", _machine(trace.info)),

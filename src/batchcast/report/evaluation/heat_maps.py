@@ -17,6 +17,7 @@ from ...evaluation.calendar import Cells, by_size, by_time
 from ...evaluation.evaluation import Evaluation, Outcome
 from ...evaluation.simulated import YARDSTICK
 from ...metrics.wait import HOURS, LEAST_JOBS, LIMITS, SHADES_S, SIZES, shade_of
+from ...units import counted
 from ..blocks import Figure, Table, TableColumn
 from ..figures import signed, span, tick
 from .gains import mark_choices, policy_words
@@ -238,4 +239,4 @@ def _empty(cells: Cells) -> str:
 
 
 def _jobs(count: int) -> str:
-    return f"{count:,} job{'' if count == 1 else 's'}"
+    return counted(count)

@@ -16,6 +16,7 @@ from ...events.recorded import outcome
 from ...metrics.accuracy import SIZE_CLASSES, size_class
 from ...metrics.curves import busy_share, mean_count
 from ...predict.protocol import named
+from ...units import counted
 from .. import figures
 from ..blocks import Block, Figure, shown
 from ..difference import Gap, cdf_minus, or_minus
@@ -127,8 +128,8 @@ def recorded_wait_blocks(evaluation: Evaluation) -> list[Block]:
 def _words(evaluation: Evaluation, waits: ComparedWaits, how: str) -> str:
     alike, longer, shorter = (shown(share, "share") for share in waits.shares())
     return (
-        f"The validity line above in pictures: the same {len(waits.rows):,} jobs as recorded and as {how}. {alike} of "
-        "them wait alike in both (less than a factor of two apart, or under a minute); "
+        f"The validity line above in pictures: the same {counted(len(waits.rows))} as recorded and as {how}. {alike} "
+        "of them wait alike in both (less than a factor of two apart, or under a minute); "
         f"{longer} waited at least twice as long in the record, {shorter} at least twice as long in the simulation."
         + _by_size(evaluation, waits)
     )
@@ -182,7 +183,7 @@ def density(waits: ComparedWaits, how: str) -> Figure:
         Axis("wait as recorded", names),
         Shades(shade, _legend(ends)),
         Texts(
-            lambda r, c: f"{count[r, c]:,} job{'' if count[r, c] == 1 else 's'}",
+            lambda r, c: counted(count[r, c]),
             lambda r, c: f"{count[r, c]:,}",
         ),
         alt=f"Jobs by recorded and simulated wait: {same} in the same class in both, "
@@ -214,5 +215,5 @@ def _round(value: float) -> int:
 
 def _legend(ends: list[int]) -> list[str]:
     lows = [1, *(end + 1 for end in ends)]
-    last = f"{lows[-1]:,} job{'' if lows[-1] == 1 else 's'} and more"
+    last = f"{counted(lows[-1])} and more"
     return [*(f"{low:,}" if low == high else f"{low:,} to {high:,}" for low, high in zip(lows, ends)), last]

@@ -151,7 +151,7 @@ def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -
         limits.priorities(scheduler.transport)
     except BatchcastError as error:
         return finding("priorities", "failed", error.message, error.hint or "does sprio answer here?")
-    do = "nothing is ordered until then; docs/guides/planning.md, What the order asks of the site"
+    do = "nothing is ordered until that or plan_band is set otherwise"
     fact = f"a job rises by {settings['plan_band']} at most, within its {settings['plan_within']}"
     longer = head_start(settings["plan_band"], site.by_age, site.max_age)
     if settings["plan_within"] == "queue" and longer < math.inf:
