@@ -140,19 +140,19 @@ def levels(held: Mapping[str, Mapping[float, float]], ax: Any = None) -> Any:
 
 
 def tradeoff(points: Mapping[str, tuple[float, float]], xlabel: str, ylabel: str, ax: Any = None) -> Any:
-    """Named points of which less is better in both; joined are those that none beats in both."""
+    """Named points of which less is better in both; joined are those that none beats in both.
+
+    Each has a colour and a shape in the legend, for names beside points that lie close together cover each other.
+    """
     ax = axes(ax)
-    middle = sum(x for x, _ in points.values()) / max(len(points), 1)
-    for k, (name, (x, y)) in enumerate(sorted(points.items(), key=lambda one: one[1])):
-        ax.plot(x, y, marker="o", color="C0")
-        side, up = ("right", -4) if x > middle else ("left", 4), 4 if k % 2 else -12
-        ax.annotate(name, (x, y), xytext=(side[1], up), textcoords="offset points", ha=side[0])
+    for k, (name, (x, y)) in enumerate(points.items()):
+        ax.plot(x, y, marker="osD^vP*X"[k % 8], color=f"C{k % 10}", linestyle="", label=name)
     best = sorted(
         p for p in points.values() if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in points.values())
     )
     ax.plot([x for x, _ in best], [y for _, y in best], color="0.6", zorder=0)
     ax.set(xlabel=xlabel, ylabel=ylabel)
-    return ax
+    return _with_legend(ax, points)
 
 
 def intervals(each: Mapping[str, tuple[float, ...]], xlabel: str, ax: Any = None) -> Any:
