@@ -39,4 +39,4 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "scheduler_replay": "wait.scheduler_replay:SchedulerReplay",
     },
 }
-"""The methods of this package; they are here, since reading the entry points of all that is installed takes 40 ms."""
+"""The methods of this package; they are here, since reading the entry points of all that is installed takes long."""

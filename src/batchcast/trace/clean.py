@@ -320,7 +320,7 @@ def irregularities(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _median(values: np.ndarray) -> float:
-    """As `np.median`, which loads masked arrays first: a thirtieth of what `info` takes."""
+    """As `np.median`, which loads masked arrays first, and `info` needs none."""
     known = np.sort(values[~np.isnan(values)])
     n = len(known)
     return float((known[(n - 1) // 2] + known[n // 2]) / 2.0) if n else float("nan")
