@@ -135,6 +135,7 @@ _INIT = "__init__"
 
 
 def _says_settings(kind: type[T]) -> type[T]:
+    """The same class, made by a call that says which arguments it takes; the name of `__init__` keeps mypy content."""
     setattr(kind, _INIT, says_arguments(getattr(kind, _INIT), kind.__name__))
     return kind
 
