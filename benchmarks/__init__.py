@@ -1,1 +1,5 @@
-"""Benchmarks: each module named bench_* has `run()`, which prints a table. `python -m benchmarks [NAME ...]`."""
+"""What was measured, by the command that prints it.
+
+`python -m benchmarks [NAME ...]` runs what `speed/` times, each module by its `run()`. The other modules are
+experiments with a command of their own: `python -m benchmarks.looks --help`.
+"""

@@ -1,4 +1,4 @@
-"""Run the benchmarks named on the command line, or all of them."""
+"""Run the timings named on the command line, or all of them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import importlib
 import pkgutil
 import sys
 
-import benchmarks
+from benchmarks import speed
 
-found = sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name.startswith("bench_"))
-asked = [f"bench_{name.removeprefix('bench_')}" for name in sys.argv[1:]] or found
+found = sorted(module.name for module in pkgutil.iter_modules(speed.__path__))
+asked = sys.argv[1:] or found
 if unknown := [name for name in asked if name not in found]:
-    sys.exit(f"no benchmark {', '.join(unknown)} (accepted: {', '.join(f.removeprefix('bench_') for f in found)})")
+    sys.exit(f"no benchmark {', '.join(unknown)} (accepted: {', '.join(found)})")
 for name in asked:
-    module = importlib.import_module(f"benchmarks.{name}")
+    module = importlib.import_module(f"benchmarks.speed.{name}")
     print(f"\n== {name}: {(module.__doc__ or '').strip().splitlines()[0]}", flush=True)
     module.run()

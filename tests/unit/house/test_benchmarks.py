@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent.parent
-SCRIPTS = sorted([*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "tools").glob("*.py")])
+SCRIPTS = sorted([*(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "tools").glob("*.py")])
 
 
 def sources(path: Path) -> list[ast.AST]:
@@ -31,8 +31,8 @@ def test_all_that_is_imported_from_the_project_is_there(path: Path) -> None:
                         importlib.import_module(f"{node.module}.{alias.name}")
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("bench_*.py")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks" / "speed").glob("[!_]*.py")), ids=lambda p: p.stem)
 def test_each_benchmark_has_the_run_that_make_bench_calls(path: Path) -> None:
-    module = importlib.import_module(f"benchmarks.{path.stem}")
+    module = importlib.import_module(f"benchmarks.speed.{path.stem}")
     assert module.__doc__
     assert callable(module.run)

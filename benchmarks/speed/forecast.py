@@ -30,7 +30,7 @@ from batchcast.predict.wait.forecast_components import seen_in
 from batchcast.predict.wait.scheduler_replay import SchedulerReplay
 from batchcast.trace.read import read_trace
 
-from .bench_wait import PROCS, REAL, busy_log
+from .wait import PROCS, REAL, busy_log
 
 WINDOW = 20_000
 REPLAYED = 4000

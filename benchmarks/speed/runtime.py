@@ -23,7 +23,7 @@ def run() -> None:
     """Print jobs, MAE, underestimates and the median CPU seconds of the whole warm command, start-up left out."""
     from batchcast.cli.main import cli
 
-    shared = Path(os.environ.get("BATCHCAST_SHARED", Path(__file__).parent.parent.parent / "shared"))
+    shared = Path(os.environ.get("BATCHCAST_SHARED", Path(__file__).parents[3] / "shared"))
     if not shared.is_dir():
         print("skipped: the real logs are not in the repository (BATCHCAST_SHARED names their folder)")
         return

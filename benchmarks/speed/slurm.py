@@ -1,6 +1,6 @@
 """Slurm's loops: jobs a second by nodes, load and length of the log.
 
-`python -m benchmarks.bench_slurm [NODES JOBS LOAD]`; without arguments a table. CPU time, compiling not counted.
+`python -m benchmarks.speed.slurm [NODES JOBS LOAD]`; without arguments a table. CPU time, compiling not counted.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def _logs() -> None:
     from batchcast.trace.clean import clean
     from batchcast.trace.demo import demo_path
 
-    shared = Path(os.environ.get("BATCHCAST_SHARED", Path(__file__).parent.parent.parent / "shared"))
+    shared = Path(os.environ.get("BATCHCAST_SHARED", Path(__file__).parents[3] / "shared"))
     if not shared.is_dir():
         print("skipped: the real logs are not in the repository (BATCHCAST_SHARED names their folder)")
         return
@@ -71,7 +71,7 @@ def own_schedulers() -> None:
     from batchcast.simulation import simulate
     from batchcast.trace import read_trace
 
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     shared = Path(os.environ.get("BATCHCAST_SHARED", root.parent / "shared"))
     if not shared.is_dir():
         return

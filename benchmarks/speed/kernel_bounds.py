@@ -10,7 +10,7 @@ from batchcast.evaluation.limits import PROMISED, find_limits, limit_rows
 from batchcast.evaluation.replay import replay
 from batchcast.evaluation.target import run_time_target
 from batchcast.table import Trace
-from benchmarks.bench_kernel import SHARED, WHOLE, Part, opened
+from benchmarks.speed.kernel import SHARED, WHOLE, Part, opened
 
 LOGS: dict[str, Part] = {
     "HPC2N": ("HPC2N-2002-2.2-cln", None, None),

@@ -25,7 +25,7 @@ from batchcast.simulation import Policy, simulate
 from batchcast.table import Trace
 from batchcast.trace import Selection, read_trace, select
 
-SHARED = Path(os.environ.get("BATCHCAST_SHARED", Path(__file__).parent.parent.parent / "shared"))
+SHARED = Path(os.environ.get("BATCHCAST_SHARED", Path(__file__).parents[3] / "shared"))
 # log, selection, timezone; settings were chosen on TUNED alone, SCORED was looked at once they stood
 Part = tuple[str, Selection | None, str | None]
 TUNED: dict[str, Part] = {

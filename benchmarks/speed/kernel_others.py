@@ -12,7 +12,7 @@ from batchcast.evaluation.replay import replay
 from batchcast.predict.registry import make
 from batchcast.table import Trace
 from batchcast.trace import read_trace
-from benchmarks.bench_kernel import PAPERS, SHARED, WHOLE, difference, interval, measures, opened
+from benchmarks.speed.kernel import PAPERS, SHARED, WHOLE, difference, interval, measures, opened
 
 LAST = 6_000
 OTHERS = ("requested", "recent_mean", "last_2", "parzen", "user_clusters", "trip")

@@ -1,0 +1,1 @@
+"""Timings side by side: each module has `run()`, which prints a table."""
