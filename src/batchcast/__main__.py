@@ -11,7 +11,12 @@ def entry() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.exit(130)
-    run()
+    try:
+        run()
+    except SystemExit as finished:
+        from .cli.interrupt import leave
+
+        leave(finished.code)
 
 
 if __name__ == "__main__":

@@ -109,3 +109,25 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
     with whole_file(os.devnull) as path:
         path.write_text("gone")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.txt", "link"]
+
+
+@pytest.mark.parametrize(
+    ("before", "words", "code", "said"),
+    [
+        ("atexit.register(print, 'at the end')", ["--version"], 0, "at the end"),
+        ("atexit.register(print, 'at the end')", ["simulate"], 2, "at the end"),
+        ("threading.Thread(target=lambda: print(sys.stdin.read())).start()", ["--version"], 0, "from a thread"),
+    ],
+)
+def test_a_command_ends_with_all_that_was_to_be_done(before, words, code, said):
+    script = f"import atexit, sys, threading; {before}; from batchcast.__main__ import entry; entry()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], input="from a thread", capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, said in done.stdout.splitlines()) == (code, True)
+
+
+def test_a_profiler_gets_to_its_table():
+    command = [sys.executable, "-m", "cProfile", "-m", "batchcast", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "function calls" in done.stdout

@@ -6,12 +6,14 @@ And leaves no half-written file; and waiting that SIGTERM and SIGINT end.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NoReturn
 
 GRACE_S = 0.6
@@ -58,6 +60,24 @@ def end() -> NoReturn:
     cursor = "\r\x1b[2K\x1b[?25h" if os.isatty(2) else ""
     os.write(2, (cursor + MESSAGE).encode())
     os._exit(CODE)
+
+
+def leave(code: object) -> NoReturn:
+    """End the process with what `atexit` asks for and all that was written, and take no module apart.
+
+    Python frees a million objects one by one before it ends, a tenth to a quarter of a command's time. It does so still
+    where threads have to be waited for, under a profiler or debugger, or with an exit code that is no number.
+    """
+    tools = getattr(sys, "monitoring", None)  # from Python 3.12 on
+    watched = sys.getprofile() or sys.gettrace() or (tools and any(map(tools.get_tool, range(6))))
+    waited_for = any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread())
+    if watched or waited_for or sys.flags.inspect or not isinstance(code, int):
+        sys.exit(code)  # type: ignore[arg-type]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):  # none, nobody reads it, closed: as Python ends
+            stream.flush()
+    os._exit(code)
 
 
 def stop_on_signals() -> Callable[[float], bool]:
