@@ -222,6 +222,14 @@ NEEDLESS = {  # for closures, `with`, unrolled tuples, arrays computed as a whol
 }
 
 
+def _places_alone(code: Any, entries: Any = ()) -> Any:
+    """A module with no more of `code` than the places that numba writes environments to, and names of functions."""
+    names = [each.name for each in code.global_variables if each.name.startswith(ENVIRONMENT)]
+    lines = [f'@"{name}" = common global ptr null' for name in names]
+    lines += [f'define void @"{name}"() {{\n ret void\n}}' for name in entries]
+    return binding.parse_assembly("\n".join([f'target triple = "{code.triple}"', *lines]))
+
+
 class Part(Library):  # type: ignore[misc]
     """The code of one kernel for others to take in; of its own it has only the places of environments."""
 
@@ -231,10 +239,7 @@ class Part(Library):  # type: ignore[misc]
     def _finalize_final_module(self) -> None:
         """Keep the code for linking, and hand the engine no more than the places that numba writes to."""
         self._finalized = True
-        code = self._get_module_for_linking()
-        names = [each.name for each in code.global_variables if each.name.startswith(ENVIRONMENT)]
-        places = "\n".join(f'@"{name}" = common global ptr null' for name in names)
-        self._final_module = binding.parse_assembly(f'target triple = "{code.triple}"\n{places}')
+        self._final_module = _places_alone(self._get_module_for_linking())
         self._final_module.name = self.name
         super()._finalize_final_module()
 
@@ -248,6 +253,16 @@ class Whole(Library):  # type: ignore[misc]
             if function.linkage == binding.Linkage.linkonce_odr:
                 function.linkage = "internal"
         self._optimize()
+
+    def serialize_using_object_code(self) -> Any:
+        """For the disk, machine code and its names: nothing is linked with it, and each start read its bitcode."""
+        self._ensure_finalized()
+        code = self._final_module
+        entries = [
+            each.name for each in code.functions
+            if not each.is_declaration and each.linkage == binding.Linkage.external
+        ]  # fmt: skip
+        return self.name, "object", (self._get_compiled_object(), _places_alone(code, entries).as_bitcode())
 
     def _optimize(self) -> None:
         """As numba does."""
