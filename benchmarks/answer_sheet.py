@@ -20,12 +20,13 @@ from pathlib import Path
 import numpy as np
 
 from batchcast.cluster.machine import Machine, vary
-from batchcast.evaluation.slurm_record import CLEARLY, DEFAULTS, PAST_USE, Run, Waits, log_of, runs_of, waits_of
 from batchcast.metrics.curves import rank_correlation
 from batchcast.schedule.slurm.simulate import LOOKS_S, Recorded, Seen, Takes, simulate_slurm
 from batchcast.simulation.slurm_trace import requests_of, row_of
 from batchcast.table import Trace
-from batchcast.trace.slurm_record import open_machine
+from batchcast.trace.machine import open_machine
+from batchcast.trace.read import read_trace
+from benchmarks.prove import CLEARLY, DEFAULTS, PAST_USE, Run, Waits, runs_of, waits_of
 
 Key = tuple[str, ...]
 AGE = {"PriorityMaxAge": DEFAULTS["PriorityMaxAge"]}
@@ -137,7 +138,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     runs = runs_of(folder)
-    described, logs = open_machine(folder / "machine"), [log_of(path) for _, _, path in runs]
+    described, logs = open_machine(folder / "machine"), [read_trace(path) for _, _, path in runs]
     waits, nearer = simulate(described, runs, logs)
     order(described, runs, logs, nearer)
     compare(runs, np.array([recorded for recorded, _, _ in waits]))

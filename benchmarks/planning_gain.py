@@ -40,7 +40,7 @@ from batchcast.simulation.slurm_trace import reorder_by, requests_of
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.table import Trace
-from batchcast.trace.slurm_record import DUMPS, machine_of, open_machine, toml_of
+from batchcast.trace.machine import DUMPS, machine_of, open_machine, toml_of
 
 NODES, CPUS = 4, 8
 PEOPLE = 12

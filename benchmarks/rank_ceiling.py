@@ -28,8 +28,8 @@ from batchcast.table import Trace
 from batchcast.trace.demo import cluster_machine, cluster_path
 from batchcast.trace.implied.caps import find_held, with_releases
 from batchcast.trace.implied.learned import SHARE, split
+from batchcast.trace.machine import open_machine
 from batchcast.trace.read import read_trace
-from batchcast.trace.slurm_record import open_machine
 
 LATER_S, TENTH, HALF, MISSING = 60.0, 0.1, 0.5, 0.02
 SEED = 38

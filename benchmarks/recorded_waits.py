@@ -17,8 +17,8 @@ import numpy as np
 from batchcast.evaluation.wait import crps_of, recorded_wait, run_wait
 from batchcast.formats.slurm.scontrol import table
 from batchcast.table import Trace
+from batchcast.trace.machine import open_machine, read_texts
 from batchcast.trace.read import read_trace
-from batchcast.trace.slurm_record import open_machine, read_texts
 
 PROCESSORS, NODES = "forecast", "forecast, nodes"
 OTHERS = ("ibl", "log_uniform", "pqstar", "qbets", "recent_wait", "scheduler_replay")

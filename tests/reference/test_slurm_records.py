@@ -7,9 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.conftest import SHARED
-
-from batchcast.evaluation.slurm_record import (
+from benchmarks.prove import (
     Agreement,
     agreement,
     agreement_of,
@@ -19,9 +17,11 @@ from batchcast.evaluation.slurm_record import (
     replay_record,
     simulated,
 )
-from batchcast.formats.slurm_record import Record
+from benchmarks.slurm_record import Record, open_record
+from tests.conftest import SHARED
+
 from batchcast.schedule.slurm.requests import make_rules
-from batchcast.trace.slurm_record import STATE, machine_of, open_record, read_texts
+from batchcast.trace.machine import STATE, machine_of, read_texts
 
 FOLDER = SHARED / "reference" / "slurm"
 pytestmark = [

@@ -82,7 +82,7 @@ VERBS: dict[str, str] = {
     "sweep": "A whole study, declared once, on this machine, on Dask or on Slurm; and its tables.",
     "limits": "Which limits would have wasted least over a log? For one live job: walltime.",
     "whatif": "What if the machine, its scheduler or the limits changed: who gains, who pays.",
-    "machine": "The cluster as Slurm describes it: capture, show; prove a simulated Slurm against a recorded one.",
+    "machine": "The cluster as Slurm describes it, or as a log implies it: capture, show, learn.",
     "convert": "A log in one format as a log in another: SWF, CSV, Parquet.",
     "anonymize": "A log that can be shared: names replaced by a keyed hash, times kept or moved.",
     "synth": "A synthetic log from published models of jobs, requests and users; or how like a real one it is.",

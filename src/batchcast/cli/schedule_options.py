@@ -278,7 +278,7 @@ def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
             )
     if described is None or described == LEARNED:
         return "slurm", described
-    from ..trace.slurm_record import open_machine
+    from ..trace.machine import open_machine
 
     return "slurm", open_machine(described)
 

@@ -30,7 +30,7 @@ from ..simulation.slurm_trace import MemoryPlan, Ordering, QueuePlan, simulate_o
 from ..table import Trace, check_log
 from ..table.result import Picture, Rows
 from ..trace.implied.machine import machine_of_log
-from ..trace.slurm_record import open_machine
+from ..trace.machine import open_machine
 from ..units import parse_duration, parse_share
 
 BY = ("user_id", "account", "qos", "partition_id")

@@ -205,7 +205,7 @@ def cluster_machine() -> Machine:
     >>> cluster_machine().cpus, [part.name for part in cluster_machine().partitions]
     (640, ['batch', 'gpu'])
     """
-    from .slurm_record import open_machine
+    from .machine import open_machine
 
     return open_machine(str(demo_path().with_name("cluster.toml")))
 

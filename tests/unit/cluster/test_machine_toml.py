@@ -9,7 +9,7 @@ from batchcast.cluster.toml import read_machine_toml
 from batchcast.errors import InputError
 from batchcast.formats.slurm.resources import expand
 from batchcast.formats.slurm.scontrol import read_machine
-from batchcast.trace.slurm_record import toml_of
+from batchcast.trace.machine import toml_of
 
 WHOLE = Machine(
     (NodeGroup(("a1", "a2"), 16, memory_mib=64000.0, gres={"gpu:a100": 4}, features=("new",), down=("a2",)),),

@@ -10,7 +10,7 @@ from tests.forked import batchcast
 
 from batchcast.cluster.machine import Machine
 from batchcast.errors import InputError
-from batchcast.trace.slurm_record import machine_of, open_machine
+from batchcast.trace.machine import machine_of, open_machine
 
 PLAIN = "NodeName=n[1-4] CPUs=8 RealMemory=16000\nPartitionName=all Nodes=ALL Default=YES MaxTime=60\n"
 

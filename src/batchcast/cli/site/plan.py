@@ -31,7 +31,7 @@ def dry_run_since(
     from ...service.batch_system import open_scheduler
     from ...service.planning import week
     from ...store.reader import Reader
-    from ...trace.slurm_record import open_machine
+    from ...trace.machine import open_machine
 
     described = None if machine is None else open_machine(machine)
     now = time.time()

@@ -51,7 +51,7 @@ def command(as_json: bool, described: str | None, **given: Any) -> None:
 def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
     """How many jobs the machine could run, and why not the others."""
     from ...simulation.slurm_trace import requests_of
-    from ...trace.slurm_record import open_machine
+    from ...trace.machine import open_machine
 
     jobs, left = requests_of(log.trace, open_machine(described), log.procs)
     return [{"what": "it can run", "jobs": len(jobs)}, *({"what": why, "jobs": n} for why, n in left.items() if n)]

@@ -359,7 +359,7 @@ def _described(path: str | None, specs: list[str]) -> Machine | None:
     """The machine of --machine, where a method takes one."""
     from ...errors import UsageError
     from ...predict.registry import parse_spec, takes
-    from ...trace.slurm_record import open_machine
+    from ...trace.machine import open_machine
 
     if path is None:
         return None

@@ -66,7 +66,7 @@ def command(**given: Any) -> None:
     from ...processes import Task, under_bars
     from ...results.whatif import Variants
     from ...trace.implied.machine import machine_of_log
-    from ...trace.slurm_record import open_machine
+    from ...trace.machine import open_machine
 
     variants, described = _each(given["variants"]), given["described"]
     now = LEARNED if described == LEARNED else open_machine(described) if described else None

@@ -163,7 +163,7 @@ def _ask_of_script(
 
     options = options_of(script, asked)
     if machine is not None:  # the file is this user's, so the store is read here and no service is asked
-        from ...trace.slurm_record import open_machine
+        from ...trace.machine import open_machine
 
         return answer_options(settings, options, myself(), now, open_machine(machine))
     if not where:

@@ -262,7 +262,7 @@ def machine_at(path: str) -> Machine | None:
     """The machine that the setting `machine` names; None where it is empty."""
     if not path:
         return None
-    from ...trace.slurm_record import open_machine
+    from ...trace.machine import open_machine
 
     return open_machine(path)
 

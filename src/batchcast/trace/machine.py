@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open a recorded schedule of a real Slurm, or a machine.
-
-Its TOML, a folder with a site's dumps, as text or as `--json` writes them, or its slurm.conf.
-"""
+"""Open a machine: its TOML, a folder with a site's dumps, as text or as `--json` writes them, or its slurm.conf."""
 
 from __future__ import annotations
 
@@ -17,9 +14,6 @@ from ..formats.slurm.conf import dumps_of
 from ..formats.slurm.resources import expand, fold
 from ..formats.slurm.scontrol import read_machine
 from ..formats.slurm.scontrol_json import UNTOLD, as_text
-from ..formats.slurm_record import Record, read_record
-
-NEEDED = ("run.json", "node.txt", "partition.txt", "submissions.tsv", "sacct.psv")
 
 
 def read_texts(folder: Path) -> dict[str, str]:
@@ -37,18 +31,6 @@ def read_texts(folder: Path) -> dict[str, str]:
         except (OSError, EOFError, lzma.LZMAError) as error:
             raise InputError(f"{path}: cannot be read ({error})", hint="copy it anew") from None
     return texts
-
-
-def open_record(folder: str | Path) -> Record:
-    """One recorded run. InputError names the file that is missing."""
-    place = Path(folder)
-    texts = read_texts(place) if place.is_dir() else {}
-    missing = [name for name in NEEDED if name not in texts]
-    if missing:
-        raise InputError(
-            f"{place}: no recorded run here: {', '.join(missing)} not found", hint="a folder as drive.py writes it"
-        )
-    return read_record(place.name, texts)
 
 
 DUMPS = {

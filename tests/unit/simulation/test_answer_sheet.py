@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.prove import agreement_of, answers, main
 
 from batchcast.cluster.machine import vary
-from batchcast.evaluation.slurm_record import agreement_of, answers
+from batchcast.errors import InputError
 from batchcast.simulation.slurm_trace import simulate_on
+from batchcast.trace.machine import open_machine
 from batchcast.trace.read import read_trace
-from batchcast.trace.slurm_record import open_machine
 
 USERS = 6
 NODE = "NodeName=n{} CPUTot=8 RealMemory=8000 Sockets=1 ThreadsPerCore=1 State=IDLE Weight=1 Gres=(null)\n"
@@ -101,3 +102,20 @@ def test_weights_of_no_past_use_have_none_to_lose(sheet: Path) -> None:
     (sheet / "settings.csv").write_text(text)
     record(sheet, {0: NO_USE})
     assert all(one.past_use for one in answers(sheet).answers)
+
+
+def test_the_answers_stand_beside_the_recorded_ones(sheet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record(sheet, {})
+    main([str(sheet)])
+    told = capsys.readouterr().out
+    assert "4 runs of 4 settings" in told
+    assert "speak against none of it" in told
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"), [("a,b\n1,2\n", "no column sim_id"), ("sim_id,age\n7,1\n", "none of the 1 runs")]
+)
+def test_a_sheet_that_cannot_be_read_says_what_is_missing(sheet: Path, settings: str, says: str) -> None:
+    (sheet / "settings.csv").write_text(settings)
+    with pytest.raises(InputError, match=says):
+        answers(sheet)

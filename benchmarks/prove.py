@@ -1,10 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares a simulated Slurm with a recorded one: starts, waits, single decisions, answers to what-if questions."""
+"""A simulated Slurm beside a recorded one: starts, waits, single decisions, answers to what-if questions.
+
+python -m benchmarks.prove FOLDER
+
+FOLDER holds recorded schedules of a real Slurm (NAME-1 and NAME-2, each run twice). Each set has a line for the second
+run against the first, for the simulation of each run, and for another policy: what two real runs agree is the most that
+can be asked for, what another policy reaches proves nothing. Or it holds an answer sheet: settings.csv, machine/
+(dumps) and runs/ID.psv, one run for each setting of the priority weights. Then the simulated answers stand beside the
+recorded ones: as the machine is described, and corrected by what the recorded starts speak for. Means decide no
+correction.
+"""
 
 from __future__ import annotations
 
+import argparse
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
@@ -12,13 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from ..cluster.machine import Machine
-from ..errors import InputError
-from ..formats.slurm_record import Record
-from ..metrics.curves import cdf_distance, rank_correlation
-from ..schedule.slurm.requests import Phases
-from ..schedule.slurm.simulate import Recorded, SlurmSchedule, Takes, simulate_slurm
-from ..table import Trace
+from batchcast.cluster.machine import Machine, vary
+from batchcast.errors import InputError
+from batchcast.metrics.curves import cdf_distance, rank_correlation
+from batchcast.schedule.slurm.requests import Phases
+from batchcast.schedule.slurm.simulate import Recorded, SlurmSchedule, Takes, simulate_slurm
+from batchcast.simulation.slurm_trace import simulate_on
+from batchcast.table import Trace
+from batchcast.trace.machine import open_machine
+from batchcast.trace.read import read_trace
+from benchmarks.slurm_record import Record, open_record
 
 POLL = 1.015  # seconds of the controller's loop, under the clock of the recorded labs
 WINDOW = 600.0
@@ -92,7 +106,7 @@ def agreement(one: tuple[Mapping[Key, float], np.ndarray], two: tuple[Mapping[Ke
     )  # fmt: skip
 
 
-def decisions(record: Record, states: int = 50, tick: Callable[[], None] | None = None) -> Decisions:
+def decisions(record: Record, states: int = 50) -> Decisions:
     """From up to `states` samples of the record's queue: history as recorded, then ten minutes simulated."""
     places = {name: i for i, name in enumerate(record.machine.node_names())}
     parts = {p.name: k for k, p in enumerate(record.machine.partitions)}
@@ -114,8 +128,6 @@ def decisions(record: Record, states: int = 50, tick: Callable[[], None] | None 
         common = mine.keys() & true.keys()
         right, decided, starts = right + len(common), decided + len(mine), starts + len(true)
         close += sum(abs(mine[k] - true[k]) <= 30 for k in common)
-        if tick is not None:
-            tick()
     share = [a / b if b else float("nan") for a, b in ((right, decided), (right, starts), (close, right))]
     return Decisions(len(chosen), starts, *share)
 
@@ -177,7 +189,7 @@ class Sheet:
     instead: Mapping[str, str]
 
 
-def answers(folder: Path, tick: Callable[[int], None] | None = None) -> Sheet:
+def answers(folder: Path) -> Sheet:
     """The runs of an answer sheet, each simulated under its own settings, as described and as its starts speak for.
 
     FOLDER holds `settings.csv` (sim_id, and the weights and bf_window in minutes of each), `machine` (dumps) and `runs`
@@ -185,22 +197,19 @@ def answers(folder: Path, tick: Callable[[int], None] | None = None) -> Sheet:
     the runs: every fifth run tells whether one of `DEFAULTS` is nearer to the recorded starts, for all of them; each
     run tells whether past use had an effect in it. Mean waits decide neither. InputError names what is missing.
     """
-    from ..trace.slurm_record import open_machine
 
     described = open_machine(folder / "machine")
     runs = runs_of(folder)
     samples = [(changes, path) for _, changes, path in runs[::CHECKED]]
-    instead = _instead(described, samples, tick)
+    instead = _instead(described, samples)
     found = []
-    for done, (row, changes, path) in enumerate(runs):
-        log, begun = log_of(path), process_time()
+    for row, changes, path in runs:
+        log, begun = read_trace(path), process_time()
         one = waits_of(described, changes, log)
         took = process_time() - begun
         best, past_use = _with_or_without(described, {**changes, **instead}, log, one if not instead else None)
         settings = {key: value for key, value in row.items() if key != "sim_id"}
         found.append(Answer(row["sim_id"], settings, one[0], one[1], one[2], best[1], best[2], past_use, took))
-        if tick is not None:
-            tick(done + 1)
     return Sheet(found, instead)
 
 
@@ -226,16 +235,8 @@ def runs_of(folder: Path) -> list[Run]:
     return runs
 
 
-def log_of(path: Path) -> Trace:
-    from ..trace.read import read_trace
-
-    return read_trace(path)
-
-
 def waits_of(described: Machine, changes: Mapping[str, str], log: Trace) -> Waits:
     """A run's jobs on the described machine with other settings."""
-    from ..cluster.machine import vary
-    from ..simulation.slurm_trace import simulate_on
 
     schedule = simulate_on(vary(described, changes), log)
     recorded, simulated = log.wait_time[schedule.rows], schedule.wait_time
@@ -253,15 +254,11 @@ def _with_or_without(
     return (without, False) if without[2] < CLEARLY * told[2] else (told, True)
 
 
-def _instead(
-    described: Machine, samples: Sequence[tuple[Mapping[str, str], Path]], tick: Callable[[int], None] | None
-) -> dict[str, str]:
+def _instead(described: Machine, samples: Sequence[tuple[Mapping[str, str], Path]]) -> dict[str, str]:
     """Slurm's defaults that the starts of these runs speak for, the one that brings most first."""
-    logs = [(changes, log_of(path)) for changes, path in samples]
+    logs = [(changes, read_trace(path)) for changes, path in samples]
 
     def off(more: Mapping[str, str]) -> float:
-        if tick is not None:
-            tick(0)
         return sum(_with_or_without(described, {**changes, **more}, log)[0][2] for changes, log in logs)
 
     found: dict[str, str] = {}
@@ -338,3 +335,97 @@ def _agree(found: Sequence[Answer], pools: Sequence[Sequence[Answer]], which: st
         f"{which}best": int(np.argmin(recorded) in np.argsort(simulated, kind="stable")[:5]),
         f"{which}off_s": _mean(found, f"{which}off_s"),
     }
+
+
+def print_answers(folder: Path) -> None:
+    """The answers of a sheet, and how well the simulated ones agree with the recorded."""
+    sheet = answers(folder)
+    summary, far = agreement_of(sheet.answers), farthest(sheet.answers)
+    print_columns(
+        ("word", "value", "runs", "mean wait", "described", "corrected"),
+        ((each["word"], each["value"], each["runs"], *(f"{each[name]:.0f} s" for name in MEANS))
+         for each in summary["effects"]),
+    )  # fmt: skip
+    print(
+        f"\n{len(sheet.answers)} runs of {summary['settings']} settings, {summary['cpu_s']:.1f} s of CPU a run."
+        f" Recorded runs of the same weights are {summary['same_s']:.0f} s apart."
+    )
+    told = [f"{name} is {value}, Slurm's default" for name, value in sheet.instead.items()]
+    runs = [one.run for one in sheet.answers if not one.past_use]
+    told += [f"past use had no effect in {len(runs)} runs ({', '.join(runs)})"] if runs else []
+    print(f"As described: {_agreed(summary, '')}")
+    print(f"The recorded starts speak for something else than is described: {'; '.join(told)}." if told
+          else "The recorded starts speak against none of it.")  # fmt: skip
+    print(f"Corrected: {_agreed(summary, 'corrected_')}")
+    for word in dict.fromkeys(each["word"] for each in summary["effects"]):
+        rows = [each for each in summary["effects"] if each["word"] == word]
+        if len(rows) > 1:
+            by = (f"{rows[-1][name] - rows[0][name]:+.0f} s {says}" for name, says in zip(MEANS, AS, strict=True))
+            print(f"From {word} {rows[0]['value']} to {rows[-1]['value']}: {', '.join(by)}.")
+    print(
+        f"Farthest off as described: {', '.join(f'{word} {far[word]}' for word in WORDS)}:"
+        f" {', '.join(f'{far[name]:.0f} s {says}' for name, says in zip(MEANS, AS, strict=True))};"
+        f" in {far['without_past_use']} of its {len(far['runs'].split())} runs past use had no effect."
+    )
+
+
+AS = ("as recorded", "as described", "corrected")
+
+
+def _agreed(summary: dict[str, Any], which: str) -> str:
+    place = "among" if summary[f"{which}best"] else "not among"
+    return (
+        f"mean wait simulated over recorded {summary[f'{which}level']:.2f}; Spearman of the settings' means"
+        f" {summary[f'{which}spearman']:.2f}; the recorded best is {place} the simulated best five; starts"
+        f" {summary[f'{which}off_s']:.0f} s apart."
+    )
+
+
+def print_sets(folder: Path, states: int) -> None:
+    """The recorded sets, each beside its second run, its simulations and another policy; then single decisions."""
+    names = sorted(p.name[:-2] for p in folder.glob("*-1"))
+    if not names:
+        raise InputError(f"{folder}: no recorded sets here (accepted: folders NAME-1 and NAME-2, or {ANSWERS})")
+    replayed, judged = [], []
+    for name in names:
+        runs = [open_record(place) for k in (1, 2) if (place := folder / f"{name}-{k}").is_dir()]
+        truths = [recorded(run) for run in runs]
+        other = other_policy(runs[0])
+        pairs = [("real run 2", truths[0], truth) for truth in truths[1:]]
+        pairs += [(f"simulated {k + 1}", truths[k], simulated(run, replay_record(run))) for k, run in enumerate(runs)]
+        for against, one, two in [*pairs, ("another policy", truths[0], simulated(other, replay_record(other)))]:
+            a = agreement(one, two)
+            figures = (f"{figure:.3f}" for figure in (a.wait_ratio, a.ks, a.rank))
+            shares = (f"{a.within_30s:.0%}", f"{a.within_300s:.0%}", f"{a.other_mean_wait_s:.0f} s")
+            replayed.append((name, against, a.jobs, *shares, *figures))
+        for k, run in enumerate(runs if states else []):
+            found = decisions(run, states)
+            shares = (f"{share:.0%}" for share in (found.right, found.seen, found.close))
+            judged.append((f"{name}-{k + 1}", found.states, found.starts, *shares))
+    print_columns(("set", "against", "jobs", "30 s", "300 s", "mean wait", "wait ratio", "KS", "rank"), replayed)
+    if judged:
+        print("\nStarts in the ten minutes after recorded states, history as recorded until then:")
+        print_columns(("set", "states", "starts", "right", "seen", "within 30 s"), judged)
+
+
+def print_columns(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Cells under titles, each column as wide as its widest."""
+    lines = [titles, *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--states", type=int, default=50, help="recorded states of each run to decide from; 0: none")
+    given = parser.parse_args(words)
+    if (given.folder / ANSWERS).is_file():
+        print_answers(given.folder)
+    else:
+        print_sets(given.folder, given.states)
+
+
+if __name__ == "__main__":
+    main()

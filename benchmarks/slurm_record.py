@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorded schedule of a real Slurm: submissions, accounting and samples of the queue as requests and truth. Pure."""
+"""A recorded schedule of a real Slurm: submissions, accounting and samples of the queue as requests and truth."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
 
-from ..cluster.machine import Machine
-from ..cluster.request import NodeRequest
-from .slurm.plannable import parse_request
-from .slurm.resources import expand
-from .slurm.scontrol import read_machine, table
+from batchcast.cluster.machine import Machine
+from batchcast.cluster.request import NodeRequest
+from batchcast.errors import InputError
+from batchcast.formats.slurm.plannable import parse_request
+from batchcast.formats.slurm.resources import expand
+from batchcast.formats.slurm.scontrol import read_machine, table
+from batchcast.trace.machine import read_texts
+
+NEEDED = ("run.json", "node.txt", "partition.txt", "submissions.tsv", "sacct.psv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,18 @@ class Record:
     def poll(self) -> float | None:
         """The first pass of the main loop that the log shows."""
         return self.polls[0] if self.polls else None
+
+
+def open_record(folder: str | Path) -> Record:
+    """One recorded run. InputError names the file that is missing."""
+    place = Path(folder)
+    texts = read_texts(place) if place.is_dir() else {}
+    missing = [name for name in NEEDED if name not in texts]
+    if missing:
+        raise InputError(
+            f"{place}: no recorded run here: {', '.join(missing)} not found", hint="a folder as drive.py writes it"
+        )
+    return read_record(place.name, texts)
 
 
 def read_record(name: str, texts: Mapping[str, str]) -> Record:
@@ -184,6 +202,4 @@ def _cycles(texts: Mapping[str, str]) -> tuple[tuple[float, ...], float, float |
 
 
 def _epoch(text: str) -> float:
-    from datetime import UTC, datetime
-
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
