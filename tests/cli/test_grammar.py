@@ -115,7 +115,7 @@ def test_the_help_groups_the_verbs_by_who_asks() -> None:
     assert "Over a log: wait" in " ".join(said.split())
 
 
-@pytest.mark.parametrize("verb", ["migrate", "purge", "export", "token"])
+@pytest.mark.parametrize("verb", ["purge", "export", "token"])
 def test_verbs_of_the_store_stand_below_site(verb: str) -> None:
     assert verb in run("site", "--help").stdout
     assert run("site", verb, "--help").stderr == ""

@@ -96,11 +96,10 @@ VERBS: dict[str, str] = {
     "plan": "Let Slurm plan with forecasts, no job ended early: what it would do, does and did; off in one command.",
     "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
     "install": "The systemd units of collector and service, as this site needs them.",
-    "site": "The store and who may ask it: migrate, purge, token, export.",
+    "site": "The store and who may ask it: purge, token, export.",
     "completion": "What makes bash, zsh or fish complete verbs, methods, policies and files.",
 }
 OF_THE_SITE: dict[str, str] = {
-    "migrate": "The store brought up to this version, or taken back to what an older batchcast reads.",
     "purge": "Let go of history older than a site keeps; what goes is said first and summed up.",
     "token": "Bearer tokens, by which scripts ask over HTTP in a user's name: create, list, revoke.",
     "export": "The cluster's own history as a log for evaluate and simulate.",
@@ -109,7 +108,7 @@ OF_THE_SITE: dict[str, str] = {
 ROOMS: dict[str, str] = {
     "study": "evaluate evaluate:demo evaluate:compare info runtime wait simulate limits whatif machine sweep",
     "users": "start walltime report accuracy",
-    "site": "collect collect:serve plan setup:doctor setup:install store:token store:migrate store:purge store:export",
+    "site": "collect collect:serve plan setup:doctor setup:install store:token store:purge store:export",
     "logs": "convert convert:anonymize synth",
     "papers": "reproduce",
 }
@@ -234,7 +233,7 @@ def cli(ctx: click.Context, debug: bool, color: str) -> None:
     ctx.obj = {"debug": debug, "color": color}
 
 
-site = Site("site", help="The store of this site: its version, its age, who may ask it, and its jobs as a log.")
+site = Site("site", help="The store of this site: its age, who may ask it, and its jobs as a log.")
 
 COMPLETING = "_BATCHCAST_COMPLETE"
 PARTS = {"sqlalchemy": "store", "psycopg": "store", "pyarrow": "parquet", "sklearn": "learn", "lightgbm": "learn",

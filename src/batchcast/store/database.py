@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the store: SQLite by default (WAL, one file), PostgreSQL by URL.
-
-Brings an older schema up to this version, and back as far as an older batchcast can follow.
-"""
+"""Opens the store: SQLite by default (WAL, one file), PostgreSQL by URL; an older schema is brought up to date."""
 
 from __future__ import annotations
 
@@ -14,12 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, create_engine, delete, event, func, inspect, select, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
-from ..errors import BatchcastError, InputError, UsageError
+from ..errors import BatchcastError, InputError
 from .place import (
-    OLDEST,
     VERSION,
     check_there,
     make_room,
@@ -31,9 +27,7 @@ from .place import (
     trouble,
     without_secrets,
 )
-from .schema import forecasts, meta, metadata, moves, renewed, tokens
-
-_WHILE_WAITING = forecasts.c.moment.like("waited%")
+from .schema import meta, metadata, moves, renewed, tokens
 
 
 def _add_moves(connection: Connection) -> None:
@@ -42,41 +36,12 @@ def _add_moves(connection: Connection) -> None:
         connection.execute(text("ALTER TABLE renewed ADD COLUMN why TEXT"))
 
 
-def _without_moves(connection: Connection) -> None:
-    moves.drop(connection, checkfirst=True)
-    connection.execute(text("ALTER TABLE renewed DROP COLUMN why"))
-
-
-def _without_renewed(connection: Connection) -> None:
-    """The older batchcast knows no forecasts but those of submissions and of Slurm's first estimates."""
-    connection.execute(delete(forecasts).where(_WHILE_WAITING))
-    renewed.drop(connection, checkfirst=True)
-
-
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     9: lambda connection: tokens.create(connection, checkfirst=True),
     10: lambda connection: renewed.create(connection, checkfirst=True),
     11: _add_moves,
 }
 """Version n: how a store of version n becomes one of n + 1, each in a transaction of its own."""
-BACK: dict[int, Callable[[Connection], None]] = {
-    12: _without_moves,
-    11: _without_renewed,
-    10: lambda connection: tokens.drop(connection, checkfirst=True),
-}
-"""Version n: how a store of version n becomes one of n - 1, each in a transaction of its own."""
-
-
-def check_back(connection: Connection, version: int, to: int) -> list[str]:
-    """What going back loses."""
-    lost = []
-    kept = select(func.count()).select_from(forecasts).where(_WHILE_WAITING)
-    if to < 11 <= version and (count := connection.scalar(kept)):
-        lost.append(f"{count} forecasts of jobs that had waited: accuracy will be without them")
-    if to < 10 <= version and (count := connection.scalar(select(func.count()).select_from(tokens))):
-        lost.append(f"{count} tokens: issue them anew once this version is back")
-    return lost
-
 
 __all__ = ["Connection", "Store", "schema_version"]
 LOCK_S = 60.0
@@ -203,22 +168,8 @@ class Store:
         for step in range(version, VERSION):
             with self.begin() as connection:
                 MIGRATIONS[step](connection)
-                _now_of(connection, step + 1)
-
-    def take_back(self, version: int) -> list[str]:
-        """Make this store one that an older batchcast reads, of schema `version`; what is lost by it, in words.
-
-        Each step is a transaction of its own. UsageError for a version nobody can go back to; nothing has changed then.
-        """
-        if not OLDEST <= version <= VERSION:
-            raise UsageError(f"no way back to schema version {version} (accepted: {OLDEST} to {VERSION})")
-        with self.begin() as connection:
-            lost = check_back(connection, schema_version(connection), version)
-        for step in range(VERSION, version, -1):
-            with self.begin() as connection:
-                BACK[step](connection)
-                _now_of(connection, step - 1)
-        return lost
+                says = meta.update().where(meta.c.cluster == "", meta.c.name == "schema_version")
+                connection.execute(says.values(value=str(step + 1)))
 
     def _no_room(self) -> bool:
         """Whether the disk of an SQLite store is all but full: SQLite calls that an I/O error at times."""
@@ -231,11 +182,6 @@ class Store:
         lost = isinstance(error, DBAPIError) and error.connection_invalidated
         full = "I/O error" in complaint and self._no_room()
         return trouble(self.shown, complaint, away=lost or isinstance(error, OperationalError), full=full)
-
-
-def _now_of(connection: Connection, version: int) -> None:
-    changed = meta.update().where(meta.c.cluster == "", meta.c.name == "schema_version")
-    connection.execute(changed.values(value=str(version)))
 
 
 def schema_version(connection: Connection) -> int:

@@ -112,8 +112,7 @@ def refuse_newer(shown: str, version: int) -> None:
     if version > VERSION:
         raise BatchcastError(
             f"{shown} has schema version {version}, this batchcast knows up to {VERSION}",
-            hint="use the batchcast that wrote it, or a newer one; "
-            f"that one's `batchcast site migrate --to-version {VERSION}` takes the store back",
+            hint="use the batchcast that wrote it, or a newer one; or put back the copy from before the update",
         )
 
 

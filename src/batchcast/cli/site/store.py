@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast site migrate`, `site purge`, `site export` and `site token`.
+"""`batchcast site purge`, `site export` and `site token`.
 
-The store brought up to this version or back, history let go of, history as a log, and bearer tokens, by which scripts
-ask over HTTP in a user's name.
+History let go of, history as a log, and bearer tokens, by which scripts ask over HTTP in a user's name.
 """
 
 from __future__ import annotations
@@ -18,49 +17,6 @@ import click
 from ..grammar import Renamed, Verbs, output_option, verb
 from ..output import document, emit, print_columns, print_parsable, refuse_two_on_stdout, say
 from ..site_options import clock, myself, parse_when, site_options
-
-
-@verb()
-@site_options
-@click.option(
-    "--to-version",
-    "to",
-    cls=Renamed,
-    formerly=("--to",),
-    type=int,
-    metavar="VERSION",
-    help="Take it back to this schema version.",
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def migrate(to: int | None, as_json: bool, **flags: Any) -> None:
-    """Bring the store's tables up to this version, or take them back before an older batchcast is installed.
-
-    A collector brings an older store up to date by itself. To go back: stop collector and service, `--to-version`
-    the one that the older batchcast knows (it names it when it refuses a store), then install that one. Jobs and
-    forecasts stay as they are; what the older tables have no room for is said.
-    """
-    from ...service.settings import load
-    from ...store.database import Store
-    from ...store.place import VERSION
-    from ...store.reader import Reader
-    from ...store.writer import single_writer
-
-    settings = load(flags)
-    with Reader(settings["store"]) as reader:
-        before = reader.schema_version()
-    lost: list[str] = []
-    with Store(settings["store"]) as store:
-        if to is not None:
-            with single_writer(store):
-                lost = store.take_back(to)
-    after = VERSION if to is None else to
-    if as_json:
-        emit(document("migrate", {}, {"store": settings.shown("store")}, lost, [{"before": before, "after": after}]))
-        return
-    for one in lost:
-        say(f"gone: {one}")
-    same = "is of schema version" if before == after else f"was of schema version {before}, is now of"
-    say(f"{settings.shown('store')} {same} {after}")
 
 
 @verb()

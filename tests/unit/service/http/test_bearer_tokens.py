@@ -21,7 +21,6 @@ from batchcast.service.http.server import Server, serving
 from batchcast.service.settings import Settings, load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
-from batchcast.store.place import VERSION
 
 PEOPLE = ("ada", "bob")
 
@@ -127,11 +126,3 @@ def test_the_list_shows_what_is_there_and_never_the_token(settings: Settings) ->
     assert made.stdout.strip() not in listed
     assert isinstance(run("create", "a b").exception, UsageError)
     assert isinstance(run("revoke", "00000000").exception, UsageError)
-
-
-def test_an_older_batchcast_can_have_the_store_back(settings: Settings) -> None:
-    token(settings, "create", "ada")
-    back = CliRunner().invoke(cli, ["site", "migrate", "--to-version", "9", "--store", settings["store"], "--json"])
-    assert json.loads(back.stdout)["warnings"] == ["1 tokens: issue them anew once this version is back"]
-    forth = CliRunner().invoke(cli, ["site", "migrate", "--store", settings["store"]])
-    assert f"was of schema version 9, is now of {VERSION}" in forth.stderr
