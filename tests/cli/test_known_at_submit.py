@@ -34,7 +34,7 @@ def refused(*arguments):
 @pytest.mark.parametrize("verb", ["runtime", "evaluate", "simulate", "wait"])
 def test_a_column_nobody_vouched_for_is_refused_and_the_way_out_named(verb, log, tmp_path):
     spec = "recent_mean:fields=kind_of_run"
-    method = {"simulate": ["--runtime", spec], "wait": ["--predictor", f"scheduler_replay:runtime={spec}"]}
+    method = {"wait": ["--predictor", f"scheduler_replay:runtime={spec}"]}
     options = [*method.get(verb, ["--predictor", spec]), "--procs-total", "8"]
     options += ["-o", str(tmp_path / "report")] if verb == "evaluate" else []
     assert "--known-at-submit kind_of_run" in refused(verb, log, *options)

@@ -36,7 +36,13 @@ def demo() -> Path:
 
 def test_json_names_every_measure_and_every_default(demo):
     done = batchcast(
-        "simulate", demo, "--runtime", "last_2:need=2,round=down,actual", "--correct", "incremental", "--json"
+        "simulate",
+        demo,
+        "--policy",
+        "easy:correct=incremental",
+        "--predictor",
+        "last_2:need=2,round=down,actual",
+        "--json",
     )
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -44,7 +50,7 @@ def test_json_names_every_measure_and_every_default(demo):
     assert [r["predictor"] for r in document["results"]] == ["last_2:need=2,round=down", "actual"]
     for result in document["results"]:
         assert set(KEYS) <= set(result)
-        assert result["policy"] == "easy"
+        assert result["policy"] == "easy:correct=incremental"
     settings = document["settings"]
     assert (settings["loop"], settings["wide"], settings["kill"], settings["correct"]) == (
         "closed",
@@ -55,22 +61,6 @@ def test_json_names_every_measure_and_every_default(demo):
     assert document["results"][1]["corrections"] == 0
 
 
-def test_the_older_names_mean_the_same_and_are_not_in_the_help(demo):
-    new = batchcast(
-        "simulate", demo, "--first", 800, "--policy", "easy:order=saf,head_after=6h", "--predictor", "last_2", "--json"
-    )
-    old = batchcast(
-        "simulate", demo, "--first", 800, "--order", "saf", "--head-after", "6:00:00", "--runtime", "last_2", "--json"
-    )
-    ours, theirs = (json.loads(done.stdout)["results"][0] for done in (new, old))
-    same = [key for key in KEYS if key != "kernel_s"]
-    assert [ours[key] for key in same] == [theirs[key] for key in same]
-    said = batchcast("simulate", "--help").stdout
-    assert "--predictor" in said
-    for hidden in ("--runtime", "--backfill-order"):
-        assert hidden not in said
-
-
 def test_an_order_of_slurms_queue_needs_a_machine(demo):
     done = batchcast("simulate", demo, "--order", "forecast")
     assert done.returncode == 2
@@ -78,8 +68,18 @@ def test_an_order_of_slurms_queue_needs_a_machine(demo):
 
 
 def test_evaluate_takes_what_simulate_takes(demo, tmp_path):
-    words = ["--first", 300, "--policy", "easy", "--predictor", "last_2", "--no-kill", "--plan-level", "90%"]
-    words += ["--head-after", "90m", "--json"]
+    words = [
+        "--first",
+        300,
+        "--policy",
+        "easy:head_after=90m",
+        "--predictor",
+        "last_2",
+        "--no-kill",
+        "--plan-level",
+        "90%",
+    ]
+    words += ["--json"]
     simulated = json.loads(batchcast("simulate", demo, *words).stdout)
     evaluated = json.loads(batchcast("evaluate", demo, *words, "-o", tmp_path / "r").stdout)
     row = next(r for r in evaluated["results"] if (r["part"], r["predictor"]) == ("schedule", "last_2"))
@@ -90,7 +90,7 @@ def test_evaluate_takes_what_simulate_takes(demo, tmp_path):
 
 def test_the_schedule_file_holds_every_simulated_job(demo, tmp_path):
     out = tmp_path / "s.csv"
-    done = batchcast("simulate", demo, "--backfill-order", "sjf", "--first", "500", "-o", out, "--json")
+    done = batchcast("simulate", demo, "--policy", "easy-sjbf", "--first", "500", "-o", out, "--json")
     jobs = json.loads(done.stdout)["results"][0]["jobs"]
     with out.open() as lines:
         rows = list(csv.DictReader(lines))
@@ -118,15 +118,15 @@ def test_the_table_goes_to_stdout_and_notes_to_stderr(demo):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--backfill", "lazy"], 2, "accepted: none, easy"),
-        (["--runtime", "last2"], 2, "did you mean last_2"),
-        (["--runtime", "last_2:needs=2"], 2, "no parameter 'needs'"),
+        (["--policy", "easy:backfill=lazy"], 2, "accepted: none, easy"),
+        (["--predictor", "last2"], 2, "did you mean last_2"),
+        (["--predictor", "last_2:needs=2"], 2, "no parameter 'needs'"),
         (["--wide", "shrink"], 2, "accepted: drop, widen, cut"),
         (["--loop", "half"], 2, "accepted: closed, open"),
         (["--default-request", "soon"], 2, "days-hours"),
         (["--plan-level", "2"], 2, "above 0 and below 1"),
         (["--plan-level", "0"], 2, "above 0 and below 1"),
-        (["--head-after", "6 moons"], 2, "1h30m, 2 days"),
+        (["--policy", "easy:head_after=6 moons"], 2, "1h30m, 2 days"),
         (["--policy", "easy:haste=1"], 2, "no parameter 'haste'"),
         (["--nonsense"], 2, "no option --nonsense"),
     ],
@@ -205,5 +205,3 @@ def test_a_scheduler_of_ones_own_is_named_where_a_policy_is(demo, tmp_path):
     wrong = batchcast("simulate", demo, "--policy", "on_trial:Second", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "no policy on_trial:Second" in wrong.stderr
-    word = batchcast("simulate", demo, "--policy", "on_trial:First", "--correct", "doubling", cwd=tmp_path)
-    assert "has no word 'correct'" in word.stderr

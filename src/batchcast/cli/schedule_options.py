@@ -7,7 +7,7 @@ Which predictors plan, under which policies, on which machine, a pool or nodes u
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -107,9 +107,7 @@ def plan_options(
     return adds(
         click.option(
             "--predictor",
-            "--runtime",
             "predictors",
-            cls=_WithHidden,
             shell_complete=specs("runtime"),
             default=predictors,
             show_default=predictors is not None,
@@ -141,44 +139,27 @@ def plan_options(
                      help="together: one machine; split: each partition one of its own."),
         click.option("--default-request", metavar="TIME", callback=span,
                      help="Plans jobs without a request. Default: the log's largest."),
-        *(click.option(f"--{word.replace('_', '-')}", word, hidden=True) for word in OF_A_POLICY
-          if word != "order" or not ordered),
         *(_ORDER if ordered else ()),
     )  # fmt: skip
-
-
-class _WithHidden(click.Option):
-    """An option of which the help names only the first form; the others are older names that still work."""
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """As click writes it, without the older names."""
-        every, self.opts = self.opts, self.opts[:1]
-        try:
-            return super().get_help_record(ctx)
-        finally:
-            self.opts = every
 
 
 def take_order(given: dict[str, Any], slurm: bool) -> Ordering | None:
     """The order of Slurm's queue that the options mean; takes its keys out of `given`.
 
-    On a pool `--order` is an older spelling of the policy's word, and stays for `take_plan`. UsageError where a word is
-    unknown, or an option has nothing to act on.
+    UsageError where a word is unknown, or an option has nothing to act on.
     """
-    within, age = given.pop("within"), given.pop("age")
-    words = given["order"]
-    if words is not None:
-        from ..simulation.slurm_trace import BY, Ordering  # sixty kernels
+    words, within, age = (given.pop(name) for name in ("order", "within", "age"))
+    if slurm and words is not None:
+        from ..simulation.slurm_trace import Ordering  # sixty kernels
 
-        if not slurm and words.partition(":")[0] in BY:
-            raise UsageError(f"--order {words} goes with --machine FILE", hint="a pool has --policy forecast")
-    if words is None or not slurm:
-        if within != "queue" or age is not None:
-            raise UsageError("--order-within and --age go with --machine FILE --order forecast")
-        return None
-    given["order"] = None
-    order = Ordering.of(words, within, math.nan if age is None else age)
-    return None if order.by == "none" else order
+        order = Ordering.of(words, within, math.nan if age is None else age)
+        return None if order.by == "none" else order
+    if words is not None:
+        raise UsageError(f"--order {words} goes with --machine FILE",
+                         hint="a pool has --policy forecast, and easy:order=WORD")  # fmt: skip
+    if within != "queue" or age is not None:
+        raise UsageError("--order-within and --age go with --machine FILE --order forecast")
+    return None
 
 
 def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
@@ -190,19 +171,15 @@ def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
     from ..simulation.policies import changed, policy_of, split_policies
 
     find_modules_here()
-    words = {word: given.pop(word) for word in OF_A_POLICY}
-    words = {word: value for word, value in words.items() if value is not None}
-    if given.pop("no_kill"):
-        words["kill"] = "no"
+    words = {"kill": "no"} if given.pop("no_kill") else {}
     asked = given.pop("predictors")
     specs = [] if asked is None else split_specs(asked)
     if asked is not None and not specs:
         raise UsageError("--predictor: no name", hint="--predictor last_2,recent_mean")
     policies: dict[str, Policy | OwnPolicy] = {}
-    with _said_of_policy(words):
+    with _said_of_policy():
         for text in split_policies(given.pop("policies")):
-            policy = changed(policy_of(text), words)
-            policies[policy.name if set(words) - {"kill"} else text] = policy
+            policies[text] = changed(policy_of(text), words)
     plan = Plan(specs, policies, *(given.pop(name) for name in Plan._fields[2:]))
     if not policies:
         raise UsageError("--policy: no name", hint="--policy easy,easy-sjbf")
@@ -210,13 +187,12 @@ def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
 
 
 @contextmanager
-def _said_of_policy(words: Collection[str]) -> Iterator[None]:
-    """A parameter of `--policy` that is wrong is named as such, not as the option it is in Python and was here."""
+def _said_of_policy() -> Iterator[None]:
+    """A parameter of `--policy` that is wrong is named as such, not as the option it is in Python."""
     try:
         yield
     except UsageError as error:
-        option = error.message.partition(":")[0]
-        if not option.startswith("--") or option == "--policy" or option[2:].replace("-", "_") in words:
+        if not error.message.startswith("--") or error.message.startswith("--policy:"):
             raise
         raise UsageError(f"--policy: {error.message[2:]}", hint=error.hint) from None
 

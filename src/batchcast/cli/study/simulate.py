@@ -160,10 +160,9 @@ def command(**given: Any) -> None:
 
 def _in_periods(plan: Plan, given: dict[str, Any]) -> None:
     """The same over a folder larger than memory."""
-    from ..completion import OF_A_POLICY
     from ..periods import refuse_others, schedules
 
-    refuse_others({"policies", "no_kill", "wide", "default_request", "plan_level", *OF_A_POLICY})
+    refuse_others({"policies", "no_kill", "wide", "default_request", "plan_level"})
     options = {name: getattr(plan, name) for name in ("wide", "default_request", "plan_level")}
     schedules(plan, options, given)
 
