@@ -19,7 +19,7 @@ from urllib.request import urlopen
 
 from PIL import Image
 
-from batchcast.service.http.server import serving
+from batchcast.service.http.server import Server
 from batchcast.service.settings import load
 
 from .demo_site import PEOPLE, build
@@ -85,7 +85,7 @@ def drawn(tab: Any, folder: Path) -> None:
         tab.picture(folder / "one.png", 2 * MOST)
         keep(folder / "one.png", PLACE / f"{name}.png")
     build(str(folder / "demo.db"), looks=True)
-    with serving(load({"store": str(folder / "demo.db")}, {}), "127.0.0.1:0", lambda _: None) as server:
+    with Server(load({"store": str(folder / "demo.db")}, {}), "127.0.0.1:0", lambda _: None) as server:
         user = max(PEOPLE, key=lambda name: len(known(server.shown, name)))
         job = known(server.shown, user)[0]
         for name, (target, width, dark) in PAGES.items():

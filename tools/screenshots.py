@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from batchcast.service.http.server import serving
+from batchcast.service.http.server import Server
 from batchcast.service.settings import load
 
 PAGES = {
@@ -40,7 +40,7 @@ def pictures(
     """One PNG for each page, size and theme."""
     chromium = shutil.which("chromium") or "chromium"
     folder.mkdir(parents=True, exist_ok=True)
-    with serving(load({"store": store}, {}), "127.0.0.1:0", print) as server, chrome().browser(chromium) as tab:
+    with Server(load({"store": store}, {}), "127.0.0.1:0", print) as server, chrome().browser(chromium) as tab:
         for name in pages or PAGES:
             for size, width in SIZES.items():
                 for dark in themes:

@@ -17,7 +17,7 @@ from collections import Counter
 
 from batchcast.service.http import work_queue
 from batchcast.service.http.api import ENDPOINTS
-from batchcast.service.http.server import serving
+from batchcast.service.http.server import Server
 from batchcast.service.operations.metrics import ServiceMetrics
 from batchcast.service.settings import load
 
@@ -39,7 +39,7 @@ def tried(store: str, questions: int, seed: int) -> int:
 
     ServiceMetrics.request = counted  # type: ignore[method-assign]
     said: list[str] = []
-    with serving(load({"store": store}, {}), "127.0.0.1:0", said.append, quiet=True) as server:
+    with Server(load({"store": store}, {}), "127.0.0.1:0", said.append, quiet=True) as server:
         words = [
             sys.executable,
             "-m",

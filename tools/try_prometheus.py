@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 from urllib.request import urlopen
 
-from batchcast.service.http.server import serving
+from batchcast.service.http.server import Server
 from batchcast.service.settings import load
 
 from .dashboards import questions
@@ -68,7 +68,7 @@ def tried(store: str) -> list[str]:
         subprocess.run(["promtool", *words], cwd=FOLDER, check=True)
     with (
         tempfile.TemporaryDirectory() as name,
-        serving(load({"store": store}, {}), "127.0.0.1:0", lambda _: None) as server,
+        Server(load({"store": store}, {}), "127.0.0.1:0", lambda _: None) as server,
     ):
         folder, port = Path(name), free_port()
         config = configured(folder, f"127.0.0.1:{server.address[1]}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from batchcast.service.http.server import Server, serving
+from batchcast.service.http.server import Server
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs
 from batchcast.store.database import Store
@@ -35,7 +35,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def site(demo: str) -> Iterator[Server]:
-    with serving(load({"store": demo}, {}), "127.0.0.1:0", lambda _: None) as server:
+    with Server(load({"store": demo}, {}), "127.0.0.1:0", lambda _: None) as server:
         yield server
 
 

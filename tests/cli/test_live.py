@@ -496,7 +496,7 @@ def test_a_script_gets_the_answer_its_job_would_get(tmp_path: Path) -> None:
         script.write_text("#!/bin/sh\n#SBATCH -n 4 -t 2:00:00 -A physics -J other\n")
         bob = Viewer("bob")
         if submitted:
-            (answer,) = questions.start(settings, ["700"], None, bob, now - 2).results
+            (answer,) = questions.start_from_store(settings, ["700"], None, bob, now - 2).results
         else:
             (answer,) = answer_options(settings, options_of(str(script), {}), bob, now - 2).results
         answers.append(answer)

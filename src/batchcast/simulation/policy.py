@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 from ..compiled import compile_key, reads
 from ..errors import UsageError, check_word, says_arguments
@@ -130,17 +130,8 @@ def _varies(function: Callable[..., float]) -> bool:
 BACKFILLS = {"none": state.NO_BACKFILL, "easy": state.EASY, "conservative": state.CONSERVATIVE}
 EVENT_ORDERS = {"instant": state.INSTANT, "pyss": state.PYSS}
 OrderLike = str | Callable[..., float]
-T = TypeVar("T")
-_INIT = "__init__"
 
 
-def _says_settings(kind: type[T]) -> type[T]:
-    """The same class, made by a call that says which arguments it takes; the name of `__init__` keeps mypy content."""
-    setattr(kind, _INIT, says_arguments(getattr(kind, _INIT), kind.__name__))
-    return kind
-
-
-@_says_settings
 @dataclass(frozen=True, slots=True)
 class Policy:
     """A scheduling policy in the words of the command line.
@@ -297,6 +288,9 @@ class Policy:
             "risk_budget": self.risk_budget,
             "refresh": int(self.refresh),
         }
+
+
+Policy.__init__ = says_arguments(Policy.__init__, "Policy")  # type: ignore[method-assign]
 
 
 def _called(order: OrderLike) -> str:

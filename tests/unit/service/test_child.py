@@ -21,7 +21,7 @@ import pytest
 from batchcast.errors import NoAnswer
 from batchcast.formats.sighting import Sighting
 from batchcast.service import child_process
-from batchcast.service.http.server import Server, serving
+from batchcast.service.http.server import Server
 from batchcast.service.settings import Settings, load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
@@ -169,7 +169,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 @pytest.fixture
 def server(store: Settings) -> Iterator[Server]:
-    with serving(store, store["listen"], lambda _: None) as opened:
+    with Server(store, store["listen"], lambda _: None) as opened:
         asked(opened, "/v1/start?job=100")
         until(lambda: not children())  # the first track record has been read
         yield opened
@@ -268,7 +268,7 @@ def test_no_child_outlives_the_service(store: Settings, halted: None, monkeypatc
     from batchcast.service.http import server as service
 
     monkeypatch.setattr(service, "LAST_ANSWERS_S", 0)
-    with serving(store, store["listen"], lambda _: None) as opened:
+    with Server(store, store["listen"], lambda _: None) as opened:
         bob = connected(opened)
         bob.sendall(b"GET /v1/report?partition=main HTTP/1.1\r\nHost: localhost\r\n\r\n")
         until(stopped)

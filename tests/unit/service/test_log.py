@@ -43,7 +43,7 @@ def test_a_name_cannot_forge_a_line_or_a_field(user: str) -> None:
 def test_every_request_is_in_the_log(tmp_path: Path, form: str) -> None:
     lines: list[str] = []
     settings = load({"store": str(tmp_path / "none.db"), "log_format": form}, {})
-    with service.serving(settings, "127.0.0.1:0", lines.append) as server:
+    with service.Server(settings, "127.0.0.1:0", lines.append) as server:
         for path, status in (("/v1/openapi.json", 200), ("/v1/nowhere", 404)):
             connection = http.client.HTTPConnection(*server.address[:2], timeout=10)
             connection.request("GET", path)

@@ -70,7 +70,7 @@ def test_a_task_asks_for_what_its_history_needs_and_a_retry_for_what_it_held_and
     full = {**late, "exitStatus": 137}
     fuller = {**full, "attempt": 3, "previousTrace": {"memory": 15 << 30}, "ext": {"limit_s": 600}}
     other = {**first, "exitStatus": 1, "process": "never_seen", "ext": {"limit_s": 300, "memory_mib": 500}}
-    with service.serving(made(False), str(tmp_path / "api.sock"), lambda _: None) as server:
+    with service.Server(made(False), str(tmp_path / "api.sock"), lambda _: None) as server:
         server.admission.peer = lambda _: Peer(Viewer("user1"), False, "user1")  # type: ignore[method-assign]
         tasks = ({**first, "patient": True}, late, full, fuller, other)
         said = requests(groovy, tmp_path, str(server.address), *tasks)

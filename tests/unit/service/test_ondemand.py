@@ -21,7 +21,7 @@ from tests.unit.service.http.test_server import made  # noqa: F401
 from batchcast.client import Client
 from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Grounds, Prediction
-from batchcast.service.http.server import Server, serving
+from batchcast.service.http.server import Server
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
@@ -61,7 +61,7 @@ def server() -> Iterator[Server]:
                 clock_jobs.issue(connection, [{"row": row, "kind": "wait", "moment": "submit", "method": "m",
                                                "as_of": now - 60, "issued_at": now, "prediction": said}])  # fmt: skip
         store.close()
-        with serving(load({"store": path, "private": "yes"}, {}), f"{folder}/api.sock", lambda _: None) as opened:
+        with Server(load({"store": path, "private": "yes"}, {}), f"{folder}/api.sock", lambda _: None) as opened:
             yield opened
 
 
@@ -118,7 +118,7 @@ def test_without_an_answer_a_form_has_its_sizes_alone(ruby: str, tmp_path: Path)
 
 @pytest.mark.long
 def test_a_form_says_when_each_size_would_start(ruby: str, made: Made, tmp_path: Path) -> None:  # noqa: F811
-    with serving(made(False), str(tmp_path / "api.sock"), lambda _: None) as opened:
+    with Server(made(False), str(tmp_path / "api.sock"), lambda _: None) as opened:
         asked_until_loaded(Client(str(opened.address), patience_s=20.0), [4], "user1")
         options = json.loads(form_of(ruby, opened.address)[0])
     assert all(": likely " in shown or ": starts at once" in shown for shown, _ in options), options

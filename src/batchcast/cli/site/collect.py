@@ -138,25 +138,18 @@ def serve(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
     on loopback nobody knows, and private sites answer only with figures over several users. Read-only.
     """
     import sys
-    import threading
 
     from ...service.http.server import Server
     from ...service.settings import load
 
     settings = load({**flags, "listen": listen})
     stop = stop_on_signals()
-    server = Server(settings, settings["listen"], say, quiet)
-    words = f"answering from {settings.shown('store')} on {server.shown}"
-    server.log("listening", words, store=settings.shown("store"), listening_on=server.shown)
-    thread = threading.Thread(target=server.serve, daemon=True)
-    thread.start()
-    if as_json:
-        settings_shown = {"store": settings.shown("store"), "quiet": quiet}
-        emit(document("serve", {}, settings_shown, [], [{"listening_on": server.shown}]))
-        sys.stdout.flush()
-    try:
-        while thread.is_alive() and not stop(3600.0):
+    with Server(settings, settings["listen"], say, quiet) as server:
+        words = f"answering from {settings.shown('store')} on {server.shown}"
+        server.log("listening", words, store=settings.shown("store"), listening_on=server.shown)
+        if as_json:
+            settings_shown = {"store": settings.shown("store"), "quiet": quiet}
+            emit(document("serve", {}, settings_shown, [], [{"listening_on": server.shown}]))
+            sys.stdout.flush()
+        while server.is_answering and not stop(3600.0):
             pass
-    finally:
-        server.stop()
-        thread.join()

@@ -110,7 +110,10 @@ def command(
         try:
             asked_for = {"job": ",".join(job_ids) or None, "user": whose}
             return answer_or_ask_service(
-                settings, "start", asked_for, lambda: questions.start(settings, job_ids, whose, myself(), now)
+                settings,
+                "start",
+                asked_for,
+                lambda: questions.start_from_store(settings, job_ids, whose, myself(), now),
             )
         except NoStore as error:
             from ...service.answers.fallback import start_by_scheduler

@@ -28,7 +28,7 @@ from .track_record import RecordKey, TrackRecord
 NOT_YET = Sentence("how such answers have come out here is being worked out: ask again in a minute")
 
 
-def start(
+def start_from_store(
     settings: Settings,
     ids: Sequence[str],
     user: str | None,
@@ -58,7 +58,7 @@ def start(
 def start_from_snapshot(
     settings: Settings, queue: QueueSnapshot, ids: Sequence[str], user: str | None, viewer: Viewer, now: float
 ) -> Answer | None:
-    """As `start`, from a queue held in memory, or None where it takes the store (to say why not, to look further)."""
+    """The same from a queue held in memory; None where it takes the store (to say why not, to look further)."""
     hidden = is_private(settings, queue.memory) and not viewer.sees_all
     if hidden and (user is not None or viewer.name is None) and viewer.name != user:
         return None

@@ -97,7 +97,7 @@ def reply(
 
     def answer(given: Given, from_store: Handler) -> Answer:
         if from_store is _start:
-            return questions.start(settings, *_whose(given, viewer), viewer, at, known)
+            return questions.start_from_store(settings, *_whose(given, viewer), viewer, at, known)
         return from_store(settings, given, viewer, at)
 
     found = _reply(target, answer)
@@ -169,7 +169,7 @@ def _whose(given: Given, viewer: Viewer) -> tuple[list[str], str | None]:
 
 
 def _start(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
-    return questions.start(settings, *_whose(given, viewer), viewer, now)
+    return questions.start_from_store(settings, *_whose(given, viewer), viewer, now)
 
 
 def _walltime(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:

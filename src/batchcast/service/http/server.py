@@ -17,10 +17,9 @@ import resource
 import socket
 import stat
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ...errors import BatchcastError, InputError, UsageError, how_to_install
 from ..log import Log
@@ -81,6 +80,7 @@ class Server:
         self.address: Any = self.socket.getsockname()
         self.socket.admission = self.admission
         self._uvicorn = self._made()
+        self._thread = threading.Thread(target=self.serve, daemon=True)
 
     def _made(self) -> Any:
         """uvicorn with our wire; imported here, since the rest of batchcast must not pay for it."""
@@ -116,6 +116,20 @@ class Server:
         host, port = str(self.address[0]), self.address[1]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
+    def __enter__(self) -> Self:
+        """Answer in a thread of its own until the block ends."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._thread.join()
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether that thread has not ended."""
+        return self._thread.is_alive()
+
     def serve(self) -> None:
         """Answer until `stop`; gives the place back."""
         try:
@@ -134,19 +148,6 @@ class Server:
         self.socket.close()
         if self._owned and not self.is_tcp:
             Path(str(self.address)).unlink(missing_ok=True)
-
-
-@contextmanager
-def serving(settings: Settings, listen: str, say: Callable[[str], None], quiet: bool = False) -> Iterator[Server]:
-    """A server that answers, in a thread of its own, within the block."""
-    server = Server(settings, listen, say, quiet)
-    thread = threading.Thread(target=server.serve, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.stop()
-        thread.join()
 
 
 def _room() -> int:

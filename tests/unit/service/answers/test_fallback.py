@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import update
 
 from batchcast.formats.sighting import Sighting
-from batchcast.service.http.server import serving
+from batchcast.service.http.server import Server
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
@@ -56,7 +56,7 @@ def closed() -> Iterator[dict[str, str]]:
             )
         store.chmod(0o600)
         settings = load({"store": str(store), "listen": listen, "private": "yes"}, {})
-        with serving(settings, listen, lambda _: None):
+        with Server(settings, listen, lambda _: None):
             yield {"PATH": os.environ["PATH"], "BATCHCAST_CONFIG": os.devnull, "BATCHCAST_STORE": str(store),
                    "BATCHCAST_LISTEN": listen, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}  # fmt: skip
 

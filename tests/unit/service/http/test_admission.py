@@ -25,7 +25,7 @@ from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.http import admission, api, connection, work_queue
 from batchcast.service.http import server as service_server
 from batchcast.service.http.admission import Admission, Peer
-from batchcast.service.http.server import Server, serving
+from batchcast.service.http.server import Server
 from batchcast.service.settings import Settings, load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
@@ -57,7 +57,7 @@ def settings() -> Iterator[Settings]:
 
 @pytest.fixture
 def server(settings: Settings) -> Iterator[Server]:
-    with serving(settings, settings["listen"], lambda _: None) as opened:
+    with Server(settings, settings["listen"], lambda _: None) as opened:
         yield opened
 
 
@@ -203,7 +203,7 @@ def test_a_header_from_somebody_else_means_nothing(settings: Settings) -> None:
         command = ["setpriv", f"--reuid={uid}", "--clear-groups", sys.executable, "-c", code, path]
         return subprocess.run(command, capture_output=True, text=True, check=True, cwd="/").stdout.strip()
 
-    with serving(named, named["listen"], lambda _: None) as server:
+    with Server(named, named["listen"], lambda _: None) as server:
         assert as_user(NOBODY, str(server.address)) == "403"
         assert as_user("www-data", str(server.address)) == "404"  # bob's: no forecast of it yet
 
@@ -229,7 +229,7 @@ def test_a_defect_costs_its_answer_and_is_said_even_when_quiet(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    with serving(settings, settings["listen"], said.append, quiet=True) as server:
+    with Server(settings, settings["listen"], said.append, quiet=True) as server:
         monkeypatch.setattr(api, "reply", lambda *_, **__: 1 / 0)
         code, document = status(server, "/v1/start?job=7")
         assert (code, document["schema"]) == (500, "batchcast/error/1")
@@ -279,7 +279,7 @@ def test_who_waits_when_the_service_ends_is_told_to_ask_again(
     monkeypatch.setattr(service_server, "LAST_ANSWERS_S", 0.2)
     log: list[str] = []
     got: list[tuple[int, Any]] = []
-    with serving(settings, settings["listen"], log.append) as server:
+    with Server(settings, settings["listen"], log.append) as server:
         waits = threading.Thread(target=lambda: got.append(status(server, "/v1/accuracy")))
         waits.start()
         assert asked.wait(30)

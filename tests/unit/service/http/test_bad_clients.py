@@ -22,7 +22,7 @@ import pytest
 from batchcast.formats.sighting import Sighting
 from batchcast.service.http import connection
 from batchcast.service.http.admission import CONNECTIONS_EACH
-from batchcast.service.http.server import Server, serving
+from batchcast.service.http.server import Server
 from batchcast.service.settings import Settings, load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
@@ -112,7 +112,7 @@ def serves(request: pytest.FixtureRequest, settings: Settings) -> Iterator[tuple
         patch.setattr(connection, "REQUEST_S", 0.5)
         patch.setattr(connection, "LAST_WORD_S", 0.1)
         listen = settings["listen"] if request.param == "unix" else "127.0.0.1:0"
-        with serving(settings, listen, log.append) as server:
+        with Server(settings, listen, log.append) as server:
             yield server, log
 
 
@@ -186,7 +186,7 @@ def test_answers_that_nobody_takes_are_given_up_however_little_is_left(
 ) -> None:
     """Less than the buffer that asyncio allows, too: closing waited for such a client without an end."""
     monkeypatch.setattr(connection, "TAKEN_S", 0.3)
-    with serving(settings, settings["listen"], lambda _: None) as server:
+    with Server(settings, settings["listen"], lambda _: None) as server:
         one = told(server.address, ORDINARY + LAST + b"\r\n")
         head = len(one.partition(b"\r\n\r\n")[0]) + 4
         held = _held_by_the_kernel(head, len(one) - head)
@@ -220,7 +220,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_500_silent_connections_on_loopback_keep_nobody_from_asking(settings: Settings) -> None:
-    with serving(settings, "127.0.0.1:0", lambda _: None) as server:
+    with Server(settings, "127.0.0.1:0", lambda _: None) as server:
         silent = [connected(server.address) for _ in range(500)]
         for one in silent[::3]:
             one.sendall(ORDINARY + b"Host: loc")
@@ -254,7 +254,7 @@ sys.stdin.read()
 def test_500_silent_connections_of_nine_users_keep_nobody_from_asking(settings: Settings) -> None:
     assert CONNECTIONS_EACH > 56
     with (
-        serving(settings, settings["listen"], lambda _: None) as server,
+        Server(settings, settings["listen"], lambda _: None) as server,
         subprocess.Popen([sys.executable, "-c", HOLD, str(server.address)], stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, text=True, cwd="/") as users,
     ):  # fmt: skip

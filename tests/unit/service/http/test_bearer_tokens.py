@@ -17,7 +17,7 @@ from batchcast.cli.main import cli
 from batchcast.errors import UsageError
 from batchcast.formats.sighting import Sighting
 from batchcast.service.http import admission
-from batchcast.service.http.server import Server, serving
+from batchcast.service.http.server import Server
 from batchcast.service.settings import Settings, load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
@@ -46,7 +46,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 @pytest.fixture
 def server(settings: Settings) -> Iterator[Server]:
-    with serving(settings, "127.0.0.1:0", lambda _: None) as opened:
+    with Server(settings, "127.0.0.1:0", lambda _: None) as opened:
         yield opened
 
 
@@ -97,7 +97,7 @@ def test_what_the_proxy_says_stands_above_a_token_it_passes_on(settings: Setting
 
 def test_on_the_socket_a_token_gives_up_what_the_connection_could_see(settings: Settings, tmp_path: Path) -> None:
     ada = token(settings, "create", "ada")
-    with serving(settings, str(tmp_path / "api.sock"), lambda _: None) as server:
+    with Server(settings, str(tmp_path / "api.sock"), lambda _: None) as server:
         assert "secret-bob" in asked(server, "/?user=bob")[1], "whoever runs the service sees everything"
         assert asked(server, "/?user=bob", Authorization=f"Bearer {ada}")[0] == 403
         assert "secret-ada" in asked(server, "/", Authorization=f"Bearer {ada}")[1]

@@ -30,7 +30,7 @@ Made = Callable[[bool], Settings]
 @pytest.mark.parametrize("listen", ["unix", "127.0.0.1:0"])
 def test_a_request_is_shortened_and_never_made_longer(made: Made, tmp_path: Path, listen: str) -> None:  # noqa: F811
     place = str(tmp_path / "api.sock") if listen == "unix" else listen
-    with service.serving(made(False), place, lambda _: None) as server:
+    with service.Server(made(False), place, lambda _: None) as server:
         server.admission.peer = lambda _: Peer(Viewer("user1"), False, "user1")  # type: ignore[method-assign]
         address = str(server.address) if listen == "unix" else f"http://127.0.0.1:{server.address[1]}"
         client = Client(address, patience_s=10.0)
@@ -55,7 +55,7 @@ def asked_until_loaded(client: Client, choices: list[Any], user: str) -> list[St
 def test_a_portal_is_told_the_start_of_each_choice_as_start_test_tells_it(made: Made, tmp_path: Path) -> None:  # noqa: F811
     choices: list[Any] = [1, {"ntasks": 4, "time": "1:00:00"}, {"partition": "none"}, {"colour": "red"}, 4]
     settings = made(False)
-    with service.serving(settings, str(tmp_path / "api.sock"), lambda _: None) as server:
+    with service.Server(settings, str(tmp_path / "api.sock"), lambda _: None) as server:
         client = Client(str(server.address), patience_s=20.0)
         found = asked_until_loaded(client, choices, "user1")
         asked_at = time.time()
@@ -68,7 +68,7 @@ def test_a_portal_is_told_the_start_of_each_choice_as_start_test_tells_it(made: 
 @pytest.mark.long
 def test_where_jobs_are_private_a_portal_asks_in_the_name_of_its_user(made: Made, tmp_path: Path) -> None:  # noqa: F811
     settings = made(True).replaced(proxy_from="portal", proxy_header="X-Remote-User")
-    with service.serving(settings, str(tmp_path / "api.sock"), lambda _: None) as server:
+    with service.Server(settings, str(tmp_path / "api.sock"), lambda _: None) as server:
         server.admission.peer = lambda _: Peer(Viewer(None), True, "proxy")  # type: ignore[method-assign]
         named = Client(str(server.address), patience_s=20.0, user_header="X-Remote-User")
         assert asked_until_loaded(named, [4], "user1")[0] is not None

@@ -21,7 +21,7 @@ from tests.cli.test_live import _store
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.http import api
 from batchcast.service.http.api import description
-from batchcast.service.http.server import Server, serving
+from batchcast.service.http.server import Server
 from batchcast.service.settings import Settings, load
 
 DOCUMENT: dict[str, Any] = json.loads(description())
@@ -116,7 +116,7 @@ def test_every_question_is_described_and_every_description_asked() -> None:
 
 
 def test_the_service_hands_out_its_description(stores: dict[bool, Settings], tmp_path: Path) -> None:
-    with serving(stores[False], str(tmp_path / "api.sock"), lambda _: None) as server:
+    with Server(stores[False], str(tmp_path / "api.sock"), lambda _: None) as server:
         status, kind, text = read(server, "/v1/openapi.json")
         assert (status, kind) == (200, "application/json")
         assert json.loads(text) == DOCUMENT

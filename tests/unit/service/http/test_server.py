@@ -106,7 +106,7 @@ TARGETS = ["/v1/start?job=200", "/v1/start?user=user1", "/v1/walltime?job=200", 
 def test_every_question_has_the_document_of_json(made: Callable[[bool], Settings], listen: str, tmp_path: Path) -> None:
     if listen.startswith("[") and not socket.has_ipv6:
         pytest.skip("no IPv6 on this machine")
-    with service.serving(made(False), str(tmp_path / "api.sock") if listen == "unix" else listen, print) as server:
+    with service.Server(made(False), str(tmp_path / "api.sock") if listen == "unix" else listen, print) as server:
         for target in TARGETS if listen == "unix" else TARGETS[:1]:
             status, document = get(server, target)
             if target.startswith("/v1/walltime"):  # the store's clock stands at 1970: no job is recent enough
@@ -120,7 +120,7 @@ def test_every_question_has_the_document_of_json(made: Callable[[bool], Settings
 
 def test_the_socket_says_who_asks_and_goes_with_the_server(made: Callable[[bool], Settings], tmp_path: Path) -> None:
     path = tmp_path / "api.sock"
-    with service.serving(made(True), str(path), print) as server:
+    with service.Server(made(True), str(path), print) as server:
         assert stat.S_ISSOCK(path.stat().st_mode)
         seen: list[Peer] = []
         peer, server.admission.peer = server.admission.peer, lambda c: seen.append(peer(c)) or seen[-1]  # type: ignore[method-assign]
@@ -132,7 +132,7 @@ def test_the_socket_says_who_asks_and_goes_with_the_server(made: Callable[[bool]
     stale = socket.socket(socket.AF_UNIX)
     stale.bind(str(path))
     stale.close()
-    with service.serving(made(True), str(path), print) as server:
+    with service.Server(made(True), str(path), print) as server:
         assert get(server, "/v1/health")[0] == 200
 
 
@@ -194,7 +194,7 @@ def test_errors_teach(made: Callable[[bool], Settings], target: str, status: int
 
 
 def test_what_is_not_a_get_and_what_comes_from_elsewhere_is_refused(made: Callable[[bool], Settings]) -> None:
-    with service.serving(made(False), "127.0.0.1:0", print) as server:
+    with service.Server(made(False), "127.0.0.1:0", print) as server:
         assert get(server, "/v1/health", "POST")[0] == 405
         assert get(server, "/v1/health", "HEAD") == (200, None)
         assert get(server, "/v1/health", Host="evil.example")[0] == 403
@@ -249,7 +249,7 @@ def test_the_short_way_says_what_the_usual_way_says(
         connection, "fast_answer", lambda s, p, target, stays: short.append(target) or answered(s, p, target, stays)
     )
     log: list[str] = []
-    with service.serving(made(False), str(tmp_path / "api.sock"), log.append) as server:
+    with service.Server(made(False), str(tmp_path / "api.sock"), log.append) as server:
         target = "/v1/hint?user=user1&partition=main&name=relax&ntasks=4&time=120"
         usual = get(server, target)
         assert usual[0] == 200
@@ -267,7 +267,7 @@ def test_when_a_job_starts_is_said_the_short_way_too_question_after_question(
     made: Callable[[bool], Settings], tmp_path: Path
 ) -> None:
     with (
-        service.serving(made(False), str(tmp_path / "api.sock"), print) as server,
+        service.Server(made(False), str(tmp_path / "api.sock"), print) as server,
         socket.socket(socket.AF_UNIX) as one,
     ):
         get(server, "/v1/start?job=200")
@@ -290,7 +290,7 @@ def test_when_a_job_starts_is_said_the_short_way_too_question_after_question(
 
 
 def test_the_short_way_shows_nobody_elses(made: Callable[[bool], Settings], tmp_path: Path) -> None:
-    with service.serving(made(True), str(tmp_path / "api.sock"), print) as server:
+    with service.Server(made(True), str(tmp_path / "api.sock"), print) as server:
         get(server, "/v1/start?user=user1")
         for name, status in (("user1", 200), ("user2", 403), ("slurm", 200)):
             server.admission.peer = lambda _, n=name: Peer(Viewer(n), False, n)  # type: ignore[method-assign,misc]

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from batchcast.service.http.server import Server, serving
+from batchcast.service.http.server import Server
 from batchcast.service.settings import Settings, load
 
 pytestmark = pytest.mark.long  # its site learns from 1,100 jobs first
@@ -36,7 +36,7 @@ def site() -> Iterator[tuple[Settings, Server]]:
         build(store, jobs=1500, seed=9, private=True)
         Path(store).chmod(0o600)
         settings = load({"store": store, "private": "yes", "proxy_from": proxy, "proxy_header": "X-User"}, {})
-        with serving(settings, str(Path(place) / "api.sock"), lambda _: None) as server:
+        with Server(settings, str(Path(place) / "api.sock"), lambda _: None) as server:
             yield settings, server
 
 
