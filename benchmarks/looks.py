@@ -77,7 +77,7 @@ def main() -> None:
     log = read_trace(given.log)
     log = log.take(np.arange(min(len(log), last)))
     method, began = Counting(), process_time()
-    method.predict_trace(log, ask=np.zeros(len(log), bool))
+    method.predict_trace(log, ask=np.zeros(len(log), bool), looks=True)
     asked = asked_after(method, log, first - 1)
     groups = log.nominal("user_id").codes[asked.job] * 10_000 + (log.submit_time[asked.job] + asked.waited) // 604800.0
     print(f"{len(log):,} jobs, {method.looks.number:,} looks, {process_time() - began:.0f} CPU s\n")
@@ -152,7 +152,8 @@ def line(name: str, asked: Asked, groups: np.ndarray) -> str:
     which = np.unique(groups, return_inverse=True)[1]
     (pair,) = paired_differences(now, then, which, np.random.default_rng(0))
     held = [f"{kept(of, asked.rest, 0.1):.1f}, {kept(of, asked.rest, 0.05):.1f}" for of in (asked.before, asked.now)]
-    less = f"{pair.difference:+.3f}, {pair.low:+.3f} to {pair.high:+.3f}"
+    interval = "too few groups" if math.isnan(pair.low) else f"{pair.low:+.3f} to {pair.high:+.3f}"
+    less = f"{pair.difference:+.3f}, {interval}"
     return f"| {name} | {len(then):,} | {then.mean():.3f} | {now.mean():.3f} | {less} | {held[0]} | {held[1]} |"
 
 

@@ -235,15 +235,17 @@ class Forecast:
         *,
         total: float | None = None,
         ask: np.ndarray | None = None,
+        looks: bool = False,
     ) -> Forecasts:
         """The same answers for every job of a log, told to a fresh method; the features in one compiled pass.
 
-        `chances` (n, 33) is then what was promised of every job, asked or not, `looked` each look with its instant and
-        the chances (k, 33) promised of what was left.
+        `chances` (n, 33) is then what was promised of every job, asked or not. With `looks` it also looks at those that
+        wait, as it does one by one: `looked` is each look with its instant and the chances (k, 33) promised of what was
+        left. That takes about as long again, and changes no answer.
         """
         n, step = len(trace), self.refit_every_jobs
         wanted = np.ones(n, bool) if ask is None else ask
-        log = seen_in(trace, protocol, procs, total, self.cancelled, self.seed)
+        log = seen_in(trace, protocol, procs, total, self.cancelled, self.seed if looks else None)
         on_nodes = self.ways.on_nodes_of(trace, protocol, procs, trace.info.max_procs if total is None else total)
         answers: list[Prediction | None] = [None] * n
         self.chances = np.full((n, BINS), np.nan)

@@ -52,9 +52,9 @@ class Log(NamedTuple):
 
 
 def seen_in(
-    trace: Trace, protocol: str, procs: str, total: float | None, cancelled: Cancelled = "count", seed: int = 0
+    trace: Trace, protocol: str, procs: str, total: float | None, cancelled: Cancelled = "count", seed: int | None = None
 ) -> Log:
-    """All that is seen of a log; a machine of `total` processors, else the log's. `seed` draws who is looked at.
+    """All that is seen of a log; a machine of `total` processors, else the log's. `seed` draws who is looked at, if any.
 
     Linear in what waits and runs.
     """
@@ -81,7 +81,7 @@ def seen_in(
         part = slice(first, last + 1)
         steps = zip(plan.kind[part].tolist(), plan.index[part].tolist(), taught[part].tolist())
         votes += votes_of(bursts, steps, senders, counts)
-        if number <= len(looked_after) and votes >= LEAST_VOTES:
+        if seed is not None and number <= len(looked_after) and votes >= LEAST_VOTES:
             now = float(plan.time[last])
             places = sampled_places(now - state.jobs["submit"][state.queued_entries()], EVERY * number, seed)
             looks[int(plan.index[last])] = look_at(state, lessons, places, now, runs, room)

@@ -110,7 +110,7 @@ def test_nothing_after_an_instant_moves_any_feature_or_promise_up_to_it(shift):
     for log in (columns, changed):
         method = Forecast(window=80, first=30, every=25, step=10)
         trace = Trace.from_arrays(log)
-        method.predict_trace(trace, total=16.0)
+        method.predict_trace(trace, total=16.0, looks=True)
         rows = seen_in(trace, "honest", "req", 16.0).rows
         looks = [(look.row, look.waited, look.features, left) for when, look, left in method.looked if when <= now]
         said.append((rows[: at + 1], method.chances[: at + 1], *(np.concatenate(of) for of in zip(*looks))))

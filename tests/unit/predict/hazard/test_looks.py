@@ -49,7 +49,7 @@ def test_looks_and_all_they_teach_are_the_same_told_one_by_one_and_as_a_whole_lo
     small = {"window": 200, "first": 60, "every": 50, "step": 10}
     one, whole = Forecast(**small), Forecast(**small)
     said = replay(log, {"forecast": told_one_by_one(one)}, total=16.0)["forecast"]
-    at_once = whole.predict_trace(log, total=16.0)
+    at_once = whole.predict_trace(log, total=16.0, looks=True)
     np.testing.assert_array_equal(said.quantiles, at_once.quantiles)
     assert one.looks.number == whole.looks.number > 60
     assert len(one.looks.models) == MODELS
@@ -66,8 +66,7 @@ def test_looking_changes_nothing_that_is_said_at_a_submission():
     log = busy_log(300, 4)
     small = {"window": 200, "first": 60, "every": 50, "step": 10}
     looking, blind = Forecast(**small), Forecast(**small)
-    blind._take = lambda look, now: (look, np.zeros((len(look.row), BINS)))
-    said = looking.predict_trace(log, total=16.0), blind.predict_trace(log, total=16.0)
+    said = looking.predict_trace(log, total=16.0, looks=True), blind.predict_trace(log, total=16.0)
     np.testing.assert_array_equal(said[0].quantiles, said[1].quantiles)
     assert (looking.looks.number > 60, blind.looks.number) == (True, 0)
 
@@ -75,7 +74,7 @@ def test_looking_changes_nothing_that_is_said_at_a_submission():
 def test_a_look_learns_what_was_left_of_the_wait_and_counts_a_job_that_still_waits():
     log = busy_log(300, 2)
     method = Forecast()
-    method.predict_trace(log, total=16.0)
+    method.predict_trace(log, total=16.0, looks=True)
     ring, wait = method.looks.ring, log.wait_time
     rows = np.concatenate([look.row for _, look, _ in method.looked])
     waited = np.concatenate([look.waited for _, look, _ in method.looked])
