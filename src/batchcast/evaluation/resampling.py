@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs made of a log's own weeks.
-
-The whole effect of a change, simulated again and again, and how often an interval keeps its promise.
-"""
+"""Logs made of a log's own weeks: the whole effect of a change, simulated again and again."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..metrics.bursts import WEEK_S, user_weeks
-from ..metrics.paired import LEAST_GROUPS, paired_differences
+from ..metrics.bursts import WEEK_S
 from ..processes import in_processes
 from ..simulation import Schedule
 from ..table import Nominal, Trace, Values
@@ -105,95 +100,3 @@ def replicated(
                 f"{metric}_replicates_ahead": float((difference < 0).mean()),
             }
     return keys
-
-
-_LONGEST = 5000
-
-
-@dataclass(frozen=True, slots=True)
-class Bursts:
-    """A kind of synthetic log: its users and weeks, the tail of burst sizes (Pareto: smaller is heavier), the errors.
-
-    `lopsided` errors are most often a little better and now and then far worse, their mean alike; else the two methods
-    differ by luck alone, the same way about zero.
-    """
-
-    users: int
-    weeks: int
-    tail: float
-    lopsided: bool = False
-
-
-SETTINGS = tuple(
-    Bursts(users, weeks, tail, lopsided)
-    for lopsided in (False, True)
-    for tail in (1.2, 1.6, 2.5)
-    for users, weeks in ((15, 8), (30, 26), (60, 52))
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """How many of the logs' intervals held zero; `groups` and `jobs` are the medians over logs."""
-
-    bursts: Bursts
-    logs: int
-    held: int
-    groups: float
-    jobs: float
-
-    @property
-    def share(self) -> float:
-        """The share of intervals that held zero: the promise is 0.9."""
-        return self.held / self.logs
-
-
-def two_methods(bursts: Bursts, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """User, submit time and two methods' errors (n,) of a log on which neither is better in expectation.
-
-    Every user is active in some weeks and submits one burst in each; a burst's jobs share one error of each method
-    (all were forecast before the first had ended) and have half as much of their own.
-    """
-    active = rng.random((bursts.users, bursts.weeks)) < rng.beta(0.7, 1.5, bursts.users)[:, None]
-    user, week = np.nonzero(active)
-    groups = len(user)
-    size = np.minimum(np.ceil(2.0 * (1.0 - rng.random(groups)) ** (-1.0 / bursts.tail)), _LONGEST).astype(int)
-    scale = 600.0 * rng.lognormal(0.0, 1.2, groups)
-    if bursts.lopsided:
-        shared = np.array([rng.exponential(1.0, groups), np.ones(groups)])
-    else:
-        shared = np.abs(rng.normal(size=(2, groups)))
-    of_job = np.repeat(np.arange(groups), size)
-    own = 0.5 * rng.normal(size=(2, len(of_job)))
-    errors = scale[of_job] * (shared[:, of_job] + own)
-    submit = week[of_job] * WEEK_S + rng.random(groups)[of_job] * (WEEK_S - 3600.0)
-    return user[of_job], submit, errors[0], errors[1]
-
-
-def coverage(
-    settings: Sequence[Bursts] = SETTINGS,
-    logs: int = 1000,
-    seed: int = 0,
-    tick: Callable[[int], None] | None = None,
-) -> Iterator[Coverage]:
-    """One `Coverage` a setting; a log of fewer than `LEAST_GROUPS` groups is drawn anew. About 10 ms a log.
-
-    >>> next(coverage([Bursts(15, 8, 1.6)], logs=10)).held >= 6
-    True
-    """
-    for bursts in settings:
-        rng = np.random.default_rng([seed, bursts.users, bursts.weeks, int(10 * bursts.tail), bursts.lopsided])
-        held, groups, jobs = 0, list[int](), list[int]()
-        while len(groups) < logs:
-            user, submit, one, other = two_methods(bursts, rng)
-            if not len(user):
-                continue
-            paired = paired_differences(one[None], other, user_weeks(user, submit), rng)[0]
-            if paired.groups < LEAST_GROUPS:
-                continue
-            held += paired.low <= 0.0 <= paired.high
-            groups.append(paired.groups)
-            jobs.append(paired.jobs)
-            if tick:
-                tick(len(groups))
-        yield Coverage(bursts, logs, held, float(np.median(groups)), float(np.median(jobs)))

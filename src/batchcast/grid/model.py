@@ -136,17 +136,6 @@ class Model:
         return np.asarray(times)
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """Expected times as given, one row a job, one column a resource; the same face as `Model`."""
-
-    times: np.ndarray
-
-    def rows(self, jobs: np.ndarray) -> np.ndarray:
-        """The rows of the given jobs."""
-        return np.asarray(self.times[jobs])
-
-
 def duplicates(ids: Sequence[str]) -> np.ndarray:
     """Rows whose id an earlier row already has, ascending.
 

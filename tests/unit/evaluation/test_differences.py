@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.interval_coverage import Bursts, coverage
 from click.testing import CliRunner
 
 import batchcast
@@ -17,7 +18,6 @@ from batchcast.evaluation.accuracy import figures, score
 from batchcast.evaluation.comparison import Report, compare
 from batchcast.evaluation.differences import more_history, reference_of
 from batchcast.evaluation.limits import find_limits, limit_rows
-from batchcast.evaluation.resampling import Bursts, coverage
 from batchcast.report.accuracy import accuracy_table
 from batchcast.report.blocks import Figure, Folded, Table
 from batchcast.report.comparison import comparison_blocks
