@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from ..errors import BatchcastError
+from ..errors import BatchcastError, UsageError
+from ..units import parse_share
 from .output import document, emit, is_emitted, say
 
 HEADINGS: dict[str, tuple[str, ...]] = {
@@ -174,6 +175,31 @@ def adds(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callabl
         return command
 
     return add
+
+
+def parsed(read: Callable[[str], float]) -> Callable[..., float | None]:
+    """A callback that reads an option's text, a time or a share, and says what is wrong with it."""
+
+    def callback(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+        if text is None:
+            return None
+        try:
+            return read(text)
+        except UsageError as error:
+            raise click.BadParameter(error.message) from None
+
+    return callback
+
+
+def risk_option(jobs: str) -> Callable[..., Any]:
+    """`--risk` of advice on these jobs."""
+    return click.option(
+        "--risk",
+        default="5%",
+        show_default=True,
+        callback=parsed(parse_share),
+        help=f"Share of {jobs} that may be cut off.",
+    )
 
 
 def output_option(help: str, name: str = "output", **named: Any) -> Callable[..., Any]:

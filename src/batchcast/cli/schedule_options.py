@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..errors import UsageError
+from ..units import parse_duration, parse_share
 from .completion import OF_A_POLICY, specs
 from .completion import policies as complete_policies
-from .grammar import adds
+from .grammar import adds, parsed
 from .options import Log, find_modules_here
 
 LEARNED = "learned"
@@ -63,36 +64,12 @@ class Accepted(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic
         self.fail(f"no {value!r} (accepted: {', '.join(map(str, self.choices))})", param, ctx)
 
 
-def span(_: click.Context, param: click.Parameter, text: str | None) -> float | None:
-    """A time as Slurm or as people write it, in seconds."""
-    from ..units import parse_duration
-
-    if text is None:
-        return None
-    try:
-        return parse_duration(text)
-    except UsageError as error:
-        raise click.BadParameter(error.message) from None
-
-
-def level(_: click.Context, param: click.Parameter, text: str | None) -> float | None:
-    """A quantile between 0 and 1, as 0.9 or 90%."""
-    from ..units import parse_share
-
-    if text is None:
-        return None
-    try:
-        return parse_share(text)
-    except UsageError as error:
-        raise click.BadParameter(error.message) from None
-
-
 _ORDER = (
     click.option("--order", metavar="WORD", help="With --machine: waiting jobs are ordered by forecast[:PREDICTOR] or "
                  "limit, as `batchcast plan` can; none (default): by the site's own priority."),
     click.option("--order-within", "within", type=Accepted(["queue", "account", "user"]), default="queue",
                  show_default=True, help="With --order: who changes places with whom."),
-    click.option("--age", metavar="TIME", callback=span,
+    click.option("--age", metavar="TIME", callback=parsed(parse_duration),
                  help="With --order: who has waited so long goes by arrival. Default: found from the queue."),
 )  # fmt: skip
 
@@ -130,14 +107,14 @@ def plan_options(
                      help="honest: a forecast knows only what had ended by then."),
         click.option("--loop", type=Accepted(["closed", "open"]), default="closed", show_default=True,
                      help="closed: forecasts learn at the simulated ends; open: at the recorded ones."),
-        click.option("--plan-level", metavar="Q", callback=level,
+        click.option("--plan-level", metavar="Q", callback=parsed(parse_share),
                      help="Plan with this quantile of a forecast, 0.9 or 90%, instead of its point."),
         click.option("--no-kill", is_flag=True, help="Keep runs beyond the request; plan with max(request, run)."),
         click.option("--wide", type=Accepted(["drop", "widen", "cut"]), default="drop", show_default=True,
                      help="Jobs wider than the machine: leave out, widen the machine, or cut the job."),
         click.option("--partitions", type=Accepted(["together", "split"]), default="together", show_default=True,
                      help="together: one machine; split: each partition one of its own."),
-        click.option("--default-request", metavar="TIME", callback=span,
+        click.option("--default-request", metavar="TIME", callback=parsed(parse_duration),
                      help="Plans jobs without a request. Default: the log's largest."),
         *(_ORDER if ordered else ()),
     )  # fmt: skip

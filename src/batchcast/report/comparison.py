@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..evaluation.comparison import Comparison
-from ..units import span
+from . import figures
 from .accuracy import named
 from .blocks import Block, Callout, Card, Cards, Figure, Kind, Section, Table, TableColumn, shown
-from .difference import VERDICTS, cdf_change, interval_figure
+from .difference import VERDICTS, cdf_change, interval_figure, signed
 from .evaluation.gains import policy_words
 
 FORECAST: tuple[tuple[str, str, Kind], ...] = (
@@ -105,7 +105,7 @@ def _interval_words(row: Mapping[str, Any], key: str, kind: Kind) -> str:
     low, high = row.get(f"{key}_low"), row.get(f"{key}_high")
     if low is None or high is None or low != low:
         return "not available"
-    return "0" if not low and not high else f"{_signed(low, kind)} to {_signed(high, kind)}"
+    return "0" if not low and not high else f"{signed(low, kind)} to {signed(high, kind)}"
 
 
 def schedule_table(rows: list[Mapping[str, Any]], level: float) -> Table:
@@ -158,18 +158,7 @@ def _change(row: Mapping[str, Any], key: str, kind: Kind) -> str:
     if not change:
         return "0"
     part = f" ({100 * change / base:+.1f} %)" if base and kind in ("seconds", "number") else ""
-    return f"{_signed(change, kind)}{part}"
-
-
-def _signed(value: float, kind: Kind) -> str:
-    sign = "-" if value < 0 else "+"
-    if kind == "seconds":
-        return f"{sign}{span(abs(value))}" if abs(value) >= 1 else f"{sign}{abs(value):.2g} s"
-    return (
-        f"{sign}{shown(abs(value), kind)}".replace(" %", " points")
-        if kind == "share"
-        else f"{sign}{shown(abs(value), kind)}"
-    )
+    return f"{signed(change, kind)}{part}"
 
 
 def _is_change(key: str, value: Any) -> bool:
@@ -234,17 +223,13 @@ def _change_cards(rows: Sequence[Row], part: str, metric: str, title: str, level
     note = f"changed in {title}, clear of chance" if known else f"no intervals of {title}: see the table's note"
     row = max(clear or rows, key=lambda row: abs(float(row[f"{metric}_difference"])))
     value, low, high = (float(row[f"{metric}_difference{end}"]) for end in ("", "_low", "_high"))
-    reach = f", {100 * level:g} % interval {_signed_span(low)} to {_signed_span(high)}" if low == low else ""
+    reach = f", {100 * level:g} % interval {figures.signed(low)} to {figures.signed(high)}" if low == low else ""
     verdict_of = str(row[f"{metric}_verdict"])
     words = f"{'B ' if verdict_of in ('ahead', 'behind') else ''}{VERDICTS[verdict_of]}"
     return [
         Card(f"{part.capitalize()}s", count, note),
-        Card(f"Largest change in {title}", _signed_span(value), f"{row['name']}: {words}{reach}"),
+        Card(f"Largest change in {title}", figures.signed(value), f"{row['name']}: {words}{reach}"),
     ]
-
-
-def _signed_span(seconds: float) -> str:
-    return f"+{span(seconds)}" if seconds > 0 else span(seconds)
 
 
 def _changed(rows: Sequence[Row], metric: str, key: str) -> list[dict[str, Any]]:

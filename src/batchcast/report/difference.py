@@ -251,7 +251,7 @@ def cdf_change(title: str, pairs: Mapping[str, tuple[np.ndarray, np.ndarray]], x
         for trace, gap in zip(figure.data, gaps.values())
     ]
     reach = [float(v) for at, _ in gaps.values() for v in (at[0], at[-1])]
-    words = "; ".join(f"{n} {_signed(float(y[np.argmax(np.abs(y))]), True)}" for n, (_, y) in gaps.items())
+    words = "; ".join(f"{n} {signed(float(y[np.argmax(np.abs(y))]), 'share')}" for n, (_, y) in gaps.items())
     layout = {
         "xaxis": log_time_axis(x, min(reach), max(reach)),
         "yaxis": {"title": {"text": "share of jobs, B minus A"}, "tickformat": ".0%"},
@@ -282,7 +282,7 @@ def or_minus(
     near = every and max(map(abs, largest.values())) < NEAR * highest
     axis = figure.layout["yaxis"]
     below = {"title": {"text": f"{axis['title']['text']}, {minus}"}, **({"tickformat": ".0%"} if share else {})}
-    most = "; ".join(f"{name} {_signed(value, share)}" for name, value in largest.items())
+    most = "; ".join(f"{name} {signed(value, 'share' if share else 'number')}" for name, value in largest.items())
     return replace(
         figure,
         data=[*own, *drawn],
@@ -305,16 +305,6 @@ def _minus(trace: Mapping[str, Any], gap: Gap, variant: str, words: str) -> dict
     kept = {key: value for key, value in trace.items() if key != "customdata"}
     meta = {**trace["meta"], "variant": variant}
     return {**kept, "x": plain_numbers(gap.x), "y": plain_numbers(gap.y), "meta": meta, "hovertemplate": words}
-
-
-def _signed(value: float, share: bool) -> str:
-    """A difference with its sign; of shares in points.
-
-    >>> _signed(-0.031, True), _signed(12.5, False)
-    ('-3.1 points', '+12.5')
-    """
-    sign = "-" if value < 0 else "+"
-    return f"{sign}{100 * abs(value):.1f} points" if share else sign + shown(abs(value), "number")
 
 
 _UNITS = (("hours", 3600.0, 2 * 3600.0), ("minutes", 60.0, 120.0), ("seconds", 1.0, 0.0))

@@ -9,15 +9,9 @@ from typing import Any
 import click
 
 from ...errors import UsageError
-from ..grammar import verb
+from ..grammar import risk_option, verb
 from ..options import describe_log, log_options, take_log
 from ..output import document, emit, progress, show_tables, table_options
-
-
-def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
-    from ...units import parse_share
-
-    return parse_share(text)
 
 
 @verb("limits")
@@ -26,7 +20,7 @@ def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
 @click.option(
     "--by", type=click.Choice(["user", "account", "queue", "application"]), help="The largest groups as well."
 )
-@click.option("--risk", default="5%", show_default=True, callback=_risk, help="Share of jobs that may be cut off.")
+@risk_option("jobs")
 @click.option("--floor", metavar="TIME|SIZE", help="The least that is advised. Default 5:00, of memory 64M.")
 @click.option("--step", metavar="TIME|SIZE", help="What is advised is a multiple. Default 5:00, of memory 64M.")
 @click.option(

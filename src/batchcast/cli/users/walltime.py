@@ -7,7 +7,7 @@ import time
 
 import click
 
-from ..grammar import verb
+from ..grammar import risk_option, verb
 from ..output import printed, say
 from ..site_options import myself, site_options, whoami
 
@@ -15,18 +15,12 @@ LEAST_JOBS = 5
 RECENT = 10
 
 
-def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
-    from ...units import parse_share
-
-    return parse_share(text)
-
-
 @verb()
 @click.argument("what", required=False, metavar="[JOBID|SCRIPT]")
 @site_options
 @click.option("--name", "glob", metavar="GLOB", help="Jobs of mine with such a name, e.g. 'relax*'.")
 @click.option("-u", "--user", metavar="NAME", help="Whose jobs.  [default: yours]")
-@click.option("--risk", default="5%", show_default=True, callback=_risk, help="Share of such jobs that may be cut off.")
+@risk_option("such jobs")
 @click.option("--memory", "memory_alone", is_flag=True, help="The memory request alone.")
 @click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
