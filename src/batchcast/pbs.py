@@ -65,8 +65,8 @@ class Pbs:
         whole = self.snapshot()
         return whole._replace(jobs=tuple(s for s in whole.jobs if s.asked["user_id"] == user))
 
-    def history_of(self, user: str, since: float, until: float) -> Snapshot:
-        """The jobs of one user within the span."""
+    def history_of(self, user: str, since: float, until: float, *, memory: bool = False) -> Snapshot:
+        """The jobs of one user within the span; what they held comes with them in any case."""
         whole = self.history(since, until)
         return whole._replace(jobs=tuple(s for s in whole.jobs if s.asked["user_id"] == user))
 

@@ -21,15 +21,25 @@ from batchcast.store.database import Store
 from batchcast.sweep import read_study
 
 SACCT = """#!{python}
-import sys
+import os, sys
 words = dict(word.lstrip("-").partition("=")[::2] for word in sys.argv[1:])
-if "state" in words or "user" not in words:
+known = "accounts allocations allusers delimiter duplicates endtime format jobs noheader parsable partition"
+for word in words:
+    if word not in (*known.split(), "starttime", "state", "user"):
+        sys.exit(f"sacct: unrecognized option '--{{word}}'")
+with open(os.environ["HOME"] + "/asked", "a") as log:
+    print(*sys.argv[1:], file=log)
+if words.get("user") == "refused":
+    sys.exit("sacct: error: Sending PersistInit msg: Connection refused")
+if not set(words) & set(("user", "partition", "accounts")):
     sys.exit(0)
+print("sacct: warning: of a plug-in")
 fields, mark = words["format"].split(","), words["delimiter"]
 for k in range(20):
     began = {now} - 80000 + 3000 * k
-    job = dict(JobID=str(100 + k), JobIDRaw=str(100 + k), User=words["user"], Account="phys", Partition="main",
-               State="COMPLETED", JobName="relax", Submit=str(began - 600), Eligible=str(began - 600), Start=str(began),
+    job = dict(JobID=str(100 + k), JobIDRaw=str(100 + k), User=words.get("user", "ada"), Account="phys",
+               Partition="main", State="COMPLETED", JobName="relax", Submit=str(began - 600),
+               Eligible=str(began - 600), Start=str(began),
                End=str(began + 600), ReqCPUS="4", AllocCPUS="4", NCPUS="4", AllocNodes="1", ReqNodes="1", NNodes="1",
                TimelimitRaw="720", Timelimit="12:00:00", ElapsedRaw="600", QOS="normal", ReqMem="4G", TotalCPU="40:00",
                Group="phys", WorkDir="/home")
@@ -76,6 +86,37 @@ def test_report_and_walltime_need_no_more_than_the_core(tmp_path: Path) -> None:
     done = asked(tmp_path, "start", "1")
     assert done.returncode != 0
     assert "batchcast doctor checks every part" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["-u", "ada"], ["-u", "ada", "-S", "now-90days"], ["--each", "-p", "main"],
+                                   ["--months", "account", "-A", "phys"]])  # fmt: skip
+def test_a_report_is_one_question_in_words_that_sacct_knows(tmp_path: Path, words: list[str]) -> None:
+    done = asked(tmp_path, "report", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["results"]
+    assert sum(row.get("jobs", 1) for row in rows) == 20
+    (question,) = (tmp_path / "asked").read_text().splitlines()
+    days = 90 if "now-90days" in words else 30
+    since = int(question.partition("--starttime=uts")[2].split(" ")[0])
+    assert abs(time.time() - since - 86400 * days) < 7200
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says", "try_this"),
+    [
+        (["report", "4711"], 3, "none of these jobs is in accounting", "batchcast report --each"),
+        (["walltime", "--name", "other", "-u", "ada"], 3, "no similar finished jobs of ada in the last 30 d", "GLOB"),
+        (["report", "--each", "-u", "refused"], 4, "Connection refused", "batchcast doctor checks every part"),
+        (["report", "-u", "refused"], 4, "Connection refused", "batchcast doctor checks every part"),
+    ],
+)
+def test_without_an_answer_the_next_step_is_named(
+    tmp_path: Path, words: list[str], code: int, says: str, try_this: str
+) -> None:
+    done = asked(tmp_path, *words)
+    assert done.returncode == code
+    assert says in done.stderr
+    assert try_this in done.stderr.partition("try: ")[2]
 
 
 def test_doctor_says_what_answers_and_which_part_is_missing(tmp_path: Path) -> None:

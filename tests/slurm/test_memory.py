@@ -79,6 +79,7 @@ def said_to_users(follower: Follower) -> None:
     (answer,) = json.loads(follower.run("walltime", "--name", "grows", "-u", "daemon", "--json"))["results"]
     assert answer["node_memory_kib"] == 4000 * MIB
     said = json.loads(follower.run("report", "--each", "-u", "daemon", "-S", "now-1hour", "--json"))["results"]
+    assert said == json.loads(follower.run("report", "--each", "-p", "main", "-S", "now-1hour", "--json"))["results"]
     used = {row["job_name"]: row for row in said}
     assert 120 * MIB <= used["both nodes"]["memory_kib"] <= 2 * (60 * MIB + BESIDES)
     assert used["both nodes"]["memory_asked_kib"] == 600 * MIB

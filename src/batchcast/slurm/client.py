@@ -75,24 +75,27 @@ class Slurm:
         jobs, bad = _each(records, lambda r: [squeue.sighting(r)])
         return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
 
-    def history_of(self, user: str, since: float, until: float) -> Snapshot:
-        """The jobs of one user that ended between two instants (epoch, s), for an answer without a store."""
-        return self.history(since, until, f"--user={user}")
+    def history_of(self, user: str, since: float, until: float, *, memory: bool = False) -> Snapshot:
+        """The jobs of one user that ended between two instants (epoch, s), for an answer without a store.
+
+        One question, with what they held on request. Jobs cancelled before they were eligible are not among them.
+        """
+        return self._accounted(since, until, f"--user={user}", steps=memory and self._measures())
 
     def ended(self, ids: Sequence[str], since: float) -> Snapshot:
         """These jobs, as far as they ended from `since` on."""
         whole = {re.split(r"[_+]", job_id)[0] for job_id in ids}
         return self._accounted(since, self.now(), f"--jobs={','.join(sorted(whole))}", steps=self._measures())
 
-    def history(self, since: float, until: float, whose: str = "--allusers") -> Snapshot:
+    def history(self, since: float, until: float) -> Snapshot:
         """Every job that ended and was in the system between two instants (epoch, s); requeued runs one by one.
 
         The rows of their steps come with them where accounting measures memory at all; no question more is asked for
         them. Two questions: of a span sacct shows no job that was cancelled before it was ever eligible (held,
         --begin), except where cancelled ones are asked for by state.
         """
-        shown = self._accounted(since, until, whose, steps=self._measures())
-        cancelled = self._accounted(since, until, whose, "--state=CANCELLED")
+        shown = self._accounted(since, until, "--allusers", steps=self._measures())
+        cancelled = self._accounted(since, until, "--allusers", "--state=CANCELLED")
         known = {(s.job_id, s.submit_time, s.end_time) for s in shown.jobs}
         more = tuple(s for s in cancelled.jobs if (s.job_id, s.submit_time, s.end_time) not in known)
         return Snapshot(shown.asked_at, shown.jobs + more, shown.broken + cancelled.broken)

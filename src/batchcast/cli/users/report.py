@@ -101,8 +101,10 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
     since = -math.inf if of["jobs"] else parse_when(starttime)
     until = parse_when(of["endtime"]) if of["endtime"] else math.inf
     used, broken = _used(settings, of, since, until)
+    if not used and of["jobs"]:
+        raise NoAnswer("none of these jobs is in accounting, or none has started", hint="batchcast report --each")
     if not used:
-        raise NoAnswer("accounting shows no job that ran", hint="an earlier -S, e.g. -S now-90days, or other jobs")
+        raise NoAnswer("accounting shows no job that ran in that time", hint="an earlier -S, e.g. -S now-90days")
     by = of["months"] or ("user" if of["digest"] else None)
     if by:
         rows = efficiency.by_month(used, by, _month)
@@ -128,8 +130,9 @@ def _used(settings: Any, of: Mapping[str, Any], since: float, until: float) -> t
     import re
     from pathlib import Path
 
-    from ...errors import UsageError
+    from ...errors import Unreachable, UsageError
     from ...service.answers import efficiency
+    from ...service.answers.fallback import NEXT_STEP
     from ...service.batch_system import open_scheduler
 
     jobs = of["jobs"]
@@ -143,12 +146,15 @@ def _used(settings: Any, of: Mapping[str, Any], since: float, until: float) -> t
     if settings["scheduler"] != "slurm":
         raise UsageError("jobs one by one are read from Slurm's sacct", hint="batchcast report without --each")
     which = [f"--jobs={','.join(jobs)}"] if jobs else []
-    named = [f"--{kind}s={of[kind]}" for kind in ("account", "partition") if of[kind]]
+    named = [f"{flag}={of[kind]}" for kind, flag in efficiency.GROUPS.items() if of[kind]]
     if not jobs:
         which = named + (
             [f"--user={of['user']}"] if of["user"] else ["--allusers"] if named else [f"--user={whoami()}"]
         )
-    return efficiency.ask_slurm(open_scheduler(settings)[0].transport, which, since, until)
+    try:
+        return efficiency.ask_slurm(open_scheduler(settings)[0].transport, which, since, until)
+    except Unreachable as error:
+        raise Unreachable(error.message, hint=error.hint or NEXT_STEP) from None
 
 
 def _month(instant: float) -> str:

@@ -38,7 +38,7 @@ def parse_marked(text: str, mark: str, fields: Sequence[str], *, header: bool = 
     records = []
     for k in range(whole):
         values = pieces[k * width : (k + 1) * width]
-        values[0] = values[0].removeprefix("\n")
+        values[0] = values[0].rpartition("\n")[2]  # an id has no lines; what stands before it is a warning, or the end
         records.append(dict(zip(fields, (v.strip(" ") for v in values))))
     broken = len(pieces) - whole * width + (1 if tail.strip() else 0)
     if broken and not records:

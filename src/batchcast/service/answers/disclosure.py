@@ -120,7 +120,7 @@ class Site(NamedTuple):
     """An open store as one viewer sees it at one instant: everything that a question about it rests on.
 
     The cluster asked about, what the collector remembers of it (`memory`), whether jobs are hidden from this viewer
-    (`private`), and `now` in epoch seconds.
+    (`private`), and `now` in epoch seconds. Its record goes back so many `days`.
     """
 
     reader: Reader
@@ -130,6 +130,7 @@ class Site(NamedTuple):
     settings: Settings
     viewer: Viewer
     now: float
+    days: float = math.inf
 
     @property
     def least(self) -> int:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each job asked for and used, a line a job, from accounting alone: no store, no model.
 
-Processor time, memory and GPUs are read as seff and reportseff read them; the advice is `usage`'s. The door is
-`ask_slurm` or `read_table` for the jobs, then `folded`, `by_month`, `advice` for what is shown.
+Processor time and GPUs are read as seff and reportseff read them, memory by the busiest node (`formats.memory`); the
+advice is `usage`'s. The door is `ask_slurm` or `read_table` for the jobs, then `folded`, `by_month`, `advice` for what
+is shown.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ FIELDS = tuple(
 )  # fmt: skip
 """What is asked of sacct(1), with the rows of steps. JobName is the last, so that a name may hold the delimiter."""
 COMMAND = f"sacct -P -o {','.join(FIELDS)}"
+GROUPS = {"account": "--accounts", "partition": "--partition"}
+"""sacct's options for the jobs of a group. No version takes `--partitions`."""
 _GIB = 1024.0**2
 AXES = {"--time": Axis.LIMIT, "--exclusive": Axis.PROCESSORS, "--mem": Axis.MEMORY}
 MOST_TOLD = 10
@@ -115,6 +118,8 @@ def read_table(text: str, source: str) -> tuple[list[JobUse], int]:
     InputError where JobID, State or ElapsedRaw is not among them.
     """
     lines = [line for line in text.splitlines() if line.strip()]
+    first = next((k for k, line in enumerate(lines) if "JobID" in line.split("|")), 0)  # below any warnings
+    lines = lines[first:]
     names = lines[0].split("|") if lines else []
     if missing := [name for name in ("JobID", "State", "ElapsedRaw") if name not in names]:
         raise InputError(f"{source}: line 1 names no column {', '.join(missing)}", hint=f"{COMMAND} > {source}")
@@ -138,7 +143,9 @@ def _jobs(records: Iterable[Mapping[str, str]], now: float) -> tuple[list[JobUse
 
 
 def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: float) -> JobUse | None:
-    """One job's rows; None where it never started."""
+    """One job's rows; None where it never started; ValueError where the first is no job's."""
+    if not job["JobID"][:1].isdigit():
+        raise ValueError(job["JobID"])
     submit, eligible, start, end = (_instant(job[name]) for name in ("Submit", "Eligible", "Start", "End"))
     elapsed = float(job["ElapsedRaw"] or "nan")
     if job["State"].startswith("PENDING") or not elapsed >= 0 or (math.isnan(start) and elapsed == 0):

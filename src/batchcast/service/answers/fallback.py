@@ -30,7 +30,7 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
     try:
         seen = scheduler.job(",".join(ids)) if ids else scheduler.jobs_of(user)
     except Unreachable as error:
-        raise Unreachable(f"{why}, and {error.message}", hint=error.hint or _NEXT_STEP) from None
+        raise Unreachable(f"{why}, and {error.message}", hint=error.hint or NEXT_STEP) from None
     waiting = [j for j in seen.jobs if j.state == "PENDING" and j.expected_start == j.expected_start]
     if not waiting:
         queued = any(j.state == "PENDING" for j in seen.jobs)
@@ -48,18 +48,18 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
     return Answer({}, start_settings(settings, now), [why + ": asked the scheduler once instead"], results)
 
 
-_NEXT_STEP = "batchcast doctor checks every part"
+NEXT_STEP = "batchcast doctor checks every part"
 DAYS = 30
-_ONCE = ": asked the scheduler once instead, for the last 30 days"
+_ONCE = ": asked the scheduler once instead"
 
 
 def walltime(
     settings: Settings, what: str | None, glob: str | None, user: str, viewer: Viewer, risk: float, now: float, why: str
 ) -> Answer:
     """`ask.walltime` from one question to accounting."""
-    with _one_question(settings, user, viewer, now, why) as site:
+    with _one_question(settings, user, now - DAYS * 86400, viewer, now, why, memory=True) as site:
         reply = questions.walltime_of(site, what, glob, user, risk)
-    return reply._replace(warnings=[why + _ONCE], settings={**reply.settings, "similar_within_days": DAYS})
+    return reply._replace(warnings=[f"{why}{_ONCE}, for the last {DAYS} days"])
 
 
 def report(settings: Settings, who: Whose, since: float, until: float, viewer: Viewer, now: float, why: str) -> Answer:
@@ -68,14 +68,18 @@ def report(settings: Settings, who: Whose, since: float, until: float, viewer: V
         of = " ".join(f"{flag} {name}" for flag, name in (("-A", who.account), ("-p", who.partition)) if name)
         hint = f"batchcast report --months user {of}, or --each: these ask accounting alone"
         raise NoStore(f"{why}, and without one only a user's own jobs are summed up", hint=hint)
-    with _one_question(settings, who.user, viewer, now, why) as site:
+    with _one_question(settings, who.user, since, viewer, now, why) as site:
         reply = questions.report_of(site, who, since, until)
     return reply._replace(warnings=[why + _ONCE])
 
 
 @contextmanager
-def _one_question(settings: Settings, user: str, viewer: Viewer, now: float, why: str) -> Iterator[Site]:
-    """A store of what accounting says of one user's last 30 days, thrown away afterwards.
+def _one_question(
+    settings: Settings, user: str, since: float, viewer: Viewer, now: float, why: str, memory: bool = False
+) -> Iterator[Site]:
+    """A store of what accounting says of one user's jobs from `since` on, thrown away afterwards.
+
+    What they held comes with them on request: a slower question, and one more about how it is measured.
 
     Accounting itself decides whose jobs it shows, so no rule of ours is laid over it.
     """
@@ -84,15 +88,15 @@ def _one_question(settings: Settings, user: str, viewer: Viewer, now: float, why
 
     try:
         scheduler = open_scheduler(settings)[0]
-        seen = scheduler.history_of(user, now - DAYS * 86400, now)
+        seen = scheduler.history_of(user, since, now, memory=memory)
     except Unreachable as error:
-        raise Unreachable(f"{why}, and {error.message}", hint=error.hint or _NEXT_STEP) from None
+        raise Unreachable(f"{why}, and {error.message}", hint=error.hint or NEXT_STEP) from None
     with tempfile.TemporaryDirectory(prefix="batchcast-") as place:
         write_once(Path(place) / "store.db", "here", seen.jobs, now)
         gathers = getattr(scheduler, "gathers", None)
-        memory = {"site": {"gathers": gathers}} if gathers else {}
+        known = {"site": {"gathers": gathers}} if gathers else {}
         with Reader(str(Path(place) / "store.db")) as reader:
-            yield Site(reader, "here", memory, False, settings, viewer, now)
+            yield Site(reader, "here", known, False, settings, viewer, now, days=(now - since) / 86400)
 
 
 PATIENCE_S = 60.0

@@ -141,13 +141,13 @@ def walltime(
 def walltime_of(site: Site, what: str | None, glob: str | None, user: str, risk: float) -> Answer:
     """The same of a store that is open."""
     from .advice import as_request
-    from .walltime import advise
+    from .walltime import advise, within_days
 
     answer = advise(site, what, glob, user, risk)
     shown: dict[str, Any] = {"risk": risk}
     shown |= {name: format_duration(site.settings[name]) for name in ("limit_floor", "limit_step", "limit_most")}
     shown |= {name: as_request(site.settings[name]) for name in ("memory_floor", "memory_step")}
-    shown["similar_within_days"] = 180
+    shown["similar_within_days"] = within_days(site)
     return Answer({"cluster": site.cluster}, shown, staleness(site.memory, site.now), [answer])
 
 

@@ -47,6 +47,11 @@ def advise(site: Site, what: str | None, glob: str | None, user: str, risk: floa
     return _advised(site, _wanted(site, what, glob, user), risk, _clock(site))
 
 
+def within_days(site: Site) -> int:
+    """How many days back similar jobs are looked for."""
+    return round(min(WITHIN_S / 86400, site.days))
+
+
 def advise_script(site: Site, options: Mapping[str, str], clock: Forecaster) -> dict[str, Any] | None:
     """The same for a job of the viewer's with these options; None where nothing is alike, or nobody knows who asks."""
     if site.viewer.name is None or not options.get("job-name"):
@@ -66,8 +71,8 @@ def _advised(site: Site, wanted: dict[str, Any], risk: float, clock: Forecaster 
     least = LEAST_JOBS if known is None or site.private else 1  # no figure of others where they are hidden
     if len(similar) < least:
         raise NoAnswer(
-            f"only {len(similar)} similar finished jobs of {wanted['user']} in the last {WITHIN_S / 86400:.0f} "
-            f"days; {least} are needed",
+            f"{f'only {len(similar)}' if similar else 'no'} similar finished jobs of {wanted['user']} in the last "
+            f"{within_days(site)} days; {least} are needed",
             hint="a wider --name GLOB, or let some jobs finish first",
         )
     partition = wanted.get("partition") or similar[0]["partition_id"]
