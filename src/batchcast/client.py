@@ -21,15 +21,17 @@ import math
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 SOCKET = "/run/batchcast/api.sock"
 PATIENCE_S = 0.18  # so that 200 ms are kept with what is around it
 REST_S = 30.0  # how long a service that failed is left alone
+MOST_BYTES = 1 << 20  # no answer is longer
 LOG = logging.getLogger("batchcast")
 
 
@@ -132,7 +134,7 @@ class Client:
         try:
             yield
         except Exception as error:
-            LOG.warning("batchcast was asked wrongly (%s: %s); requests stay as written", type(error).__name__, error)
+            _tell("batchcast was asked wrongly (%s: %s); requests stay as written", type(error).__name__, error)
 
     def ask(self, question: str, parameters: Mapping[str, object]) -> dict[str, Any] | None:
         """The first result of /v1/QUESTION, None where the service has no answer or none came in time."""
@@ -151,11 +153,13 @@ class Client:
             given = {name: value for name, value in given.items() if value not in ("", None)}
             target = f"/v1/{question}?{urlencode(given, doseq=True)}"
             status, body = self._get(target, header, begun + self.patience_s)
+            if status == 401:
+                raise ValueError("the token is not known there, or there is none")
             document = json.loads(body)
             return [dict(row) for row in document["results"]] if status == 200 else None
         except Exception as error:  # whatever it is, the caller's request stays as it was
             self.not_before = time.monotonic() + REST_S
-            LOG.warning("batchcast does not answer (%s: %s); requests stay as written", self.address, error)
+            _tell("batchcast does not answer (%s: %s); requests stay as written", self.address, error)
             return None
 
     def _get(self, target: str, header: str, until: float) -> tuple[int, bytes]:
@@ -173,19 +177,59 @@ class Client:
             received = b""
             while part := _within(connection, until).recv(65536):
                 received += part
+                if len(received) > MOST_BYTES:
+                    raise ValueError("an answer without end")
         head_of, _, body = received.partition(b"\r\n\r\n")
         return int(head_of.split(None, 2)[1]), body
 
     def _opened(self, host: str, port: int, until: float) -> socket.socket:
-        if host:
-            return _within(socket.create_connection((host, port), max(until - time.monotonic(), 0.001)), until)
-        connection = socket.socket(socket.AF_UNIX)
+        if not host:
+            return _connected(socket.AF_UNIX, self.address.removeprefix("unix:"), until)
+        places = _resolved(host, port, until)
+        for more in range(len(places) - 1, 0, -1):  # each may take its share of the time that is left
+            family, *_, place = places[-more - 1]
+            try:
+                now = time.monotonic()
+                return _connected(family, place, now + (until - now) / (more + 1))
+            except OSError:
+                continue
+        return _connected(places[-1][0], places[-1][4], until)
+
+
+def _resolved(host: str, port: int, until: float) -> list[Any]:
+    """Where a name leads. A resolver takes its own time, seconds where it is away: a thread waits for it."""
+    found: list[Any] = []
+
+    def resolve() -> None:
         try:
-            _within(connection, until).connect(self.address.removeprefix("unix:"))
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+            found.append(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=resolve, daemon=True)
+    thread.start()
+    thread.join(max(until - time.monotonic(), 0.0))
+    if not found:
+        raise TimeoutError(f"{host} is not resolved in time")
+    if isinstance(found[0], Exception):
+        raise found[0]
+    return list(found[0])
+
+
+def _connected(family: int, place: Any, until: float) -> socket.socket:
+    connection = socket.socket(family)
+    try:
+        _within(connection, until).connect(place)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _tell(words: str, *more: object) -> None:
+    """A line in the log, as far as that can be written."""
+    with suppress(Exception):
+        LOG.warning(words, *more)
 
 
 def _clock(at: float, now: float) -> str:
@@ -204,8 +248,11 @@ def _within(connection: socket.socket, until: float) -> socket.socket:
 
 
 def _number(answer: Mapping[str, Any] | None, name: str) -> float | None:
+    """What an answer says, where that is an amount: no other number may become a request."""
     value = None if answer is None else answer.get(name)
-    return float(value) if isinstance(value, (int, float)) and value == value else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if 0 < value < 1e300 else None
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,26 +101,89 @@ def test_a_service_that_hangs_costs_its_patience_once(tmp_path: Path, caplog: py
         assert len(caplog.records) == 1, "the second question is not asked"
 
 
-@pytest.mark.parametrize("said", [b"", b"HTTP/1.0 200 OK\r\n\r\n{", b"\xff\xfe\r\n\r\n", b"HTTP/1.0 200 OK\r\n\r\n[1]"])
-def test_what_is_no_answer_changes_nothing(tmp_path: Path, said: bytes) -> None:
-    path = str(tmp_path / "odd.sock")
+@contextmanager
+def answering(path: Path, said: bytes) -> Iterator[str]:
+    """A socket where the first who asks is told this."""
 
     def answer() -> None:
         connection = server.accept()[0]
-        connection.recv(65536)
-        connection.sendall(said)
-        connection.close()
+        with connection, suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(said)
 
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(path)
+        server.bind(str(path))
         server.listen()
         threading.Thread(target=answer, daemon=True).start()
+        yield str(path)
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.0 200 OK\r\n\r\n{", b"\xff\xfe\r\n\r\n", b"HTTP/1.0 200 OK\r\n\r\n[1]"])
+def test_what_is_no_answer_changes_nothing(tmp_path: Path, said: bytes) -> None:
+    with answering(tmp_path / "odd.sock", said) as path:
         assert Client(path, patience_s=10.0).memory_mib(2000.0, "relax") == 2000.0
 
 
 @pytest.mark.parametrize("address", ["/nowhere.sock", "http://127.0.0.1:9", "ftp://there", "http://[::1"])
 def test_no_service_changes_nothing(address: str) -> None:
     assert Client(address).limit_s(3600.0, "relax") == 3600.0
+
+
+HEAD = b"HTTP/1.0 200 OK\r\n\r\n"
+ODD = [f'{HEAD.decode()}{{"results": [{{"limit_s": {value}}}]}}'.encode()
+       for value in ("0", "-5", "true", "NaN", "Infinity", "1" + "0" * 400, '"9"', "[]")]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", [*ODD, HEAD + b" " * (2 << 20) + b'{"results": [{"limit_s": 60}]}'])
+def test_only_an_amount_becomes_a_request(tmp_path: Path, said: bytes) -> None:
+    with answering(tmp_path / "odd.sock", said) as path:
+        assert Client(path, patience_s=10.0).limit_s(7200.0, "relax") == 7200.0
+
+
+def test_a_wrong_token_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    said = b'HTTP/1.0 401 Unauthorized\r\n\r\n{"error": "no"}'
+    with answering(tmp_path / "a.sock", said) as path, caplog.at_level(logging.WARNING, "batchcast"):
+        assert Client(path, "wrong", patience_s=10.0).limit_s(7200.0, "relax") == 7200.0
+    assert "the token is not known there" in caplog.text
+
+
+def test_a_log_that_cannot_be_written_raises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(batchcast.client.LOG, "warning", full)
+    client: Any = Client("/nowhere.sock")
+    assert client.limit_s(7200.0, "relax") == 7200.0
+    assert client.limit_s("2h", "relax") == "2h"
+
+
+def test_a_name_that_is_not_resolved_in_time_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, over = threading.Event(), threading.Event()
+
+    def hangs(*_: object, **__: object) -> list[object]:
+        asked.set()
+        over.wait(60)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", hangs)
+    with caplog.at_level(logging.WARNING, "batchcast"):
+        assert Client("http://host.example", patience_s=0.05).limit_s(7200.0, "relax") == 7200.0
+    assert asked.is_set()
+    assert "host.example is not resolved in time" in caplog.text
+    over.set()
+
+
+def test_a_host_s_next_address_is_tried(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    with service.serving(made(False), "127.0.0.1:0", lambda _: None) as server:
+        server.admission.peer = lambda _: Peer(Viewer("user1"), False, "user1")  # type: ignore[method-assign]
+        port = server.address[1]
+        kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+        places = [(*kind, ("127.0.0.1", 9)), (*kind, ("127.0.0.1", port))]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: places)
+        client = Client(f"http://localhost:{port}", patience_s=10.0)
+        assert client.limit_s(7200.0, "relax", procs=4, partition="main") < 7200.0
 
 
 def test_the_file_alone_is_enough(tmp_path: Path) -> None:
