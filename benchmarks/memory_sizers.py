@@ -5,7 +5,8 @@
 
 Wasted is what all attempts of a task asked for, less what it used, times its hours; a failed attempt lasts as long as
 the task. Two protocols. `clock`: a request rests on the tasks of the process that had ended when the task was
-submitted; one with fewer than `--least` of them keeps what was written, under every rule. `paper` (Bader et al. 2024,
+submitted; one with fewer than `--least` of them keeps what was written, but for `ours`, which goes by what the other
+processes held of what they asked. `paper` (Bader et al. 2024,
 section III): of each process of at least 34 tasks a random 30 % teach, and each of the others teaches at once, whenever
 it ended: laxer than anything that could be run.
 
@@ -34,7 +35,7 @@ import numpy as np
 from rich.progress import track
 
 from batchcast.metrics.paired import paired_differences
-from batchcast.predict.namesakes import HISTORY, cheapest_at_risk
+from batchcast.predict.namesakes import HISTORY, cheapest_at_risk, share_for_new
 
 NODE_GIB = 128e9 / 2**30
 
@@ -80,6 +81,10 @@ class Rule:
     def learn(self, task: Task) -> None:
         self.past.append(task)
 
+    def first(self, task: Task, shares: dict[str, float]) -> float:
+        """The request while too few of its process have ended; `shares` is what each process held of what it asked."""
+        return task.written
+
     def again(self, task: Task, failed: float) -> float:
         """The request after one that was not enough."""
         return 2.0 * failed
@@ -105,6 +110,11 @@ class Ours(Rule):
         last = self.past[-HISTORY:]
         return cheapest_at_risk(self.peaks[-HISTORY:], np.array([t.hours for t in last]), self.bound(task), self.risk)
 
+    def first(self, task: Task, shares: dict[str, float]) -> float:
+        share = share_for_new([one for name, one in shares.items() if name != task.process], self.risk)
+        held = max((one.peak for one in self.past), default=0.0)
+        return max(share * task.written, held) if share == share else task.written
+
     def again(self, task: Task, failed: float) -> float:
         written = self.bound(task)
         return written if written > failed else 2.0 * failed
@@ -113,8 +123,15 @@ class Ours(Rule):
         return task.written
 
 
-class Unbounded(Ours):
-    """Ours where nobody wrote a request: the figure that no rule here has help with."""
+class Late(Ours):
+    """Ours for processes that are known; the others keep what was written, as under every published rule."""
+
+    def first(self, task: Task, shares: dict[str, float]) -> float:
+        return task.written
+
+
+class Unbounded(Late):
+    """The same where nobody wrote a request: the figure that no rule here has help with."""
 
     def bound(self, task: Task) -> float:
         return math.nan
@@ -243,8 +260,8 @@ class Sizey(Rule):
 
 
 RULES: dict[str, Callable[[], Any]] = {
-    "ours": Ours, "ours, nothing written": Unbounded, "witt percentile": Percentile, "witt regression": Regression,
-    "tovar": Tovar, "sizey": Sizey, "as written": Written,
+    "ours": Ours, "ours, known ones": Late, "ours, nothing written": Unbounded, "witt percentile": Percentile,
+    "witt regression": Regression, "tovar": Tovar, "sizey": Sizey, "as written": Written,
 }  # fmt: skip
 
 
@@ -260,14 +277,18 @@ def spent(rule: Any, task: Task, asked: float) -> tuple[float, int]:
 def by_clock(tasks: list[Task], make: Callable[[], Any], least: int) -> Iterator[tuple[Task, float, int]]:
     """Each task, its waste and its failures, by what had ended at its submission."""
     rules: dict[str, Any] = {}
+    shares: dict[str, float] = {}
     ends, done = sorted(tasks, key=lambda task: task.end), 0
     for task in tasks:
         while ends[done].end <= task.submit:
-            rules.setdefault(ends[done].process, make()).learn(ends[done])
+            ended = ends[done]
+            rules.setdefault(ended.process, make()).learn(ended)
+            shares[ended.process] = max(shares.get(ended.process, 0.0), ended.peak / ended.written)
             done += 1
-        rule = rules.get(task.process)
-        known = rule is not None and len(rule.past) >= least
-        yield (task, *(spent(rule, task, rule.ask(task)) if known else spent(Written(), task, task.written)))
+        rule = rules.get(task.process) or make()
+        known = len(rule.past) >= least
+        asked = rule.ask(task) if known else rule.first(task, shares)
+        yield (task, *spent(rule if known or asked < task.written else Written(), task, asked))
 
 
 def by_paper(tasks: list[Task], make: Callable[[], Any], seed: int) -> Iterator[tuple[Task, float, int]]:

@@ -61,6 +61,16 @@ def cheapest(peaks: Sequence[float], lengths: Sequence[float], asked: float, ris
     return min(costs)[1]
 
 
+def share_for_new(shares: Sequence[float], risk: float) -> float:
+    """The share of least cost that another kind, with these and itself to draw from, outgrows at most at the risk."""
+    found = []
+    for share in set(shares):
+        outgrown = (1 + sum(one > share for one in shares)) / (1 + len(shares))
+        if outgrown <= 2.0 * min(risk, 0.05) + 1e-9:
+            found.append((share + outgrown, min(share, 1.0)))
+    return min(found)[1] if found else math.nan
+
+
 def namesakes(log: Trace, row: int) -> list[int]:
     """The rows of the same user, name and processors that had ended, measured, when `row` was submitted."""
     name, user = log.nominal("job_name").decode(), log.nominal("user_id").decode()

@@ -97,7 +97,7 @@ def find_memory_limits(
         "rule_of_thumb": answers["rule"].points,
     }
     needed = np.fmax(use.used, np.where(use.ended, TWICE * use.asked, np.nan)) / MIB
-    own_kind = requests_over_log(trace, Namesakes("memory"), needed, own, (risk, 1.0), scored)
+    own_kind = requests_over_log(trace, Namesakes("memory", written=True), needed, own, (risk, 1.0), scored)
     named = trace.nominal("job_name").codes >= 0
     for rule, amounts in zip(("advice", "least_waste"), own_kind, strict=True):
         found[rule] = np.where(amounts == amounts, amounts, np.where(named & (own == own), own, found[rule]))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive.memory import cheapest, expected, known_peaks, memory_log, namesakes
+from tests.naive.memory import share_for_new as share_of_new
 from tests.naive.memory import spent as slow_spent
 
 from batchcast.errors import NoAnswer
@@ -19,7 +20,7 @@ from batchcast.events.event import End, Start, Submit
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.predict.namesakes import HISTORY, cheapest_at_risk
+from batchcast.predict.namesakes import HISTORY, Namesakes, cheapest_at_risk, requests_over_log, share_for_new
 from batchcast.predict.peak_memory import PeakMemory, least_waste
 from batchcast.predict.protocol import Grounds
 from batchcast.predict.recommend import rounded_request, spent
@@ -214,6 +215,46 @@ def test_what_tasks_of_the_same_name_held_decides_where_three_have_ended() -> No
         assert limits.limits["advice"][row] == math.ceil(expected_ - 1e-9)
         decided += len(last) > 2
     assert decided > 50
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from([0.01, 0.1, 0.3, 0.7, 0.95, 1.0, 2.0]), max_size=60), st.sampled_from([0.01, 0.05, 1.0])
+)
+def test_the_share_for_a_new_kind_costs_what_the_slow_way_s_costs(shares, risk) -> None:
+    found, slow = share_for_new(shares, risk), share_of_new(shares, risk)
+    assert math.isnan(found) == math.isnan(slow)
+
+    def cost(share: float) -> float:
+        return share + (1 + sum(one > share for one in shares)) / (1 + len(shares))
+
+    assert math.isnan(found) or cost(found) == pytest.approx(cost(slow))
+
+
+def test_a_task_of_a_new_name_asks_the_share_that_the_user_s_other_names_held() -> None:
+    count = 40
+    log = Trace.from_arrays({
+        "submit_time": np.arange(count) * 1000.0, "wait_time": np.zeros(count), "run_time": np.full(count, 500.0),
+        "req_procs": np.ones(count), "user_id": ["ada"] * count,
+        "job_name": [f"step{k if k < 20 else k // 2}" for k in range(count)],
+    })  # fmt: skip
+    asked = np.linspace(100.0, 200.0, count)
+    held = asked * np.random.default_rng(3).uniform(0.05, 0.6, count)
+    every = np.ones(count, bool)
+    found = requests_over_log(log, Namesakes("memory", written=True), held, asked, [0.05], every)[0]
+    names = log.nominal("job_name").decode()
+    for row in range(count):
+        others = {name: max(held[k] / asked[k] for k in range(row) if names[k] == name) for name in names[:row]}
+        others.pop(names[row], None)
+        own = [held[k] for k in range(row) if names[k] == names[row]]
+        share = share_of_new(list(others.values()), 0.05)
+        if len(own) < 3:
+            expected_ = max(share * asked[row], *own) if own else share * asked[row]
+            assert found[row] == pytest.approx(expected_ if share == share else math.nan, nan_ok=True)
+    assert np.isnan(found[:9]).all()
+    assert (found[9:20] < asked[9:20]).all()
+    live = requests_over_log(log, Namesakes("memory"), held, asked, [0.05], every)[0]
+    assert np.isnan(live[:20]).all(), "an advised request is not taken for a written one"
 
 
 def test_advice_keeps_its_risk_where_habits_are_steady_and_costs_less_than_the_users() -> None:
