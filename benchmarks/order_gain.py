@@ -7,7 +7,8 @@ is a word of the setting `plan` (none: off) and, after a slash, of `plan_within`
 only for jobs past the age (bf_min_prio_reserve), with `+wide` the band is three times the weight of age. One line a
 run in the file; a run that stands there is not made again.
 Waits in minutes; differences from the first arm, with a 90 % interval over bursts. A second table has the simulated
-Slurm's means of the same jobs, by seed and arm, beside the lab's; with `--replicates`, what chance makes of them.
+Slurm's means of the same jobs, by seed and arm, beside the lab's; with `--replicates`, what chance makes of them, and
+in a third table who is worse off by more than chance.
 """
 
 from __future__ import annotations
@@ -118,6 +119,46 @@ def foretold(runs: Sequence[dict[str, Any]], replicates: int = 0) -> list[dict[s
     return rows
 
 
+def beyond_chance(runs: Sequence[dict[str, Any]], arms: Sequence[str], replicates: int) -> list[dict[str, Any]]:
+    """A row for each arm: people of ten jobs and more worse off by a tenth, and how many of them by more than chance.
+
+    Chance is the simulated Slurm's first arm, so many times with each submission up to 20 s later: by how much a
+    person's mean wait differs from one such run to another, with no rule changed. Beyond chance is who waits longer by
+    a tenth and by more than 95 % of these differences of his. The last column is the share of people worse off less
+    the share by chance, with a 90 % interval over people.
+    """
+    ratios: dict[str, list[float]] = {arm: [] for arm in arms}
+    drawn = []
+    for seed in dict.fromkeys(run["seed"] for run in runs):
+        here = {run["arm"]: run for run in runs if run["seed"] == seed}
+        first = here[arms[0]]
+        who = np.array([w.who for w in workload(seed, first["jobs"], first["load"])[1]])
+        again = [simulated(seed, _later(first, k), arms[:1])[0] for k in range(replicates)]
+        waits = {arm: np.array([r["start"] - r["submit"] for r in here[arm]["rows"]]) for arm in arms}
+        for person in (p for p in np.unique(who) if (who == p).sum() >= 10):
+            own = who == person
+            means = np.array([wait[own].mean() for wait in again])
+            drawn.append((means[:, None] / means)[~np.eye(replicates, dtype=bool)])
+            for arm in arms:
+                ratios[arm].append(waits[arm][own].mean() / waits[arms[0]][own].mean())
+    chance = np.array([(one > 1.1).mean() for one in drawn])
+    most = np.array([max(1.1, np.quantile(one, 0.95)) for one in drawn])
+    rows = []
+    for arm in arms[1:]:
+        ratio = np.array(ratios[arm])
+        worse = (ratio > 1.1).astype(float)
+        each = np.arange(len(ratio))
+        pair = paired_differences(100 * worse[None], 100 * chance, each, np.random.default_rng(0))[0]
+        rows.append(
+            {
+                "arm": arm, "people": len(ratio), "worse off by a tenth": int(worse.sum()),
+                "by chance": float(chance.sum()), "worse off beyond chance": int((ratio > most).sum()),
+                "points more than by chance": f"{pair.difference:.0f} ({pair.low:.0f} to {pair.high:.0f})",
+            }
+        )  # fmt: skip
+    return rows
+
+
 def _later(run: dict[str, Any], number: int) -> dict[str, Any]:
     """The run with each submission up to 20 s later: Slurm's loops meet other jobs then."""
     after = np.floor(np.random.default_rng([run["seed"], number]).uniform(0.0, 20.0, run["jobs"])).tolist()
@@ -156,6 +197,8 @@ def main() -> int:
     print(show(compare(chosen, arms)))
     print()
     print(show(foretold(chosen, given.replicates)))
+    if given.replicates > 1 and len(arms) > 1:
+        print(f"\n{show(beyond_chance(chosen, arms, given.replicates))}")
     return 0
 
 

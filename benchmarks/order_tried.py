@@ -9,8 +9,10 @@ more than a share, goes by arrival from then on. `job`: the same for each job by
 only among the jobs that make up so much of the work of the last 400; the others by arrival. `half the age`: arrival
 decides after half the age that is found. `pushed`: a job is pushed back by as long as the machine needs for what came
 later and was started first; who is pushed back by more than a share of the age, over all his waiting jobs in sum or in
-the mean, goes by arrival. `band`: so many times the weight of age. `+wide`: three times. With --rules only rules with
-one of these words in their names are run, beside the order as it is. Last line: what no order can do better.
+the mean, goes by arrival. `band`: so many times the weight of age. `+wide`: three times. `root`: jobs are ranked by run
+time times the square root of the processors, which is least slowdown first; `small .65`: among the small jobs that make
+up so much of the work. Second table: slowdown against longest wait. With --rules only rules with one of these words in
+their names are run, beside the order as it is. Last line: what no order can do better.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ import planning_gain
 from order_payers import by_arm, columns_of, people, waits_of
 from planning_gain import BAND, show, workload
 
+from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.planning.order import LEAST_AGE, AgeFinder, OrderRule, _by_level
 from batchcast.simulation.slurm_trace import reorder_by
 
@@ -109,23 +112,27 @@ def in_band(share: float) -> Callable[..., Any]:
     return made
 
 
-def least_work(small: float = 1.0, age_share: float = 1.0) -> Callable[..., Any]:
+def least_work(small: float = 1.0, age_share: float = 1.0, size: float = 1.0) -> Callable[..., Any]:
     """Least work first among the small jobs that make up a share of the work, the others by arrival; a share of the age
-    that is found."""
+    that is found. `size` is the power of the processors by which jobs are ranked; a half is least slowdown first."""
 
     def made(rule: OrderRule, machine: Any, requests: Any, length: Any) -> Any:
-        work = np.array([length(r) * r.cpus for r in sorted(requests, key=lambda r: r.submit)])
+        ordered = sorted(requests, key=lambda r: r.submit)
+        work = np.array([length(r) * r.cpus for r in ordered])
+        key = np.array([length(r) * r.cpus**size for r in ordered])
         finder, seen_before = AgeFinder(float(machine.cpus)), 0
 
         def reorder(seen: Any) -> tuple[np.ndarray, float]:
             nonlocal seen_before
             here = seen.places
             seen_before = max(seen_before, int(here.max()) + 1)
-            last = np.sort(work[max(seen_before - 400, 0) : seen_before])
-            most = last[min(np.searchsorted(np.cumsum(last), small * last.sum()), len(last) - 1)]
+            last = slice(max(seen_before - 400, 0), seen_before)
+            ranks = np.argsort(key[last])
+            done = np.cumsum(work[last][ranks])
+            most = key[last][ranks[min(np.searchsorted(done, small * done[-1]), len(ranks) - 1)]]
             age = finder.look(here.tolist(), seen.arrival, work[here], seen.now)
             aged = (seen.now - seen.arrival > max(age_share * age, LEAST_AGE)) | (seen.factor == rule.band)
-            ranked = np.where((work[here] <= most) | (small >= 1), work[here], math.inf)
+            ranked = np.where((key[here] <= most) | (small >= 1), key[here], math.inf)
             return _by_level(ranked, seen.factor.astype(np.int64), aged, rule.band), seen.now + LOOK_S
 
         return reorder
@@ -147,8 +154,33 @@ TRIED = {
     "band, a quarter": ("order", in_band(0.25)),
     "band, a half": ("order", in_band(0.5)),
     "half the age": ("order", least_work(age_share=0.5)),
+    "root": ("order", least_work(size=0.5)),
+    "root+wide": ("order+wide", least_work(size=0.5)),
+    "root, .75 of the age+wide": ("order+wide", least_work(age_share=0.75, size=0.5)),
+    "root, .65 of the age, small .65+wide": ("order+wide", least_work(0.65, 0.65, 0.5)),
+    "root, half the age+wide": ("order+wide", least_work(age_share=0.5, size=0.5)),
+    "root, .75 of the age, small .5+wide": ("order+wide", least_work(0.5, 0.75, 0.5)),
     "half the age+wide": ("order+wide", least_work(age_share=0.5)),
 }
+
+
+def frontier(columns: dict[str, list[np.ndarray]], length: np.ndarray) -> list[dict[str, Any]]:
+    """A row for each arm: slowdown and longest wait as shares of arrival's, with 90 % intervals over workloads."""
+    parts = np.split(length, np.cumsum([len(one) for one in columns["none"]])[:-1])
+    slow = {a: np.array([bounded_slowdown(*one, 60.0).mean() for one in zip(w, parts)]) for a, w in columns.items()}
+    longest = {arm: np.array([wait.max() for wait in waits]) for arm, waits in columns.items()}
+    draws = np.random.default_rng(0).integers(0, len(parts), (2000, len(parts)))
+
+    def share(values: np.ndarray, base: np.ndarray) -> str:
+        low, high = np.quantile(values[draws].sum(1) / base[draws].sum(1), (0.05, 0.95))
+        return f"{values.sum() / base.sum():.2f} ({low:.2f} to {high:.2f})"
+
+    return [
+        {"arm": arm, "slowdown, share": share(slow[arm], slow["none"]),
+         "longest of each workload, share": share(longest[arm], longest["none"]),
+         "longest of all, share": f"{longest[arm].max() / longest['none'].max():.2f}"}
+        for arm in columns
+    ]  # fmt: skip
 
 
 def at_best(load: float, seeds: Sequence[int], none: Sequence[np.ndarray], most: float = 1.1) -> float:
@@ -196,7 +228,9 @@ def main() -> int:
         everybody += people(*asked[1:], waits)
         wishes.append((seed, workload(*asked[1:])[1]))
         whole.append(waits)
-    print(show(by_arm(*columns_of(whole, wishes), everybody)))
+    columns, bursts, length, work = columns_of(whole, wishes)
+    print(show(by_arm(columns, bursts, length, work, everybody)))
+    print(f"\n{show(frontier(columns, length))}")
     best = at_best(given.load, [seed for seed, _ in wishes], [waits["none"] for waits in whole])
     print(f"\nAt best, with nobody more than a tenth worse off: {best:.2f} of arrival's mean wait")
     return 0
