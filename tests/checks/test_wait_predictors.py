@@ -17,10 +17,12 @@ SMALL = {
     "qbets": "qbets:recluster=30,keep=60",
     "pqstar": "pqstar:threshold=100,fallback=recent_wait",
 }
+UNFITTED = "forecast:first=1000,cancelled=skip"
+"""Half a minute in all, of what the small one does before its first fit as well: in the long tier."""
 MORE = (
     "pqstar:threshold=100,fallback=none,reading=tables,large=root,missing=fails,point=threshold,cancelled=skip",
     "pqstar:threshold=100",
-    "forecast:first=1000,cancelled=skip",
+    UNFITTED,
     "ibl:search=no,cancelled=skip",
     "ibl:reading=text,window=40,wide=10,k=7",
     "log_uniform:by=queue,need=5,keep=30",
@@ -39,7 +41,9 @@ EACH = [
         spec,
         check,
         id=f"{spec}-{check.__name__}",
-        marks=[pytest.mark.long] if spec == SMALL["forecast"] and check is queued_waits_are_censored else [],
+        marks=[pytest.mark.long]
+        if spec == UNFITTED or (spec == SMALL["forecast"] and check is queued_waits_are_censored)
+        else [],
     )
     for spec in SPECS
     for check in WAIT_CHECKS
@@ -67,7 +71,7 @@ def test_small_settings_do_reach_every_history():
 
 
 @pytest.mark.parametrize("odd", [None, "missing fields", "absurd values"])
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", [pytest.param(s, marks=[pytest.mark.long] * (s == UNFITTED)) for s in SPECS])
 def test_answers_on_the_live_clock_as_on_the_recorded_one(spec, odd):
     """A live state of unknown size, jobs without user, size or limit, the clock started anew in the middle."""
     log = small_log(60) if odd is None else odd_logs()[odd]

@@ -103,8 +103,19 @@ def both(rows, policy, exact=False):
 
 
 @given(st.lists(one_job, min_size=1, max_size=30), policies)
-@settings(max_examples=600)
+@settings(max_examples=150)
 def test_every_start_is_that_of_brute_force(rows, policy):
+    starts_as_by_brute_force(rows, policy)
+
+
+@pytest.mark.long
+@given(st.lists(one_job, min_size=1, max_size=30), policies)
+@settings(max_examples=600)
+def test_every_start_of_many_more_is_that_of_brute_force(rows, policy):
+    starts_as_by_brute_force(rows, policy)
+
+
+def starts_as_by_brute_force(rows, policy):
     jobs, state, twin = both(rows, policy)
     assert jobs["start"].tolist() == [j.start for j in twin.jobs]
     assert jobs["backfilled"].astype(bool).tolist() == [j.backfilled for j in twin.jobs]
