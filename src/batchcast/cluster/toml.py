@@ -149,8 +149,8 @@ def describe(machine: Machine, fold: Callable[[Sequence[str]], str]) -> list[str
         state = "" if part.up else ", not up"
         default = ", default" if part.default else ""
         lines.append(
-            f"  {part.name}: {fold(part.nodes)}, at most {span(part.max_time)}, unless asked"
-            f" {span(part.default_time)}, tier {part.priority_tier}{default}{state}"
+            f"  {part.name}: {fold(part.nodes)}, limits of {span(part.max_time)} at most"
+            f"{_unless_asked(part.default_time)}, tier {part.priority_tier}{default}{state}"
         )
     settings = {key: machine.settings[key] for key in SCHEDULER if key in machine.settings}
     tuned = {key: value for key, value in machine.settings.items() if key.startswith(("bf_", "sched_"))}
@@ -170,6 +170,11 @@ def describe(machine: Machine, fold: Callable[[Sequence[str]], str]) -> list[str
     if machine.left_out:
         lines += ["", "not modelled: " + ", ".join(machine.left_out)]
     return lines
+
+
+def _unless_asked(seconds: float) -> str:
+    """Which limit a job has that asks for none, where the description says one."""
+    return f", {span(seconds)} unless asked" if seconds > 0 else ""
 
 
 def _limits(limits: Limits) -> str:

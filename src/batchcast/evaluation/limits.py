@@ -191,11 +191,11 @@ def advice_words(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
     asked, left = own["over_request_core_h"], advice["over_request_core_h"]
     saved = 1.0 - left / asked if asked > 0 else 0.0
     extra = advice["killed_beyond_own_per_thousand"]
-    kept = "as promised" if extra <= 1000.0 * risk else f"more than the {1000.0 * risk:g} promised"
+    kept = f"{'within' if extra <= 1000.0 * risk else 'more than'} the {1000.0 * risk:g} promised"
     return (
         f"Limits at a risk of {risk:.0%} would have asked for {asked - left:,.0f} core-hours less than the users did "
-        f"({saved:.0%} of what went unused{_doubt(advice)}) and killed {extra:.1f} of 1,000 jobs that ended by "
-        f"themselves, {kept}."
+        f"({saved:.0%} of what went unused{_doubt(advice)}) and ended {extra:.1f} of 1,000 jobs that the "
+        f"users' own limits did not end, {kept}."
     )
 
 

@@ -58,7 +58,15 @@ def validity_line(evaluation: Evaluation) -> Callout:
     """The validity line of an evaluation; never missing."""
     if evaluation.validity is None:
         reason = "" if evaluation.trace.info.max_procs > 0 else "The machine's size is unknown. "
-        return Callout(f"{reason}{NOTHING}", "warning", LABEL)
+        tried = evaluation.other
+        if tried is None:
+            return Callout(f"{reason}{NOTHING}", "warning", LABEL)
+        text = (
+            f"{reason}On a machine of as many processors as jobs ever held they would have waited "
+            f"{span(tried.simulated_mean_wait_s)} on average; recorded are {span(tried.recorded_mean_wait_s)}. "
+            "So this report does not say how much sooner jobs would start."
+        )
+        return Callout(text, "warning", LABEL)
     return judgement(evaluation.validity, asked=evaluation.trace.info.max_procs)
 
 
@@ -169,6 +177,8 @@ def coverage(validity: Validity) -> str:
         return "Memory, GPUs, partitions and priorities are as the machine's description has them."
     if validity.policy == "slurm_learned" and not validity.uncovered_jobs:
         return "Nodes, GPUs, partitions, caps and the order of the queue are as far as the log's first part tells them."
+    if not validity.uncovered_jobs and validity.policy == "slurm_by_log":
+        return "It has the partitions of the log; memory, GPUs, limits and priorities hold nobody back there."
     if not validity.uncovered_jobs:
         return "The log names no requests for memory or GPUs, no second partition and no priorities."
     share = _part(validity.uncovered_jobs, validity.all_jobs)

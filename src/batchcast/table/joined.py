@@ -34,7 +34,7 @@ def joined(pieces: Sequence[Trace], info: LogInfo | None = None) -> Trace:
         elif name == "job_id":
             columns[name] = _ids([piece.job_id for piece in pieces])
         else:
-            columns[name] = np.concatenate([piece.number(name) for piece in pieces])
+            columns[name] = np.concatenate([_numbers(piece, name) for piece in pieces])
     return Trace(columns, info or pieces[0].info)
 
 
@@ -56,11 +56,16 @@ def every_name(columns: Iterable[Names]) -> Names:
     return tuple(sorted(present, key=lambda name: (isinstance(name, str), name)))
 
 
+def _numbers(piece: Trace, name: str) -> np.ndarray:
+    """The column, all unknown in a piece that lacks it."""
+    return piece.number(name) if name in piece.names else np.full(len(piece), np.nan)
+
+
 def _nominal(piece: Trace, name: str) -> Nominal:
     """A piece's column as names; numbers are names where another piece has text under this name."""
     if name in piece.names and not isinstance(values := piece.column(name), Nominal):
         return Nominal.encode(values)
-    return piece.nominal(name)
+    return piece.nominal(name) if name in piece.names else Nominal(np.full(len(piece), -1, dtype=np.int32), ())
 
 
 def _names(parts: Sequence[Nominal]) -> Nominal:

@@ -142,13 +142,19 @@ class Trace(Result):
             return self.take(np.arange(self._length)[key])
         if key in _MADE and key not in self._columns:
             return self.submit_time + sum(self.number(part) for part in _MADE[key])
-        if key not in self._columns and key not in COLUMNS:
-            accepted = ", ".join([*self._columns, *(name for name in _MADE if name not in self._columns)])
-            raise UsageError(f"the log has no column {key!r} (accepted: {accepted})")
+        self._check_name(key)
         values = self._columns.get(key)
         if values is None:
             return self.number(key) if COLUMNS[key].kind == "number" else np.full(self._length, None, dtype=object)
         return values if isinstance(values, np.ndarray) else np.array([*values.categories, None], object)[values.codes]
+
+    def _check_name(self, name: str) -> None:
+        """UsageError for a column that neither the log nor batchcast knows: a misspelt one is never all unknown."""
+        if name not in self._columns and name not in COLUMNS:
+            names = [*self._columns, *(made for made in _MADE if made not in self._columns)]
+            near = [*_ELSEWHERE.get(name, ()), *get_close_matches(name, names, 1)][:1]
+            hint = f"did you mean {near[0]}?" if near else ""
+            raise UsageError(f"the log has no column {name!r} (accepted: {', '.join(names)})", hint=hint)
 
     def filter(self, **wanted: Any) -> Trace:
         """The jobs whose columns hold what is wanted: a value, one of several, or a function of the column's values.
@@ -200,18 +206,20 @@ class Trace(Result):
         return self._columns[name]
 
     def number(self, name: str) -> np.ndarray:
-        """A numeric column as float64 (n,), all NaN when the log does not have it."""
+        """A numeric column as float64 (n,), all NaN when the log does not have it; UsageError for no known name."""
         values = self._columns.get(name)
         if values is None:
+            self._check_name(name)
             return frozen(np.full(self._length, np.nan))
         if isinstance(values, Nominal):
             raise UsageError(f"column {name} holds names, not numbers")
         return values
 
     def nominal(self, name: str) -> Nominal:
-        """A nominal column, all null when the log does not have it."""
+        """A nominal column, all null when the log does not have it; UsageError for no known name."""
         values = self._columns.get(name)
         if values is None:
+            self._check_name(name)
             return Nominal(frozen(np.full(self._length, -1, dtype=np.int32)), ())
         if not isinstance(values, Nominal):
             raise UsageError(f"column {name} holds numbers, not names")

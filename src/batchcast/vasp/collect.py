@@ -261,13 +261,15 @@ def _recover(trace: Trace, previous: Trace | None, status: list[str], values: li
     columns = {
         name: previous.nominal(name).decode() if name in TEXT_FEATURES else previous.number(name).tolist()
         for name in MEANINGS
+        if name in previous.names
     }
+    unknown = {name: None if name in TEXT_FEATURES else float("nan") for name in MEANINGS if name not in columns}
     recovered = 0
     now = (trace.submit_time + trace.info.unix_start).tolist()
     for row, key in enumerate(zip(map(str, trace.job_id.tolist()), now)):
         if status[row] in wanted and key in place:
             status[row] = READ
-            values[row] = {name: column[place[key]] for name, column in columns.items()}
+            values[row] = {**unknown, **{name: column[place[key]] for name, column in columns.items()}}
             recovered += 1
     return recovered
 

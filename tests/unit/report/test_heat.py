@@ -110,7 +110,7 @@ def test_the_density_counts_the_jobs_that_the_validity_line_judges(found: Evalua
     low, high = EDGES_S[5], EDGES_S[6]
     both = (recorded >= low) & (recorded < high) & (simulated < EDGES_S[0])
     assert counts.get((NAMES[0], NAMES[6]), 0) == both.sum()
-    assert f"the same {checked.jobs:,} jobs" in words
+    assert f"The same {checked.jobs:,} jobs" in words
     drawn = [trace for trace in curves.data if trace["meta"]["variant"] == "the curves"]
     assert [trace["name"] for trace in drawn] == ["recorded", "simulated"]
     assert f"distance of the curves is {checked.wait_distance:.2f}" in curves.caption

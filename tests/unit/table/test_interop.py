@@ -142,3 +142,13 @@ def test_other_libraries_read_a_trace_by_arrow_and_notebooks_by_html() -> None:
     assert "3 jobs" in html
     assert "&lt;b&gt;" in html
     assert "<b>" not in html
+
+
+def test_a_misspelt_column_is_no_column_of_unknown_values() -> None:
+    log = Trace.from_arrays({"submit_time": [0.0], "run_time": [9.0]})
+    for asked in (log.number, log.nominal):
+        with pytest.raises(UsageError) as refused:
+            asked("runtime")
+        assert "no column 'runtime'" in str(refused.value)
+        assert refused.value.hint == "did you mean run_time?"
+    assert np.isnan(log.number("req_time")).all()  # known to batchcast, not to this log

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from batchcast.errors import InputError
@@ -43,3 +45,17 @@ def test_a_stray_job_of_a_fat_node_does_not_make_all_nodes_fat() -> None:
 def test_a_log_without_processors_teaches() -> None:
     with pytest.raises(InputError, match="no job tells its processors"):
         machine_of_log(log(user_id=[1, 2]))
+
+
+def test_partitions_that_overlap_share_a_machine_of_the_size_that_is_stated() -> None:
+    """Two partitions, each held 64 processors at another time: with --procs-total 64 they are the same nodes."""
+    log = Trace.from_arrays(
+        {
+            **{"submit_time": [0.0, 100.0], "wait_time": [0.0, 0.0], "run_time": [50.0, 50.0]},
+            **{"req_procs": [64, 64], "req_nodes": [2, 2], "partition_id": ["cpu", "long"]},
+        }
+    )
+    assert machine_of_log(log).cpus == 128
+    stated = machine_of_log(log.with_info(replace(log.info, max_procs=64.0, max_procs_source="--procs-total")))
+    assert stated.cpus == 64
+    assert [part.nodes for part in stated.partitions] == [("node-1", "node-2")] * 2

@@ -147,8 +147,11 @@ def next_step(evaluation: Evaluation) -> str:
     if checked is None:
         if evaluation.other is None:
             return evaluation.why_not or "Nothing was simulated."
-        why = "Slurm's two loops on a machine of the log's own peaks do not come near the recorded waits"
-        return f"How much sooner jobs could start is not said, since {why}. Next: {_describe(evaluation)}."
+        why = "the machine's size is unknown, and one of as many processors as jobs ever held is not like it"
+        return (
+            f"How much sooner jobs could start is not said, since {why}. Next: give the size (--procs-total N), or "
+            f"{_describe(evaluation)}."
+        )
     why, what = {
         Verdict.ROUGH: ("the simulation matches the recorded mean wait and not much else", _describe(evaluation)),
         Verdict.FAR: ("the simulation does not come near the recorded waits", _describe(evaluation)),
@@ -215,7 +218,7 @@ def _parts(found: Findings) -> list[str]:
         return []
     text = f"Each step changes the mean wait: {'; '.join(said)}."
     if found.best is not None and found.best["predictor"] == YARDSTICK and forecast is not None:
-        text += " Users' limits do as well there as the forecasts tried."
+        text += " No forecast tried is clearly better there than users' limits."
     return [text]
 
 

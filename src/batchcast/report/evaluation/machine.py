@@ -128,7 +128,7 @@ def recorded_wait_blocks(evaluation: Evaluation) -> list[Block]:
 def _words(evaluation: Evaluation, waits: ComparedWaits, how: str) -> str:
     alike, longer, shorter = (shown(share, "share") for share in waits.shares())
     return (
-        f"The validity line above in pictures: the same {counted(len(waits.rows))} as recorded and as {how}. {alike} "
+        f"The same {counted(len(waits.rows))} as recorded and as {how}. {alike} "
         "of them wait alike in both (less than a factor of two apart, or under a minute); "
         f"{longer} waited at least twice as long in the record, {shorter} at least twice as long in the simulation."
         + _by_size(evaluation, waits)

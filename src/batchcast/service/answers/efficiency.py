@@ -155,7 +155,7 @@ def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: flo
     processors = float(job["AllocCPUS"] or tres.get("cpu") or 0)
     asked = parse_memory(tres["mem"]) if tres.get("mem") else _asked(job["ReqMem"], nodes, processors)
     minutes = job["TimelimitRaw"]
-    limit = 60.0 * float(minutes) if minutes.isdigit() else math.nan
+    limit = 60.0 * float(minutes) if minutes.isdigit() else _bounded(job.get("Timelimit", ""))
     gpus, busy = _gpus(tres, steps)
     return JobUse(
         job["JobID"], job["JobName"], job["User"], job["Account"], job["Partition"], job["QOS"],
@@ -164,6 +164,12 @@ def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: flo
         float(job["ReqCPUS"] or "nan"), processors, nodes, parse_duration(job["TotalCPU"] or "Unknown"),
         asked, peak(steps).node_kib * nodes, gpus, busy,
     )  # fmt: skip
+
+
+def _bounded(text: str) -> float:
+    """Seconds of a limit as sacct's Timelimit prints it; NaN where there is none."""
+    seconds = parse_duration(text)
+    return seconds if math.isfinite(seconds) else math.nan
 
 
 def _instant(text: str) -> float:

@@ -19,7 +19,7 @@ from ...table import Trace
 from ...table.memory import units_of
 
 if TYPE_CHECKING:
-    from ...cluster.machine import Machine
+    from ...cluster.machine import Machine, NodeGroup, Partition
 
 
 def peak_procs(trace: Trace, rule: str = "alloc") -> float:
@@ -93,6 +93,8 @@ def partition_sizes(trace: Trace, rule: str = "req") -> dict[int | str, tuple[fl
 
 SOURCE = "made from the log: sizes from its header, else the most processors held at once"
 LEARNED = "learned from the log's record"
+STATED = "--procs-total"
+"""Where the size of the machine comes from, when whoever asks has said it (`LogInfo.max_procs_source`)."""
 WIDER = 0.01
 """The share of core-hours that jobs with more processors a node than assumed may hold."""
 WHOLE = 0.9
@@ -103,7 +105,8 @@ LARGEST_NODE = 256
 def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
     """Nodes alike in each partition, as many as its jobs ever held at once; partitions are taken to share no node.
 
-    A log of one partition has the processors that are known of its machine (`trace.info.max_procs`). Where its header
+    A log of one partition has the processors that are known of its machine (`trace.info.max_procs`). Where somebody
+    states fewer than the partitions held in all, they share nodes. Where its header
     tells both processors and nodes (SWF's MaxProcs and MaxNodes), that is what a node has; else it has the processors
     a node of the jobs that hold all but `WIDER` of the core-hours, or, where the log knows no nodes, the largest number
     of which jobs with `WHOLE` of the core-hours ask a multiple. Memory, GPUs and limits are unknown and bind nobody;
@@ -135,7 +138,21 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
         nodes = tuple(f"{name}-{k + 1}" for k in range(math.ceil(size / cpus)))
         groups.append(NodeGroup(nodes, cpus))
         partitions.append(Partition(name, nodes, default=name == largest))
+    stated = trace.info.max_procs if trace.info.max_procs_source == STATED else math.inf
+    if len(sizes) > 1 and sum(sizes.values()) > stated:
+        return _on_shared_nodes(groups, partitions, stated)
     return Machine(tuple(groups), tuple(partitions), settings={"SchedulerType": "sched/backfill"}, name=SOURCE)
+
+
+def _on_shared_nodes(groups: list[NodeGroup], partitions: list[Partition], total: float) -> Machine:
+    """Partitions that together held more than the machine has: they share its nodes, the larger ones all of them."""
+    from ...cluster.machine import Machine, NodeGroup
+
+    cpus = max(group.cpus for group in groups)
+    names = tuple(f"node-{k + 1}" for k in range(math.ceil(total / cpus)))
+    own = [math.ceil(len(group.names) * group.cpus / cpus) for group in groups]
+    shared = tuple(replace(part, nodes=names[:count]) for part, count in zip(partitions, own))
+    return Machine((NodeGroup(names, cpus),), shared, settings={"SchedulerType": "sched/backfill"}, name=SOURCE)
 
 
 def with_gpus(machine: Machine, trace: Trace) -> Machine:

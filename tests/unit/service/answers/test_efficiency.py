@@ -140,3 +140,15 @@ def test_the_command_prints_jobs_months_and_a_page(tmp_path: Path) -> None:
     assert batchcast("report", path, "--digest").stdout.startswith("Jobs of alice, 1970-01")
     assert "4711, 4712_3, a file" in batchcast("report", tmp_path / "none").stderr
     assert "Traceback" not in batchcast("report", "12").stderr
+
+
+def test_a_saved_table_with_timelimit_and_no_timelimitraw_has_limits() -> None:
+    header = "JobID|State|Start|Submit|Eligible|End|ElapsedRaw|Timelimit"
+    rows = [f"{n}|COMPLETED|2026-01-01T00:00:00|||2026-01-01T01:00:00|3600|{limit}" for n, limit in enumerate(LIMITS)]
+    jobs, broken = read_table("\n".join([header, *rows]), "jobs.txt")
+    assert broken == 0
+    assert [job.limit_s for job in jobs[:2]] == [7200.0, 90000.0]
+    assert all(math.isnan(job.time_share) for job in jobs[2:])
+
+
+LIMITS = ("02:00:00", "1-01:00:00", "UNLIMITED", "Partition_Limit")
