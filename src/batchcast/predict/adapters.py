@@ -196,11 +196,15 @@ class RiverRuntime:
     model
         The regressor, or a pipeline that ends in one. It is taught as it is.
     features
-        Columns known at submission; a job's unknown ones are left out of `x`. Names are text, the rest floats.
+        Columns known at submission; a job's unknown ones are left out of `x`.
     min_jobs
         Ends that teach before the first answer of the model, at least 1; until then the limit is the forecast.
     log
         Whether the model learns log10 seconds (run times span five decades) or seconds.
+    text
+        Names as text, for models that take it (trees with nominal attributes, pipelines that encode it themselves).
+        Most of river's take numbers alone: so a name is a feature of its own, {"user_id=ada": 1.0}, as river's
+        OneHotEncoder makes it.
 
     Notes
     -----
@@ -224,13 +228,20 @@ class RiverRuntime:
     [86400.0, 40.0]
     """
 
-    def __init__(self, model: Any, features: Sequence[str] = FEATURES, min_jobs: int = 50, log: bool = True) -> None:
+    def __init__(
+        self,
+        model: Any,
+        features: Sequence[str] = FEATURES,
+        min_jobs: int = 50,
+        log: bool = True,
+        text: bool = False,
+    ) -> None:
         if not _has(model, "predict_one", "learn_one"):
             what = f"{type(model).__name__} has no predict_one and learn_one"
             raise UsageError(f"model: {what} (accepted: a river regressor)")
         if min_jobs < 1 or not features:
             raise UsageError("min_jobs is at least 1, features at least one column")
-        self.model, self.min_jobs, self.log = model, min_jobs, log
+        self.model, self.min_jobs, self.log, self.text = model, min_jobs, log, text
         self.features = self.uses = tuple(features)
         self.limits = LargestLimit()
         self.taught, self.low, self.high = 0, math.inf, 0.0
@@ -260,10 +271,14 @@ class RiverRuntime:
             self.taught, self.low, self.high = self.taught + 1, min(self.low, run), max(self.high, run)
 
     def _x(self, job: JobRequest) -> dict[str, Any]:
-        """The job as river takes it: known values by name; names are text, also numbered ones."""
-        values = {name: field_value(job, name) for name in self.features}
-        return {
-            name: str(value) if name.endswith("_id") else value
-            for name, value in values.items()
-            if value is not None and value != math.inf
-        }
+        """The job as river takes it: known values by name; names are features of their own, also numbered ones."""
+        x: dict[str, Any] = {}
+        for name in self.features:
+            value = field_value(job, name)
+            if value is None or value == math.inf:
+                continue
+            if isinstance(value, str) or name.endswith("_id"):
+                x.update({name: str(value)} if self.text else {f"{name}={value}": 1.0})
+            else:
+                x[name] = value
+        return x

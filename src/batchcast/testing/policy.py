@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import BatchcastError
+from ..errors import BatchcastError, UsageError
 from ..simulation import Policy, Schedule, simulate
 from ..table import Trace
 
@@ -35,6 +35,12 @@ def check_policy(policy: Any, *, on_nodes: bool = True) -> list[str]:
     >>> check_policy(FirstComeFirstServed)[:2]
     ['every_job_starts_once', 'machine_is_never_overfull']
     """
+    if isinstance(policy, (str, Policy)):
+        raise UsageError(
+            f"check_policy: {policy!r} is a policy of batchcast's own (accepted: a class, an object or a function of "
+            "yours with start(queue, machine, now))",
+            hint="an order of the queue is checked by check_order",
+        )
     for check in CHECKS:
         for nodes in (None, NODES) if on_nodes else (None,):
             check(policy, nodes)

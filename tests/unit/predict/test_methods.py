@@ -223,6 +223,30 @@ def test_rivers_shape_passes_the_suite_and_learns() -> None:
         RiverRuntime(Hours())
 
 
+class NumbersAlone(OnLine):
+    """As most of river's models are: they take no text."""
+
+    def learn_one(self, x: dict[str, Any], y: float) -> None:
+        assert all(isinstance(value, (int, float)) for value in x.values()), x
+        self.taught.setdefault(next((name for name in x if name.startswith("user_id=")), ""), []).append(y)
+
+
+def test_rivers_models_are_given_numbers_and_text_where_it_is_asked_for() -> None:
+    trace = log()
+    assert (
+        "model" in batchcast.replay(trace, lambda trace: RiverRuntime(NumbersAlone(), min_jobs=5))["<lambda>"].grounds
+    )
+    seen: list[Any] = []
+
+    class Texts(OnLine):
+        def learn_one(self, x: dict[str, Any], y: float) -> None:
+            seen.append(x.get("user_id"))
+
+    batchcast.replay(trace, RiverRuntime(Texts(), text=True))
+    assert seen
+    assert all(user is None or isinstance(user, str) for user in seen)
+
+
 def test_scikit_learns_shape_passes_the_suite() -> None:
     tree = pytest.importorskip("sklearn.tree")
     assert len(check_predictor(tree.DecisionTreeRegressor(random_state=0))) >= 8

@@ -265,3 +265,8 @@ def test_the_profile_is_read_and_changed() -> None:
     assert [profile.free_at(t) for t in (0.0, 10.0, 29.0, 30.0)] == [8 - job.procs, 7 - job.procs, 7 - job.procs,
                                                                      8 - job.procs]  # fmt: skip
     assert Profile(0.0, 2).earliest(3, 1.0) == float("inf")
+
+
+def test_a_policy_of_ours_is_not_checked_as_ones_own() -> None:
+    with pytest.raises(UsageError, match=r"'easy' is a policy of batchcast's own \(accepted: a class"):
+        check_policy("easy")

@@ -58,7 +58,7 @@ def _print_belief(belief: Sequence[Mapping[str, Any]]) -> None:
 
     if not belief:
         return
-    click.echo(f"should you believe {method_name(belief[0]['method'])}? (last 60 days)")
+    click.echo(f"should you believe what is said of starts? (by {method_name(belief[0]['method'])}, last 60 days)")
     for one in belief:
         click.echo(f"  {one['sentence']}")
         click.echo(f"    {picture(_number(one['coverage_90']))}")
@@ -74,7 +74,7 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
         "slurm": "when Slurm's own first estimate appeared, the same jobs",
     }
     titles |= {name: f"renewed when jobs had waited {span(s)}" for name, s in SCORED.items()}
-    for moment in dict.fromkeys(r["moment"] for r in results):
+    for moment in dict.fromkeys(r["moment"] for r in results if r["came_out"] or r["moment"] == "submit"):
         click.echo(f"{titles[moment]}:")
         lines = [
             [
