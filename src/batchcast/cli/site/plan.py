@@ -253,7 +253,7 @@ def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]]:
-    from ...service.planning.checkup import standing
+    from ...service.planning.checkup import ordered, standing
     from ...store.reader import Reader
 
     cluster, reader = _cluster(settings), Reader(settings["store"])
@@ -264,8 +264,8 @@ def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]
             {name: row[column] for name, column in names.items()} | _of_order(row) for row in rows
         ]
     rows = standing(reader, cluster)
-    placed = len(reader.memory(cluster).get("plan_order") or {})
-    off = reader.memory(cluster).get("plan_off")
+    memory = reader.memory(cluster)
+    placed, off = len(ordered(memory)), memory.get("plan_off")
     state = f"switched off by {off['by']}" if off else f"plan = {settings['plan']}"
     names = {"job_id": "job_id", "state": "state", "at": "at", "limit_s": "user_limit", "planned_s": "planned"}
     return [f"{state}; {len(rows)} jobs stand on a planned limit, {placed} on a place in the order"], [

@@ -39,6 +39,11 @@ def standing(reader: Reader, cluster: str) -> list[dict[str, Any]]:
     return [row for row in reader.ask("planned", cluster=cluster) if row["state"] in STANDING]
 
 
+def ordered(memory: Mapping[str, Any]) -> list[str]:
+    """Records of jobs that have a place in the order by what the store remembers: one given back stays there as 0."""
+    return [name for name, (factor, _) in (memory.get(ORDER_RECORD) or {}).items() if factor]
+
+
 def standing_findings(reader: Reader, cluster: str, settings: Settings, now: float) -> Iterator[dict[str, Any]]:
     """From the store alone: one finding a job that stands on a planned limit."""
     try:
@@ -51,7 +56,7 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
     switched = memory.get("plan_off")
     words = f"switched off by {switched['by']}" if switched else f"plan = {settings['plan']}"
     yield finding("planning", "ok", f"{words}; {len(rows)} jobs stand on a planned limit")
-    if placed := [name for name, (factor, _) in (memory.get(ORDER_RECORD) or {}).items() if factor]:
+    if placed := ordered(memory):
         yield finding("order", "ok", f"{len(placed)} jobs stand on a place in the order (SiteFactor)")
     if settings["plan"] in LIMITS:
         yield finding("watchdog", "ok", bounds(settings))

@@ -250,3 +250,16 @@ def test_off_works_whatever_else_is_wrong_in_the_settings(tmp_path: Path, monkey
     assert "passed over:" in done.output
     assert "plan_band = 100 is none of what it may be" in done.output
     assert factors(one) == {"1": 0, "2": 0}
+
+
+def test_plan_counts_no_place_that_was_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As seen on a real Slurm: after `plan --off` it went on counting places while the jobs waited."""
+    one = site(tmp_path)
+    look(one)
+    config = tmp_path / "right.toml"
+    config.write_text(f'store = "{tmp_path / "s.db"}"\nplan = "order"\n')
+    monkeypatch.setenv("BATCHCAST_CONFIG", str(config))
+    monkeypatch.setattr(batch_system, "open_scheduler", lambda settings: (SimpleNamespace(transport=one.slurm), ""))
+    assert "2 on a place in the order" in CliRunner().invoke(cli, ["plan"]).output
+    assert CliRunner().invoke(cli, ["plan", "--off"]).exit_code == 0
+    assert "0 on a place in the order" in CliRunner().invoke(cli, ["plan"]).output
