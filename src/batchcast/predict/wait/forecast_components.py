@@ -52,11 +52,16 @@ class Log(NamedTuple):
 
 
 def seen_in(
-    trace: Trace, protocol: str, procs: str, total: float | None, cancelled: Cancelled = "count", seed: int | None = None
+    trace: Trace,
+    protocol: str,
+    procs: str,
+    total: float | None,
+    cancelled: Cancelled = "count",
+    seed: int | None = None,
 ) -> Log:
-    """All that is seen of a log; a machine of `total` processors, else the log's. `seed` draws who is looked at, if any.
+    """All that is seen of a log; a machine of `total` processors, else the log's.
 
-    Linear in what waits and runs.
+    `seed` draws which waiting jobs are looked at; without one none is. Linear in what waits and runs.
     """
     n = len(trace)
     run_times = Kernel().predict_trace(trace, protocol, procs)
