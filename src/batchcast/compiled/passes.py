@@ -16,6 +16,7 @@ import hashlib
 from types import BuiltinFunctionType
 from typing import Any
 
+import numpy as np
 from llvmlite import binding, ir
 from numba import extending
 from numba.core import cgutils, compiler, types
@@ -33,7 +34,7 @@ from numba.core.untyped_passes import (
     MakeFunctionToJitFunction,
     WithLifting,
 )
-from numba.np import arrayobj
+from numba.np import arrayobj, numpy_support
 
 BARRIER = "=r,0,~{memory}"
 COUNT, DATA = 2, 4  # places in numba's array: how many entries, and their address; nobody owns it (the first two)
@@ -43,6 +44,7 @@ LLVM: Any = cgutils
 EXTEND: Any = extending
 TYPES: Any = types
 ARRAYS: Any = arrayobj
+SUPPORT: Any = numpy_support
 TEMPLATES: Any = templates
 
 
@@ -74,6 +76,20 @@ def register(bundle: Any) -> None:
         return ByAddress(bundle, tuple(EXTEND.typeof_impl(member, context) for member in value))
 
     EXTEND.typeof_impl.register(bundle, kind_of)
+
+
+ANY_ARRAY = EXTEND.typeof_impl.dispatch(np.ndarray)
+
+
+def kind_of_array(value: np.ndarray, context: Any) -> Any:
+    """As numba says, which loads numpy's masked arrays to see that it is none of them."""
+    if type(value) is not np.ndarray or value.dtype.kind not in "biufV":
+        return ANY_ARRAY(value, context)
+    layout, readonly = SUPPORT.map_layout(value), not value.flags.writeable
+    return TYPES.Array(SUPPORT.from_dtype(value.dtype), value.ndim, layout, readonly=readonly)
+
+
+EXTEND.typeof_impl.register(np.ndarray, kind_of_array)
 
 
 def kind_of_member(_: Any, bundle: ByAddress, name: str) -> Any:
