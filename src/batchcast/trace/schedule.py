@@ -148,7 +148,7 @@ def write_schedule(path: str | Path, schedule: Schedule) -> None:
             part = [_cells(values[first : first + _ROWS]) for values in columns]
             ends = [np.full((len(part[0]), 1), ord(end), dtype=np.uint8) for end in ",,,,,,\n"]
             lines = np.hstack([cells for pair in zip(part, ends) for cells in pair])
-            out.write(lines[lines != 0].tobytes())
+            out.write(lines.tobytes().translate(None, b"\0"))
 
 
 _ROWS = 65_536  # a report has fifteen schedules, so they are written in bulk

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -128,10 +129,16 @@ def _field_codes(values: Values | None, n: int, stems: bool = False) -> np.ndarr
     if values is None:
         return np.zeros(n, np.int64)
     if isinstance(values, Nominal):
-        names = [name_stem(name) if stems else name for name in values.categories]
-        return np.asarray(np.array([*map(field_code, names), 0], np.int64)[values.codes])
+        return np.asarray(_category_codes(values.categories, stems)[values.codes])
     if stems:
         return np.zeros(n, np.int64)
     known, inverse = np.unique(np.asarray(values), return_inverse=True)
     table = np.array([0 if value != value else field_code(value) for value in known.tolist()], np.int64)
     return np.asarray(table[inverse.reshape(n)])
+
+
+@lru_cache(maxsize=16)
+def _category_codes(categories: tuple[int | str, ...], stems: bool) -> np.ndarray:
+    """`field_code` of each category, and 0 at the end, for unknown; kept, for an evaluation codes a log five times."""
+    names = [name_stem(name) for name in categories] if stems else categories
+    return np.array([*map(field_code, names), 0], np.int64)
