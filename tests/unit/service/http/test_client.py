@@ -176,7 +176,7 @@ def test_a_name_that_is_not_resolved_in_time_is_no_answer(
 
 
 def test_a_host_s_next_address_is_tried(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    with service.serving(made(False), "127.0.0.1:0", lambda _: None) as server:
+    with service.Server(made(False), "127.0.0.1:0", lambda _: None) as server:
         server.admission.peer = lambda _: Peer(Viewer("user1"), False, "user1")  # type: ignore[method-assign]
         port = server.address[1]
         kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
