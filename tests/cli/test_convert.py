@@ -42,3 +42,12 @@ def test_a_wrong_ending_or_place_is_said(tmp_path: Path) -> None:
         convert(str(demo_path()), "out.xls")
     with pytest.raises(InputError, match="cannot be written"):
         convert(str(demo_path()), str(tmp_path / "absent" / "out.csv"))
+
+
+def test_a_log_is_never_written_over_itself(tmp_path: Path) -> None:
+    log = tmp_path / "own.swf.gz"
+    log.write_bytes(Path(demo_path()).read_bytes())
+    before = log.read_bytes()
+    with pytest.raises(UsageError, match="is the log itself"):
+        convert(str(log), "-o", str(log), "--first", "10")
+    assert log.read_bytes() == before

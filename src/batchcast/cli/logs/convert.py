@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ...errors import UsageError
+from ...units import counted
 from ..grammar import OldArgument, output_option, verb, warn_of_old
 from ..options import describe_log, log_options, split_words, take_log
 from ..output import console, document, emit, refuse_two_on_stdout, say
@@ -34,6 +35,7 @@ def command(out: str | None, output: str | None, as_json: bool, **given: Any) ->
 
     out = _place(given["log"], out, output)
     kind = kind_of(out)
+    _refuse_same(given["log"], out)
     refuse_two_on_stdout(out, as_json)
     if kind == FOLDER:
         return _to_folder(out, as_json, given)
@@ -47,7 +49,7 @@ def command(out: str | None, output: str | None, as_json: bool, **given: Any) ->
         return
     for line in lost:
         say(f"note: {line}")
-    say(f"{jobs_written(log.trace, kind)} jobs to {out} ({kind})")
+    say(f"{counted(jobs_written(log.trace, kind))} to {out} ({kind})")
 
 
 def _place(log: str, out: str | None, output: str | None) -> str:
@@ -79,7 +81,7 @@ def _to_folder(out: str, as_json: bool, given: dict[str, Any]) -> None:
         return
     for line in warnings:
         say(f"note: {line}")
-    say(f"{len(folder)} jobs to {out} ({len(folder.parts)} files by month)")
+    say(f"{counted(len(folder))} to {out} ({counted(len(folder.parts), 'file')} by month)")
 
 
 KEY = "batchcast-anonymize.key"
@@ -150,7 +152,7 @@ def anonymize(
         return
     from ...report.terminal import show
 
-    show(console(stderr=out == "-"), [_table(rows, f"{len(shared)} jobs to {out} ({kind})")])
+    show(console(stderr=out == "-"), [_table(rows, f"{counted(len(shared))} to {out} ({kind})")])
     for line in notes:
         say(f"note: {line}")
 

@@ -113,7 +113,7 @@ def command(**given: Any) -> None:
         "heuristic": specs, "every": "events" if every is None else every, "remap": shape.remap, "late": shape.late,
         "seed": given["seed"],
     }  # fmt: skip
-    run = _drawn if given["jobs"].isdigit() else _given
+    run = _drawn if given["jobs"].removeprefix("-").isdigit() else _given
     warnings, results, log, shown = run(given, specs, shape, settings)
     if given["page"] is not None or given["outcomes"] is not None:
         from .grid_page import run_page
@@ -159,7 +159,7 @@ def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
         raise UsageError("--platform goes with jobs from a file", hint="--jobs FILE.csv or a log")
     count = int(given["jobs"])
     if count < 1:
-        raise UsageError("--jobs 0: an empty workload (accepted: a number from 1, or a file)")
+        raise UsageError(f"--jobs {count}: an empty workload (accepted: a number from 1, or a file)")
     units = Units(
         *(d if given[k] is None else given[k] for k, d in (("compute_unit", 0.006), ("transfer_unit", 0.0006)))
     )

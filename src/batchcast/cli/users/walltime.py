@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import click
 
+from ...units import span
 from ..grammar import risk_option, verb
 from ..output import printed, say
 from ..site_options import myself, site_options, whoami
@@ -60,6 +62,8 @@ def command(
     (answer,) = reply.results
     if printed("walltime", reply, as_json, parsable2):
         return
+    if glob is not None and math.isfinite(answer["asked_limit_s"] or math.nan):
+        say(f"for one like the latest of these jobs, which asked for {span(answer['asked_limit_s'])}")
     if not memory_alone:
         click.echo(f"#SBATCH --time={answer['limit']}")
         click.echo(f"# {answer['why']}")
