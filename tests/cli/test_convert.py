@@ -49,5 +49,5 @@ def test_a_log_is_never_written_over_itself(tmp_path: Path) -> None:
     log.write_bytes(Path(demo_path()).read_bytes())
     before = log.read_bytes()
     with pytest.raises(UsageError, match="is the log itself"):
-        convert(str(log), "-o", str(log), "--first", "10")
+        convert(str(log), str(log), "--first", "10")
     assert log.read_bytes() == before
