@@ -258,7 +258,7 @@ def _outside(error: OSError | ModuleNotFoundError) -> str:
 def entry() -> None:
     """Run the command line; every known error is one message on stderr and its exit code."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # 0.1 s of start-up for threads nobody uses
-    gc.set_threshold(400_000, 20, 50)  # start-up makes a million objects, and they stay
+    gc.set_threshold(100_000, 20, 50)  # start-up makes a million objects, and they stay
     debug = "--debug" in sys.argv
     speak_any_encoding()
     if not debug and not sys.warnoptions:
