@@ -28,9 +28,9 @@ def test_the_form_says_when_and_a_notebook_starts_as_it_was_chosen(lab_here: Non
         lab.wait(lambda: "before" in lab.run("squeue", "-h", "-t", "R", "-o", "%j"), "a job that runs")
         with Hub(lab, helped.socket, CHOICES) as hub:
             hub.sign_in("daemon")
-            lab.wait(lambda: all(hub.choices().values()), "a start of each choice", 90)
+            lab.wait(lambda: all(hub.choices().values()), "a start of each choice", 240)
             full = "4 cores, 1 hour"  # behind the job that runs, once the service has looked
-            lab.wait(lambda: hub.choices()[full].startswith("likely "), "a time for what is not free", 90)
+            lab.wait(lambda: hub.choices()[full].startswith("likely "), "a time for what is not free", 240)
             said = hub.choices()
             assert list(said) == list(CHOICES)
             assert said["2 cores, 20 minutes"] == "starts at once"
