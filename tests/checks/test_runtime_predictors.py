@@ -14,7 +14,7 @@ TRAINED = {
     "smith_templates": "smith_templates:h=40,t1=20,t2=20,population=4,generations=2",
     "trip": "trip:count=3,window=20,every=20,trust=0.5",
     "plain_regression": "plain_regression:every=40,window=60",
-    "su": "su:every=40,search=10",
+    "su": "su:every=40,search=3",
     "user_clusters": "user_clusters:every=40,clusters=3",
     **{name: f"{name}:features=procs+req_time+user_id,refit_every_jobs=40,min_jobs=20" for name in LEARNERS},
 }
@@ -36,6 +36,8 @@ SLOW = (
     "irpa:features=core_num+app_id+user_id,refit_every_jobs=20,min_jobs=10,upper=forest",
     "boosted:features=core_num+app_id,refit_every_jobs=10,min_jobs=10,warm_start=yes",
 )
+JOBS = 110
+"""Two refits of the methods that are trained every 40 jobs."""
 SPECS = [TRAINED.get(name, name) for name in available("runtime")] + list(MORE)
 
 
@@ -48,7 +50,7 @@ def maker(spec):
 def test_passes(spec, check):
     if check is future_is_hidden and getattr(maker(spec)(small_log(5)), "is_oracle", False):
         pytest.skip(f"{spec} is the oracle: it was constructed with the answers and says so in its name")
-    check(maker(spec), small_log())
+    check(maker(spec), small_log(JOBS))
 
 
 UNTRAINED = ("irpa",)
@@ -61,8 +63,8 @@ def test_small_settings_do_reach_training(spec):
     """Else the suite would only ever look at the untrained fall-back."""
     from batchcast.events.recorded import replay
 
-    method = maker(spec)(small_log())
-    replay(small_log(), {"method": method})
+    method = maker(spec)(small_log(JOBS))
+    replay(small_log(JOBS), {"method": method})
     assert method.trained
 
 

@@ -12,7 +12,7 @@ from batchcast.testing.logs import odd_logs, small_log
 from batchcast.testing.predictor import WAIT_CHECKS, queued_waits_are_censored
 
 SMALL = {
-    "forecast": "forecast:window=80,first=30,every=25,step=10",
+    "forecast": "forecast:window=80,first=50,every=30,step=10",
     "ibl": "ibl:window=40,train=50,wide=10,sweeps=1",
     "qbets": "qbets:recluster=30,keep=60",
     "pqstar": "pqstar:threshold=100,fallback=recent_wait",

@@ -49,6 +49,7 @@ def test_a_log_named_in_no_encoding_is_read(log: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["log"]["jobs"] == 3
 
 
+@pytest.mark.long
 def test_no_library_warning_reaches_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("job_id,submit_time,wait_time,run_time,req_time,req_procs\n1,0,0,0,60,1\n")

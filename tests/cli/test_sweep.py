@@ -93,6 +93,7 @@ def test_what_cannot_be_is_refused(study: Path, tmp_path: Path) -> None:
             said("sweep", study, "-o", tmp_path / "out", *words)
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_it_and_the_same_command_goes_on(study: Path, tmp_path: Path) -> None:
     study.write_text(STUDY.replace("replicates = 1", "replicates = 200"))
     out, command = tmp_path / "out", [sys.executable, "-m", "batchcast", "sweep", str(study), "--workers", "1", "-o"]

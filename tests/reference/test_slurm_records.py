@@ -83,7 +83,7 @@ def test_long_sets_in_their_waits(name: str, k: int) -> None:
     assert any(abs(a.wait_ratio - 1) <= 0.12 and a.ks <= 0.09 and a.rank >= 0.94 for a in found)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * n.endswith("-2")) for n in RUNS])
 def test_the_next_ten_minutes_from_recorded_states(name: str) -> None:
     found = decisions(run_of(name))
     assert found.right >= 0.85

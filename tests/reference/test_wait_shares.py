@@ -16,7 +16,7 @@ FILES = {
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * n.startswith("SDSC")) for n in FILES])
 def test_pqstar_reaches_the_measured_shares(name, shared):
     file, quick = FILES[name]
     trace = read_trace(shared / "traces" / file)

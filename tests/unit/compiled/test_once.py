@@ -21,6 +21,7 @@ print(sum(fitted.stats.cache_misses.values()), sum(fitted.stats.cache_hits.value
 """
 
 
+@pytest.mark.long
 def test_of_two_that_want_it_at_once_one_compiles_and_the_other_reads(tmp_path: Path) -> None:
     there = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | {"XDG_CACHE_HOME": str(tmp_path)}
     pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -39,6 +39,7 @@ def test_a_pool_that_matches_the_record_is_taken() -> None:
     assert found.other is None
 
 
+@pytest.mark.long
 def test_loops_are_taken_where_the_pool_does_not_match_and_they_do(cluster: Trace) -> None:
     own = machine_of_log(cluster)
     log = recorded_by_loops(cluster, own)
@@ -59,6 +60,7 @@ def test_neither_is_believed_where_neither_matches(cluster: Trace) -> None:
     assert found.other is not None, "the loops were tried as well"
 
 
+@pytest.mark.long
 def test_a_described_machine_has_both_orders(cluster: Trace) -> None:
     found = batchcast.evaluate(cluster, predictor=["last_2"], machine=cluster_machine())
     rows = {(row["policy"], row["predictor"]): row["mean_wait_s"] for row in found.schedule_rows()}

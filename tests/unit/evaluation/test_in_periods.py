@@ -57,8 +57,11 @@ def test_run_times(protocol: str) -> None:
     assert [first for _, first, _ in parts] == np.cumsum([0, *(len(p) for p, _, _ in parts)])[:-1].tolist()
 
 
+FITTED = "forecast:first=150,every=200,step=10"
+
+
 @pytest.mark.parametrize(
-    "spec", ["recent_wait", "log_uniform", "qbets", "scheduler_replay", "forecast:first=150,every=200,step=10"]
+    "spec", ["recent_wait", "log_uniform", "qbets", "scheduler_replay", pytest.param(FITTED, marks=pytest.mark.long)]
 )
 def test_waits(spec: str) -> None:
     log = LOG[: 500 if spec.startswith("forecast") else 1500]
