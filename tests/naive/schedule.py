@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+import numpy as np
+
 TAIL = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 STEPS = [60.0 * m for m in (1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000)]
 
@@ -319,3 +321,29 @@ class NaiveMachine:
             if min(free) >= job.procs:
                 return time
         raise AssertionError("everything ends")
+
+
+class NaiveProfile:
+    """Free processors of each second from 0 to a horizon; afterwards all are free."""
+
+    def __init__(self, total: int, horizon: int) -> None:
+        self.free = np.full(horizon, total)
+        self.now = 0
+
+    def hold(self, start: int, end: int, procs: int) -> None:
+        self.free[start:end] -= procs
+
+    def fits(self, start: int, length: int, procs: int) -> bool:
+        return bool((self.free[start : start + length] >= procs).all())
+
+    def earliest_fit(self, procs: int, length: int) -> int:
+        return next(t for t in range(self.now, len(self.free)) if self.fits(t, length, procs))
+
+    def earlier_fit(self, procs: int, length: int, reserved: int) -> int:
+        self.hold(reserved, reserved + length, -procs)
+        start = self.earliest_fit(procs, length)
+        self.hold(reserved, reserved + length, procs)
+        return min(start, reserved)
+
+    def most_free(self, since: int, until: int) -> int:
+        return int(self.free[max(since, self.now) : until].max(initial=0))

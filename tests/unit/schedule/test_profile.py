@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.naive.profile import NaiveProfile
+from tests.naive.schedule import NaiveProfile
 
 from batchcast.schedule.conservative import earlier_fit, earliest_fit, forget_past, hold, most_free
 from batchcast.schedule.state import CONSERVATIVE, make_jobs, make_state

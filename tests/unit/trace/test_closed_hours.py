@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.naive.hours import shut
+from tests.naive.implied import shut
 
 from batchcast.cluster.machine import Reservation, homogeneous
 from batchcast.simulation.slurm_trace import simulate_on

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import made_caps
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.naive.caps import caps_of, refusal
+from tests.naive.implied import caps_of, refusal
 
 from batchcast.cluster.machine import Limits, Machine, Qos, homogeneous
 from batchcast.errors import InputError

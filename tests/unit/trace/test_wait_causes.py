@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.naive.causes import seconds
+from tests.naive.implied import seconds
 
 from batchcast.cluster.machine import homogeneous
 from batchcast.simulation.slurm_trace import simulate_on

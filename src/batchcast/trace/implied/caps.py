@@ -102,7 +102,7 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> 
 
     Notes
     -----
-    `tests/naive/caps.py` is the same, slowly. O(n log n) and some microseconds a refusal.
+    `tests/naive/implied.py` is the same, slowly. O(n log n) and some microseconds a refusal.
     """
     found: list[Cap] = []
     explained = held.copy()

@@ -111,7 +111,7 @@ def by_cause(queue: Queue, place: np.ndarray, simulated: np.ndarray, judged: np.
     which the job itself had as *behind*, the rest as *full*. Where the simulated start is the later one, all the time
     between counts as *more* if more ran at the recorded start than the capacity, else as *turn* if a job of the same
     place that was submitted earlier, is no larger and no longer then waited on, else as *later*.
-    `tests/naive/causes.py` is the same, slowly. O(n log n), and what was passed is looked through.
+    `tests/naive/implied.py` is the same, slowly. O(n log n), and what was passed is looked through.
     """
     n = len(place)
     found = np.zeros((n, len(KINDS)))

@@ -49,7 +49,7 @@ def closed_hours(queue: Queue) -> list[Closed]:
 
     An hour is closed where in nine of ten weeks in which such jobs wait none runs, there being room in several of them.
     Stretches of four such hours count. They begin where 95 % of the jobs that ran before were to have ended by their
-    limits, and end where 95 % of the starts after them have not come yet. `tests/naive/hours.py` is the same, slowly.
+    limits, and end where 95 % of the starts after them have not come yet. `tests/naive/implied.py` is the same, slowly.
     O(n log n) for each limit.
 
     >>> day, two = np.arange(100) * 86400.0, np.full(100, 1.0)  # by night alone: submitted at eight, begun at eighteen

@@ -1,11 +1,16 @@
-"""The slow twin of `trace.implied.caps`: refusals by looking at every job, caps by trying every value."""
+"""The slow twins of `trace.implied`: refusals and caps by trying every value, causes second by second, closed hours."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from batchcast.trace.implied import caps
+from batchcast.trace.implied import fit as hours
 from batchcast.trace.implied.caps import LOOKS, OUTAGE_S, PATIENCE_S, Queue
+from batchcast.trace.implied.causes import KINDS
+from batchcast.trace.implied.fit import CLOSED, HOUR_S, ROOM, WEEK_S
 
 
 def held_at(queue: Queue, rows: np.ndarray, size: np.ndarray, when: float) -> float:
@@ -108,3 +113,66 @@ def caps_of(queue: Queue, codes: np.ndarray, what: str, refused: np.ndarray) -> 
         if jobs >= caps.LEAST_OWN and jobs >= caps.PURITY * (jobs + against) and (best is None or jobs > best[0]):
             best = jobs, peak[g], str(g)
     return None if best is None else (best[1], best[2])
+
+
+def seconds(queue: Queue, place: np.ndarray, simulated: np.ndarray, judged: np.ndarray) -> np.ndarray:
+    """What `by_cause` says, of times in whole seconds."""
+    found = np.zeros((len(place), len(KINDS)))
+    jobs = range(len(place))
+
+    def state(t: float) -> tuple[float, list[int]]:
+        running = sum(queue.size[k] for k in jobs if queue.start[k] <= t < queue.end[k])
+        return running, [k for k in jobs if queue.submit[k] <= t < queue.start[k]]
+
+    def no_less(k: int, j: int) -> bool:
+        """The first is of the second's place, no smaller and no shorter."""
+        return place[k] == place[j] and queue.size[k] >= queue.size[j] and not queue.limit[k] < queue.limit[j]
+
+    def kind(j: int, t: float) -> str:
+        if t < simulated[j]:
+            return "explained"
+        running, waiting = state(t)
+        if running + sum(queue.size[k] for k in waiting) <= queue.capacity:
+            return "room"
+        passers = [k for k in jobs if max(simulated[j], queue.submit[j]) <= queue.start[k] <= t]
+        if any(no_less(k, j) and queue.submit[k] > queue.submit[j] for k in passers):
+            return "order"
+        head = min(waiting, key=lambda k: (queue.submit[k], k))
+        if running + queue.size[head] <= queue.capacity:
+            return "capacity"
+        return "behind" if running + queue.size[j] <= queue.capacity else "full"
+
+    for j in jobs:
+        if not judged[j]:
+            continue
+        if np.isnan(simulated[j]):
+            found[j, KINDS.index("left out")] = queue.start[j] - queue.submit[j]
+            continue
+        for t in range(int(queue.submit[j]), int(queue.start[j])):
+            found[j, KINDS.index(kind(j, t))] += 1
+        over = simulated[j] - queue.start[j]
+        if over > 0:
+            running, waiting = state(queue.start[j])
+            before = any(no_less(j, k) and queue.submit[k] < queue.submit[j] for k in waiting)
+            longer = "more" if running > queue.capacity else "turn" if before else "later"
+            found[j, KINDS.index(longer)] = over
+    return found
+
+
+def shut(queue: Queue, long: np.ndarray) -> list[bool]:
+    """Of each hour of the week, whether it is closed to these jobs."""
+    jobs, first = range(len(long)), math.floor(min(queue.submit) / WEEK_S) * WEEK_S
+    found = []
+    for hour in range(168):
+        count = closed = roomy = 0
+        t = first + (hour + 0.5) * HOUR_S
+        while t < max(queue.start) + HOUR_S / 2:
+            waits = any(long[k] and queue.submit[k] <= t < queue.start[k] for k in jobs)
+            runs = any(long[k] and queue.start[k] <= t < queue.end[k] for k in jobs)
+            used = sum(queue.size[k] for k in jobs if queue.start[k] <= t < queue.end[k])
+            count += waits
+            closed += waits and not runs
+            roomy += waits and not runs and used < ROOM * queue.capacity
+            t += WEEK_S
+        found.append(count >= hours.LEAST_WEEKS and roomy >= hours.LEAST_ROOMY and closed >= CLOSED * count)
+    return found

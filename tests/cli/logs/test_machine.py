@@ -159,7 +159,7 @@ def test_waits_are_foretold_by_slurms_loops_on_the_machine(dumps: Path, log: Pat
 
 
 def test_json_dumps_are_captured_as_the_texts_are(tmp_path: Path) -> None:
-    real = Path(__file__).parents[1] / "unit" / "formats" / "slurm-24.11"
+    real = Path(__file__).parents[2] / "unit" / "formats" / "slurm-24.11"
     folder = tmp_path / "json"
     folder.mkdir()
     for path in real.glob("*.json"):
