@@ -112,7 +112,7 @@ packages: setup
 try-deb: deb
 	@mkdir -p build/try && rm -f build/try/* && cp dist/batchcast_*.deb build/try/
 	@$(BIN)/python -m tools.demo_site build/try/demo.db
-	@bash tools/in_systemd.sh tools/try_deb.sh build/try
+	@bash tools/install_trials/in_systemd.sh tools/install_trials/try_deb.sh build/try
 
 # The container with podman or buildah, without root; BASE=IMAGE for another than Debian's.
 container: setup
@@ -120,21 +120,21 @@ container: setup
 
 # The container, and the Ansible role, each tried on a small Debian under a systemd of its own: need root, overlayfs and debootstrap.
 try-container: setup
-	@bash tools/debian_root.sh build/debian-podman podman netavark aardvark-dns uidmap slirp4netns fuse-overlayfs passwd
-	@bash tools/debian_root.sh build/debian-python python3-venv
+	@bash tools/install_trials/debian_root.sh build/debian-podman podman netavark aardvark-dns uidmap slirp4netns fuse-overlayfs passwd
+	@bash tools/install_trials/debian_root.sh build/debian-python python3-venv
 	@mkdir -p build/try-container && rm -rf build/try-container/*
 	@bash tools/container.sh $(BIN)/python build/try-container/container
 	@tar -C build/debian-python -cf build/try-container/base.tar .
 	@$(BIN)/python -m tools.demo_site build/try-container/demo.db
-	@ROOT=$(CURDIR)/build/debian-podman bash tools/in_systemd.sh tools/try_container.sh build/try-container
+	@ROOT=$(CURDIR)/build/debian-podman bash tools/install_trials/in_systemd.sh tools/install_trials/try_container.sh build/try-container
 
 try-ansible: setup
-	@bash tools/debian_root.sh build/debian-ansible ansible-core python3-apt python3-venv python3-cffi-backend
+	@bash tools/install_trials/debian_root.sh build/debian-ansible ansible-core python3-apt python3-venv python3-cffi-backend
 	@mkdir -p build/try-ansible && rm -rf build/try-ansible/*
 	@bash tools/container.sh $(BIN)/python build/try-ansible/container
 	@cp -r contrib/ansible build/try-ansible/
 	@$(BIN)/python -m tools.demo_site build/try-ansible/demo.db
-	@ROOT=$(CURDIR)/build/debian-ansible bash tools/in_systemd.sh tools/try_ansible.sh build/try-ansible
+	@ROOT=$(CURDIR)/build/debian-ansible bash tools/install_trials/in_systemd.sh tools/install_trials/try_ansible.sh build/try-ansible
 
 # Needs root and tests/slurm/install.sh; about twenty minutes.
 slurm-lab-experiments: setup

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The container as a user without root builds and runs it (make try-container): tools/in_systemd.sh THIS FOLDER, ROOT=FOLDER with
+# The container as a user without root builds and runs it (make try-container): tools/install_trials/in_systemd.sh THIS FOLDER, ROOT=FOLDER with
 # podman in it. Given are the context (tools/container.sh) as `container`, a Debian to build on as base.tar, and demo.db, a store.
 set -uo pipefail
 check() { # what, command...

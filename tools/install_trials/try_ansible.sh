@@ -1,6 +1,6 @@
 #!/bin/bash
 # The Ansible role run on a host with a systemd of its own, twice, and once more with other settings (make try-ansible):
-# tools/in_systemd.sh THIS FOLDER, ROOT=FOLDER with Ansible in it. Given are contrib/ansible as `ansible`, what tools/container.sh
+# tools/install_trials/in_systemd.sh THIS FOLDER, ROOT=FOLDER with Ansible in it. Given are contrib/ansible as `ansible`, what tools/container.sh
 # gathers as `container` (the wheels: nothing is fetched), and demo.db, a store.
 set -uo pipefail
 check() { # what, command...

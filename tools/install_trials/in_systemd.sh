@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A script run as root under a systemd of its own, on a copy of this machine that is thrown away: tools/in_systemd.sh
+# A script run as root under a systemd of its own, on a copy of this machine that is thrown away: tools/install_trials/in_systemd.sh
 # SCRIPT [FOLDER]. FOLDER is seen there as /given. Prints what the script prints, ends with its exit code. ROOT=FOLDER: on a
-# copy of that Debian instead (tools/debian_root.sh). Needs root and overlayfs; no network but its own loopback, with
+# copy of that Debian instead (tools/install_trials/debian_root.sh). Needs root and overlayfs; no network but its own loopback, with
 # NETWORK=yes this machine's. Where systemd-nspawn is not there, Debian's is unpacked aside: to install it would bring this
 # machine's systemd up to its version.
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The Debian package as an operator meets it, under a real systemd (tools/in_systemd.sh THIS FOLDER; FOLDER holds the
+# The Debian package as an operator meets it, under a real systemd (tools/install_trials/in_systemd.sh THIS FOLDER; FOLDER holds the
 # package and demo.db, a store): installed, started, asked, restarted and upgraded while it is asked, the store taken back and forth, removed, purged.
 set -uo pipefail
 check() { # what, command...

@@ -1,5 +1,5 @@
 #!/bin/bash
-# docs/guides/install.md, "In ten minutes", line by line as it stands there, then looked at (NETWORK=yes tools/in_systemd.sh THIS
+# docs/guides/install.md, "In ten minutes", line by line as it stands there, then looked at (NETWORK=yes tools/install_trials/in_systemd.sh THIS
 # FOLDER; FOLDER holds a clone of the checkout as `repository`).
 set -uo pipefail
 export BATCHCAST_REPOSITORY=/given/repository HOME=/root PATH=/usr/bin:/bin:/usr/sbin:/sbin

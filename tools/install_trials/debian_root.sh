@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A small Debian with what the package depends on and nothing else, to try it on or to build the container from:
-# tools/debian_root.sh FOLDER [PACKAGE...]. Needs root and debootstrap; some 350 MB, half a minute.
+# tools/install_trials/debian_root.sh FOLDER [PACKAGE...]. Needs root and debootstrap; some 350 MB, half a minute.
 set -euo pipefail
 folder=$1
 shift
