@@ -1,4 +1,4 @@
-"""Rollout: `python benchmarks/policy_rollout.py LOG [--replicates 3] [--seed 2026] [--every 15m]`.
+"""Rollout: `python benchmarks/policy/rollout.py LOG [--replicates 3] [--seed 2026] [--every 15m]`.
 
 At a submission, at most once every so often, the queue is simulated forward from that instant to its end under each of
 a few orders, and the one that gives the least mean bounded slowdown decides until the next look. Run times there are
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from policy_study import EASY, PERFECT, compared, figures
+from study import EASY, PERFECT, compared, figures
 
 from batchcast.evaluation.resampling import replicate
 from batchcast.events.state import SystemState

@@ -1,7 +1,7 @@
-"""Peak memory of `batchcast serve`, question by question, over many jobs: benchmarks/service_memory.py [JOBS or STORE]
+"""Peak memory of `batchcast serve`, question by question, over many jobs: benchmarks/service/memory.py [JOBS or STORE]
 
 The service runs as a child on a unix socket, as its unit starts it. Its peak is read with every answer, that of the
-process that works it out counted with it. What others wait meanwhile: `service_flood.py`.
+process that works it out counted with it. What others wait meanwhile: `flood.py`.
 """
 
 from __future__ import annotations

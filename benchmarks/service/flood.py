@@ -1,4 +1,4 @@
-"""How long others wait for `start` while one user does his worst: benchmarks/service_flood.py [JOBS or STORE] [SECONDS]
+"""How long others wait for `start` while one user does his worst: benchmarks/service/flood.py [JOBS or STORE] [SECONDS]
 
 Bob, a process of his own and another unix user where this runs as root, keeps up all three at once: 20 reports over the
 whole history, each asked again when it is answered; 16 requests that drip in byte by byte; 500 connections that say
@@ -19,7 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-from service_memory import MEMORY_MAX_MB, ask, fill, held_mb
+from memory import MEMORY_MAX_MB, ask, fill, held_mb
 
 REPORTS, SLOW, IDLE = 20, 16, 500
 BOUND_S = 1.0

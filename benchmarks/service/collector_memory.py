@@ -1,4 +1,4 @@
-"""Memory and time of a collector's start over a long history: python benchmarks/collector_memory.py [JOBS]
+"""Memory and time of a collector's start over a long history: python benchmarks/service/collector_memory.py [JOBS]
 
 Jobs are spread evenly over 400 days; each line is a process of its own that hears the last so many days again.
 """

@@ -1,4 +1,4 @@
-"""What a budget of risk is spent on: `python benchmarks/policy_risk.py LOG [--budget 0.25 --budget 1]`.
+"""What a budget of risk is spent on: `python benchmarks/policy/risk.py LOG [--budget 0.25 --budget 1]`.
 
 On the log itself under `forecast:risk_budget=B`: how many jobs passed a reserved one though their limits did not fit,
 what chances of running on past its start they were charged with in all, how many did, and how many reserved missed it.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from policy_rollout import asked
+from rollout import asked
 
 from batchcast.predict.runtime.kernel import Kernel
 from batchcast.simulation.clock import drive

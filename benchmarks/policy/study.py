@@ -1,4 +1,4 @@
-"""Which schedule forecasts buy: `python benchmarks/policy_study.py LOG [--replicates 20] [--seed 1] [--age 24h]`.
+"""Which schedule forecasts buy: `python benchmarks/policy/study.py LOG [--replicates 20] [--seed 1] [--age 24h]`.
 
 Replicates of a log (its weeks drawn anew, 1 % of the jobs left out) under EASY with limits, EASY-SJBF with perfect
 knowledge and the policy `forecast` planned by `kernel` in closed loop, each replicate under all of them: a line a

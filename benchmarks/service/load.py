@@ -1,4 +1,4 @@
-"""Single answers at a steady rate: benchmarks/service_load.py [JOBS or STORE] [RATES] [SECONDS]
+"""Single answers at a steady rate: benchmarks/service/load.py [JOBS or STORE] [RATES] [SECONDS]
 
 A store of so many jobs (1,000,000), 2,000 of 50 users waiting; `batchcast serve` as its unit starts it, on a unix
 socket; `/v1/start?job=ID`, each time another of the waiting ones, over 32 connections that stay open. Questions come at
@@ -20,7 +20,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-from service_memory import fill
+from memory import fill
 
 WAITING, CONNECTIONS = 2000, 32
 TARGET_RATE, TARGET_S = 1000.0, 0.025
