@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from ..errors import InputError, input_error
+from ..formats.scan import weave
 from ..simulation.schedule import interval_text, place
 from ..table import Trace
 from .whole_file import whole_file
@@ -99,11 +100,16 @@ class Forecasts(NamedTuple):
 def write_forecasts(path: str | Path, forecasts: Forecasts) -> None:
     """One line a job: job_id, group (a number that names nobody), run_time and a column a method; empty where unknown.
 
-    Written beside and renamed. About a second for 200,000 jobs.
+    Written beside and renamed. About a tenth of a second for 200,000 jobs.
     """
-    columns = [[_shortest(v) for v in values.tolist()] for values in (forecasts.run_time, *forecasts.points.values())]
     names = [*_FIRST, *forecasts.points]
-    write_columns(path, names, [forecasts.job_id.tolist(), forecasts.group.tolist(), *columns])
+    ids = _cells(forecasts.job_id)
+    if any(mark in ids for mark in (b",", b'"', b"\r", b"\n")):
+        ids = _joined([_line([text, ""])[:-2] for text in map(str, forecasts.job_id.tolist())])
+    shortest = [_shortest(values) for values in (forecasts.run_time, *forecasts.points.values())]
+    with whole_file(path) as beside, beside.open("wb") as out:
+        out.write(_line(names).encode())
+        out.write(_lines([ids, _cells(forecasts.group), *shortest]))
 
 
 def read_forecasts(path: str | Path) -> Forecasts | None:
@@ -126,9 +132,18 @@ def _number(text: str) -> float:
     return float(text) if text else float("nan")
 
 
-def _shortest(value: float) -> str:
-    """Whole seconds as whole numbers, others to ten digits, nothing for what is unknown."""
-    return "" if value != value else f"{value:.10g}"
+def _shortest(values: np.ndarray) -> bytes:
+    """Whole seconds as whole numbers, others to ten digits, nothing for what is unknown; each with a 0 behind it."""
+    if ((values == np.floor(values)) & (np.abs(values) < 1e10) & ~np.signbit(values)).all():
+        return _cells(values.astype(np.int64))
+    return (("%.10g\0" * len(values)) % tuple(values.tolist())).replace("nan", "").encode()
+
+
+def _line(fields: Sequence[str]) -> str:
+    """One line of CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(fields)
+    return text.getvalue()
 
 
 GROUPS = "schedules/groups.csv"
@@ -145,39 +160,37 @@ def write_schedule(path: str | Path, schedule: Schedule) -> None:
     with whole_file(path) as beside, beside.open("wb") as out:
         out.write((",".join(COLUMNS) + "\n").encode())
         for first in range(0, len(schedule), _ROWS):
-            part = [_cells(values[first : first + _ROWS]) for values in columns]
-            ends = [np.full((len(part[0]), 1), ord(end), dtype=np.uint8) for end in ",,,,,,\n"]
-            lines = np.hstack([cells for pair in zip(part, ends) for cells in pair])
-            out.write(lines.tobytes().translate(None, b"\0"))
+            out.write(_lines([_cells(values[first : first + _ROWS]) for values in columns]))
 
 
 _ROWS = 65_536  # a report has fifteen schedules, so they are written in bulk
 
 
-def _cells(values: np.ndarray) -> np.ndarray:
-    """Each value's text, a row of bytes, 0 where none is: whole numbers without a point, others as they are."""
+def _lines(columns: Sequence[bytes]) -> memoryview:
+    """Columns as `_cells` gives them as lines of CSV."""
+    texts, begun = b"".join(columns), np.cumsum([0, *map(len, columns[:-1])])
+    lines = np.empty(len(texts), dtype=np.uint8)
+    weave(np.frombuffer(texts, dtype=np.uint8), begun, lines)
+    return lines.data
+
+
+def _cells(values: np.ndarray) -> bytes:
+    """Each value's text with a 0 behind it: whole numbers without a point, others as they are."""
     if values.dtype.kind == "f" and (values == np.floor(values)).all() and (np.abs(values) < 2**53).all():
         values = values.astype(np.int64)
     if values.dtype.kind == "f" and ((np.abs(values) >= 1e-4) & (np.abs(values) < 2**53) | (values == 0)).all():
         text = msgspec.json.encode(values.tolist())[1:-1] + b","  # as str() writes them here, in a tenth of its time
-        return _padded(text.replace(b".0,", b",").split(b",")[:-1])
-    if values.dtype.kind not in "iu":
-        texts = [str(int(v) if isinstance(v, float) and v.is_integer() else v).encode() for v in values.tolist()]
-        return _padded(texts)
-    left = np.abs(values).astype(np.uint64)
-    left = left.astype(np.uint32) if left.max() < 2**32 else left
-    width = len(str(left.max()))
-    cells = np.zeros((len(values), width + 1), dtype=np.uint8)
-    cells[values < 0, 0] = ord("-")
-    for k in range(width, 0, -1):  # a division a digit: a tenth of what str() costs
-        rest = left // 10
-        cells[:, k] = np.where((left > 0) | (k == width), left - 10 * rest + ord("0"), 0)
-        left = rest
-    return cells
+        return text.replace(b".0,", b",").replace(b",", b"\0")
+    if values.dtype.kind in "iu" and len(values):
+        return msgspec.json.encode(values.tolist())[1:-1].replace(b",", b"\0") + b"\0"
+    return _joined([str(int(v) if isinstance(v, float) and v.is_integer() else v) for v in values.tolist()])
 
 
-def _padded(texts: list[bytes]) -> np.ndarray:
-    return np.array(texts, dtype="S").view(np.uint8).reshape(len(texts), -1)
+def _joined(texts: Sequence[str]) -> bytes:
+    whole = "".join([text + "\0" for text in texts])
+    if whole.count("\0") > len(texts):  # a text with a 0 in it
+        whole = "".join([text.replace("\0", "") + "\0" for text in texts])
+    return whole.encode()
 
 
 def read_schedule(path: str | Path) -> dict[str, np.ndarray]:
