@@ -20,7 +20,13 @@ from ..cluster.machine import Machine, NodeGroup, Partition
 from ..cluster.request import WHOLE
 from ..errors import InputError, input_error
 from ..table import LogInfo, Trace
+from ..units import counted
 
+DELAYS = ("delay", "DelayProfile")
+SEQUENCES = ("composed", "composition", "sequential_composition", "SequentialCompositionProfile")
+"""The words for a profile's type: what Batsim to 4 says, and its later versions."""
+LEAST_DELAY = 0.001
+"""Batsim stops at a delay of 0 s: a job that ran for less than a clock's tick lasts so many seconds."""
 SHAPE = '{"nb_res": 100, "jobs": [{"id": 1, "subtime": 0, "res": 4, "profile": "p"}], "profiles": {"p": ...}}'
 
 
@@ -37,10 +43,11 @@ def looks_like_batsim(sample: bytes) -> bool:
 def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) -> Trace:
     """The trace of a workload; its clock is the workload's seconds, its machine `nb_res` processors.
 
-    `delay` profiles tell a run time, and sequences of them (`composed`, its `repeat` too); what others last depends on
-    a platform, so it is unknown, and a note says of how many jobs. `walltime` is the request. Jobs without a
-    profile, submission or number of processors are dropped and counted; `strict` stops at the first. InputError where
-    the file is no such workload.
+    `delay` profiles tell a run time, and sequences of them (`composed`, its `repeat` too), in the words of every
+    version; what others last depends on a platform, so it is unknown, and a note says of how many jobs. `walltime` is
+    the request. Ids that are all whole numbers, as text or not, are numbers. Jobs without a profile, submission or
+    number of processors are dropped and counted; `strict` stops at the first. InputError where the file is no such
+    workload.
 
     >>> job = '{"id": "w!7", "subtime": 3, "res": 2, "profile": "p", "walltime": 60}'
     >>> trace = read_batsim('{"nb_res": 4, "jobs": [%s], "profiles": {"p": {"type": "delay", "delay": 20.5}}}' % job)
@@ -65,15 +72,17 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
         else:
             rows.append(row)
     if not rows:
-        what = f"none of its {dropped:,} jobs can be read, for lack of an id, subtime, res or profile; {first}"
+        what = f"none of its {counted(dropped)} can be read, for lack of an id, subtime, res or profile; {first}"
         raise input_error(source, what if dropped else "no job in it", accepted=SHAPE)
     twice = [name for name, count in Counter(str(row["job_id"]) for row in rows).items() if count > 1]
     if twice:
         raise input_error(
             source, "has two jobs of one id", value=twice[0], accepted="ids as Batsim takes them, each once"
         )
+    if all(re.fullmatch("0|[1-9][0-9]{0,14}", str(row["job_id"])) for row in rows):
+        rows = [row | {"job_id": int(row["job_id"])} for row in rows]
     unknown = sum(math.isnan(row["run_time"]) for row in rows)
-    note = f"{unknown} jobs have a profile whose length a platform decides: their run time is unknown"
+    note = f"{counted(unknown)} with a profile whose length a platform decides: run time unknown"
     size = told.get("nb_res", 0)
     known = isinstance(size, int | float) and size > 0
     info = LogInfo(
@@ -108,9 +117,9 @@ def _seconds(profile: Any, profiles: Mapping[str, Any], depth: int) -> float:
     if not isinstance(profile, dict) or depth > 8:
         return math.nan
     try:
-        if profile.get("type") == "delay":
+        if profile.get("type") in DELAYS:
             return float(profile["delay"])
-        if profile.get("type") in ("composed", "composition"):
+        if profile.get("type") in SEQUENCES:
             parts = [_seconds(profiles.get(str(name)), profiles, depth + 1) for name in profile["seq"]]
             return math.fsum(parts) * float(profile["repeat"] if "repeat" in profile else profile.get("nb", 1))
     except (KeyError, TypeError, ValueError):
@@ -121,21 +130,25 @@ def _seconds(profile: Any, profiles: Mapping[str, Any], depth: int) -> float:
 def write_batsim_workload(trace: Trace) -> Iterator[str]:
     """The text of a workload, piece by piece: a `delay` profile for each run time, processors of the log's machine.
 
-    Jobs without processors or a run time have no place in it. Submissions begin at 0. O(jobs).
+    Jobs without processors or a run time have no place in it. Submissions begin at 0. Ids are text, each once and
+    without the `!` that parts a workload's name from a job's; a run of 0 s lasts `LEAST_DELAY`. O(jobs).
     """
     procs = trace.procs()
     keep = [k for k in range(len(trace)) if procs[k] > 0 and trace.run_time[k] >= 0]
     first = float(trace.submit_time.min()) if len(trace) else 0.0
     size = trace.info.max_procs if trace.info.max_procs > 0 else max((procs[k] for k in keep), default=0)
-    lengths = dict.fromkeys(_plain(trace.run_time[k]) for k in keep)
-    yield f'{{"nb_res": {_plain(size)}, "jobs": [\n'
+    lasts = {k: _plain(max(trace.run_time[k], LEAST_DELAY)) for k in keep}
+    seen: Counter[str] = Counter()
+    yield f'{{"nb_res": {math.ceil(size)}, "jobs": [\n'
     for at, k in enumerate(keep):
-        run, limit = _plain(trace.run_time[k]), trace.req_time[k]
-        job = {"id": trace.job_id[k].item(), "subtime": _plain(trace.submit_time[k] - first), "res": _plain(procs[k])}
+        run, limit, ident = lasts[k], trace.req_time[k], str(trace.job_id[k].item()).rpartition("!")[2]
+        seen[ident] += 1
+        ident = ident if seen[ident] == 1 else f"{ident}~{seen[ident]}"
+        job = {"id": ident, "subtime": _plain(trace.submit_time[k] - first), "res": math.ceil(procs[k])}
         job |= {"walltime": _plain(limit)} if limit > 0 and math.isfinite(limit) else {}
         yield json.dumps({**job, "profile": f"delay_{run}"}) + ("\n" if at == len(keep) - 1 else ",\n")
     yield '], "profiles": {\n'
-    yield ",\n".join(f'"delay_{run}": {{"type": "delay", "delay": {run}}}' for run in lengths)
+    yield ",\n".join(f'"delay_{run}": {{"type": "delay", "delay": {run}}}' for run in dict.fromkeys(lasts.values()))
     yield "\n}}\n"
 
 
@@ -230,21 +243,24 @@ def platform_of(machine: Machine) -> str:
     """A platform for Batsim: a host for each processor, which is what a workload's `res` counts, and `master_host`.
 
     A node's speed is the feature that is one, else 1Gf. Memory, partitions, limits and settings have no place in it.
+    All hosts stand at one point, as in Batsim's own platforms without a network: its processes send messages from
+    host to host, and where no way leads SimGrid aborts.
 
     >>> print(platform_of(read_platform(HOSTS)).splitlines()[-4])
-    <host id="h1-14" speed="1Gf"/>
+    <host id="h1-14" coordinates="0 0 0" speed="1Gf"/>
     """
+    at = 'coordinates="0 0 0"'
     lines = [
         '<?xml version="1.0"?>',
         '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">',
         '<platform version="4.1">',
-        '<zone id="all" routing="None">',
-        '<host id="master_host" speed="1Gf"/>',
+        '<zone id="all" routing="Vivaldi">',
+        f'<host id="master_host" {at} speed="1Gf"/>',
     ]
     for group in machine.nodes:
         speed = next((word for word in group.features if _SPEED.fullmatch(word) and not word.isdigit()), "1Gf")
         for name in group.names:
             own = quoteattr(name)[1:-1]
             names = [own] if group.cpus == 1 else [f"{own}-{k}" for k in range(group.cpus)]
-            lines += [f'<host id="{each}" speed="{speed}"/>' for each in names]
+            lines += [f'<host id="{each}" {at} speed="{speed}"/>' for each in names]
     return "\n".join([*lines, "</zone>", "</platform>"]) + "\n"

@@ -22,6 +22,7 @@ from ..errors import InputError, UsageError
 from ..formats.csv.own import header_and_texts
 from ..formats.swf_text import write_chunks
 from ..table import Trace
+from ..units import counted
 from .parquet import write_folder, write_parquet
 from .whole_file import whole_file
 
@@ -67,7 +68,11 @@ def not_carried(trace: Trace, kind: str) -> list[str]:
         lost = [name for name in trace.names if name not in kept and _is_known(trace, name)]
         without = len(trace) - jobs_written(trace, kind)
         said = [f"Batsim's workloads have no place for: {', '.join(lost)}"] if lost else []
-        return said + ([f"{without} jobs without processors or a run time are left out"] if without else [])
+        said += [f"left out: {counted(without)} without processors or a run time"] if without else []
+        instant = int(((trace.procs() > 0) & (trace.run_time == 0)).sum())
+        said += [f"{counted(instant)} of 0 s: .001 s there, for Batsim stops at a delay of 0"] if instant else []
+        twice = len(trace) - len(set(trace.job_id.tolist()))
+        return said + ([f"{counted(twice)} with another's id: named ID~2, for Batsim takes each once"] if twice else [])
     if kind == "csv":
         info, lost = trace.info, []
         lost += ["the machine's size"] if info.max_procs > 0 or info.max_nodes > 0 else []

@@ -6,6 +6,8 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -43,9 +45,72 @@ def test_delays_and_sequences_of_them_have_a_run_time() -> None:
     np.testing.assert_equal(trace.req_time, [100, np.nan, np.nan])
     assert trace.info.max_procs == 8
     assert trace.info.dropped == {"job that cannot be read": 1}
-    assert "1 jobs have a profile whose length a platform decides" in trace.info.notes[0]
+    assert "1 job with a profile whose length a platform decides" in trace.info.notes[0]
     with pytest.raises(InputError, match="job 4 has no id"):
         read_batsim(workload(), "w.json", strict=True)
+
+
+@pytest.mark.parametrize(
+    ("delay", "sequence"),
+    [
+        ("delay", "composed"),
+        ("delay", "composition"),
+        ("delay", "sequential_composition"),
+        ("DelayProfile", "SequentialCompositionProfile"),
+    ],
+)
+def test_the_words_of_every_version_are_read(delay: str, sequence: str) -> None:
+    """Batsim's own examples nest sequences five deep, and name each profile's length."""
+    profiles = {
+        "10s": {"type": delay, "delay": 10},
+        "3s": {"type": delay, "delay": 3},
+        "once": {"type": sequence, "seq": ["3s", "10s"]},
+        "seven": {"type": sequence, "repeat": 7, "seq": ["once"]},
+        "three": {"type": sequence, "repeat": 3, "seq": ["seven"]},
+        "five": {"type": sequence, "repeat": 5, "seq": ["three"]},
+        "all": {"type": sequence, "repeat": 7, "seq": ["seven", "three", "five"]},
+    }
+    jobs = [{"id": name, "subtime": 0, "walltime": 7, "res": 1, "profile": name} for name in profiles]
+    trace = read_batsim(json.dumps({"nb_res": 6, "jobs": jobs, "profiles": profiles}))
+    assert dict(zip(trace.job_id.tolist(), trace.run_time.tolist())) == {
+        "10s": 10, "3s": 3, "once": 13, "seven": 91, "three": 273, "five": 1365, "all": 12103
+    }  # fmt: skip
+
+
+def stops_batsim(told: dict[str, Any]) -> list[str]:
+    """What Batsim stops at, by its documentation of workloads and what its own checks ask."""
+    whole = lambda value: type(value) is int and 0 < value < 2**31  # noqa: E731
+    names = [job["id"] for job in told["jobs"]]
+    said = ["nb_res"] if not whole(told["nb_res"]) else []
+    said += ["ids"] if len(set(names)) < len(names) or any("!" in name for name in names) else []
+    for job in told["jobs"]:
+        said += [f"{job}: res"] if not whole(job["res"]) else []
+        said += [f"{job}: profile"] if job["profile"] not in told["profiles"] else []
+        said += [f"{job}: walltime"] if job.get("walltime", -1) != -1 and job["walltime"] <= 0 else []
+    return said + [f"{each}: delay" for each in told["profiles"].values() if not each["delay"] > 0]
+
+
+def test_what_is_written_stops_batsim_nowhere(tmp_path: Path) -> None:
+    log, out = tmp_path / "log.csv", tmp_path / "w.json"
+    log.write_text(
+        "job_id,submit_time,run_time,req_time,alloc_procs\n"
+        "9876543210,5,0,60,2\n7,6,30,,1\n7,7,30,40,1\nw0!8,8,2.5,40,3\n"
+    )
+    done = batchcast("convert", log, "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert "1 job of 0 s: .001 s there" in done.stderr
+    assert "1 job with another's id: named ID~2" in done.stderr
+    told = json.loads(out.read_text())
+    assert stops_batsim(told) == []
+    assert [job["id"] for job in told["jobs"]] == ["9876543210", "7", "7~2", "8"]
+    assert [told["profiles"][job["profile"]]["delay"] for job in told["jobs"]] == [0.001, 30, 30, 2.5]
+
+
+def test_ids_that_are_numbers_stay_numbers(tmp_path: Path) -> None:
+    log, out = tmp_path / "log.swf", tmp_path / "w.json"
+    log.write_text(f"; MaxProcs: 8\n; UnixStartTime: 0\n{LOG}\n")
+    assert batchcast("convert", log, "-o", out).returncode == 0
+    assert read_trace(out).job_id.tolist() == read_trace(log).job_id.tolist()
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"jobs": 3}', '{"jobs": []}', '{"jobs": [7]}'])
@@ -139,6 +204,15 @@ def test_a_platform_is_its_hosts_that_compute() -> None:
     assert all(word in said for word in ("3 hosts that are given no jobs", "whole hosts", "speeds", "network", "power"))
 
 
+def test_every_host_of_a_platform_that_is_written_can_reach_every_other() -> None:
+    """SimGrid aborts at the first message in a zone without routes; hosts at one point need none."""
+    zone = ElementTree.fromstring(platform_of(read_platform(PLATFORM)).encode()).find("zone")
+    assert zone is not None
+    assert zone.get("routing") == "Vivaldi"
+    assert {host.get("coordinates") for host in zone} == {"0 0 0"}
+    assert "master_host" in {host.get("id") for host in zone}
+
+
 def test_a_platform_that_is_written_has_a_host_a_processor(tmp_path: Path) -> None:
     again = read_platform(platform_of(read_platform(PLATFORM)))
     assert (again.cpus, len(again.node_names())) == (8, 8)
@@ -223,7 +297,7 @@ def test_jobs_of_any_partition_run_on_a_platform(tmp_path: Path) -> None:
 
 
 def test_a_workload_without_a_job_that_can_be_read_names_the_first() -> None:
-    with pytest.raises(InputError, match=r"none of its 1 jobs can be read.*job 1: .*'subtime': 'a'"):
+    with pytest.raises(InputError, match=r"none of its 1 job can be read.*job 1: .*'subtime': 'a'"):
         read_batsim(workload(jobs=[JOBS[0] | {"subtime": "a"}]), "w.json")
 
 

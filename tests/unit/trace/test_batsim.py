@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from batchcast.simulation import Policy, simulate
 from batchcast.table import LogInfo, Trace
 from batchcast.trace.schedule import BATSIM_COLUMNS, write_batsim
@@ -43,3 +46,34 @@ def test_a_line_a_job_with_its_processors_and_its_end(tmp_path: Path) -> None:
         if row["stretch"]:
             assert float(row["stretch"]) == (end - submit) / (end - start)
     assert [p.name for p in tmp_path.iterdir()] == ["jobs.csv"]
+
+
+def test_evalys_figures_of_it_are_ours(tmp_path: Path) -> None:
+    """evalys' mean wait and `mean_utilisation`, from the columns that it reads.
+
+    With evalys 4.0.7 itself they were equal to the last digit on KTH-SP2 and SDSC-SP2 (docs/reference/formats.md).
+    """
+    rng = np.random.default_rng(5)
+    trace = Trace.from_arrays(
+        {
+            "submit_time": np.sort(rng.uniform(0, 5000, 200)).round(2),
+            "run_time": rng.exponential(300, 200).round(2),
+            "req_time": np.full(200, 4000.0),
+            "req_procs": rng.integers(1, 9, 200),
+        },
+        LogInfo(max_procs=16.0),
+    )
+    schedule = simulate(trace, Policy(), "actual")
+    write_batsim(tmp_path / "jobs.csv", schedule, trace)
+    with (tmp_path / "jobs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    area, held = 0.0, []
+    for row in rows:
+        start, end = float(row["starting_time"]), float(row["finish_time"])
+        spans = [[int(edge) for edge in span.split("-")] for span in row["allocated_resources"].split()]
+        area += sum(span[-1] - span[0] + 1 for span in spans) * (end - start)
+        held.append((start, end))
+    span = max(end for _, end in held) - min(start for start, _ in held)
+    ours = schedule.measures()
+    assert ours["utilization"] == pytest.approx(area / span / 16, rel=1e-9)
+    assert ours["mean_wait_s"] == pytest.approx(np.mean([float(row["waiting_time"]) for row in rows]), rel=1e-9)
