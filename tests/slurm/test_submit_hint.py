@@ -89,8 +89,7 @@ def test_sbatch_says_in_one_line_what_would_be_enough_and_goes_on_without_a_serv
         units, etc, place = importlib.resources.files("batchcast.service") / "units", lab.root / "etc", lab.root / "s"
         module = (units / "batchcast.lua").read_text(encoding="utf-8")
         (etc / "batchcast.lua").write_text(module.replace("/run/batchcast/api.sock", str(place)))
-        filtering = (units / "cli_filter.lua").read_text(encoding="utf-8").replace('"/etc/slurm"', f'"{etc}"')
-        (etc / "cli_filter.lua").write_text(filtering)
+        (etc / "cli_filter.lua").write_text((units / "cli_filter.lua").read_text(encoding="utf-8"))
         lab.conf["CliFilterPlugins"] = "lua"
         lab._write_configuration()
         words = [

@@ -3,7 +3,8 @@
 --
 -- In slurm.conf of the nodes where people submit: CliFilterPlugins=lua. Beside it: this file and batchcast.lua.
 
-local folder = "/etc/slurm"
+-- Slurm loads this file by its whole path, so the other one is found beside it, wherever slurm.conf is.
+local folder = debug.getinfo(1, "S").source:match("^@(.*)/") or "/etc/slurm"
 package.path = folder .. "/?.lua;" .. package.path
 local there, batchcast = pcall(require, "batchcast")
 if there then batchcast.quiet = true end
