@@ -25,7 +25,7 @@ LIMITS = ("scontrol", "--oneliner", "show", "partition")
 CONFIG = ("scontrol", "show", "config")
 STATISTICS = ("sdiag",)
 _Read = TypeVar("_Read")
-MEMORY = ("sinfo", "--noheader", "--exact", "--format=%R %m")
+NODES = ("sinfo", "--noheader", "--exact", "--format=%R %c %m")
 """Partition and memory (MB) of its kinds of nodes: RealMemory, as `scontrol show node` has it, a line a kind."""
 
 
@@ -160,18 +160,21 @@ class Slurm:
                 return False
         return gathers_memory(self.gathers)
 
-    def _node_memory(self) -> dict[str, float]:
-        """KiB of the largest node of each partition, from one call; empty where sinfo is refused."""
+    def _largest_nodes(self) -> dict[str, dict[str, float]]:
+        """The most processors and KiB that a node of each partition has, in one call; empty where sinfo is refused."""
         try:
-            text = self.transport.ask(MEMORY).text
+            text = self.transport.ask(NODES).text
         except Unreachable:
             return {}
-        most: dict[str, float] = {}
+        most: dict[str, dict[str, float]] = {}
         for line in text.splitlines():
-            name, _, amount = line.strip().rpartition(" ")
-            kib = count(amount.rstrip("+")) * 1024.0
-            if name and kib > 0:
-                most[name] = max(kib, most.get(name, 0.0))
+            name, *amounts = line.strip().rsplit(" ", 2)
+            if len(amounts) == 2:
+                procs, mib = (count(amount.rstrip("+")) for amount in amounts)
+                of = most.setdefault(name, {})
+                for what, amount in (("node_procs", procs), ("node_mem_kib", mib * 1024.0)):
+                    if amount > 0:
+                        of[what] = max(amount, of.get(what, 0.0))
         return most
 
     def site(self) -> Site:
@@ -179,9 +182,9 @@ class Slurm:
         config = self._config()
         records = parse_records(self.transport.ask(LIMITS).text, "PartitionName")
         partitions = {p["PartitionName"]: _partition(p) for p in records}
-        for name, kib in self._node_memory().items():
+        for name, largest in self._largest_nodes().items():
             if name in partitions:
-                partitions[name]["node_mem_kib"] = kib
+                partitions[name] |= largest
         keeps = re.match(r"\d+", config.get("MinJobAge", ""))
         nodes: dict[str, float] = {
             p.get("Nodes", name): partitions[name]["procs"] for p in records if (name := p["PartitionName"])

@@ -53,7 +53,7 @@ class Site:
             "scontrol show config": f"ClusterName = c\nJobAcctGatherType = {self.plugin}\n"
             "JobAcctGatherFrequency = 15\n",
             "scontrol --oneliner": "PartitionName=main TotalCPUs=8 Nodes=n[1-2] Default=YES MaxTime=1:00:00\n",
-            "sinfo --noheader": "main 4000\nmain 16000\nother 1\n",
+            "sinfo --noheader": "main 8+ 4000\nmain 4 16000\nother 4 1\n",
         }
         words = " ".join(command)
         return Answer(next((text for start, text in texts.items() if words.startswith(start)), ""), "~", NOW)
@@ -73,4 +73,5 @@ def test_a_site_says_how_it_measures_and_what_a_node_has() -> None:
     site = Slurm(Site("jobacct_gather/cgroup")).site()
     assert site.gathers == {"Type": "jobacct_gather/cgroup", "Frequency": "15", "Params": ""}
     assert site.partitions["main"]["node_mem_kib"] == 16000 * 1024.0
+    assert site.partitions["main"]["node_procs"] == 8.0
     assert set(site.partitions) == {"main"}

@@ -24,10 +24,10 @@ from ...job import JobRequest, as_submitted
 from ...predict.conditional import given_waited
 from ...predict.protocol import Prediction
 from ...store.rows import NOTHING
-from ...units import parse_duration, parse_memory
+from ...units import format_duration, parse_duration, parse_memory
 from ..settings import Settings
 from . import track_record
-from .advice import default_partition, of_partition
+from .advice import as_request, default_partition, of_partition
 from .answer import Answer, parse_when, staleness
 from .disclosure import Site, Viewer, open_site, start_settings
 
@@ -190,6 +190,25 @@ def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
     return as_submitted(-1, values, procs=procs)
 
 
+def too_large(site: Site, options: Mapping[str, str], job: JobRequest) -> str:
+    """Why such a job would never start here, by what the collector knows of the partition; empty where it may.
+
+    Nodes that are down count: they may come back.
+    """
+    limits, nodes = of_partition(site.memory, job.partition_id), max(job.req_nodes, 1.0)
+    most = min(limits.get("procs") or math.inf, site.memory.get("total_procs") or math.inf)
+    node_procs, node_kib = limits.get("node_procs") or math.inf, limits.get("node_mem_kib") or math.inf
+    if job.procs > most:
+        return f"larger than {job.partition_id}: it has {most:g} processors"
+    if (one := processors({"cpus-per-task": options.get("cpus-per-task", "1")})[0]) > node_procs:
+        return f"no node of {job.partition_id} has {one:g} processors for one task (the most: {node_procs:g})"
+    if job.req_mem_kib / nodes > node_kib:
+        return f"no node of {job.partition_id} has so much memory (the most: {as_request(node_kib)})"
+    if limits.get("max_time_s") and job.req_time > limits["max_time_s"]:
+        return f"longer than {job.partition_id} allows ({format_duration(limits['max_time_s'])})"
+    return ""
+
+
 MOST_CHOICES = 20
 OLD_S = 1800.0
 """A clock that stands further back is not asked: it is loaded anew first."""
@@ -243,6 +262,8 @@ def _row(place: int, text: str, ask: Forecaster, site: Site, user: str) -> dict[
         options = _options(text)
         begin = begin_condition(options, site.now)[1] or site.now
         job = request_of(options, site, user)
+        if never := too_large(site, options, job):
+            raise NoAnswer(never)
         wait = ask.wait(job)
     except BatchcastError as error:
         return {**row, "why": error.message}

@@ -27,7 +27,7 @@ from . import track_record
 from .advice import as_request, rests_on_jobs
 from .answer import Answer, staleness
 from .disclosure import Site, Viewer, open_site, start_settings
-from .forecaster import Forecaster, begin_condition, forecaster, read_script, request_of
+from .forecaster import Forecaster, begin_condition, forecaster, read_script, request_of, too_large
 from .start import start_answer
 from .walltime import advise_script
 
@@ -69,6 +69,8 @@ def answer_options(
             f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
             f"{options.get('time', 'the partition default')}"
         )
+        if never := too_large(site, options, job):
+            notes.append(f"it would not start: {never}")
         fields = track_record.record_fields(record, answer["likely_wait_s"])
         result = {**answer, **fields, **script_advice(site, options, clock, job)}
         result |= {} if machine is None else on_machine(machine, clock, job)
@@ -186,14 +188,8 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
         for name, qos in ((part, qos) for part in partitions for qos in ("", *used.get(part, ()))):
             if qos == str(asked.qos or "") and qos:
                 continue
-            limits = partitions[name]
             place = Placement(one.what, {**one.options, "partition": name, **({"qos": qos} if qos else {})}, one.longer)
-            job = request_of(place.options, site, user)
-            total = site.memory.get("total_procs") or math.inf
-            node = limits.get("node_mem_kib") or math.inf
-            holds = not job.req_mem_kib / max(job.req_nodes, 1.0) > node
-            in_time = not (limits.get("max_time_s") and job.req_time > limits["max_time_s"])
-            if in_time and holds and job.procs <= total:
+            if not too_large(site, place.options, request_of(place.options, site, user)):
                 choices.append(place)
     return choices
 

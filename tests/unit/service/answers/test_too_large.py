@@ -1,0 +1,35 @@
+"""What can never start is said before it is sent: a portal shows no time beside it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from batchcast.job import as_submitted
+from batchcast.service.answers.disclosure import Site
+from batchcast.service.answers.forecaster import too_large
+
+MAIN = {"procs": 16.0, "node_procs": 4.0, "node_mem_kib": 4000.0 * 1024, "max_time_s": 86400.0}
+SITE = {"total_procs": 16.0, "site": {"partitions": {"main": MAIN, "bare": {}}}}
+
+
+def said(partition: str = "main", cpus: str = "1", **asked: Any) -> str:
+    values = {"job_id": "1", "submit_time": 0.0, "req_nodes": 1.0, "partition_id": partition, **asked}
+    job = as_submitted(-1, values, procs=float(asked.get("req_procs", 1.0)))
+    return too_large(cast(Site, SimpleNamespace(memory=SITE)), {"cpus-per-task": cpus}, job)
+
+
+@pytest.mark.parametrize(("asked", "why"), [
+    ({"req_procs": 16.0, "req_mem_kib": 4000.0 * 1024, "req_time": 86400.0, "cpus": "4"}, ""),
+    ({"req_procs": 17.0}, "larger than main: it has 16 processors"),
+    ({"req_procs": 17.0, "partition": "bare"}, "larger than bare: it has 16 processors"),
+    ({"req_procs": 8.0, "cpus": "8"}, "no node of main has 8 processors for one task (the most: 4)"),
+    ({"req_procs": 8.0, "cpus": "8", "partition": "bare"}, ""),
+    ({"req_mem_kib": 8000.0 * 1024}, "no node of main has so much memory (the most: 4000M)"),
+    ({"req_mem_kib": 8000.0 * 1024, "req_nodes": 2.0}, ""),
+    ({"req_time": 86401.0}, "longer than main allows (1-00:00:00)"),
+])  # fmt: skip
+def test_what_no_node_or_partition_can_hold_never_starts(asked: dict[str, Any], why: str) -> None:
+    assert said(**asked) == why
