@@ -80,7 +80,8 @@ class Site(NamedTuple):
 
     `partitions` by name: default_time_s, max_time_s, procs, node_procs and node_mem_kib (most of one of its nodes);
     `private` when users may not see each other's jobs; `gathers` how accounting measures jobs: plugin, frequency,
-    parameters, by name; `clock_ahead_s` how far this machine's clock is surely ahead of the batch system's (below 0: behind).
+    parameters, by name; `clock_ahead_s` how far this machine's clock is surely ahead of the batch system's (below 0:
+    behind).
     """
 
     cluster: str
