@@ -49,9 +49,12 @@ def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
         do = f"install {settings['scheduler']}'s clients, or run where they are"
         yield judged(f"client {name}", path, path or "not on PATH", do, "failed")
     yield from _overruled(settings)
-    if ask:
-        yield from _daemons(settings)
-    yield from store_findings(settings, ask)
+    asked = list(_daemons(settings)) if ask else []
+    yield from asked
+    said = {one["found"] for one in asked if one["check"] == "memory now"}
+    for one in store_findings(settings, ask):
+        if one["check"] != "memory" or one["found"] not in said:  # what the collector saw still holds: no news
+            yield one
 
 
 def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:

@@ -132,3 +132,14 @@ def test_two_places_that_name_different_stores_are_a_failure(tmp_path: Path) -> 
     assert one["state"] == "failed"
     assert "secret" not in str(one)
     assert "postgresql://db/jobs" in one["found"]
+
+
+@pytest.mark.parametrize(("since", "lines"), [("jobacct_gather/none", 1), ("jobacct_gather/linux", 2)])
+def test_how_memory_is_measured_is_said_once_unless_it_changed_since_the_last_look(
+    path: str, monkeypatch: pytest.MonkeyPatch, since: str, lines: int
+) -> None:
+    remember(path, site={"private": False, "gathers": {"Type": since}})
+    now = doctor.gathering({"Type": "jobacct_gather/none"}) | {"check": "memory now"}
+    monkeypatch.setattr(doctor, "_daemons", lambda settings: iter([now]))
+    said = [f["check"] for f in doctor.check(load({"store": path}, {})) if f["check"] in ("memory", "memory now")]
+    assert said == ["memory now", "memory"][:lines]
