@@ -91,13 +91,15 @@ class Lab:
         self.start_slurmdbd()
         self._seed_accounting()
         self.start_slurmctld()
-        for k in range(1, self.nodes + 1):
-            self._daemon(
-                "slurmd", "-N", f"n{k}", "-d", str(self.root / "bin" / "slurmstepd"), "-f", str(self.slurm_conf)
-            )
-        self.wait(
-            lambda: self.run("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == str(self.nodes), "idle nodes", 90
-        )
+        self.wait(self._nodes_idle, "idle nodes", 90)
+
+    def _nodes_idle(self) -> bool:
+        """Whether every node is idle; a slurmd that is not there is started: on a busy machine some die at once."""
+        slurmd, step = (str(self.root / "bin" / name) for name in ("slurmd", "slurmstepd"))
+        running = {words[2] for words in map(_words, _processes_under(self.root)) if words[:2] == [slurmd, "-N"]}
+        for name in sorted({f"n{k}" for k in range(1, self.nodes + 1)} - running):
+            self._daemon("slurmd", "-N", name, "-d", step, "-f", str(self.slurm_conf))
+        return self.run("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == str(self.nodes)
 
     def down(self) -> None:
         """Stop every process by its pid and remove the directory."""
@@ -238,7 +240,7 @@ class Lab:
                 break
             except subprocess.TimeoutExpired:
                 for pid in _processes_under(self.root):
-                    if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(str(self.root / "bin" / name).encode()):
+                    if _words(pid)[:1] == [str(self.root / "bin" / name)]:
                         os.kill(pid, signal.SIGKILL)
                 if last:
                     raise
@@ -427,6 +429,12 @@ def _alive(pid: int) -> bool:
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def _words(pid: int) -> list[str]:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    return []
 
 
 def _processes_under(root: Path) -> Iterator[int]:
