@@ -1,13 +1,15 @@
 """How long will it wait, on recorded schedules of a real Slurm: every method beside Slurm's own estimates.
 
-`python -m benchmarks.recorded_waits FOLDER...`: folders as shared/reference/slurm has them, each a run of its own that
-every method meets without any history. A method is judged at submission. Slurm's own estimate is the first that
-`squeue --start` had of a job, in a sample a minute of its clock, so some of the wait is over by then.
+    python -m benchmarks.recorded_waits FOLDER...
+
+Folders are as shared/reference/slurm has them, each a run of its own that every method meets without any history. A
+method is judged at submission. Slurm's own estimate is the first that `squeue --start` had of a job, in a sample a
+minute of its clock, so some of the wait is over by then.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -94,5 +96,13 @@ def estimated(texts: dict[str, str], trace: Trace) -> np.ndarray:
     return first
 
 
+def main() -> None:
+    """Print a block of lines for each run, and one for all."""
+    first, _, rest = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(description=first, epilog=rest.partition("\n\n")[2])
+    parser.add_argument("folder", nargs="+", help="a recorded run")
+    run(parser.parse_args().folder)
+
+
 if __name__ == "__main__":
-    run(sys.argv[1:])
+    main()
