@@ -89,6 +89,7 @@ class Evaluation(Result):
     limits: Limits | None = None
     other: Validity | None = None
     _found: list[Findings | None] = field(default_factory=list, init=False, compare=False)
+    _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False, compare=False)
 
     def __repr__(self) -> str:
         schedules = ", ".join(dict.fromkeys(o.policy for o in self.outcomes)) or "nothing simulated"
@@ -96,7 +97,7 @@ class Evaluation(Result):
 
     def accuracy_rows(self) -> list[dict[str, Any]]:
         """One flat row per predictor."""
-        return figures(self.scores)
+        return self._once("accuracy", lambda: figures(self.scores))
 
     def schedule_rows(self) -> list[dict[str, Any]]:
         """One flat row per policy and predictor; `share_of_perfect` as `share_of_perfect_knowledge` defines it."""
@@ -117,7 +118,7 @@ class Evaluation(Result):
 
     def limit_rows(self) -> list[dict[str, Any]]:
         """One flat row for each way to choose limits: the calibrated advice, the rule of thumb, the users' own."""
-        return limit_rows(self.limits) if self.limits else []
+        return self._once("limits", lambda: limit_rows(self.limits) if self.limits else [])
 
     def findings(self) -> Findings | None:
         """What may be said of the schedules: what to try first, and how much of it is the order; None without any."""
@@ -138,7 +139,13 @@ class Evaluation(Result):
 
     def waste_rows(self) -> list[dict[str, Any]]:
         """Flat rows of core-hours used, asked and unused: the whole, then by user, account, queue and application."""
-        return waste_rows(self.trace, self.mask, procs=self.procs)
+        return self._once("waste", lambda: waste_rows(self.trace, self.mask, procs=self.procs))
+
+    def _once(self, name: str, make: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        """Rows made at the first call: every part of a report asks, and most have intervals."""
+        if name not in self._rows:
+            self._rows[name] = make()
+        return [dict(row) for row in self._rows[name]]
 
     def results(self) -> list[dict[str, Any]]:
         """Every row for JSON: forecasts, schedules, validity; `part` tells them apart."""
