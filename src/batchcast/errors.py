@@ -143,13 +143,26 @@ def check_takes(method: object, who: str, form: str) -> None:
 
     name, _, parameters = form.rstrip(")").partition("(")
     try:
-        takes = signature(getattr(method, name))
+        called = getattr(method, name)
+        takes = signature(called)
     except ValueError:  # written in C, without a signature
         return
     try:
         takes.bind(*parameters.split(", "))
     except TypeError:
-        raise UsageError(f"{who}.{name} takes {takes} (accepted: {form})") from None
+        raise UsageError(f"{who}.{name}{standing_at(called)} takes {takes} (accepted: {form})") from None
+
+
+def standing_at(method: object) -> str:
+    """Where code of one's own stands, as ` (mine.py, line 7)`; nothing for C's and ours.
+
+    >>> standing_at(len)
+    ''
+    """
+    code = getattr(method, "__code__", None)
+    if code is None or code.co_filename.startswith(__file__.rpartition("/")[0]):
+        return ""
+    return f" ({code.co_filename.rpartition('/')[2]}, line {code.co_firstlineno})"
 
 
 def says_arguments(call: Callable[P, R], who: str = "") -> Callable[P, R]:

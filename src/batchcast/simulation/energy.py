@@ -7,11 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import UsageError, check_takes, raised_outside, standing_at
+from .own_clock import nodes_of
 from .schedule import Schedule
 
 BUSY, IDLE, OFF = "busy", "idle", "off"
@@ -52,7 +53,7 @@ class Watts:
         return self.idle * procs + (self.busy - self.idle) * used
 
 
-def energy(schedule: Schedule, power: Power | None = None, nodes: Sequence[int] = ()) -> dict[str, float]:
+def energy(schedule: Schedule, power: Any = None, nodes: Any = ()) -> dict[str, float]:
     """The energy of a schedule from its first submission to its last end.
 
     Parameters
@@ -60,9 +61,9 @@ def energy(schedule: Schedule, power: Power | None = None, nodes: Sequence[int] 
     schedule
         Of a scheduler of one's own on `nodes`, or of any on a pool, which counts as one node of all processors.
     power
-        What a node draws in each state, by default `Watts()`.
+        What a node draws in each state, by default `Watts()`; an object or its class.
     nodes
-        The processors of each node, where the schedule has nodes.
+        The processors of each node as for `simulate`, where the schedule has nodes.
 
     Returns
     -------
@@ -83,17 +84,17 @@ def energy(schedule: Schedule, power: Power | None = None, nodes: Sequence[int] 
     >>> energy(simulate(log, total=4), Watts(idle=100.0, busy=200.0))["energy_kwh"]
     1.4
     """
-    drawn: Power = Watts() if power is None else power
-    if not (callable(getattr(drawn, "watts", None)) and isinstance(getattr(drawn, "off_after", None), Real)):
-        forms = "a number off_after and a method watts(state, used, procs), as Watts has them"
-        raise UsageError(f"energy: {type(drawn).__name__} is no Power (accepted: {forms})")
+    drawn = _power(power)
+    if not isinstance(schedule, Schedule):
+        raise UsageError(f"energy: {type(schedule).__name__} is no schedule (accepted: what simulate answers)")
     placed = schedule.nodes or tuple({0: int(procs)} for procs in schedule.procs.tolist())
-    sizes = list(nodes) if schedule.nodes else [schedule.total]
+    sizes = [schedule.total] if not schedule.nodes else [node.procs for node in nodes_of(nodes)] if nodes else []
     if not schedule.nodes and drawn.off_after < math.inf:
         raise UsageError("energy: a pool has no nodes that could be off (accepted: off_after=inf)",
                          hint="simulate with a scheduler of one's own and nodes=[...]")  # fmt: skip
-    if schedule.nodes and max((max(where, default=0) for where in placed), default=0) >= len(sizes):
-        raise UsageError(f"energy: nodes={list(nodes)!r} (accepted: the nodes that the schedule was made on)")
+    held_at_once = (each for where in schedule.nodes for each in where.items())
+    if sum(sizes) != schedule.total or any(k >= len(sizes) or procs > sizes[k] for k, procs in held_at_once):
+        raise UsageError(f"energy: nodes={nodes!r} (accepted: the nodes that the schedule was made on)")
     joules = dict.fromkeys((BUSY, IDLE, OFF), 0.0)
     first = float(schedule.submit_time.min()) if len(schedule) else 0.0
     last = float(schedule.end_time.max()) if len(schedule) else 0.0
@@ -104,18 +105,16 @@ def energy(schedule: Schedule, power: Power | None = None, nodes: Sequence[int] 
     for jobs, procs in zip(held, sizes):
         for seconds, used in _steps(jobs, first, last):
             awake = seconds if used else min(seconds, drawn.off_after)
-            joules[BUSY if used else IDLE] += awake * _known(drawn.watts(BUSY if used else IDLE, used, procs), drawn)
+            joules[BUSY if used else IDLE] += awake * _watts(drawn, BUSY if used else IDLE, used, procs)
             if seconds > awake:
-                joules[OFF] += (seconds - awake) * _known(drawn.watts(OFF, 0, procs), drawn)
+                joules[OFF] += (seconds - awake) * _watts(drawn, OFF, 0, procs)
     worked = float((schedule.procs * schedule.run_time).sum()) / 3600.0
     kwh = {f"{state}_kwh": value / JOULES_A_KWH for state, value in joules.items()}
     total = math.fsum(kwh.values())
     return {"energy_kwh": total, **kwh, "kwh_per_core_hour": total / worked if worked > 0 else math.nan}
 
 
-def energy_rows(
-    schedules: Mapping[str, Schedule], power: Power | None = None, nodes: Sequence[int] = ()
-) -> list[dict[str, Any]]:
+def energy_rows(schedules: Mapping[str, Schedule], power: Any = None, nodes: Any = ()) -> list[dict[str, Any]]:
     """A flat row of energy by policy, with its mean wait: what the one costs in the other.
 
     >>> from batchcast import Trace, simulate
@@ -123,6 +122,9 @@ def energy_rows(
     >>> [row["policy"] for row in energy_rows({each: simulate(log, each, total=4) for each in ("fcfs", "easy")})]
     ['fcfs', 'easy']
     """
+    if not isinstance(schedules, Mapping):
+        what = f"energy: {type(schedules).__name__} instead of schedules by name"
+        raise UsageError(f'{what} (accepted: {{"easy": simulate(log, "easy"), ...}})')
     return [
         {"policy": name, **energy(schedule, power, nodes), "mean_wait_s": schedule.measures()["mean_wait_s"]}
         for name, schedule in schedules.items()
@@ -148,7 +150,27 @@ def _steps(jobs: Sequence[tuple[float, float, int]], first: float, last: float) 
     return spans
 
 
-def _known(watts: float, power: Power) -> float:
+def _power(given: Any) -> Power:
+    """A power as it is given, of a class an object; UsageError says what it lacks, and where it stands."""
+    power = Watts() if given is None else given() if isinstance(given, type) else given
+    name = getattr(power, "__name__", type(power).__name__)
+    off_after = getattr(power, "off_after", None)
+    if not (callable(getattr(power, "watts", None)) and isinstance(off_after, Real)):
+        forms = "a number off_after and a method watts(state, used, procs), as Watts has them"
+        raise UsageError(f"energy: {name} is no Power (accepted: {forms})")
+    check_takes(power, f"energy: {name}", "watts(state, used, procs)")
+    if not float(off_after) >= 0:
+        raise UsageError(f"energy: {name}.off_after is {off_after!r} (accepted: seconds from 0, or infinity: never)")
+    return cast("Power", power)
+
+
+def _watts(power: Power, state: str, used: int, procs: int) -> float:
+    who = f"energy: {type(power).__name__}"
+    try:
+        watts = power.watts(state, used, procs)
+    except Exception as error:
+        raise raised_outside(error, f"{who}.watts({state!r}, {used}, {procs})") from error
     if not (isinstance(watts, Real) and 0 <= watts < math.inf):
-        raise UsageError(f"energy: {type(power).__name__} answered {watts!r} W (accepted: a finite number, 0 or more)")
+        what = f"{who}{standing_at(power.watts)} answered {watts!r} W for {state!r}"
+        raise UsageError(f"{what} (accepted: a finite number, 0 or more)")
     return watts

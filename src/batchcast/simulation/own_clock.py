@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import BatchcastError, UsageError, check_takes, check_word, raised_outside
+from ..errors import BatchcastError, UsageError, check_takes, check_word, raised_outside, standing_at
 from ..events.event import End, Event, Overdue, Start, Submit
 from ..events.record import entries_of
 from ..events.recorded import Cadence
@@ -114,7 +114,8 @@ class OwnRun:
         allocator = getattr(self.scheduler, "allocator", None)
         if allocator is not None:
             allocator = made(allocator) if isinstance(allocator, type) else allocator
-            who = f"{self.policy.name}: the allocator {type(allocator).__name__}"
+            name = getattr(allocator, "__name__", type(allocator).__name__)
+            who = f"{self.policy.name}: the allocator {name}"
             if not callable(getattr(allocator, "place", None)):
                 raise UsageError(f"{who} has no place (accepted: an object with place(job, nodes), or its class)")
             check_takes(allocator, who, "place(job, nodes)")
@@ -261,8 +262,9 @@ class OwnRun:
             what = f"it started job {job.job_id} on {job.procs} processors where {machine.free} are free"
             raise self._wrong(now, what, "jobs for which machine.fits(job)")
         if machine.nodes:
+            by = self.scheduler.start if where is not None else machine.allocator.place
             where = machine.place(job) if where is None else where
-            self._check_nodes(job, where, now)
+            self._check_nodes(job, where, now, by)
         elif where is not None:
             raise self._wrong(now, f"it named nodes for job {job.job_id}", "jobs alone: this machine is a pool")
         del self.queue[job.row]
@@ -277,24 +279,27 @@ class OwnRun:
         self._observe(event)
         return job.row
 
-    def _check_nodes(self, job: Job, where: Any, now: float) -> None:
+    def _check_nodes(self, job: Job, where: Any, now: float, by: Any) -> None:
         nodes = self.machine.nodes
         if where is None:
             raise self._wrong(now, f"job {job.job_id} fits no nodes", "jobs for which machine.fits(job)")
-        if not isinstance(where, Mapping) or sum(where.values()) != job.procs:
-            forms = f"{job.procs} processors by the numbers of their nodes, as {{0: {job.procs}}}"
-            raise self._wrong(now, f"it put job {job.job_id} on {where!r}", forms)
+        whole = isinstance(where, Mapping) and all(isinstance(procs, int | np.integer) for procs in where.values())
+        if not whole or sum(where.values()) != job.procs:
+            forms = f"{job.procs} whole processors by the numbers of their nodes, as {{0: {job.procs}}}"
+            raise self._wrong(now, f"it put job {job.job_id} on {where!r}", forms, by)
         for number, procs in where.items():
             if not (number in range(len(nodes)) and 0 < procs <= nodes[number].free):
                 free = f"{nodes[number].free} are free" if number in range(len(nodes)) else "there is no such node"
                 what = f"it put job {job.job_id} on {procs} processors of node {number!r}, where {free}"
-                raise self._wrong(now, what, f"free processors of nodes 0 to {len(nodes) - 1}")
+                raise self._wrong(now, what, f"free processors of nodes 0 to {len(nodes) - 1}", by)
 
-    def _wrong(self, now: float, what: str, forms: str) -> BatchcastError:
-        return BatchcastError(
-            f"{self.policy.name}, at {now:g} s: {what} (accepted: {forms})",
-            hint=MORE,
-        )
+    def _wrong(self, now: float, what: str, forms: str, by: Any = None) -> BatchcastError:
+        """An answer that cannot be: whose, where that stands, what it was and what is accepted."""
+        by = by or self.scheduler.start
+        own = getattr(by, "__self__", self.scheduler)
+        allocator = f": the allocator {type(own).__name__}" if own is self.machine.allocator else ""
+        who = f"{self.policy.name}{allocator}{standing_at(by)}"
+        return BatchcastError(f"{who}, at {now:g} s: {what} (accepted: {forms})", hint=MORE)
 
 
 def corrected(word: str, elapsed: float, first: float, request: float, step: int) -> float:

@@ -6,13 +6,14 @@ from __future__ import annotations
 import math
 import runpy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchcast.errors import UsageError
+from batchcast.errors import BatchcastError, UsageError
 from batchcast.simulation import simulate
 from batchcast.simulation.energy import Watts, energy, energy_rows
 from batchcast.simulation.scheduler import BestFit
@@ -68,7 +69,54 @@ def test_what_is_wrong_is_said() -> None:
     with pytest.raises(UsageError, match="Watts answered nan W"):
         energy(schedule, Watts(idle=math.nan))
     with pytest.raises(UsageError, match=r"float is no Power .*off_after and a method watts"):
-        energy(schedule, 200.0)  # type: ignore[arg-type]
+        energy(schedule, 200.0)
     words = type("Words", (), {"off_after": 9e9, "watts": lambda *_: "many"})()
-    with pytest.raises(UsageError, match="Words answered 'many' W"):
+    with pytest.raises(UsageError, match=r"Words \(test_energy.py, line \d+\) answered 'many' W for 'busy'"):
         energy(simulate(log_of([(0, 9, 2)]), EASY, nodes=[4]), words, [4])
+
+
+class Server:
+    """A power as a stranger writes it."""
+
+    off_after: float = 600.0
+
+    def watts(self, state: str, used: int, procs: int) -> Any:
+        return {"busy": 90 + 12 * used, "idle": 90, "off": 4}[state]
+
+
+class NoState(Server):
+    def watts(self, state: str, used: int, procs: int) -> Any:
+        return {"busy": 90}[state]
+
+
+class TooFew(Server):
+    def watts(self, state: str) -> Any:  # type: ignore[override]
+        return 90
+
+
+@pytest.mark.parametrize(
+    ("power", "said"),
+    [
+        (NoState(), r"NoState.watts\('idle', 0, 4\) raised KeyError: 'idle' \(test_energy.py, line \d+\)"),
+        (TooFew, r"TooFew.watts \(test_energy.py, line \d+\) takes \(state.*accepted: watts\(state, used, procs\)"),
+        (type("Early", (Server,), {"off_after": -1.0}), r"Early.off_after is -1.0 \(accepted: seconds from 0"),
+        (type("Nan", (Server,), {"off_after": math.nan}), r"Nan.off_after is nan"),
+        (type("None_", (Server,), {"watts": lambda *_: None}), r"None_ .*answered None W"),
+    ],
+)
+def test_a_power_that_is_wrong_is_named_with_its_line(power: Any, said: str) -> None:
+    schedule = simulate(log_of([(0, 9, 2), (5000, 9, 2)]), EASY, nodes=[4, 4])
+    with pytest.raises(BatchcastError, match=said):
+        energy(schedule, power, [4, 4])
+
+
+def test_a_class_is_a_power_and_what_is_no_schedule_is_said() -> None:
+    schedule = simulate(log_of([(0, 9, 2)]), EASY, nodes=[4, 4])
+    assert energy(schedule, Server, [4, 4]) == energy(schedule, Server(), [4, 4])
+    for nodes in ([1, 1], [4, 4, 4], [1, 7], ()):
+        with pytest.raises(UsageError, match="nodes that the schedule was made on"):
+            energy(schedule, Server(), nodes)
+    with pytest.raises(UsageError, match="Schedule instead of schedules by name"):
+        energy_rows(schedule, Server(), [4, 4])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="Trace is no schedule"):
+        energy(log_of([(0, 9, 2)]), Server(), [4, 4])  # type: ignore[arg-type]

@@ -230,8 +230,9 @@ def test_a_policy_that_draws_without_a_seed_is_said_to_and_not_to_know_the_futur
     ("where", "says"),
     [
         ({9: 2}, "node 9, where there is no such node"),
-        ({0: 1}, "accepted: 2 processors by the numbers of their nodes"),
+        ({0: 1}, "accepted: 2 whole processors by the numbers of their nodes"),
         ({0: 3, 1: -1}, "on -1 processors of node 1"),
+        ({0: 1.0, 1: 1.0}, "accepted: 2 whole processors"),
         ("n1", "on 'n1'"),
     ],
 )
@@ -239,6 +240,18 @@ def test_a_wrong_place_is_named(where: Any, says: str) -> None:
     log = Trace.from_arrays({"submit_time": [0], "run_time": [9], "req_time": [9], "req_procs": [2]})
     with pytest.raises(BatchcastError, match=says):
         simulate(log, wrong(lambda q, m, n: [(q[0], where)]), nodes=[4, 4])
+
+
+class TooFew:
+    def place(self, job: Any, nodes: Any) -> Any:
+        return {nodes[0].number: 1}
+
+
+def test_a_wrong_answer_of_an_allocator_is_its_own_and_has_its_line() -> None:
+    log = Trace.from_arrays({"submit_time": [0], "run_time": [9], "req_time": [9], "req_procs": [2]})
+    policy = type("Mine", (First,), {"allocator": TooFew})
+    with pytest.raises(BatchcastError, match=r"Mine: the allocator TooFew \(test_own_policy.py, line \d+\), at 0 s: "):
+        simulate(log, policy, nodes=[4, 4])
 
 
 def test_what_is_no_scheduler_is_refused_with_what_is_accepted() -> None:
