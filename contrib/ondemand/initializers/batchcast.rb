@@ -19,11 +19,27 @@ module BatchcastJobs
 
   def self.waiting
     status, document = get("/v1/start")
-    return Answer.new(document["results"].first(SHOWN), [document["results"].size - SHOWN, 0].max, document["warnings"], nil) if status == 200
+    return shown(document["results"], document["warnings"]) if status == 200
 
     Answer.new([], 0, [], document["error"].to_s)
   rescue SystemCallError, IOError, Timeout::Error, JSON::ParserError, NoMethodError
     Answer.new([], 0, [], "The forecasts of this cluster do not answer at the moment.")
+  end
+
+  # The first jobs, each with how many they are: tasks of an array that wait for the same reason are one.
+  def self.shown(rows, notes)
+    groups = rows.group_by { |row| [row["job_id"][/\A\d+/], row["reason_in_words"]] }.values
+    Answer.new(groups.first(SHOWN).map { |tasks| [soonest(tasks), tasks.size] }, [groups.size - SHOWN, 0].max, notes, nil)
+  end
+
+  def self.soonest(tasks)
+    tasks.min_by { |row| row["likely_start_s"] || Float::INFINITY }
+  end
+
+  # When a waiting job starts, or the first task of its array.
+  def self.start(job, tasks)
+    words = in_words(job["likely_start_s"], job["by_90_start_s"])&.sub("starts at once", "any moment") || "start not known"
+    tasks > 1 ? "the first: #{words}" : words
   end
 
   # The options of a form's select: what is shown, with the start for whoever is signed in, and sbatch's words. `choices`
@@ -64,10 +80,7 @@ module BatchcastJobs
 
   # A start as people read it: the time today, the day besides when it is another one.
   def self.clock(epoch, now = Time.now)
-    return "not known" if epoch.nil?
-
     at = Time.at(epoch)
-    return "any moment" if at <= now
     at.strftime(at.to_date == now.to_date ? "%H:%M" : "%a %d %b %H:%M")
   end
 end

@@ -77,7 +77,8 @@ def test_who_is_signed_in_sees_own_jobs_and_names_are_text(ruby: str, server: Se
     page = rendered(ruby, server.address)
     assert f"&lt;b&gt;job of {ME}&lt;/b&gt;" in page
     assert "<b>" not in page
-    assert re.search(r"<td>(any moment|\d\d:\d\d|\w{3} \d\d \w{3} \d\d:\d\d)</td>", page), "a time as people read it"
+    clock = r"(\w{3} \d\d \w{3} )?\d\d:\d\d"
+    assert re.search(rf"^ *(any moment|likely (at once|{clock}), 9 in 10 by {clock})$", page, re.M), "as people read it"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
@@ -89,6 +90,20 @@ def test_on_a_private_site_the_socket_knows_who_asks(ruby: str, server: Server) 
 
 def test_a_service_that_is_away_is_a_sentence(ruby: str, tmp_path: Path) -> None:
     assert "do not answer at the moment" in rendered(ruby, tmp_path / "nowhere")
+
+
+ARRAY = """
+require "{place}/initializers/batchcast"
+rows = (1..12).map {{ |k| {{"job_id" => "80_#{{k}}", "reason_in_words" => "w", "likely_start_s" => nil}} }}
+rows[4].update("likely_start_s" => Time.now.to_i, "by_90_start_s" => Time.now.to_i + 30)
+answer = BatchcastJobs.shown([{{"job_id" => "7", "reason_in_words" => "w"}}] + rows, [])
+puts answer.jobs.map {{ |job, tasks| [job["job_id"], tasks, BatchcastJobs.start(job, tasks)].join(" ") }}, answer.more
+"""
+
+
+def test_tasks_of_an_array_that_wait_alike_are_one_line(ruby: str) -> None:
+    done = subprocess.run([ruby, "-e", ARRAY.format(place=WIDGET)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["7 1 start not known", "80_5 12 the first: any moment", "0"]
 
 
 CODE = """
