@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -61,7 +62,12 @@ class Lab:
     # -- life ---------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Lab:
-        """Everything running; a start that takes too long, on a crowded machine, is tried once more."""
+        """Everything running; a start that takes too long, on a crowded machine, is tried once more.
+
+        From then on SIGTERM is an exit like any other: a benchmark that is stopped stops its lab.
+        """
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         for last in (False, True):
             try:
                 self.up()

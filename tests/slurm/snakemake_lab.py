@@ -203,7 +203,12 @@ class Workflow:
     def wait(self, started: tuple[Path, subprocess.Popen[bytes]], seconds: float = 3600.0) -> Path:
         """The folder once Snakemake is over."""
         folder, running = started
-        if running.wait(seconds):
+        try:
+            failed = running.wait(seconds)
+        except BaseException:
+            running.kill()
+            raise
+        if failed:
             raise RuntimeError((folder / "snakemake.log").read_text(errors="replace")[-3000:])
         return folder
 
