@@ -104,11 +104,11 @@ class Unreachable(BatchcastError):
     exit_code = 4
 
 
-def how_to_install(extra: str) -> str:
+def how_to_install(extra: str, only: str = "") -> str:
     """The command that brings an optional part of batchcast where this very installation stands.
 
-    In a checkout it is that of the checkout; elsewhere the packages of the part by their own names: batchcast itself is
-    on no index, so its own name would find nothing there.
+    In a checkout it is that of the checkout; elsewhere the packages of the part by their own names, or that one of them
+    which is all that is missing: batchcast itself is on no index, so its own name would find nothing there.
     """
     import json
     import shlex
@@ -129,6 +129,7 @@ def how_to_install(extra: str) -> str:
         return f"{pip} -e {shlex.quote(f'{place}[{extra}]')}"
     needs = [text.partition(";") for text in here.requires or ()]
     wanted = [name.strip() for name, _, when in needs if re.search(rf"extra == ['\"]{extra}['\"]", when)]
+    wanted = [name for name in wanted if name.startswith(only)]
     return f"{pip} {shlex.join(wanted or [f'batchcast[{extra}]'])}"
 
 

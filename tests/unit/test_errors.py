@@ -1,8 +1,10 @@
 """Messages name what the reader typed: flags on the command line, arguments in Python."""
 
+import importlib.metadata
 import importlib.util
 import pickle
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -83,3 +85,14 @@ def test_a_part_is_installed_by_uv_where_there_is_no_pip(monkeypatch):
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pip" else real(name))
     assert how_to_install("store").startswith(f"uv pip install --python {sys.executable} ")
+
+
+def test_who_keeps_a_store_in_a_file_is_not_sent_for_a_databases_driver(monkeypatch):
+    """As a wheel has it: the packages of the part by their own names."""
+    wheel = SimpleNamespace(
+        read_text=lambda _: None,
+        requires=["sqlalchemy>=2.0; extra == 'store'", "psycopg[binary]>=3.2; extra == 'store'", "numba"],
+    )
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda _: wheel)
+    assert how_to_install("store", "sqlalchemy").endswith("install 'sqlalchemy>=2.0'")
+    assert how_to_install("store").endswith("install 'sqlalchemy>=2.0' 'psycopg[binary]>=3.2'")

@@ -251,7 +251,8 @@ def _outside(error: OSError | ModuleNotFoundError) -> str:
         return f"{place}{error.strerror or error}\n  try: {hint}"
     package = (error.name or "").partition(".")[0]
     if package in PARTS:
-        return f"{package} is not installed\n  try: {how_to_install(PARTS[package])}"
+        only = package if PARTS[package] == "store" else ""
+        return f"{package} is not installed\n  try: {how_to_install(PARTS[package], only)}"
     return f"unexpected {type(error).__name__}: {error}\n  try: the same with --debug, and report it"
 
 

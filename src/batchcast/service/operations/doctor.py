@@ -41,9 +41,10 @@ def settings_in_force(settings: Settings) -> list[dict[str, Any]]:
 def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
     """One finding at a time: `check`, `state` (ok, warning, failed), `found`, `do`. `ask=False` calls no daemon."""
     yield finding("versions", "ok", f"batchcast {__version__}, Python {platform.python_version()}", "")
-    if importlib.util.find_spec("sqlalchemy") is None:
-        found = "sqlalchemy is not installed: collect and plan need it; report, walltime and start ask once without"
-        yield finding("parts", "warning", found, how_to_install("store"))
+    for name in ("sqlalchemy", "psycopg") if str(settings["store"]).startswith("postgres") else ("sqlalchemy",):
+        if importlib.util.find_spec(name) is None:
+            found = f"{name} is not installed: collect and plan need it; report, walltime and start ask once without"
+            yield finding("parts", "warning", found, how_to_install("store", name))
     for name in CLIENTS.get(settings["scheduler"], ()):
         path = shutil.which(name)
         do = f"install {settings['scheduler']}'s clients, or run where they are"
