@@ -1,12 +1,13 @@
-"""A lab's run decision by decision: what the simulated Slurm does from the lab's own state, limits and cycles.
+"""A lab's run decision by decision: what the simulated Slurm does from the lab's own state, limits, factors and cycles.
 
-    python benchmarks/order_gain.py --seeds 3 --jobs 300 --load 2 --arms limits -o kept.jsonl --keep kept
+    python benchmarks/order_gain.py --seeds 3 --jobs 300 --load 2 --arms limits,order -o kept.jsonl --keep kept
     python benchmarks/order_decisions.py kept.jsonl kept/3-2-limits.log --every 2000
+    python benchmarks/order_decisions.py kept.jsonl kept/3-2-order.log --every 2000
 
 First line: all earlier starts as recorded, of how many does the simulated Slurm start the same job next, within half a
 minute, and on the same nodes. Table: the lab's starts up to an instant, then the simulated Slurm's; the mean wait of
-all jobs in the end, over draws of when the later backfill cycles come. Limits change when they changed in the lab; a
-running job gets its user's back as long after its start as there.
+all jobs in the end, over draws of when the later backfill cycles come. Limits and SiteFactors change when they changed
+in the lab; a running job gets its user's limit back as long after its start as there.
 """
 
 from __future__ import annotations
@@ -38,11 +39,15 @@ NEAR_S = 35.0
 LOOK_S = 1.0
 """Limits come back to the second: a cycle just before that plans the running job with another end."""
 DRAWS = 10
+CHANGES = ("limits", "factors")
+NO_FACTOR = 2**31
+"""Slurm writes a SiteFactor of 0 so."""
 LINES = {
     "submit": r"submit_batch_job: JobId=(\d+) ",
     "start": r"(?:sched: Allocate JobId=(\d+) NodeList=(\S+)|_start_job: Started JobId=(\d+) in \S+ on (\S+))",
     "end": r"_job_complete: JobId=(\d+) done",
     "limit": r"setting time_limit to (\d+) for JobId=(\d+)",
+    "factor": r"setting AdinPrioFactor to (\d+) for JobId=(\d+)",
     "cycle": "_attempt_backfill: beginning",
     "decay": "_read_last_decay_ran",
 }
@@ -50,7 +55,8 @@ LINES = {
 
 class Lab(NamedTuple):
     """A run as slurmctld wrote it down, by place of the job: submission, start, end (n,), nodes; limits as (instant,
-    place, s) before the start; how long after it the user's came back (n,); cycles; an instant of priorities' updates.
+    place, s) before the start; how long after it the user's came back (n,); SiteFactors as (instant, place, factor);
+    cycles; an instant of priorities' updates.
     """
 
     submit: np.ndarray
@@ -59,6 +65,7 @@ class Lab(NamedTuple):
     nodes: list[list[int]]
     limits: list[tuple[float, int, float]]
     back: np.ndarray
+    factors: list[tuple[float, int, float]]
     cycles: list[float]
     decay: float
 
@@ -66,7 +73,7 @@ class Lab(NamedTuple):
 def read(text: str) -> Lab:
     """From slurmctld's log, with DebugFlags=Backfill."""
     at: dict[str, dict[int, float]] = {"submit": {}, "start": {}, "end": {}}
-    nodes, limits, cycles, decay = {}, [], [], 0.0
+    nodes, limits, factors, cycles, decay = {}, [], [], [], 0.0
     for line in text.splitlines():
         what = next(((k, m) for k, words in LINES.items() if (m := re.search(words, line))), None)
         if what is None:
@@ -75,6 +82,8 @@ def read(text: str) -> Lab:
         now = datetime.fromisoformat(line[1:24]).replace(tzinfo=UTC).timestamp()
         if kind == "limit":
             limits.append((now, int(found[2]), int(found[1]) * 60.0))
+        elif kind == "factor":
+            factors.append((now, int(found[2]), float(int(found[1]) - NO_FACTOR)))
         elif kind == "cycle":
             cycles.append(now)
         elif kind == "decay":
@@ -91,7 +100,8 @@ def read(text: str) -> Lab:
     later = {place[i]: t - at["start"][i] for t, i, _ in limits if t >= at["start"][i]}
     usual = float(np.median(list(later.values()))) if later else 0.0
     back = np.array([later.get(k, usual) for k in range(len(ids))])
-    return Lab(submit, start, end, [nodes[i] for i in ids], before, back, cycles, decay)
+    placed = [(t, place[i], factor) for t, i, factor in factors]
+    return Lab(submit, start, end, [nodes[i] for i in ids], before, back, placed, cycles, decay)
 
 
 def _numbers(text: str) -> list[int]:
@@ -116,10 +126,11 @@ def retime(s: Any, j: int, end: float) -> None:
 
 
 def looks_of(lab: Lab, places: np.ndarray, cycles: Sequence[float], until: float) -> Any:
-    """In place of the package's looks: the lab's changes of limits and these cycles at their instants."""
+    """In place of the package's looks: the lab's changes of limits and factors, and these cycles, at their instants."""
     back, where = lab.back[places], {int(k): j for j, k in enumerate(places)}
-    events = [(t, where[k], s) for t, k, s in lab.limits if k in where] + [(t, NONE, 0.0) for t in cycles]
-    events = sorted(e for e in events if e[0] <= until)
+    changed = {name: [(t, name, where[k], x) for t, k, x in getattr(lab, name) if k in where] for name in CHANGES}
+    events = sorted([*changed["limits"], *changed["factors"], *((t, "cycle", NONE, 0.0) for t in cycles)])
+    events = [one for one in events if one[0] <= until]
 
     def looks(site: Any, jobs: Any, rules: Any, s: Any, *_: Any) -> Iterator[Any]:
         limit, row, status = jobs.row["plan"].copy(), jobs.row, s.job["status"]
@@ -127,13 +138,16 @@ def looks_of(lab: Lab, places: np.ndarray, cycles: Sequence[float], until: float
         while at < until:
             at += LOOK_S
             while k < len(events) and events[k][0] <= at:
-                t, j, length = events[k]
+                t, kind, j, value = events[k]
                 k += 1
                 yield rules._replace(until=t)
-                if j == NONE:
+                if kind == "cycle":
                     s.reg["cycle"][0], s.reg["dirty"][0] = t, 1
                 elif status[j] < RUNNING:
-                    row["plan"][j] = row["held"][j] = length
+                    if kind == "limits":
+                        row["plan"][j] = row["held"][j] = value
+                    else:
+                        row["nice"][j] = -value
                     reprioritize(site, jobs, rules, s, np.arange(len(row)) == j, t)
                     clock._wake(rules, s, t)
             yield rules._replace(until=at)
@@ -217,7 +231,7 @@ def main() -> int:
     parser.add_argument("--every", type=float, default=2000.0)
     given = parser.parse_args()
     seed, load, arm = given.log.stem.split("-", 2)
-    asked = (int(seed), float(load), arm)
+    asked = (int(seed), float(load), arm.replace(":", "/"))
     runs = map(json.loads, given.runs.read_text().splitlines())
     run = next(one for one in runs if (one["seed"], one["load"], one["arm"]) == asked)
     lab = read(given.log.read_text(errors="replace"))

@@ -183,7 +183,7 @@ def measure(
         now = lab.now()
         remember(collector.store, past(crowd, seed, now), now)
         collector.start()
-        lab.wait(lambda: "issued" in collector.tail(), "a first look", 120)
+        lab.wait(lambda: "issued" in collector.tail(), "a first look", 600)
         machine = toml_of(machine_of({name: lab.run(*words) for name, words in DUMPS.items()}, "the lab"))
         ids, began = [], lab.now()
         for wish in wishes:
