@@ -77,10 +77,10 @@ def main() -> None:
     log = read_trace(given.log)
     log = log.take(np.arange(min(len(log), last)))
     method, began = Counting(), process_time()
-    method.predict_trace(log, ask=np.zeros(len(log), bool), looks=True)
+    method.predict_trace(log, ask=np.zeros(len(log), bool), renew=True)
     asked = asked_after(method, log, first - 1)
     groups = log.nominal("user_id").codes[asked.job] * 10_000 + (log.submit_time[asked.job] + asked.waited) // 604800.0
-    print(f"{len(log):,} jobs, {method.looks.number:,} looks, {process_time() - began:.0f} CPU s\n")
+    print(f"{len(log):,} jobs, {method.renewal.number:,} looks, {process_time() - began:.0f} CPU s\n")
     print(f"| waited | looks | CRPS before | now | less, 90 % | 80, 90 % kept before | now |\n{'|---' * 7}|")
     for name, (low, high) in AGES.items():
         which = (asked.waited >= low) & (asked.waited < high)
@@ -137,7 +137,7 @@ def bursts_of(log: Trace) -> np.ndarray:
 
 def asked_after(method: Forecast, log: Trace, first: int) -> Asked:
     """The looks after submission `first` whose waits are known."""
-    looked = [one for one in method.looked if one[0] > log.submit_time[first] and len(one[1].row)]
+    looked = [one for one in method.snapshots if one[0] > log.submit_time[first] and len(one[1].row)]
     job = np.concatenate([look.row for _, look, _ in looked])
     waited = np.concatenate([look.waited for _, look, _ in looked])
     before = rest_of(method.chances[job], waited)

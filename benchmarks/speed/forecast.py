@@ -121,7 +121,7 @@ def crowded(model: Hazard | None, of_rests: Hazard | None, queued: int = 1000) -
         method.numbers[row] = (row, (0, 0, 0), (0.0, math.nan), np.linspace(0.01, 1.0, BINS))
     state.now, method.model = 600.0, model
     for _ in range(MODELS):
-        method.looks.fitted(of_rests)
+        method.renewal.fitted(of_rests)
     return method, state
 
 

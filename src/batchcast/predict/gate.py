@@ -128,7 +128,7 @@ def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
     >>> numbered(np.array([7, -1, 3, 7]))[0].tolist()
     [1, -1, 0, 1]
     """
-    if 0 < len(codes) and int(codes.max()) < 4 * len(codes):  # counted, where that is cheaper than to sort
+    if len(codes) > 0 and int(codes.max()) < 4 * len(codes):  # counted, where that is cheaper than to sort
         there = np.zeros(int(codes.max()) + 2, bool)
         there[np.maximum(codes, -1)] = True
         there[-1] = False  # where negative ones went

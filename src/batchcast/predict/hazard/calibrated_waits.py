@@ -69,21 +69,21 @@ def as_kept(keeper: OnlineCalibration, chances: np.ndarray) -> np.ndarray:
 
 
 class Pool:
-    """A few ways to answer, each weighing by how good it has been: exp(-SHARPNESS x mean CRPS x outcomes / MEMORY).
+    """A few components, each weighing by how good it has been: exp(-SHARPNESS x mean CRPS x outcomes / MEMORY).
 
     That is the exponentially weighted average forecaster (Vovk 1990), forgetting, among those with enough outcomes;
-    before that the first that has a curve. `ways` is how many there are.
+    before that the first that has a curve. `components` is how many there are.
 
     >>> Pool(2).heaviest(np.stack([np.full((1, 33), np.nan), np.ones((1, 33))], axis=1)).tolist()
     [1]
     """
 
-    def __init__(self, ways: int) -> None:
-        self.score = np.zeros(ways)
-        self.outcomes = np.zeros(ways)
+    def __init__(self, components: int) -> None:
+        self.score = np.zeros(components)
+        self.outcomes = np.zeros(components)
 
     def weights(self, curves: np.ndarray) -> np.ndarray:
-        """What each way weighs (..., ways) in answers with these curves (..., ways, 33); all 0 where no way has one."""
+        """Weights (..., components) of answers with curves (..., components, 33); 0 where none has any."""
         known = ~np.isnan(curves[..., 0])
         first = np.cumsum(known, axis=-1) * known == 1
         tried = known & (self.outcomes >= LEAST)
@@ -95,18 +95,18 @@ class Pool:
         return np.asarray(np.where(none, first, weight / np.where(none, 1.0, weight.sum(axis=-1, keepdims=True))))
 
     def heaviest(self, curves: np.ndarray) -> np.ndarray:
-        """Which way weighs most (...) in answers with these curves (..., ways, 33); -1 none."""
+        """Which way weighs most (...) in answers with these curves (..., components, 33); -1 none."""
         weight = self.weights(curves)
         return np.asarray(np.where(weight.any(axis=-1), weight.argmax(axis=-1), -1))
 
     def mean(self, curves: np.ndarray) -> np.ndarray:
-        """The mean (..., 33) of curves (..., ways, 33) by their weights."""
+        """The mean (..., 33) of curves (..., components, 33) by their weights."""
         weight = self.weights(curves)[..., None, :]
         mean = (weight @ np.where(weight.swapaxes(-1, -2) > 0.0, curves, 0.0))[..., 0, :]
         return np.asarray(np.where(weight[..., 0, :].any(axis=-1, keepdims=True), mean, NOTHING_KNOWN))
 
     def came_out(self, curves: np.ndarray, wait: float) -> None:
-        """An answer with these curves (ways, 33) was of a wait of so many seconds."""
+        """An answer with these curves (components, 33) was of a wait of so many seconds."""
         for way, curve in enumerate(curves):
             if curve[0] == curve[0]:
                 self.score[way] = (1.0 - 1.0 / MEMORY) * self.score[way] + crps(curve, wait)
@@ -167,19 +167,19 @@ class CalibratedWaits:
 
     Parameters
     ----------
-    ways
-        Names of the ways to answer, the one to begin with first.
+    components
+        Names of the components, the one to begin with first.
 
-    >>> promises = CalibratedWaits(("simulation",))
+    >>> calibration = CalibratedWaits(("simulation",))
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
-    >>> promises.issue(0, 'ada', 0.0, curve, promises.chances(curve)); promises.ended(0, 30.0)
-    >>> int(promises.pool.heaviest(curve))
+    >>> calibration.issue(0, 'ada', 0.0, curve, calibration.chances(curve)); calibration.ended(0, 30.0)
+    >>> int(calibration.pool.heaviest(curve))
     0
     """
 
-    def __init__(self, ways: tuple[str, ...]) -> None:
-        self.ways = ways
-        self.curves = np.ones((RECENT, len(ways), BINS))
+    def __init__(self, components: tuple[str, ...]) -> None:
+        self.components = components
+        self.curves = np.ones((RECENT, len(components), BINS))
         self.raw = np.ones((RECENT, BINS))
         self.number = np.full(RECENT, -1, np.int64)
         self.submit = np.zeros(RECENT)
@@ -187,11 +187,11 @@ class CalibratedWaits:
         self.fate = np.full(RECENT, SPOILED, np.int8)
         self.count = 0
         self.levels = LevelsBySpan()
-        self.pool = Pool(len(ways))
+        self.pool = Pool(len(components))
         self.transform = GRID
 
     def chances(self, curves: np.ndarray) -> np.ndarray:
-        """The curve (33,) of one job's `curves` (ways, 33) as it is promised now: pooled, then both corrections."""
+        """The curve (33,) of one job's `curves` (components, 33) as promised now: pooled, then both corrections."""
         curve = kept_chances(self.transform, self.pool.mean(curves))[None, :]
         return np.asarray(self.levels.chances(curve, quantiles(curve, HALF)[0])[0])
 
@@ -202,7 +202,7 @@ class CalibratedWaits:
         return quantiles(many, np.tile(_LEVELS, (len(many), 1))).reshape(*chances.shape[:-1], len(LEVELS))
 
     def issue(self, number: int, sender: Hashable, now: float, curves: np.ndarray, chances: np.ndarray) -> None:
-        """Submission `number` of a sender got these curves (ways, 33), NaN for a way that had none, and was promised
+        """Submission `number` of a sender got these curves (components, 33), NaN where one had none, and was promised
         `chances`."""
         place = number % RECENT
         raw = self.pool.mean(curves)

@@ -156,12 +156,12 @@ Models = tuple[Hazard | None, ...]
 
 
 class Fitting:
-    """The models of lessons as they were when it was begun; the same whoever works them out, and when.
+    """The models of what was known when it was begun; the same whoever works them out, and when.
 
     Parameters
     ----------
     taught
-        The lessons of each model, copies.
+        What teaches each model, copies.
     seed
         Of the fits.
 

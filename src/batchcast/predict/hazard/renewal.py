@@ -55,7 +55,7 @@ def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
 
 class Expected(NamedTuple):
     """What is left of the waits of those looked at, not yet corrected: curves (n, 33), the way of each (-1: none), and
-    what the other ways said (n, ways - 1, 33) where the model did not answer, else NaN."""
+    what the other ways said (n, components - 1, 33) where the model did not answer, else NaN."""
 
     curves: np.ndarray
     way: np.ndarray
@@ -73,7 +73,7 @@ class _Look(NamedTuple):
 
 
 class Renewal:
-    """The last looks as lessons, the promises made of what was left, and what became of both.
+    """The last looks to learn from, the calibration of what they were promised, and what became of both.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Renewal:
         self.ring = Submissions(max(window * MOST // EVERY, MOST), len(NAMES) + BINS)
         self.models: tuple[Hazard, ...] = ()
         self.pool = Pool(MODEL)
-        self.promises = LevelsBySpan()
+        self.calibration = LevelsBySpan()
         self.lag = Lag()
         self.number = 0
         self.of: dict[int, list[_Look]] = {}
@@ -132,23 +132,23 @@ class Renewal:
     def take(self, look: Snapshot, promised: np.ndarray, now: float, born: int) -> np.ndarray:
         """Remember a look taken after submission `born`; what it is promised (n, 33)."""
         said, given = self.expected(look, promised), rest_of(promised, look.waited)
-        chances = self.promises.chances(said.curves, look.waited)
+        chances = self.calibration.chances(said.curves, look.waited)
         bounds = CalibratedWaits.bounds(chances)
         for k, row in enumerate(look.row.tolist()):
             waited, others = float(look.waited[k]), None if said.way[k] == MODEL else said.others[k]
             one = _Look(self.number, waited, float(look.features[k, AT_DRAWS]), others)
             self.of.setdefault(row, []).append(one)
             self.ring.add(self.number, now, np.concatenate([look.features[k], given[k]]), born)
-            self.promises.issue(self.number, row, now, waited, bounds[k])
+            self.calibration.issue(self.number, row, now, waited, bounds[k])
             self.number += 1
         return chances
 
-    def lessons(self, now: float, half_life: float, latest: int) -> tuple[np.ndarray, Waits, np.ndarray]:
+    def training_set(self, now: float, half_life: float, latest: int) -> tuple[np.ndarray, Waits, np.ndarray]:
         """What looks of the last `window` submissions teach: features (n, f), rests as known now, promises (n, 33).
 
         Of those alone that had a promise to start from.
         """
-        both, waits = self.ring.lessons(now, half_life, latest, self.window)
+        both, waits = self.ring.training_set(now, half_life, latest, self.window)
         known = ~np.isnan(both[:, len(NAMES)])
         both = both[known]
         return both[:, : len(NAMES)], Waits(*(of[known] for of in waits)), both[:, len(NAMES) :]
@@ -159,9 +159,9 @@ class Renewal:
             rest = max((wait or 0.0) - look.waited, 0.0)
             self.ring.resolved(look.number, rest, fate)
             if fate != ENDED:
-                self.promises.left(look.number)
+                self.calibration.left(look.number)
                 continue
-            self.promises.ended(look.number, rest)
+            self.calibration.ended(look.number, rest)
             self.lag.add(look.simulated, rest)
             if look.others is not None:
                 self.pool.came_out(look.others, rest)

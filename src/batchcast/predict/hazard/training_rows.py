@@ -86,7 +86,7 @@ class Submissions:
 
     >>> ring = Submissions(4, 2)
     >>> ring.add(0, 10.0, np.zeros(2)); ring.resolved(0, 5.0, ENDED)
-    >>> ring.lessons(30.0, 100.0, latest=100)[1]
+    >>> ring.training_set(30.0, 100.0, latest=100)[1]
     Waits(waited=array([5.]), ended=array([ True]), weight=array([0.5]))
     """
 
@@ -119,7 +119,7 @@ class Submissions:
         features: np.ndarray = self.features[place]
         return features if self.number[place] == number else None
 
-    def lessons(self, now: float, half_life: float, latest: int, most: float = np.inf) -> tuple[np.ndarray, Waits]:
+    def training_set(self, now: float, half_life: float, latest: int, most: float = np.inf) -> tuple[np.ndarray, Waits]:
         """Features (n, f), a copy, of what teaches, in order, and what is known of it at `now`.
 
         What was born `half_life` before submission `latest` counts half, before the last `most` not at all.

@@ -79,8 +79,8 @@ def renewed(method: Forecast, at: SystemState) -> Renewed:
     (0, 33)
     """
     look = method.look(at)
-    said = method.looks.expected(look, method.promised(look.row))
-    chances = method.looks.promises.chances(said.curves, look.waited)
+    said = method.renewal.expected(look, method.at_submission(look.row))
+    chances = method.renewal.calibration.chances(said.curves, look.waited)
     return Renewed(look.row, look.waited, chances, CalibratedWaits.bounds(chances), said.way, look.features)
 
 
@@ -167,33 +167,33 @@ class Forecast:
         self.cancelled: Cancelled = cancelled
         self.run_time = Kernel()
         self.runs = np.full((64, COUNT), np.nan, np.float32)
-        self.lessons = blank_history()
+        self.history = blank_history()
         self.room_for = (64, 64)
         self.room = kernel.blank_room(*self.room_for)
         self.submissions = Submissions(window, len(kernel.NAMES))
-        self.promises = CalibratedWaits(COMPONENTS)
+        self.calibration = CalibratedWaits(COMPONENTS)
         self.machine = machine
-        self.ways = Components(machine)
+        self.components = Components(machine)
         self.model: Hazard | None = None
         self.fitting: Fitting | None = None
         self.fitted_at = 0
         self.number = self.votes = self.looked_at = 0
         self.bursts = Bursts()
-        self.looks = Renewal(window)
+        self.renewal = Renewal(window)
         self.numbers: dict[int, tuple[int, Class, tuple[float, float], np.ndarray]] = {}
         self.chances = np.empty((0, BINS))
-        self.looked: list[tuple[float, Snapshot, np.ndarray]] = []
+        self.snapshots: list[tuple[float, Snapshot, np.ndarray]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The median wait with quantiles."""
         row, key = self._seen(job, at)
-        curves = self._curves(row, key, self.ways.on_nodes(job, at))
-        return self._prediction(row, curves, self.promises.chances(curves))
+        curves = self._curves(row, key, self.components.on_nodes(job, at))
+        return self._prediction(row, curves, self.calibration.chances(curves))
 
     def distribution(self, job: JobRequest, at: SystemState) -> WaitCurve:
         """The chances of every span, for a job submitted now."""
         row, key = self._seen(job, at)
-        return WaitCurve(self.promises.chances(self._curves(row, key, self.ways.on_nodes(job, at))))
+        return WaitCurve(self.calibration.chances(self._curves(row, key, self.components.on_nodes(job, at))))
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: promise; Start (and Withdraw): what was kept, and what the wait teaches; all: run times."""
@@ -204,26 +204,26 @@ class Forecast:
                 self._submitted(event.job, entry, at, columns)
             if isinstance(event, (Start, Withdraw, End)):
                 self._resolve(event.job.row, at.taught(event), isinstance(event, Withdraw), event.time)
-            self.lessons = with_room(self.lessons, 1)
+            self.history = with_room(self.history, 1)
             counts = self.cancelled == "count"
-            kernel.happened_now(columns.record, self.lessons, RANK[type(event)], counts, self.room.keys)
+            kernel.happened_now(columns.record, self.history, RANK[type(event)], counts, self.room.keys)
             self._passes(event.time)
             if isinstance(event, Submit) and self.number % EVERY == 0 and self.votes >= self.looked_at + LEAST_VOTES:
                 self.looked_at = self.votes
                 self._look(event.time, columns)
         self.run_time.observe(event, at)
-        self.ways.observe(event, at)
+        self.components.observe(event, at)
 
     def refit(self, now: float) -> None:
         """The models of the fit begun a step ago; a new fit begun, where enough submissions came since the last one."""
         if self.fitting is not None:
             model, of_rests = self.fitting.result()
             self.model, self.fitting = model or self.model, None
-            self.looks.fitted(of_rests)
+            self.renewal.fitted(of_rests)
         if self.votes < max(self.first, min(1.5 * self.fitted_at, self.fitted_at + self.every)):
             return
-        at_submission = Taught(*self.submissions.lessons(now, self.half_life, self.votes - 1))
-        at_looks = Taught(*self.looks.lessons(now, self.half_life, self.number - 1))
+        at_submission = Taught(*self.submissions.training_set(now, self.half_life, self.votes - 1))
+        at_looks = Taught(*self.renewal.training_set(now, self.half_life, self.number - 1))
         self.fitting = Fitting((at_submission, at_looks), self.seed)
         self.fitted_at = self.votes
 
@@ -235,18 +235,18 @@ class Forecast:
         *,
         total: float | None = None,
         ask: np.ndarray | None = None,
-        looks: bool = False,
+        renew: bool = False,
     ) -> Forecasts:
         """The same answers for every job of a log, told to a fresh method; the features in one compiled pass.
 
-        `chances` (n, 33) is then what was promised of every job, asked or not. With `looks` it also looks at those that
-        wait, as it does one by one: `looked` is each look with its instant and the chances (k, 33) promised of what was
-        left. That takes about as long again, and changes no answer.
+        `chances` (n, 33) is then what was promised of every job, asked or not. With `renew` it also looks at those that
+        wait, as it does one by one: `snapshots` is each look with its instant and the chances (k, 33) promised of what
+        was left. That takes about as long again, and changes no answer.
         """
         n, step = len(trace), self.refit_every_jobs
         wanted = np.ones(n, bool) if ask is None else ask
-        log = seen_in(trace, protocol, procs, total, self.cancelled, self.seed if looks else None)
-        on_nodes = self.ways.on_nodes_of(trace, protocol, procs, trace.info.max_procs if total is None else total)
+        log = seen_in(trace, protocol, procs, total, self.cancelled, self.seed if renew else None)
+        on_nodes = self.components.on_nodes_of(trace, protocol, procs, trace.info.max_procs if total is None else total)
         answers: list[Prediction | None] = [None] * n
         self.chances = np.full((n, BINS), np.nan)
         models = np.full((step, BINS), np.nan)
@@ -257,8 +257,8 @@ class Forecast:
                         self.refit(time)
                     if self.model is not None:
                         models = self.model.curves(log.rows[i : i + step])
-                curves = self.ways.curves(log.rows[i], log.keys[i], on_nodes[i], models[i % step])
-                chances = self.chances[i] = self.promises.chances(curves)
+                curves = self.components.curves(log.rows[i], log.keys[i], on_nodes[i], models[i % step])
+                chances = self.chances[i] = self.calibration.chances(curves)
                 if wanted[i]:
                     answers[i] = self._prediction(log.rows[i], curves, chances)
                 who = log.keys[i], log.senders[i]
@@ -266,8 +266,8 @@ class Forecast:
             elif kind in (START, WITHDRAW, END):
                 self._resolve(i, None if math.isnan(taught) else taught, kind == WITHDRAW, time)
             self._passes(time)
-            if kind == SUBMIT and i in log.looks:
-                self.looked.append((time, *self._take(log.looks[i], time)))
+            if kind == SUBMIT and i in log.snapshots:
+                self.snapshots.append((time, *self._take(log.snapshots[i], time)))
         return collect(answers)
 
     def _seen(self, job: JobRequest, at: SystemState) -> tuple[np.ndarray, Class]:
@@ -285,7 +285,7 @@ class Forecast:
     def _features(self, columns: Columns, job: np.ndarray, itself: int, now: float, run: np.ndarray) -> np.ndarray:
         self.room_beside(columns)
         row = np.zeros(len(kernel.NAMES), np.float32)
-        kernel.describe_now(columns.record, self.lessons, job, itself, now, self.runs, run, self.room, row)
+        kernel.describe_now(columns.record, self.history, job, itself, now, self.runs, run, self.room, row)
         return row
 
     def room_beside(self, columns: Columns) -> None:
@@ -302,7 +302,7 @@ class Forecast:
             bigger[: len(self.runs)] = self.runs
             self.runs = bigger
 
-    def promised(self, rows: np.ndarray) -> np.ndarray:
+    def at_submission(self, rows: np.ndarray) -> np.ndarray:
         """The chances (n, 33) that waiting jobs were promised at their submission; NaN where it was not seen."""
         unseen = np.full(BINS, np.nan)
         known = [self.numbers[row][3] if row in self.numbers else unseen for row in rows.tolist()]
@@ -325,25 +325,25 @@ class Forecast:
 
     def _look_at(self, columns: Columns, places: np.ndarray, now: float) -> Snapshot:
         self.room_beside(columns)
-        return look_at(columns, self.lessons, places, now, self.runs, self.room)
+        return look_at(columns, self.history, places, now, self.runs, self.room)
 
     def _take(self, look: Snapshot, now: float) -> tuple[Snapshot, np.ndarray]:
         seen = np.array([row in self.numbers for row in look.row.tolist()], bool)
         look = Snapshot(*(of[seen] for of in look))
-        return look, self.looks.take(look, self.promised(look.row), now, self.number - 1)
+        return look, self.renewal.take(look, self.at_submission(look.row), now, self.number - 1)
 
     def _passes(self, now: float) -> None:
-        self.promises.passes(now)
-        self.looks.promises.passes(now)
+        self.calibration.passes(now)
+        self.renewal.calibration.passes(now)
 
     def _curves(self, row: np.ndarray, key: Class, on_nodes: float) -> np.ndarray:
-        """The curves (ways, 33) of all ways for a job by features (f,), class and what nodes say; NaN for none."""
+        """The curves (components, 33) of a job by features (f,), class and what nodes say; NaN for none."""
         model = self.model.curves(row[None, :])[0] if self.model is not None else np.full(BINS, np.nan)
-        return self.ways.curves(row, key, on_nodes, model)
+        return self.components.curves(row, key, on_nodes, model)
 
     def _prediction(self, row: np.ndarray, curves: np.ndarray, chances: np.ndarray) -> Prediction:
-        way = int(self.promises.pool.heaviest(curves))
-        bounds = np.minimum(np.maximum(np.ceil(self.promises.bounds(chances) - 1e-9), 1.0), LAST_S).tolist()
+        way = int(self.calibration.pool.heaviest(curves))
+        bounds = np.minimum(np.maximum(np.ceil(self.calibration.bounds(chances) - 1e-9), 1.0), LAST_S).tolist()
         grounds = GROUNDS[way] if way >= 0 else Grounds.NO_HISTORY
         words = f"{COMPONENTS[way] if way >= 0 else 'nothing known'}: {reason(row)}"
         return Prediction(bounds[len(LEVELS) // 2], LEVELS, tuple(bounds), words, grounds)
@@ -354,10 +354,10 @@ class Forecast:
         requests = columns.jobs[entry : entry + 1]
         row, key = self._features(columns, requests, entry, at.now, run), class_of(requests[0])
         self.runs[entry] = run
-        on_nodes = self.ways.on_nodes(job, at)
+        on_nodes = self.components.on_nodes(job, at)
         curves = self._curves(row, key, on_nodes)
         who = key, sender_of(requests[0])
-        self._note(job.row, at.now, who, (row, on_nodes), curves, self.promises.chances(curves))
+        self._note(job.row, at.now, who, (row, on_nodes), curves, self.calibration.chances(curves))
 
     def _note(
         self, row: int, now: float, who: Who, seen: tuple[np.ndarray, float], curves: np.ndarray, chances: np.ndarray
@@ -369,7 +369,7 @@ class Forecast:
         self.numbers[row] = (vote, key, (float(features[kernel.AT_DRAWS]), on_nodes), chances)
         if vote != NO_VOTE:
             self.submissions.add(vote, now, features)
-            self.promises.issue(vote, sender, now, curves, chances)
+            self.calibration.issue(vote, sender, now, curves, chances)
             self.votes += 1
         self.number += 1
 
@@ -379,11 +379,11 @@ class Forecast:
             return
         vote, key, (simulated, on_nodes), _ = self.numbers.pop(row)
         fate = SPOILED if wait is None else LEFT if left and self.cancelled == "skip" else ENDED
-        self.looks.resolve(row, wait, fate)
+        self.renewal.resolve(row, wait, fate)
         self.bursts.resolved(row, fate == ENDED)
         self.submissions.resolved(vote, wait or 0.0, fate)
         if wait is None or fate != ENDED:
-            self.promises.left(vote, wait or 0.0, wait is None)
+            self.calibration.left(vote, wait or 0.0, wait is None)
             return
-        self.promises.ended(vote, wait)
-        self.ways.ended(key, simulated, on_nodes, wait)
+        self.calibration.ended(vote, wait)
+        self.components.ended(key, simulated, on_nodes, wait)

@@ -48,7 +48,7 @@ class Log(NamedTuple):
     keys: list[Class]
     senders: list[Sender]
     events: list[tuple[float, int, int, float]]
-    looks: Mapping[int, Snapshot]
+    snapshots: Mapping[int, Snapshot]
 
 
 def seen_in(
@@ -73,27 +73,27 @@ def seen_in(
     events = event_table(trace, plan)
     state = Columns(trace.info.max_procs if total is None else total, n)
     state.make_room(n, len(codes["user_id"]) + 1)
-    room, lessons = kernel.blank_room(*most_at_once(plan.kind)), blank_history()
+    room, history = kernel.blank_room(*most_at_once(plan.kind)), blank_history()
     rows, taught = np.zeros((n, len(kernel.NAMES)), np.float32), np.full(len(events), np.nan)
-    looks: dict[int, Snapshot] = {}
+    snapshots: dict[int, Snapshot] = {}
     looked_after = np.flatnonzero(plan.kind == SUBMIT)[EVERY - 1 :: EVERY].tolist()
     keys, senders = [class_of(job) for job in requests], [sender_of(job) for job in requests]
     bursts, votes = Bursts(), 0
     first, counts = 0, cancelled == "count"
     for number, last in enumerate((*looked_after, len(events) - 1), 1):
-        lessons = with_room(lessons, last + 1 - first)
-        kernel.describe_log(state.record, lessons, requests, events, first, last + 1, counts, runs, room, rows, taught)
+        history = with_room(history, last + 1 - first)
+        kernel.describe_log(state.record, history, requests, events, first, last + 1, counts, runs, room, rows, taught)
         part = slice(first, last + 1)
         steps = zip(plan.kind[part].tolist(), plan.index[part].tolist(), taught[part].tolist())
         votes += votes_of(bursts, steps, senders, counts)
         if seed is not None and number <= len(looked_after) and votes >= LEAST_VOTES:
             now = float(plan.time[last])
             places = sampled_places(now - state.jobs["submit"][state.queued_entries()], EVERY * number, seed)
-            looks[int(plan.index[last])] = look_at(state, lessons, places, now, runs, room)
+            snapshots[int(plan.index[last])] = look_at(state, history, places, now, runs, room)
             votes = 0
         first = last + 1
     told = zip(plan.time.tolist(), plan.kind.tolist(), plan.index.tolist(), taught.tolist())
-    return Log(rows, keys, senders, list(told), looks)
+    return Log(rows, keys, senders, list(told), snapshots)
 
 
 def votes_of(bursts: Bursts, steps: Iterable[tuple[int, int, float]], senders: list[Sender], left_teach: bool) -> int:
@@ -108,7 +108,7 @@ def votes_of(bursts: Bursts, steps: Iterable[tuple[int, int, float]], senders: l
 
 
 def look_at(
-    state: Columns, lessons: WaitHistory, places: np.ndarray, now: float, runs: np.ndarray, room: kernel.Room
+    state: Columns, history: WaitHistory, places: np.ndarray, now: float, runs: np.ndarray, room: kernel.Room
 ) -> Snapshot:
     """What the jobs at `places` of the queue see at `now`, the drawn futures simulated once for all who wait."""
     queue = state.queued_entries()
@@ -116,7 +116,7 @@ def look_at(
     features = np.zeros((len(places), len(kernel.NAMES)), np.float32)
     if len(places):
         waits = np.zeros((len(PLANS), len(queue)))
-        describe_queue(state.record, lessons, now, runs, room, places.astype(np.int64), waits, features)
+        describe_queue(state.record, history, now, runs, room, places.astype(np.int64), waits, features)
     return Snapshot(jobs["row"].copy(), np.maximum(now - jobs["submit"], 0.0), features)
 
 
@@ -196,17 +196,17 @@ GROUNDS = (*(Grounds.SIMULATION for _ in COMPONENTS[:-2]), Grounds.CLASS, Ground
 
 
 class Components:
-    """The curves of all ways side by side, and what those that learn from every end have learned.
+    """The curves of all components side by side, and what those that learn from every end have learned.
 
     Parameters
     ----------
     machine
         A described machine, or None: then its nodes answer nothing.
 
-    >>> ways = Components(None)
-    >>> ways.ended((0, 1), 0.0, math.nan, 30.0)
+    >>> components = Components(None)
+    >>> components.ended((0, 1), 0.0, math.nan, 30.0)
     >>> from batchcast.predict.hazard.features import NAMES
-    >>> ways.curves(np.zeros(len(NAMES), np.float32), (0, 1), math.nan, np.full(BINS, np.nan))[:, -1].tolist()
+    >>> components.curves(np.zeros(len(NAMES), np.float32), (0, 1), math.nan, np.full(BINS, np.nan))[:, -1].tolist()
     [nan, nan, nan, 1.0, 1.0, 1.0, 1.0, nan]
     """
 
@@ -216,7 +216,7 @@ class Components:
         self.nodes = NodesComponent(machine) if machine is not None else None
 
     def curves(self, row: np.ndarray, key: Class, on_nodes: float, model: np.ndarray) -> np.ndarray:
-        """The curves (ways, 33) for a job by features (f,), class, what nodes say and the model's; NaN for none."""
+        """Curves (components, 33) of a job by features (f,), class, what nodes say and the model's; NaN for none."""
         simulated = [simulated_curves(row[None, :], spread)[0] for spread in SPREADS]
         late = simulated_curves(row[None, :], SPREADS[-1], self.lag.of(float(row[AT_DRAWS])))[0]
         nodes = np.full((len(SPREADS) + 1, BINS), np.nan) if self.nodes is None else self.nodes.curves(on_nodes)

@@ -18,7 +18,7 @@ from ..protocol import Grounds, Prediction, at_least_a_second
 from . import ibl_attributes, ibl_nearest
 from .groups import guess
 from .ibl_attributes import Attributes
-from .ibl_leaves import Lessons, answer_from_cells, cells_of, search_weights
+from .ibl_leaves import TrainingPart, answer_from_cells, cells_of, search_weights
 from .ibl_nearest import MOST
 
 NAME_COLUMNS = ("user_id", "group_id", "app_id", "queue_id")
@@ -192,8 +192,8 @@ class Ibl:
         queries[self.train // 5 :: 8] = True
         queries[: len(known)] &= np.isin(np.arange(len(known)), learned) & (known > 0)
         if queries.any():
-            lessons = Lessons(part, np.asarray(wait[: len(known)], float), learned, known.astype(np.int64))
-            self.tuned, self.loss = search_weights(lessons, self.weights, self.window, queries, self.sweeps)
+            training = TrainingPart(part, np.asarray(wait[: len(known)], float), learned, known.astype(np.int64))
+            self.tuned, self.loss = search_weights(training, self.weights, self.window, queries, self.sweeps)
 
     def prepare_trace(self, trace: Trace, protocol: str, procs: str = "req", *, total: float | None = None) -> None:
         """The search of a batch run alone, so that its cost can be told from that of the answers."""
@@ -223,7 +223,7 @@ class Ibl:
                 *(self.wide, ibl_nearest.blank_room(self.window, self.wide), points, bounds),
             )
         elif len(learned):
-            cells = cells_of(Lessons(attributes, wait, learned, known), tuned, max(self.wide, MOST))
+            cells = cells_of(TrainingPart(attributes, wait, learned, known), tuned, max(self.wide, MOST))
             answer_from_cells(
                 *(cells, attributes, *given, self.window, self.level, self.wide),
                 *(ibl_nearest.blank_room(0, self.wide), points, bounds),

@@ -55,7 +55,7 @@ class Cells(NamedTuple):
     name: np.ndarray
 
 
-class Lessons(NamedTuple):
+class TrainingPart(NamedTuple):
     """What a log teaches: attributes of all jobs, waits by job, jobs in order of learning, how many each job knows."""
 
     attributes: Attributes
@@ -64,13 +64,13 @@ class Lessons(NamedTuple):
     known: np.ndarray
 
 
-def cells_of(lessons: Lessons, weights: Weights, most: int = MOST) -> Cells:
+def cells_of(training: TrainingPart, weights: Weights, most: int = MOST) -> Cells:
     """The learned instances in leaves that are narrow where these weights are large; right for any weights.
 
     Each chunk is halved along the attribute that parts it most, each half anew, all chunks at once: O(n log(CHUNK)).
     `most` are the nearest that are asked for.
     """
-    numbers, names = (a[:, lessons.learned] for a in lessons.attributes)
+    numbers, names = (a[:, training.learned] for a in training.attributes)
     n = numbers.shape[1]
     chunks = 2 * max(-(-n // (2 * CHUNK)), 1)  # whole cells of groups
     scaled = np.concatenate([numbers * np.sqrt(weights[0])[:, None], names])
@@ -87,7 +87,7 @@ def cells_of(lessons: Lessons, weights: Weights, most: int = MOST) -> Cells:
         numbers=numbers[:, inside].transpose(1, 0, 2).reshape(len(cells), -1),
         names=names[:, inside].transpose(1, 0, 2).reshape(len(cells), -1),
         place=np.where(cells < n, cells, -1),
-        wait=lessons.wait[lessons.learned],
+        wait=training.wait[training.learned],
         **{"leaf_box": boxes[0], "leaf_names": boxes[2], "group_box": boxes[1], "group_names": boxes[3]},
         group=np.zeros(len(cells) // SIDE, np.float32),
         leaf=np.zeros(SIDE, np.float32),
@@ -246,20 +246,20 @@ def answer_from_cells(
 
 
 def search_weights(
-    lessons: Lessons, start: Weights, window: int, queries: np.ndarray, sweeps: int
+    training: TrainingPart, start: Weights, window: int, queries: np.ndarray, sweeps: int
 ) -> tuple[Weights, float]:
     """Coordinate search: each weight in turn to the best of 0, a quarter, itself, four times, while it helps.
 
     `queries` (n,) bool are the jobs asked, all with known waits; the loss is the mean of |ln((p + 60)/(w + 60))|.
     Deterministic. Returns the weights and their loss.
     """
-    truth = np.log(lessons.wait[queries] + 60.0)
-    room, cells = blank_room(0, 0), cells_of(lessons, start)
+    truth = np.log(training.wait[queries] + 60.0)
+    room, cells = blank_room(0, 0), cells_of(training, start)
     points, bounds = np.zeros(len(queries)), np.zeros(len(queries))
 
     def loss(weights: Weights) -> float:
         answer_from_cells(
-            *(cells, lessons.attributes, lessons.known, queries, 0, weights, weights, window, 0.95, 0),
+            *(cells, training.attributes, training.known, queries, 0, weights, weights, window, 0.95, 0),
             *(room, points, bounds),
         )
         return float(np.mean(np.abs(np.log(points[queries] + 60.0) - truth)))

@@ -37,7 +37,7 @@ from ...version import __version__
 from ..settings import default_store
 from .advice import RISK
 
-FORMAT = 2
+FORMAT = 3
 ROOMS = (
     "batchcast.predict.",
     "batchcast.events.",

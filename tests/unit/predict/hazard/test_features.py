@@ -110,11 +110,11 @@ def test_nothing_after_an_instant_moves_any_feature_or_promise_up_to_it(shift):
     for log in (columns, changed):
         method = Forecast(window=80, first=30, every=25, step=10)
         trace = Trace.from_arrays(log)
-        method.predict_trace(trace, total=16.0, looks=True)
+        method.predict_trace(trace, total=16.0, renew=True)
         rows = seen_in(trace, "honest", "req", 16.0).rows
-        looks = [(look.row, look.waited, look.features, left) for when, look, left in method.looked if when <= now]
+        looks = [(look.row, look.waited, look.features, left) for when, look, left in method.snapshots if when <= now]
         said.append((rows[: at + 1], method.chances[: at + 1], *(np.concatenate(of) for of in zip(*looks))))
-        assert method.looks.models
+        assert method.renewal.models
     for before, after in zip(*said):
         np.testing.assert_array_equal(before, after)
     assert np.unique(said[0][1], axis=0).shape[0] > 50

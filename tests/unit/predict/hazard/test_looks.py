@@ -49,35 +49,35 @@ def test_looks_and_all_they_teach_are_the_same_told_one_by_one_and_as_a_whole_lo
     small = {"window": 200, "first": 60, "every": 50, "step": 10}
     one, whole = Forecast(**small), Forecast(**small)
     said = replay(log, {"forecast": told_one_by_one(one)}, total=16.0)["forecast"]
-    at_once = whole.predict_trace(log, total=16.0, looks=True)
+    at_once = whole.predict_trace(log, total=16.0, renew=True)
     np.testing.assert_array_equal(said.quantiles, at_once.quantiles)
-    assert one.looks.number == whole.looks.number > 60
-    assert len(one.looks.models) == MODELS
+    assert one.renewal.number == whole.renewal.number > 60
+    assert len(one.renewal.models) == MODELS
     for name in ("features", "number", "born", "submit", "waited", "fate"):
-        np.testing.assert_array_equal(getattr(one.looks.ring, name), getattr(whole.looks.ring, name))
-    for one_keeper, keeper in zip(one.looks.promises.keepers, whole.looks.promises.keepers):
+        np.testing.assert_array_equal(getattr(one.renewal.ring, name), getattr(whole.renewal.ring, name))
+    for one_keeper, keeper in zip(one.renewal.calibration.keepers, whole.renewal.calibration.keepers):
         np.testing.assert_array_equal(one_keeper.everybody, keeper.everybody)
-    assert any((keeper.everybody != LEVELS).any() for keeper in whole.looks.promises.keepers)
-    last = whole.looked[-1][1]
-    assert (whole.looks.expected(last, np.tile(np.linspace(0.01, 1.0, BINS), (len(last.row), 1))).way == MODEL).all()
+    assert any((keeper.everybody != LEVELS).any() for keeper in whole.renewal.calibration.keepers)
+    last = whole.snapshots[-1][1]
+    assert (whole.renewal.expected(last, np.tile(np.linspace(0.01, 1.0, BINS), (len(last.row), 1))).way == MODEL).all()
 
 
 def test_looking_changes_nothing_that_is_said_at_a_submission():
     log = busy_log(300, 4)
     small = {"window": 200, "first": 60, "every": 50, "step": 10}
     looking, blind = Forecast(**small), Forecast(**small)
-    said = looking.predict_trace(log, total=16.0, looks=True), blind.predict_trace(log, total=16.0)
+    said = looking.predict_trace(log, total=16.0, renew=True), blind.predict_trace(log, total=16.0)
     np.testing.assert_array_equal(said[0].quantiles, said[1].quantiles)
-    assert (looking.looks.number > 60, blind.looks.number) == (True, 0)
+    assert (looking.renewal.number > 60, blind.renewal.number) == (True, 0)
 
 
 def test_a_look_learns_what_was_left_of_the_wait_and_counts_a_job_that_still_waits():
     log = busy_log(300, 2)
     method = Forecast()
-    method.predict_trace(log, total=16.0, looks=True)
-    ring, wait = method.looks.ring, log.wait_time
-    rows = np.concatenate([look.row for _, look, _ in method.looked])
-    waited = np.concatenate([look.waited for _, look, _ in method.looked])
+    method.predict_trace(log, total=16.0, renew=True)
+    ring, wait = method.renewal.ring, log.wait_time
+    rows = np.concatenate([look.row for _, look, _ in method.snapshots])
+    waited = np.concatenate([look.waited for _, look, _ in method.snapshots])
     assert (ring.fate[: len(rows)] == ENDED).all()
     np.testing.assert_array_equal(ring.waited[: len(rows)], wait[rows] - waited)
     assert (waited >= 1).all()
@@ -85,10 +85,10 @@ def test_a_look_learns_what_was_left_of_the_wait_and_counts_a_job_that_still_wai
     one = Snapshot(np.array([5]), np.array([60.0]), np.zeros((1, looks.ring.features.shape[1] - BINS), np.float32))
     looks.take(one, np.linspace(0.01, 1.0, BINS)[None, :], 100.0, 0)
     for now in (100.0, 500.0):
-        waits = looks.lessons(now, 100.0, 0)[1]
+        waits = looks.training_set(now, 100.0, 0)[1]
         assert (waits.waited[0], waits.ended[0]) == (now - 100.0, False)
     looks.resolve(5, None, SPOILED)
-    assert len(looks.lessons(500.0, 100.0, 0)[1].waited) == 0
+    assert len(looks.training_set(500.0, 100.0, 0)[1].waited) == 0
 
 
 def test_a_job_that_left_counts_as_having_waited_so_long_unless_that_is_to_teach_nothing():
@@ -96,7 +96,7 @@ def test_a_job_that_left_counts_as_having_waited_so_long_unless_that_is_to_teach
     one = Snapshot(np.array([5]), np.array([60.0]), np.zeros((1, looks.ring.features.shape[1] - BINS), np.float32))
     looks.take(one, np.linspace(0.01, 1.0, BINS)[None, :], 100.0, 0)
     looks.resolve(5, 90.0, LEFT)
-    waits = looks.lessons(500.0, 100.0, 0)[1]
+    waits = looks.training_set(500.0, 100.0, 0)[1]
     assert (waits.waited[0], waits.ended[0]) == (30.0, False), "it waited 30 s more, and did not start"
 
 

@@ -100,7 +100,7 @@ def test_a_renewal_teaches_nothing_and_gives_whole_distributions():
     assert len(said[0].chances) == len(state.queued) > 5
     state.now = now + 5000.0
     later = renewed(method, state)
-    promised = method.promised(later.row)
+    promised = method.at_submission(later.row)
     for place, row in enumerate(later.row.tolist()):
         waited = state.now - state.queued[row].submit_time
         assert later.waited[place] == waited
@@ -111,7 +111,7 @@ def test_a_renewal_teaches_nothing_and_gives_whole_distributions():
         assert of_start.quantiles[1] == pytest.approx(waited + later.curve(place).quantile(0.9), rel=1e-4)
         if later.way[place] == 0:  # what was promised at submission, given the time since
             alone = WaitCurve(promised[place], waited)
-            raw = method.looks.expected(method.look(state), promised).others[place, 0]
+            raw = method.renewal.expected(method.look(state), promised).others[place, 0]
             ends = [0.0, 600.0, 86400.0]
             np.testing.assert_allclose(
                 [WaitCurve(raw).starts_within(end) for end in ends], [alone.starts_within(end) for end in ends],
