@@ -94,16 +94,17 @@ def counts_blindly(story, each=20):
     return counts
 
 
-def levels_by_age(story, ages, levels, steps, repaid, remembered=5000.0, memory=500.0):
+def levels_by_age(story, ages, levels, steps, repaid, borrowed=0.0, remembered=5000.0, memory=500.0):
     """The levels asked for at each age, by reading the whole story: (now, `look`, number, job, waited, bounds) or (now,
     `start`, job), in order of time.
 
     An outcome moves the level of each bound that was open: up by the level where it was passed, down by the rest where
     it held, which fades. What was not kept is owed as well, in full. The k-th open look at a job, of one age, counts
-    1 / k.
+    1 / k. With `borrowed` the levels are a mean of those and of the levels of all ages taken for one, weighing as what
+    has come out of that age and `borrowed`.
     """
     moved = {age: list(levels) for age in range(len(ages) + 1)}
-    owed = {age: [0.0] * len(levels) for age in moved}
+    owed, known = {age: [0.0] * len(levels) for age in moved}, dict.fromkeys(moved, 0.0)
     looks = []
 
     def learn(look, k, kept):
@@ -131,10 +132,15 @@ def levels_by_age(story, ages, levels, steps, repaid, remembered=5000.0, memory=
                 rest = now - look["at"] - (0.5 + look["number"] * 0.6180339887498949) % 1.0
                 for k in sorted(look["open"]):
                     learn(look, k, rest <= look["bounds"][k] * (1.0 + 1e-9))
+                known[look["age"]] += look["weight"]
                 looks.remove(look)
     asked = {}
     for age, mine in moved.items():
         owes = [repaid[k] * steps[k] * owed[age][k] for k in range(len(levels))]
         paid = [min(max(owe, -x), 1 - x) for owe, x in zip(owes, levels)]
         asked[age] = [min(max(max(mine[j] + paid[j] for j in range(k + 1)), 0.0), 1.0) for k in range(len(levels))]
+    if borrowed:
+        (whole,) = levels_by_age(story, (), levels, steps, repaid, 0.0, remembered, memory).values()
+        share = {age: known[age] / (known[age] + borrowed) for age in asked}
+        asked = {age: [share[age] * a + (1.0 - share[age]) * b for a, b in zip(asked[age], whole)] for age in asked}
     return asked

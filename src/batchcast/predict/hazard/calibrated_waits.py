@@ -61,9 +61,9 @@ def crps(curve: np.ndarray, wait: float) -> float:
     return score + float(_WIDTHS[at] * (share * middle[at] ** 2 + (1.0 - share) * (1.0 - middle[at]) ** 2))
 
 
-def as_kept(keeper: OnlineCalibration, chances: np.ndarray) -> np.ndarray:
-    """Chances of any shape as they are promised: at the levels that have kept LEVELS of late."""
-    asked = np.concatenate([[0.0], np.clip(keeper.asked(None), 1e-4, 1.0 - 1e-4), [1.0]])
+def as_kept(asked: np.ndarray, chances: np.ndarray) -> np.ndarray:
+    """Chances of any shape as they are promised: at the levels `asked` (7,), which have kept LEVELS of late."""
+    asked = np.concatenate([[0.0], np.clip(asked, 1e-4, 1.0 - 1e-4), [1.0]])
     asked = np.maximum.accumulate(asked + 1e-9 * np.arange(len(asked)))
     return np.asarray(np.interp(chances, asked / asked[-1], _ENDS))
 
@@ -118,6 +118,11 @@ class LevelsBySpan:
     what was waited. An owner's k-th promise since its latest known outcome moves them by 1 / k of a step, which fades
     over MEMORY outcomes. What did not hold is paid back in full, by REPAID.
 
+    Parameters
+    ----------
+    borrowed
+        Levels are those of the span and those of all spans together, weighing as the outcomes known there and so many.
+
     >>> levels = LevelsBySpan()
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
     >>> for number in range(40):
@@ -128,37 +133,51 @@ class LevelsBySpan:
     (True, True)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, borrowed: float = 0.0) -> None:
         self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, 0.0, MEMORY) for _ in range(len(SPANS_S) + 1)]
-        for keeper in self.keepers:
+        self.together = OnlineCalibration(LEVELS, 0.005, 0.0, 0.0, MEMORY)
+        for keeper in (*self.keepers, self.together):
             keeper.step, keeper.repaid = np.array(STEPS), np.array(REPAID)
+        self.borrowed, self.known = borrowed, np.zeros(len(self.keepers))
+
+    def asked(self, span: int) -> np.ndarray:
+        """The levels (7,) that promises of a span are made at."""
+        own = self.keepers[span].asked(None)
+        if not self.borrowed:
+            return own
+        share = self.known[span] / (self.known[span] + self.borrowed)
+        return np.asarray(share * own + (1.0 - share) * self.together.asked(None))
 
     def chances(self, curves: np.ndarray, seconds: np.ndarray) -> np.ndarray:
         """What is promised (n, 33) by curves (n, 33) of which each is told for so many `seconds` (n,)."""
         out, spans = np.empty_like(curves), np.searchsorted(SPANS_S, seconds, side="right")
         for span in np.unique(spans).tolist():
-            out[spans == span] = as_kept(self.keepers[span], curves[spans == span])
+            out[spans == span] = as_kept(self.asked(span), curves[spans == span])
         return out
 
     def issue(self, number: int, owner: Hashable, now: float, seconds: float, bounds: np.ndarray) -> None:
         """Promise `number` to an owner, in the span of `seconds`, has these bounds (7,) on the time from `now` on."""
-        keeper = self.keepers[int(np.searchsorted(SPANS_S, seconds, side="right"))]
-        keeper.issue(number, owner, bounds, math.inf)
-        keeper.begin(number, now + 1.0)
+        own = self.keepers[int(np.searchsorted(SPANS_S, seconds, side="right"))]
+        for keeper in (own, self.together) if self.borrowed else (own,):
+            keeper.issue(number, owner, bounds, math.inf)
+            keeper.begin(number, now + 1.0)
 
     def ended(self, number: int, wait: float) -> None:
         """It came out so many seconds later."""
-        for keeper in self.keepers:
-            keeper.known(number, wait - jitter(number))
+        for span, keeper in enumerate(self.keepers):
+            if number in keeper.issued:
+                self.known[span] += keeper.issued[number].weight
+                keeper.known(number, wait - jitter(number))
+        self.together.known(number, wait - jitter(number))
 
     def left(self, number: int) -> None:
         """It will not become known."""
-        for keeper in self.keepers:
+        for keeper in (*self.keepers, self.together):
             keeper.forget(number)
 
     def passes(self, now: float) -> None:
         """Bounds that were due before `now` have failed."""
-        for keeper in self.keepers:
+        for keeper in (*self.keepers, self.together):
             keeper.waited(now)
 
 

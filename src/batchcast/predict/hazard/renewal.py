@@ -20,6 +20,8 @@ MODELS = 2
 """The mean of the last so many fits answers: where a log changes, what one says depends on the hour it was fitted."""
 LEAST_VOTES = EVERY // 2
 """So many submissions since the last look must count (hazard.bursts): the queue behind an array shows little new."""
+BORROWED = 100.0
+"""Levels of an age weigh as the outcomes known there, those of all ages as so many: few outcomes bend no level far."""
 SHARE = 0.5
 """Of a model's chances in what it says, beside those that it starts from: half of each was better than either."""
 RENEWAL_COMPONENTS = (
@@ -86,7 +88,8 @@ class Renewal:
     learns from looks what the state by now says beyond that. A model of submissions and looks together, that has to
     learn the whole anew, did worse at looks than that promise on some logs (a trial). The last two fits answer
     together. Before the first that promise and the simulations answer, each weighing by its CRPS so far. What is
-    promised is corrected apart for jobs that have waited so long (`LevelsBySpan`). All looks at one job come out
+    promised is corrected apart for jobs that have waited so long (`LevelsBySpan`), as all ages together are where few
+    outcomes of that age are known. All looks at one job come out
     together: the k-th since the last outcome known counts 1 / k.
 
     >>> Renewal(300).expected(Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES)))), np.zeros((0, 33))).way
@@ -98,7 +101,7 @@ class Renewal:
         self.ring = Submissions(max(window * MOST // EVERY, MOST), len(NAMES) + BINS)
         self.models: tuple[Hazard, ...] = ()
         self.pool = Pool(MODEL)
-        self.calibration = LevelsBySpan()
+        self.calibration = LevelsBySpan(BORROWED)
         self.lag = Lag()
         self.number = 0
         self.of: dict[int, list[_Look]] = {}

@@ -29,9 +29,9 @@ def stories(draw):
     return story
 
 
-@given(stories())
-def test_the_levels_of_each_age_are_what_reading_the_whole_story_says(story):
-    promises, open_, rows = LevelsBySpan(), {}, {job: row for row, job in enumerate("abc")}
+@given(stories(), st.sampled_from([0.0, 2.0, 100.0]))
+def test_the_levels_of_each_age_are_what_reading_the_whole_story_says(story, borrowed):
+    promises, open_, rows = LevelsBySpan(borrowed), {}, {job: row for row, job in enumerate("abc")}
     for now, what, *told in story:
         promises.passes(now)
         if what == "look":
@@ -41,9 +41,9 @@ def test_the_levels_of_each_age_are_what_reading_the_whole_story_says(story):
         else:
             for number, at in open_.pop(told[0]):
                 promises.ended(number, now - at)
-    naive = levels_by_age(story, SPANS_S, LEVELS, STEPS, REPAID)
+    naive = levels_by_age(story, SPANS_S, LEVELS, STEPS, REPAID, borrowed)
     for age, asked in naive.items():
-        np.testing.assert_allclose(promises.keepers[age].asked(None), asked, atol=1e-12)
+        np.testing.assert_allclose(promises.asked(age), asked, atol=1e-12)
 
 
 @pytest.mark.parametrize(("young", "old"), [(0.5, 2.0), (2.0, 0.5)])
@@ -62,6 +62,28 @@ def test_each_age_is_brought_to_what_it_promises_where_forecasts_are_wrong_in_op
         promises.ended(look, rest)
     for age in (60.0, 7200.0):
         assert np.mean(np.array(inside)[2000:][ages[2000:] == age]) == pytest.approx(0.8, abs=0.03)
+
+
+def test_an_age_of_which_little_is_known_promises_as_all_ages_do_and_later_by_its_own_outcomes():
+    curve = np.append(1.0 - np.exp(-np.asarray(ENDS_S) / 3600.0), 1.0)[None, :]
+
+    def late_90(promises, waited):
+        return CalibratedWaits.bounds(promises.chances(curve, np.array([waited]))[0])[5]
+
+    alone, borrows = LevelsBySpan(), LevelsBySpan(100.0)
+    nominal = late_90(alone, 9e4)
+    for look in range(400):
+        for promises in (alone, borrows):
+            bounds = CalibratedWaits.bounds(promises.chances(curve, np.array([60.0]))[0])
+            promises.issue(look, look, 0.0, 60.0, bounds)
+            promises.ended(look, 4.0 * 3600.0 * (look % 3 == 0))
+    assert late_90(alone, 9e4) == nominal, "nothing is known of jobs that waited a day"
+    old = late_90(borrows, 9e4)
+    assert old > 1.2 * nominal
+    for look in range(400, 1400):
+        borrows.issue(look, look, 0.0, 9e4, CalibratedWaits.bounds(borrows.chances(curve, np.array([9e4]))[0]))
+        borrows.ended(look, 60.0)
+    assert late_90(borrows, 9e4) < 0.5 * min(old, late_90(borrows, 60.0))
 
 
 def test_what_becomes_of_jobs_told_long_waits_moves_no_promise_of_jobs_told_short_ones():
