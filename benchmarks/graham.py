@@ -1,6 +1,7 @@
 """The rest of the wait of jobs seen in a queue at noon: the hazard model on a cluster's snapshots.
 
     python -m benchmarks.graham FILE
+    python -m benchmarks.graham FILE --fits 3    # the mean of three fits answers
 
 FILE is `data_on_submit_days` of mila-iqia/slurm-queue-time-pred for Graham, its daily files one after the other (CSV,
 may be .gz): a row is a job that still waited at a noon. The first 70 % of the rows by their noon teach, as far as was
@@ -34,7 +35,8 @@ def main() -> None:
     """Print the shares within a factor 2 and 3, beside a constant's."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("file")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of the first fit; the others have the next ones")
+    parser.add_argument("--fits", type=int, default=1, help="the mean of so many fits answers")
     given = parser.parse_args()
     table = read(given.file)
     noon, left = table["noon"], table["left"]
@@ -44,16 +46,17 @@ def main() -> None:
     ended = left[teach] <= cut - noon[teach]
     waited = np.where(ended, left[teach], cut - noon[teach])
     began = process_time()
-    model = fit(table["features"][teach], Waits(waited, ended, table["weight"][teach]), given.seed)
-    if model is None:
+    lessons = table["features"][teach], Waits(waited, ended, table["weight"][teach])
+    models = [model for seed in range(given.fits) if (model := fit(*lessons, given.seed + seed)) is not None]
+    if not models:
         raise SystemExit("nothing is known of any start: is this the file?")
     seconds = process_time() - began
-    curves = model.curves(table["features"][asked])
+    curves = np.mean([model.curves(table["features"][asked]) for model in models], axis=0)
     forecast = quantiles(curves, np.full((len(curves), 1), 0.5))[:, 0]
     constant = np.full(len(curves), np.median(left[teach][ended]))
     actual = left[asked]
     print(f"{teach.sum():,} rows teach, {ended.mean():.1%} of them had started by then; {asked.sum():,} are asked")
-    print(f"fit {seconds:.1f} CPU s; seed {given.seed}\n")
+    print(f"fits: {len(models)}, {seconds:.1f} CPU s; seed {given.seed}\n")
     print("| rest of the wait | within x2 | within x3 | median factor |\n|---|---|---|---|")
     off = {"constant": factor(constant, actual), "hazard": factor(forecast, actual)}
     for name, by in off.items():
