@@ -344,6 +344,7 @@ def _with_schedules(
     checked = model.checked
     if checked is None and isinstance(model.model, OnNodes):
         checked = model.model.judge(inside, outcomes[0].schedule)
+    forecasts.scores.differences()  # here, so that the processes of the schedules' find its samples drawn
     settings = {**forecasts.settings, "scheduler": SLURM if loops else "policy"}
     differences = outcome_differences(trace, outcomes, inside, procs=forecasts.procs, seed=settings["seed"],
                                      workers=workers)  # fmt: skip

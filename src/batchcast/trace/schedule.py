@@ -10,17 +10,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from ..errors import InputError, input_error
-from ..formats.scan import weave
 from ..simulation.schedule import interval_text, place
 from ..table import Trace
+from .csv_lines import cells, lines, shortest, write_by_job
 from .whole_file import whole_file
 from .write import write_columns
 
@@ -102,14 +101,8 @@ def write_forecasts(path: str | Path, forecasts: Forecasts) -> None:
 
     Written beside and renamed. About a tenth of a second for 200,000 jobs.
     """
-    names = [*_FIRST, *forecasts.points]
-    ids = _cells(forecasts.job_id)
-    if any(mark in ids for mark in (b",", b'"', b"\r", b"\n")):
-        ids = _joined([_line([text, ""])[:-2] for text in map(str, forecasts.job_id.tolist())])
-    shortest = [_shortest(values) for values in (forecasts.run_time, *forecasts.points.values())]
-    with whole_file(path) as beside, beside.open("wb") as out:
-        out.write(_line(names).encode())
-        out.write(_lines([ids, _cells(forecasts.group), *shortest]))
+    seconds = [shortest(values) for values in (forecasts.run_time, *forecasts.points.values())]
+    write_by_job(path, [*_FIRST, *forecasts.points], forecasts.job_id, [cells(forecasts.group), *seconds])
 
 
 def read_forecasts(path: str | Path) -> Forecasts | None:
@@ -132,27 +125,28 @@ def _number(text: str) -> float:
     return float(text) if text else float("nan")
 
 
-def _shortest(values: np.ndarray) -> bytes:
-    """Whole seconds as whole numbers, others to ten digits, nothing for what is unknown; each with a 0 behind it."""
-    if ((values == np.floor(values)) & (np.abs(values) < 1e10) & ~np.signbit(values)).all():
-        return _cells(values.astype(np.int64))
-    return (("%.10g\0" * len(values)) % tuple(values.tolist())).replace("nan", "").encode()
-
-
-def _line(fields: Sequence[str]) -> str:
-    """One line of CSV."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(fields)
-    return text.getvalue()
-
-
 GROUPS = "schedules/groups.csv"
 """Where a report keeps which simulated jobs are one user's submissions of one week."""
+
+
+def write_groups(path: str | Path, job_id: np.ndarray, group: np.ndarray) -> None:
+    """One line a job: its id and its group, a whole number. Written beside and renamed."""
+    write_by_job(path, ("job_id", "group"), job_id, [cells(group)])
+
+
 COLUMNS = ("job_id", "submit_time", "start_time", "end_time", "procs", "planned_run_time", "backfilled")
 
 
-def write_schedule(path: str | Path, schedule: Schedule) -> None:
-    """One line a job in log order: job_id, submit, start and end on the log's clock in seconds, procs, plan, 0 or 1."""
+Kept = dict[tuple[str, int], tuple[np.ndarray, bytes]]
+"""Values and their text, of a column from a row on."""
+
+
+def write_schedule(path: str | Path, schedule: Schedule, kept: Kept | None = None) -> None:
+    """One line a job in log order: job_id, submit, start and end on the log's clock in seconds, procs, plan, 0 or 1.
+
+    Schedules of one log written one after the other with the same `kept` make the text of like columns once.
+    """
+    kept = {} if kept is None else kept
     columns = (
         schedule.job_id, schedule.submit_time, schedule.start_time, schedule.end_time, schedule.procs,
         schedule.planned_run_time, schedule.backfilled.astype(np.int8),
@@ -160,37 +154,19 @@ def write_schedule(path: str | Path, schedule: Schedule) -> None:
     with whole_file(path) as beside, beside.open("wb") as out:
         out.write((",".join(COLUMNS) + "\n").encode())
         for first in range(0, len(schedule), _ROWS):
-            out.write(_lines([_cells(values[first : first + _ROWS]) for values in columns]))
+            parts = [(name, values[first : first + _ROWS]) for name, values in zip(COLUMNS, columns)]
+            out.write(lines([_kept_cells(kept, (name, first), values) for name, values in parts]))
 
 
 _ROWS = 65_536  # a report has fifteen schedules, so they are written in bulk
 
 
-def _lines(columns: Sequence[bytes]) -> memoryview:
-    """Columns as `_cells` gives them as lines of CSV."""
-    texts, begun = b"".join(columns), np.cumsum([0, *map(len, columns[:-1])])
-    lines = np.empty(len(texts), dtype=np.uint8)
-    weave(np.frombuffer(texts, dtype=np.uint8), begun, lines)
-    return lines.data
-
-
-def _cells(values: np.ndarray) -> bytes:
-    """Each value's text with a 0 behind it: whole numbers without a point, others as they are."""
-    if values.dtype.kind == "f" and (values == np.floor(values)).all() and (np.abs(values) < 2**53).all():
-        values = values.astype(np.int64)
-    if values.dtype.kind == "f" and ((np.abs(values) >= 1e-4) & (np.abs(values) < 2**53) | (values == 0)).all():
-        text = msgspec.json.encode(values.tolist())[1:-1] + b","  # as str() writes them here, in a tenth of its time
-        return text.replace(b".0,", b",").replace(b",", b"\0")
-    if values.dtype.kind in "iu" and len(values):
-        return msgspec.json.encode(values.tolist())[1:-1].replace(b",", b"\0") + b"\0"
-    return _joined([str(int(v) if isinstance(v, float) and v.is_integer() else v) for v in values.tolist()])
-
-
-def _joined(texts: Sequence[str]) -> bytes:
-    whole = "".join([text + "\0" for text in texts])
-    if whole.count("\0") > len(texts):  # a text with a 0 in it
-        whole = "".join([text.replace("\0", "") + "\0" for text in texts])
-    return whole.encode()
+def _kept_cells(kept: Kept, key: tuple[str, int], values: np.ndarray) -> bytes:
+    known, text = kept.get(key, (None, b""))
+    if known is None or known.dtype != values.dtype or not np.array_equal(known, values):
+        text = cells(values)
+        kept[key] = values, text
+    return text
 
 
 def read_schedule(path: str | Path) -> dict[str, np.ndarray]:

@@ -13,10 +13,9 @@ import numpy as np
 from ...document import document, dumps
 from ...evaluation.differences import burst_groups
 from ...evaluation.evaluation import Evaluation
-from ...trace.schedule import FORECASTS, GROUPS, Forecasts, write_forecasts, write_schedule
+from ...trace.schedule import FORECASTS, GROUPS, Forecasts, Kept, write_forecasts, write_groups, write_schedule
 from ...trace.select import describe_log
 from ...trace.whole_file import folder
-from ...trace.write import write_columns
 from ..blocks import Section, page
 from .page import sections as sections_of
 
@@ -71,11 +70,12 @@ def fill(
     and `preface` head the page.
     """
     files = {}
+    kept: Kept = {}
     for each in evaluation.outcomes:
         name = re.sub(r"[^\w.=+-]+", "_", f"{each.policy}.{each.predictor}") + ".csv"
         files[each.policy, each.predictor] = f"schedules/{name}"
         (place / "schedules").mkdir(exist_ok=True)
-        write_schedule(place / "schedules" / name, each.schedule)
+        write_schedule(place / "schedules" / name, each.schedule, kept)
     _write_forecasts(place / FORECASTS, evaluation)
     if evaluation.outcomes:
         _write_groups(place / GROUPS, evaluation)
@@ -107,7 +107,7 @@ def _write_groups(path: Path, evaluation: Evaluation) -> None:
     """The group of each simulated job, one user's submissions of one week, as a number that names nobody."""
     schedule = evaluation.outcomes[0].schedule
     group = burst_groups(evaluation.trace, evaluation.procs)[schedule.rows]
-    write_columns(path, ("job_id", "group"), (schedule.job_id.tolist(), group.tolist()))
+    write_groups(path, schedule.job_id, group)
 
 
 def _provenance(result: dict[str, Any], command: str) -> dict[str, Any]:

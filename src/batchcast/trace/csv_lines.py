@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns as lines of CSV, in bulk: the same text as `csv` and `str` make of each value, in a tenth of the time."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from ..formats.scan import weave
+from .whole_file import whole_file
+
+
+def write_by_job(path: str | Path, names: Sequence[str], job_id: np.ndarray, columns: Sequence[bytes]) -> None:
+    """Ids, which are quoted where CSV asks for it, and columns as `cells` gives them, under a header."""
+    ids = cells(job_id)
+    if any(mark in ids for mark in (b",", b'"', b"\r", b"\n")):
+        ids = _joined([_line([text, ""])[:-2] for text in map(str, job_id.tolist())])
+    with whole_file(path) as beside, beside.open("wb") as out:
+        out.write(_line(names).encode())
+        out.write(lines([ids, *columns]))
+
+
+def shortest(values: np.ndarray) -> bytes:
+    """Whole seconds as whole numbers, others to ten digits, nothing for what is unknown; each with a 0 behind it."""
+    if ((values == np.floor(values)) & (np.abs(values) < 1e10) & ~np.signbit(values)).all():
+        return cells(values.astype(np.int64))
+    return (("%.10g\0" * len(values)) % tuple(values.tolist())).replace("nan", "").encode()
+
+
+def _line(fields: Sequence[str]) -> str:
+    """One line of CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(fields)
+    return text.getvalue()
+
+
+def lines(columns: Sequence[bytes]) -> memoryview:
+    """Columns as `cells` gives them as lines of CSV."""
+    texts, begun = b"".join(columns), np.cumsum([0, *map(len, columns[:-1])])
+    woven = np.empty(len(texts), dtype=np.uint8)
+    weave(np.frombuffer(texts, dtype=np.uint8), begun, woven)
+    return woven.data
+
+
+def cells(values: np.ndarray) -> bytes:
+    """Each value's text with a 0 behind it: whole numbers without a point, others as they are."""
+    if values.dtype.kind == "f" and (values == np.floor(values)).all() and (np.abs(values) < 2**53).all():
+        values = values.astype(np.int64)
+    if values.dtype.kind == "f" and ((np.abs(values) >= 1e-4) & (np.abs(values) < 2**53) | (values == 0)).all():
+        text = msgspec.json.encode(values.tolist())[1:-1] + b","  # as str() writes them here, in a tenth of its time
+        return text.replace(b".0,", b",").replace(b",", b"\0")
+    if values.dtype.kind in "iu" and len(values):
+        return msgspec.json.encode(values.tolist())[1:-1].replace(b",", b"\0") + b"\0"
+    return _joined([str(int(v) if isinstance(v, float) and v.is_integer() else v) for v in values.tolist()])
+
+
+def _joined(texts: Sequence[str]) -> bytes:
+    whole = "".join([text + "\0" for text in texts])
+    if whole.count("\0") > len(texts):  # a text with a 0 in it
+        whole = "".join([text.replace("\0", "") + "\0" for text in texts])
+    return whole.encode()
