@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..evaluation.validity import Doubt, Validity, Verdict
-from .blocks import Callout, Tone, shown
+from .blocks import Block, Callout, Tone, shown
 from .figures import span
 
 if TYPE_CHECKING:
@@ -90,17 +91,21 @@ def short_validity(evaluation: Evaluation) -> Callout:
     )
 
 
+def led(tables: Sequence[Block], said: Callout) -> list[Block]:
+    """Tables and what they may be taken for, which comes first where they are not to be trusted.
+
+    >>> from batchcast.report.blocks import Table
+    >>> [type(block).__name__ for block in led([Table("waits", [], [])], Callout("no", "warning"))]
+    ['Callout', 'Table']
+    """
+    return [said, *tables] if said.tone == "warning" else [*tables, said]
+
+
 def judgement(validity: Validity, asked: float = float("nan")) -> Callout:
     """What a simulation may be believed, in words; `asked` is the machine that the tables are of, in processors."""
     tone, closing = VERDICTS[validity.verdict]
-    sentences = [
-        _waits(validity),
-        _what_if(validity, asked),
-        _cut(validity),
-        *_doubts(validity),
-        coverage(validity),
-        closing,
-    ]
+    grounds = [_waits(validity), _what_if(validity, asked), _cut(validity), *_doubts(validity), coverage(validity)]
+    sentences = [closing, *grounds] if tone == "warning" else [*grounds, closing]
     return Callout(" ".join(filter(None, sentences)), tone, LABEL)
 
 

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from batchcast.evaluation.accuracy import Scores
 from batchcast.evaluation.evaluation import Evaluation, Outcome, evaluate
 from batchcast.evaluation.validity import Validity
+from batchcast.report.blocks import Table
 from batchcast.report.evaluation.first_screen import cards, opening
 from batchcast.report.evaluation.gains import gain_sentences, harm_words, plan_words
 from batchcast.report.figures import span
-from batchcast.report.validity import validity_line
+from batchcast.report.validity import led, validity_line
 from batchcast.table import LogInfo, Trace
 
 
@@ -131,6 +132,14 @@ def test_a_learned_machine_that_is_not_believed_says_what_the_log_lacks(over: fl
 def test_the_other_way_round_is_said_the_other_way_round() -> None:
     assert "the simulated mean is 4.0 times the recorded one" in validity_line(found(GOOD, ratio=0.25)).text
     assert "recorded, nobody waited" in validity_line(found(GOOD, ratio=0.0)).text
+
+
+def test_what_is_not_to_be_trusted_is_said_before_the_tables_and_first() -> None:
+    far, close = validity_line(found(GOOD, ratio=4.8)), validity_line(found(GOOD, ratio=1.2))
+    assert far.text.index("not to be trusted") < far.text.index("Recorded, ")
+    table = Table("waits", [], [])
+    assert led([table], far) == [far, table]
+    assert led([table], close) == [table, close]
 
 
 def test_a_close_simulation_may_compare_policies() -> None:

@@ -84,7 +84,7 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
     from ...report.difference import SCHEDULE, difference_blocks, difference_words
     from ...report.tables import simulation_table
     from ...report.terminal import show
-    from ...report.validity import judgement
+    from ...report.validity import judgement, led
 
     whole = [row for row in simulated if row["size"] == "all"]
     sizes = [row for row in simulated if row["size"] != "all"]
@@ -100,16 +100,8 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
         for arm in dict.fromkeys(group["policy"] for group in groups)
     ]
     blocks = [simulation_table([{**row, "predictor": row["size"]} for row in whole], whole[0]["jobs"], cpus)]
-    show(
-        console(),
-        [
-            *blocks,
-            *difference_blocks(whole, SCHEDULE, naming),
-            *difference_blocks(sizes, SCHEDULE, naming),
-            *tables,
-            judgement(judged, cpus),
-        ],
-    )
+    compared = [*difference_blocks(whole, SCHEDULE, naming), *difference_blocks(sizes, SCHEDULE, naming)]
+    show(console(), led([*blocks, *compared, *tables], judgement(judged, cpus)))
 
 
 ROUNDS = 5

@@ -15,6 +15,8 @@ from ..grammar import verb
 from ..output import Cell, print_columns, printed
 from ..site_options import myself, parse_when, site_options, whoami
 
+MANY = 40
+"""Lines of jobs beyond which months are recommended."""
 SOUND, POOR = 0.6, 0.2
 """Shares of what was asked: green from here on, red below."""
 _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": "yellow", "CANCELLED": "yellow"}
@@ -112,7 +114,8 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
         rows = [job.row() for job in (used if of["tasks"] else efficiency.folded(used))]
     advised = efficiency.advice(used, settings["limit_floor"], settings["limit_step"], settings["memory_step"])
     warnings = [f"left out, since they could not be read: {broken} of accounting's rows"] if broken else []
-    shown = {**of, "starttime_s": None if math.isinf(since) else since, "by": by, "advice": advised}
+    total = efficiency.in_all(used)
+    shown = {**of, "starttime_s": None if math.isinf(since) else since, "by": by, "advice": advised, "in_all": total}
     if printed("report", Answer({}, shown, warnings, rows), as_json, parsable2):
         return
     if of["digest"]:
@@ -122,6 +125,7 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
         _print_months(rows, by)
     else:
         _print_jobs(rows)
+        _print_total(total, len(rows))
     _print_advice(advised)
 
 
@@ -207,6 +211,19 @@ def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
         lines.append([*line, span(row["waited_s"], "-")])
     print_columns(lines, left=3)
     click.echo("TIME, CPU, MEM: used of what was requested. Memory of an array is that of its largest task.")
+
+
+def _print_total(total: Mapping[str, Any], lines: int) -> None:
+    """What the jobs used together, below their lines; of many, how to see fewer lines."""
+    shares = {"time": "time_share", "processors": "processor_share", "memory": "memory_share"}
+    known = [f"{total[key]:.0%} of {name}" for name, key in shares.items() if not math.isnan(total[key])]
+    ends = {"cut off at the limit": total["timeouts"], "out of memory": total["out_of_memory"]}
+    said = [f"{counted(total['jobs'])}, {total['processor_hours']:,.1f} core-hours"]
+    said += [f"used {', '.join(known)}"] if known else []
+    said += [f"{count:,} {how}" for how, count in ends.items() if count]
+    click.echo(f"in all: {'; '.join(said)}")
+    if lines > MANY:
+        click.echo("a line a month instead: --months user, account or partition")
 
 
 def _print_months(rows: Sequence[Mapping[str, Any]], by: str) -> None:

@@ -122,7 +122,8 @@ def read_table(text: str, source: str) -> tuple[list[JobUse], int]:
     lines = lines[first:]
     names = lines[0].split("|") if lines else []
     if missing := [name for name in ("JobID", "State", "ElapsedRaw") if name not in names]:
-        raise InputError(f"{source}: line 1 names no column {', '.join(missing)}", hint=f"{COMMAND} > {source}")
+        what = f"line {first + 1} names no column {', '.join(missing)} (accepted: what sacct -P prints)"
+        raise InputError(f"{source}: {what}", hint=f"{COMMAND} > jobs.txt")
     cells = [line.split("|", len(names) - 1) for line in lines[1:]]
     records = [{**dict.fromkeys(FIELDS, ""), **dict(zip(names, row))} for row in cells if len(row) == len(names)]
     jobs, bad = _jobs(records, math.nan)
@@ -247,17 +248,22 @@ def by_month(jobs: Sequence[JobUse], by: str, zone_month: Any) -> list[dict[str,
     rows = []
     for (month, name), group in groupby(keyed, key=lambda k: k[:2]):
         of = [job for _, _, job in group]
-        hours = math.fsum(job.processors * job.elapsed_s for job in of) / 3600
-        rows.append({
-            "month": month, by: name, "jobs": len(of), "processor_hours": hours,
-            "processor_share": _share([(j.processor_s, j.processors * j.elapsed_s) for j in of]),
-            "time_share": _share([(j.elapsed_s * j.processors, j.limit_s * j.processors) for j in of]),
-            "memory_share": _share([(j.memory_kib * j.elapsed_s, j.memory_asked_kib * j.elapsed_s) for j in of]),
-            "timeouts": sum(job.state == "TIMEOUT" for job in of),
-            "out_of_memory": sum(job.state == "OUT_OF_MEMORY" for job in of),
-            "median_wait_s": _middle(j.waited_s for j in of),
-        })  # fmt: skip
+        rows.append({"month": month, by: name, **in_all(of)})
     return sorted(rows, key=lambda r: (r["month"], -r["processor_hours"], r[by]))
+
+
+def in_all(jobs: Sequence[JobUse]) -> dict[str, Any]:
+    """What jobs used together: core-hours, shares of sums over jobs that tell both parts, how many were cut off."""
+    return {
+        "jobs": len(jobs),
+        "processor_hours": math.fsum(j.processors * j.elapsed_s for j in jobs) / 3600,
+        "processor_share": _share([(j.processor_s, j.processors * j.elapsed_s) for j in jobs]),
+        "time_share": _share([(j.elapsed_s * j.processors, j.limit_s * j.processors) for j in jobs]),
+        "memory_share": _share([(j.memory_kib * j.elapsed_s, j.memory_asked_kib * j.elapsed_s) for j in jobs]),
+        "timeouts": sum(job.state == "TIMEOUT" for job in jobs),
+        "out_of_memory": sum(job.state == "OUT_OF_MEMORY" for job in jobs),
+        "median_wait_s": _middle(j.waited_s for j in jobs),
+    }
 
 
 def _share(pairs: Sequence[tuple[float, float]]) -> float:
@@ -281,7 +287,7 @@ def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float
             continue
         rows = [
             {
-                "req_time": j.limit_s, "start_time": j.end_time - j.elapsed_s, "end_time": j.end_time,
+                "req_time": j.limit_s, "start_time": 0.0, "end_time": j.elapsed_s,  # a table may have no instants
                 "alloc_procs": j.processors, "req_procs": j.asked_processors if j.asked_processors > 0 else None,
                 "status": j.state.lower(),
             }
