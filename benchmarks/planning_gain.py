@@ -198,7 +198,7 @@ def measure(
         ordered = reversed([step for step in steps(collector) if str(step["what"]).startswith("order ")])
         ordered_at = {str(step["job_id"]): float(str(step["at"])) for step in ordered}
         restored = len(of_kind(collector, "restored"))
-        log = [line for line in collector.log.read_text().splitlines() if "jobs shown" not in line]
+        log = [line for line in collector.log.read_text().splitlines() if " shown, " not in line]
         collector.kill(15)
         controller = lab.root / "log" / "slurmctld.log"
         told = {"slurmctld": controller.read_text(errors="replace")} if "DebugFlags" in slurm else {}

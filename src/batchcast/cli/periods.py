@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import NoAnswer, UsageError
+from ..units import counted
 from .options import dropped_lines, find_modules_here, split_words, usual_procs
 from .output import console, document, emit, progress, say
 
@@ -169,7 +170,7 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
                 if totals is None:
                     raise NoAnswer("no job to simulate", hint="`batchcast info LOG` shows which fields the log knows")
                 rows.append({"policy": name, "predictor": spec, **totals.figures(), "corrections": corrections})
-    said = [f"{count} jobs not simulated ({reason})" for reason, count in left_out.items() if count]
+    said = [f"{counted(count)} not simulated ({reason})" for reason, count in left_out.items() if count]
     _print(
         "simulate",
         periods,

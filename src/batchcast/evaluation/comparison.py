@@ -191,7 +191,8 @@ def compare_starts(
     Jobs are matched by their id; submissions, ends and processors that one of them does not tell are the other's. Rows
     are `wait` and `turnaround` in seconds and `bounded_slowdown`, each of A, of B, and B less A with an interval that
     draws `user` (a number by job id) and weeks together, else weeks and classes of sizes. Where nobody tells the
-    submissions, the one row is `start`. Where all submissions differ by one number of seconds, B's clock is set by it.
+    submissions, the one row is `start`. Where all submissions differ by one number of seconds, B's clock is set by it;
+    `other_job_in_b` counts jobs of one id whose submission or size is another in B all the same.
     UsageError where no job is in both. O(n log n).
     """
     ids, at_a, at_b = np.intersect1d(a["job_id"], b["job_id"], return_indices=True)
@@ -211,6 +212,9 @@ def compare_starts(
         "same_start": len(ids) - len(apart),
         "first_apart": str(ids[first]) if len(apart) else "",
         "clock_b_behind_s": shift,
+        "other_job_in_b": int(
+            (_told_apart(ours, theirs, "submit_time", 1.0) | _told_apart(ours, theirs, "procs", 0.0)).sum()
+        ),
         "before_submission_a": int((ours["start_time"] < both["submit_time"]).sum()),
         "before_submission_b": int((theirs["start_time"] < both["submit_time"]).sum()),
         "makespan_a_s": float(np.max(ours["end_time"])),
@@ -228,6 +232,11 @@ def compare_starts(
         told = {"a": float(np.nanmean(of[0])), "b": float(np.nanmean(of[1])), "difference": one.difference}
         rows.append({"measure": name, **told, "low": one.low, "high": one.high, "groups": one.groups})
     return shared, rows
+
+
+def _told_apart(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray], name: str, apart: float) -> np.ndarray:
+    """Where both tell a value, and tell another."""
+    return np.asarray(np.abs(a[name] - b[name]) > apart)  # NaN is not above
 
 
 def _clock_apart(a: np.ndarray, b: np.ndarray) -> float:

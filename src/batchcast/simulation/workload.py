@@ -21,7 +21,7 @@ from ..predict.runtime.recent_mean import RecentMean
 from ..schedule.orders import recent_memory
 from ..schedule.state import RECENT
 from ..table import Nominal, Trace, Values
-from ..units import span
+from ..units import counted, span
 
 WIDE = ("drop", "widen", "cut")
 
@@ -104,14 +104,14 @@ def _requests(
             raise InputError(f"{source}: no job has a requested time", hint="--default-request, e.g. 1-00:00:00")
         default = float(finite.max()) if default is None else default
         request[~known] = default
-        notes.append(f"{int((~known).sum())} jobs without a request planned with {span(default)}")
+        notes.append(f"{counted(int((~known).sum()))} without a request planned with {span(default)}")
     over = known & (run > request)
     if kill:
         run = np.where(over, request, run)
-        notes += [f"{int(over.sum()):,} jobs killed at their request"] if over.any() else []
+        notes += [f"{counted(int(over.sum()))} killed at their request"] if over.any() else []
     else:
         request = np.maximum(request, run)
-        notes += [f"{int(over.sum())} jobs outlived their request and keep their run time"] if over.any() else []
+        notes += [f"{counted(int(over.sum()))} outlived the request and kept running"] if over.any() else []
     return run, request, notes
 
 

@@ -160,6 +160,17 @@ def test_two_schedules_stand_side_by_side(tmp_path: Path) -> None:
         compare_starts(read_starts(a), read_starts(starts(tmp_path / "c.csv", "id,start\nx,1\n")))
 
 
+def test_schedules_of_two_logs_are_told_apart(tmp_path: Path) -> None:
+    """Ids 1, 2, 3 are in every log: the same ids alone do not make it the same jobs."""
+    head = "job_id,submit_time,start_time,end_time,procs\n"
+    a = starts(tmp_path / "a.csv", head + "1,0,0,50,4\n2,10,60,90,4\n3,20,90,95,1\n")
+    b = starts(tmp_path / "b.csv", head + "1,0,0,50,8\n2,900,960,990,4\n3,20,91,95,1\n")
+    assert compare_starts(read_starts(a), read_starts(b))[0]["other_job_in_b"] == 2
+    said = batchcast("compare", a, b).stderr
+    assert "2 of 3 jobs in both: another submission or size in B. Are these schedules of one log?" in said
+    assert "one log" not in batchcast("compare", a, a).stderr
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -141,7 +141,7 @@ def _write_blocks(recipe: Recipe, seed: int, output: str, as_json: bool, memory:
         settings = {**asdict(recipe), "users": recipe.people, "seed": seed, "output": output, "output_format": "folder"}
         emit(document("synth", {"jobs": len(folder)}, settings, [], [{"jobs": len(folder)}]))
         return
-    say(f"{counted(len(folder))} to {output} ({len(folder.parts)} files by month), seed {seed}")
+    say(f"{counted(len(folder))} to {output} ({counted(len(folder.parts), 'file')} by month), seed {seed}")
 
 
 def _write_vasp(shares: str, jobs: int, users: int | None, seed: int, output: str, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ...units import counted
 from ..grammar import Renamed, Verbs
 from ..output import console, document, emit, progress, say
 
@@ -137,4 +138,4 @@ def collect(
     from ...report.terminal import show
 
     columns = [TableColumn("inputs", "inputs"), *(TableColumn(key, key, "count") for key in ("jobs", "directories"))]
-    show(console(), [Table(f"{output}: {len(trace)} jobs", columns, rows)])
+    show(console(), [Table(f"{output}: {counted(len(trace))}", columns, rows)])

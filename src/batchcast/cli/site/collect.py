@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ...units import counted
 from ..completion import specs
 from ..grammar import Renamed, verb
 from ..interrupt import stop_on_signals
@@ -116,9 +117,10 @@ def _line(cycle: Any) -> str:
     p = cycle.planned
     behind = "history is being read" if cycle.behind_s != cycle.behind_s else f"{cycle.behind_s:.0f} s behind"
     return (
-        f"{cycle.jobs} jobs shown, {cycle.seen.new + cycle.ended.new} new, {cycle.ended.changed} ends from accounting, "
-        f"{cycle.step.issued} forecasts issued, clock {behind}"
-        + (f", {cycle.gone} old jobs let go" if cycle.gone else "")
+        f"{counted(cycle.jobs)} shown, {cycle.seen.new + cycle.ended.new:,} new, "
+        f"{counted(cycle.ended.changed, 'end')} from accounting, {counted(cycle.step.issued, 'forecast')} issued"
+        f", clock {behind}"
+        + (f", {counted(cycle.gone, 'old job')} let go" if cycle.gone else "")
         + (f", factors {p.ordered} set, {p.returned} returned, {p.placed} standing" if p.ordered or p.placed else "")
         + (f", limits {p.planned} planned, {p.restored} restored, {p.standing} standing" if any(p.counts) else "")
     )

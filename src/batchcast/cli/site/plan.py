@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...units import counted
 from ..grammar import verb
 from ..output import console, document, emit, print_columns, progress, say
 from ..site_options import clock, parse_when, site_options
@@ -233,14 +234,14 @@ def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
     store.close()
     if left:
         raise BatchcastError(
-            f"{left} jobs still stand on a planned limit or factor: "
+            f"still on a planned limit or factor: {counted(left)}: "
             + ("; ".join(problems[:3]) or "slurmctld did not follow"),
             hint="again when slurmctld answers; the collector goes on trying",
         )
-    comments = f", {cleared} comments were taken away" if cleared else ""
+    comments = f", {counted(cleared, 'comment')} taken away" if cleared else ""
     return [
-        f"{restored} limits and {returned} factors were given back, no job stands on a planned one{comments}; on again:"
-        " batchcast plan --on"
+        f"{counted(restored, 'limit')} and {counted(returned, 'factor')} were given back, no job stands on a planned"
+        f" one{comments}; on again: batchcast plan --on"
     ], []
 
 
@@ -252,7 +253,7 @@ def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]
     if audit:
         rows = reader.ask("plan_changes", cluster=cluster, since=time.time() - 7 * 86400)
         names = {"at": "at", "job_id": "job_id", "what": "what", "limit_from_s": "limit_from", "limit_to_s": "limit_to"}
-        return [f"{len(rows)} steps in the last 7 days"], [
+        return [f"{counted(len(rows), 'step')} in the last 7 days"], [
             {name: row[column] for name, column in names.items()} | _of_order(row) for row in rows
         ]
     rows = standing(reader, cluster)
@@ -260,7 +261,7 @@ def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]
     placed, off = len(ordered(memory)), memory.get("plan_off")
     state = f"switched off by {off['by']}" if off else f"plan = {settings['plan']}"
     names = {"job_id": "job_id", "state": "state", "at": "at", "limit_s": "user_limit", "planned_s": "planned"}
-    return [f"{state}; {len(rows)} jobs stand on a planned limit, {placed} on a place in the order"], [
+    return [f"{state}; {counted(len(rows))} on a planned limit, {placed:,} on a place in the order"], [
         {name: row[column] for name, column in names.items()} for row in rows
     ]
 

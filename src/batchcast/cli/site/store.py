@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from ...units import counted
 from ..grammar import Renamed, Verbs, output_option, verb
 from ..output import document, emit, print_columns, print_parsable, refuse_two_on_stdout, say
 from ..site_options import clock, myself, parse_when, site_options
@@ -90,7 +91,7 @@ def _words(found: Any, days: float, really: bool, gone: int) -> list[str]:
     if not found.jobs:
         return [f"nothing is older than {days:g} days"]
     span = " to ".join(time.strftime("%Y-%m-%d", time.gmtime(at)) for at in (found.first, found.last))
-    what = f"{found.jobs} jobs that ended {span}, with {found.forecasts} forecasts"
+    what = f"{counted(found.jobs)} that ended {span}, with {counted(found.forecasts, 'forecast')}"
     if really:
         return [f"gone: {gone} of {what}"]
     return [f"would go: {what}", "next: the same with --delete (batchcast site export -o FILE keeps the jobs as a log)"]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
+from ...units import counted
 from ..grammar import output_option, page_option, verb
 from ..options import (
     Log,
@@ -248,15 +249,18 @@ def _starts(a: str, b: str, path: Path | None, settings: dict[str, Any], as_json
         )
         return
     click.echo(
-        f"A: {a}\nB: {b}\n{shared['jobs']:,} jobs in both; only in A {shared['only_a']:,}, in B {shared['only_b']:,}"
+        f"A: {a}\nB: {b}\n{counted(shared['jobs'])} in both; only in A {shared['only_a']:,}, in B {shared['only_b']:,}"
     )
     apart = f"; the first that does not: {shared['first_apart']}" if shared["first_apart"] else ""
     click.echo(f"{shared['same_start']:,} start at the same instant{apart}\n")
     if shared["clock_b_behind_s"]:
         say(f"note: every job was submitted {shared['clock_b_behind_s']:g} s later in A: B's clock is set by that")
+    if shared["other_job_in_b"]:
+        of = f"{shared['other_job_in_b']:,} of {counted(shared['jobs'])} in both"
+        say(f"warning: {of}: another submission or size in B. Are these schedules of one log?")
     for side in "ab":
         if count := shared[f"before_submission_{side}"]:
-            say(f"note: {count:,} job{'s' * (count > 1)} of {side.upper()} started before being submitted")
+            say(f"note: {counted(count)} of {side.upper()} started before being submitted")
     lines = [["MEAN", "A", "B", "B - A", f"{LEVEL:.0%} INTERVAL"]]
     for row in rows:
         times = row["measure"] != "bounded_slowdown"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...units import counted
 from ..grammar import verb
 from ..options import Log, describe_log, log_options, predictor_options, score_options, take_log, take_score
 from ..output import document, emit, progress, say, show_tables, table_options
@@ -261,7 +262,7 @@ def _on_nodes(
 
 
 def _left_out(schedule: Schedule) -> list[str]:
-    return [f"{count} jobs not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
+    return [f"{counted(count)} not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
 
 
 def _write(path: str, schedule: Schedule, log: Log, form: str) -> None:

@@ -95,7 +95,8 @@ def sentence(r: Mapping[str, Any], now: float) -> str:
         words.append(f"chance to start within {', '.join(known)}")
     count, share = r.get("track_record_like_this") or 0, r.get("track_record_came_true")
     if count and share is not None and share == share:
-        words.append(f"of the last {count} answers like this, {_percent(share)} came true")
+        of = f"of the last {count:,} answers like this"
+        words.append(f"{of}, {_percent(share)} came true: a start between their two times (80 % should)")
     else:
         words.append("no answer like this has come out yet")
     return "; ".join(words)

@@ -26,6 +26,7 @@ from ...store.database import Store
 from ...store.history import to_trace
 from ...store.reader import Reader, Row
 from ...table import Trace
+from ...units import counted
 from ..settings import Settings
 from .terms import method_of, planned_time, terms_of
 
@@ -176,7 +177,7 @@ def simulated(
     for arm in list(schedules)[1:]:
         groups = by_group(trace, schedules[NOW], schedules[arm], everybody, bursts=burst, seed=seed)
         rows += [{"part": "group", "policy": arm, **group} for group in groups]
-    left = [f"{n} jobs not simulated ({why})" for why, n in schedules[NOW].left_out.items() if n]
+    left = [f"{counted(n)} not simulated ({why})" for why, n in schedules[NOW].left_out.items() if n]
     return rows, judged_on(machine, trace, schedules[NOW], None), [*left, *schedules[NOW].notes]
 
 
