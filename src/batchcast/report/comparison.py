@@ -86,9 +86,10 @@ def verdict(comparison: Comparison, level: float) -> Callout:
 def forecast_table(rows: list[Mapping[str, Any]], level: float) -> Table:
     """The forecasts of both, changes and their intervals."""
     columns = [TableColumn("predictor", "predictor")]
-    for measure in FORECAST:
-        columns += _columns((measure,))
-        columns.append(TableColumn(f"{measure[0]}_interval", f"{100 * level:g} % interval", "difference"))
+    of = _columns(FORECAST)
+    for place, (key, _, _) in enumerate(FORECAST):
+        columns += of[3 * place : 3 * place + 3]
+        columns.append(TableColumn(f"{key}_interval", f"{100 * level:g} % interval", "difference"))
     shown_rows = []
     for row in rows:
         words = {f"{key}_interval": _interval_words(row, f"{key}_change", kind) for key, _, kind in FORECAST}
@@ -138,9 +139,15 @@ def _decided(rows: list[Mapping[str, Any]], measures: Sequence[tuple[str, str]])
 
 
 def _columns(measures: tuple[tuple[str, str, Kind], ...]) -> list[TableColumn]:
+    """Three columns a measure; beside the first one a terminal shows changes alone."""
     return [
-        TableColumn(f"{key}_{side}", f"{title} {word}", kind if side != "change" else "difference")
-        for key, title, kind in measures
+        TableColumn(
+            f"{key}_{side}",
+            f"{title} {word}",
+            kind if side != "change" else "difference",
+            more=place > 0 and side != "change",
+        )
+        for place, (key, title, kind) in enumerate(measures)
         for side, word in (("a", "A"), ("b", "B"), ("change", "change"))
     ]
 

@@ -29,7 +29,7 @@ from ..options import (
     workers_for,
     workers_option,
 )
-from ..output import console, document, emit, progress, say, write_text
+from ..output import console, document, emit, progress, say, show_tables, write_text
 from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_plan
 
 if TYPE_CHECKING:
@@ -175,8 +175,11 @@ LEVEL = 0.9
     "--resamples", type=click.IntRange(100, 100_000), default=1000, show_default=True, help="Draws of the bootstrap."
 )
 @page_option("Also write a page with pictures.")
+@click.option("--all-columns", "every_column", is_flag=True, help="Of two reports: every measure of A and of B.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
-def compare(a: str, b: str, log: Path | None, seed: int, resamples: int, page: Path | None, as_json: bool) -> None:
+def compare(
+    a: str, b: str, log: Path | None, seed: int, resamples: int, page: Path | None, every_column: bool, as_json: bool
+) -> None:
     """Compare two reports of `evaluate` (folders, or their result.json), or two schedules (CSV).
 
     Of two schedules, ours (`simulate -o`), Batsim's jobs.csv or any CSV with job_id and start_time: how many jobs start
@@ -206,7 +209,6 @@ def compare(a: str, b: str, log: Path | None, seed: int, resamples: int, page: P
         return
     from ...evaluation.comparison import Report, compare
     from ...report.comparison import comparison_blocks
-    from ...report.terminal import show
     from ...results.comparison import schedules_in
     from ...trace.schedule import FORECASTS, read_forecasts, read_result
 
@@ -227,7 +229,7 @@ def compare(a: str, b: str, log: Path | None, seed: int, resamples: int, page: P
     for side, path, doc in (("A", a, ours), ("B", b, theirs)):
         out.print(f"{side}: {path}, {_log(doc['log'])}", markup=False, soft_wrap=True)
     out.print(f"seed {seed}, {resamples} resamples", markup=False)
-    show(out, comparison_blocks(comparison, LEVEL))
+    show_tables(comparison_blocks(comparison, LEVEL), every_column, False)
 
 
 def _starts(a: str, b: str, path: Path | None, settings: dict[str, Any], as_json: bool) -> None:
