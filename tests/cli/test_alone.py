@@ -77,6 +77,15 @@ def asked(tmp_path: Path, *words: str, squeue: bool = False) -> subprocess.Compl
                           check=False, timeout=120)  # fmt: skip
 
 
+def test_report_from_sacct_loads_nothing_that_it_does_not_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    done = asked(tmp_path, "report", "--each", "-u", "ada")
+    assert "relax" in done.stdout
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "batchcast.service.answers.efficiency" in loaded
+    assert not loaded & {"numpy", "numba", "http.client", "ssl", "rich", "importlib.metadata"}
+
+
 def test_report_and_walltime_need_no_more_than_the_core(tmp_path: Path) -> None:
     done = asked(tmp_path, "report", "-u", "ada")
     assert "--time=00:10:00 would have been enough" in done.stdout, done.stderr

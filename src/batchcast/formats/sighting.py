@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 from ..columns import Column
 from ..units import parse_duration, parse_memory
 from .slurm.resources import parse_tres, tres_gpus
+
+if TYPE_CHECKING:
+    import numpy as np
 
 OPEN_STATES = frozenset(
     {"PENDING", "RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "POWER_UP_NODE", "SIGNALING", "STAGE_OUT", "RESIZING"}
@@ -157,3 +160,31 @@ def _gpus(text: str) -> float:
 
 
 _READ: dict[str, Callable[[str], float]] = {"s": parse_duration, "KiB": _memory, "GPUs": _gpus}
+
+
+@overload
+def never_ran(start: float, held_nothing: bool) -> bool: ...
+@overload
+def never_ran(start: np.ndarray, held_nothing: np.ndarray) -> np.ndarray: ...
+def never_ran(start: float | np.ndarray, held_nothing: bool | np.ndarray) -> bool | np.ndarray:
+    """Whether a job that is over never ran: it has no start, or it is known to have held nothing.
+
+    Slurm gives a job that is cancelled in the queue a start, the instant at which it left.
+
+    Parameters
+    ----------
+    start : float or array (n,)
+        On any clock, seconds; NaN where there is none.
+    held_nothing : bool or array (n,)
+        The record says so: no node, no processor.
+
+    Returns
+    -------
+    bool or array (n,)
+
+    Examples
+    --------
+    >>> never_ran(100.0, True), never_ran(100.0, False), never_ran(float("nan"), False)
+    (True, False, True)
+    """
+    return (start != start) | held_nothing

@@ -10,9 +10,10 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import overload
 
 import numpy as np
+
+from .sighting import never_ran
 
 STAMP_FORMS = "2024-01-31T14:00:00 (local to --timezone), the same with +01:00 or Z, or seconds since 1970"
 _UNKNOWN = {"", "unknown", "none", "n/a", "invalid"}
@@ -136,34 +137,6 @@ def _one(text: str) -> float | datetime | None:
     if stamp.tzinfo is None:
         return stamp
     return stamp.astimezone(UTC).timestamp() if 1 < stamp.year < 9999 else None
-
-
-@overload
-def never_ran(start: float, held_nothing: bool) -> bool: ...
-@overload
-def never_ran(start: np.ndarray, held_nothing: np.ndarray) -> np.ndarray: ...
-def never_ran(start: float | np.ndarray, held_nothing: bool | np.ndarray) -> bool | np.ndarray:
-    """Whether a job that is over never ran: it has no start, or it is known to have held nothing.
-
-    Slurm gives a job that is cancelled in the queue a start, the instant at which it left.
-
-    Parameters
-    ----------
-    start : float or array (n,)
-        On any clock, seconds; NaN where there is none.
-    held_nothing : bool or array (n,)
-        The record says so: no node, no processor.
-
-    Returns
-    -------
-    bool or array (n,)
-
-    Examples
-    --------
-    >>> never_ran(100.0, True), never_ran(100.0, False), never_ran(float("nan"), False)
-    (True, False, True)
-    """
-    return (start != start) | held_nothing
 
 
 UNFINISHED = (

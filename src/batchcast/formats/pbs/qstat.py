@@ -18,8 +18,7 @@ from ...columns import ASKED, HELD
 from ...errors import BatchcastError, InputError
 from ...units import parse_duration
 from ..memory import MOST_KIB
-from ..sighting import Field, Sighting, read_fields
-from ..times import never_ran
+from ..sighting import Field, Sighting, never_ran, read_fields
 
 _STATES = {
     "Q": "PENDING",

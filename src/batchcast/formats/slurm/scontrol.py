@@ -6,12 +6,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ...cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation
 from ...errors import InputError, UsageError
 from ...units import parse_duration, parse_memory
-from ..times import LocalClock, parse_stamps
 from .resources import amount, expand, parse_tres
+
+if TYPE_CHECKING:
+    from ..times import LocalClock
 
 _KEY = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z0-9_:/.]*)=")
 
@@ -261,6 +264,8 @@ def _reservation(r: Mapping[str, str], clock: LocalClock | None) -> Reservation:
 
 def _stamp(text: str, clock: LocalClock | None) -> float:
     from datetime import UTC
+
+    from ..times import LocalClock, parse_stamps
 
     epoch, _, bad = parse_stamps([text], clock or LocalClock(UTC))
     return math.nan if bad else float(epoch[0])

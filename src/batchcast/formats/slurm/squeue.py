@@ -14,8 +14,7 @@ from ...columns import ASKED, HELD
 from ...errors import BatchcastError, InputError
 from ...units import parse_duration
 from ..memory import STEP_FIELDS, Peak, of_whole_job, outgrew, peak, requested
-from ..sighting import FINISHED_STATES, OPEN_STATES, Field, Sighting, number, read_fields
-from ..times import never_ran
+from ..sighting import FINISHED_STATES, OPEN_STATES, Field, Sighting, never_ran, number, read_fields
 from .resources import parse_tres
 
 Record = dict[str, str]

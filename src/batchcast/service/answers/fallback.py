@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import socket
@@ -144,15 +143,17 @@ def is_closed(settings: Settings) -> bool:
 
 def ask_service(listen: str, verb: str, parameters: Mapping[str, object]) -> Answer:
     """The document of `/v1/VERB` on a unix socket. Its errors are raised as what they are; Unreachable without one."""
+    from http.client import HTTPConnection, HTTPException
+
     given = {name: str(value) for name, value in parameters.items() if value is not None}
-    connection = http.client.HTTPConnection("localhost", timeout=PATIENCE_S)
+    connection = HTTPConnection("localhost", timeout=PATIENCE_S)
     try:
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.settimeout(PATIENCE_S)
         connection.sock.connect(listen.removeprefix("unix:"))
         connection.request("GET", f"/v1/{verb}?{urlencode(given)}")
         document = json.loads(connection.getresponse().read())
-    except (OSError, http.client.HTTPException, ValueError) as error:
+    except (OSError, HTTPException, ValueError) as error:
         raise Unreachable(
             f"the store is closed to you, and the service on {listen} does not answer ({error})",
             hint="ask its operator: batchcast serve gives users their answers where the store is private",
