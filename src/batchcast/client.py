@@ -102,12 +102,14 @@ class Client:
     ) -> float:  # fmt: skip
         """The memory of a node to ask for, MiB: what jobs of this name were advised, never above the one written.
 
-        From the second `attempt` on half more than the first one held (`held_mib`), if that is known, else the written.
+        Of a name that is new: what the user's other names held of theirs. From the second `attempt` on half more than
+        the first one held (`held_mib`), if that is known, else the written.
         """
         with self._failing_open():
             if attempt > 1:
                 return written_mib if held_mib is None else min(1.5 ** (attempt - 1) * held_mib, written_mib)
-            advised = _number(self.ask("hint", {"name": name, "ntasks": procs, "partition": partition}), "memory_kib")
+            asked = {"name": name, "ntasks": procs, "partition": partition, "mem": f"{max(int(written_mib), 1)}M"}
+            advised = _number(self.ask("hint", asked), "memory_kib")
             return written_mib if advised is None else min(advised / 1024.0, written_mib)
         return written_mib
 

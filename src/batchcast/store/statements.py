@@ -139,6 +139,12 @@ TEXTS: dict[str, str] = {
         f"""{_ENDED} AND jobs.start_time IS NOT NULL
         AND (jobs.used_mem_kib IS NOT NULL OR jobs.status = 'out_of_memory')""",
     ),
+    "peaks_since": f"""SELECT {_of("jobs", "user_id job_name status end_time")},
+            {_of("jobs", "alloc_nodes used_mem_kib req_mem_kib req_nodes")}
+        FROM jobs WHERE {_HERE} AND jobs.end_time > :after AND jobs.open = 0 AND jobs.start_time IS NOT NULL
+        AND jobs.user_id IS NOT NULL AND jobs.job_name IS NOT NULL
+        AND (jobs.used_mem_kib IS NOT NULL OR jobs.status = 'out_of_memory')
+        ORDER BY jobs.end_time DESC LIMIT :most""",
     "still_open": _used("", "jobs.open = 1"),
     "nth_last_end": f"""SELECT jobs.end_time FROM jobs WHERE {_HERE} AND jobs.open = 0 AND jobs.end_time IS NOT NULL
         ORDER BY jobs.end_time DESC LIMIT 1 OFFSET :most""",

@@ -13,29 +13,92 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
+from ...columns import OUT_OF_MEMORY
 from ...errors import NoAnswer
 from ...formats.slurm.reasons import Rule, rule
 from ...predict.conditional import given_waited
-from ...predict.recommend import BY_NAME
+from ...predict.recommend import BY_NAME, rounded_request
 from ...store.reader import Reader, Row
-from ...store.rows import NOTHING, as_prediction
-from .advice import Rules, advised_limit
+from ...store.rows import NOTHING, as_prediction, asked_a_node, node_peak
+from .advice import RISK, SAMPLING_MARGIN, Rules, advised_limit
 from .track_record import RecordKey, TrackRecord, answering_method
 
 _AFTER_OTHERS = (Rule.LIMIT, Rule.RESERVATION)
+TWICE = 2.0  # predict.namesakes.TWICE, whose room takes long to load: what ran out needed so many times what it got
 KINDS = ("limit", "request", "wait")
 MOST = 20_000
 """So many advices and as many waits are gone through at first; later on what is new."""
 
 
+MOST_NAMES = 30
+"""So many of a user's names speak for a new one: those that ended last."""
+LATE_S = 900.0
+"""A peak is known some minutes after its job's end: so far back ended jobs are looked at again."""
+
+
 class Like(NamedTuple):
-    """What a job asks for, as far as the last one like it is found by."""
+    """What a job asks for, as far as the last one like it is found by; `written_kib` a node, by who wrote it."""
 
     user: str
     partition: str
     name: str
     procs: float
     limit: float
+    written_kib: float = math.nan
+
+
+@dataclass(slots=True)
+class OtherNames:
+    """What jobs of each user's names held at most of what was written for them: it speaks for a name that is new.
+
+    What was written is what clients said since the service began, or the largest request on record: where that was an
+    advised one already, the share comes out too large, so the next request does too, and none shrinks from job to job.
+    """
+
+    held: dict[str, dict[str, float]] = field(default_factory=dict)
+    asked: dict[str, dict[str, float]] = field(default_factory=dict)
+    written: dict[str, dict[str, float]] = field(default_factory=dict)
+    until: float = -1e300
+
+    def learn(self, reader: Reader, cluster: str) -> None:
+        """Take in the peaks that became known since the last time."""
+        for row in reversed(reader.ask("peaks_since", cluster=cluster, after=self.until - LATE_S, most=MOST)):
+            self.until = max(self.until, row["end_time"])
+            asked, held = asked_a_node(row), node_peak(row)
+            if row["status"] == OUT_OF_MEMORY:
+                held = TWICE * (held if held > asked else asked)
+            _largest(self.held, row["user_id"], row["job_name"], held)
+            _largest(self.asked, row["user_id"], row["job_name"], asked)
+
+    def wrote(self, like: Like) -> None:
+        """The user says what was written for a name: nobody else may, since later requests rest on it."""
+        if like.name and like.user in self.held:
+            _largest(self.written, like.user, like.name, like.written_kib)
+
+    def request(self, like: Like, rules: Rules, partition: Mapping[str, Any]) -> float | None:
+        """KiB a node for a job of a name of which too few have ended; None where the user's other names do not say."""
+        from ...predict.namesakes import share_for_new
+
+        if not (like.name and like.written_kib > 0):
+            return None
+        held, asked, written = (dict(table.get(like.user, {})) for table in (self.held, self.asked, self.written))
+        own = held.pop(like.name, 0.0)
+        of = {name: max(asked.get(name, 0.0), written.get(name, 0.0)) for name in held}
+        share = share_for_new([held[name] / of[name] for name in held if of[name] > 0], RISK)
+        if math.isnan(share):
+            return None
+        wanted = SAMPLING_MARGIN * max(share * like.written_kib, own)
+        most = partition.get("node_mem_kib") or math.inf
+        return min(rounded_request(wanted, rules.memory_floor, rules.memory_step, most), like.written_kib)
+
+
+def _largest(table: dict[str, dict[str, float]], user: str, name: str, amount: float) -> None:
+    """Keep the largest amount of each of a user's last `MOST_NAMES` names."""
+    if amount > 0:
+        of_user = table.setdefault(user, {})
+        of_user[name] = max(of_user.pop(name, 0.0), amount)
+        if len(of_user) > MOST_NAMES:
+            del of_user[next(iter(of_user))]
 
 
 @dataclass(slots=True)
@@ -45,11 +108,13 @@ class Hints:
     rules: Rules
     last_id: int = 0
     tables: dict[str, dict[tuple[Any, ...], Row]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+    others: OtherNames = field(default_factory=OtherNames)
 
     def learn(self, reader: Reader, cluster: str, memory: Mapping[str, Any]) -> None:
         """Take in what was issued since the last time."""
         first = {f"{kind}_method": (memory.get(f"{kind}_methods") or [""])[0] for kind in ("limit", "memory")}
         asked = {**first, "wait_method": answering_method(dict(memory)), "most": MOST}
+        self.others.learn(reader, cluster)
         rows = reader.ask("issued_since", cluster=cluster, after=self.last_id, **asked)
         for row in reversed(rows):
             self.last_id = max(self.last_id, row["id"])
@@ -62,13 +127,16 @@ class Hints:
         """The limit and the memory that the last one like it was advised, and when such a job would start.
 
         Limit and memory are the user's own jobs' alone: same partition and processors, same name if there is one;
-        memory, and a limit that namesakes decided, of the same name alone. NoAnswer where nothing is known.
+        memory, and a limit that namesakes decided, of the same name alone; memory of a new name, where what was written
+        is given, by the user's other names. NoAnswer where nothing is known.
         """
         asked = {"user_id": like.user, "partition_id": like.partition, "job_name": like.name, "req_procs": like.procs}
         limit, its = _first(
             self.tables["limit"], _limit_keys(asked), lambda row: _limit(row, like.limit, self.rules, partition)
         )
         held, whose = _first(self.tables["request"], islice(_limit_keys(asked), 1), lambda row: row["point_s"])
+        if held is None:
+            held = self.others.request(like, self.rules, partition)
         wait, which = _first(self.tables["wait"], _wait_keys(asked), _wait)
         if limit is None and wait is None and held is None:
             raise NoAnswer("too little is known of jobs like it yet", hint="the first ones teach the next")

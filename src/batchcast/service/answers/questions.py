@@ -161,6 +161,8 @@ def hint(
 
     partition = like.partition or default_partition(memory)
     like = like._replace(partition=partition)
+    if viewer.sees_all or viewer.name == like.user:
+        hints.others.wrote(like)
     return Answer(
         {"cluster": cluster}, {"like": like._asdict()}, [], [hints.about(like, now, of_partition(memory, partition))]
     )

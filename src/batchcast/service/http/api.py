@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 from ...document import document, dumps
 from ...errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
 from ...formats.slurm.sbatch import HEARD
-from ...units import parse_duration, parse_share
+from ...units import parse_duration, parse_memory, parse_share
 from ...version import __version__
 from ..answers import questions
 from ..answers.advice import rules_of
@@ -235,7 +235,8 @@ def _like(given: Given, viewer: Viewer) -> Like:
     span = parse_duration(limit) if limit else math.nan
     if limit and math.isnan(span):
         raise UsageError(f"time={limit[:20]!r} is no limit (accepted: minutes, or as sbatch takes it)")
-    return Like(user, _one(given, "partition") or "", _one(given, "name") or "", float(procs), span)
+    written = parse_memory(_one(given, "mem") or "")
+    return Like(user, _one(given, "partition") or "", _one(given, "name") or "", float(procs), span, written)
 
 
 def _health(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
@@ -253,7 +254,7 @@ ENDPOINTS: dict[str, tuple[str, tuple[str, ...], Handler]] = {
     "/v1/walltime": ("walltime", ("job", "name", "user", "risk"), _walltime),
     "/v1/report": ("report", ("user", "account", "partition", "starttime", "endtime"), _report),
     "/v1/accuracy": ("accuracy", ("partition", "starttime", "endtime"), _accuracy),
-    "/v1/hint": ("hint", ("user", "partition", "name", "ntasks", "time"), _hint),
+    "/v1/hint": ("hint", ("user", "partition", "name", "ntasks", "time", "mem"), _hint),
     "/v1/health": ("doctor", (), _health),
 }
 """What is served: the verb whose document it is, the parameters, and who answers."""

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 
 from batchcast.errors import NoAnswer
 from batchcast.predict.protocol import Grounds, Prediction
@@ -15,6 +15,7 @@ from batchcast.predict.recommend import BY_NAME
 from batchcast.service.answers.advice import Rules
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.answers.hints import Hints, Like
+from batchcast.service.answers.questions import hint
 from batchcast.service.http import api
 from batchcast.service.http.admission import Admission
 from batchcast.service.settings import load
@@ -98,6 +99,54 @@ def test_memory_is_what_the_last_one_of_that_name_was_advised(tmp_path: Path) ->
     assert (told["memory_kib"], told["memory_like"]) == (4096.0, "1")
     assert hints.about(LIKE._replace(name="bands"), NOW, {})["memory_kib"] is None
     assert hints.about(LIKE._replace(user="bob"), NOW, {})["memory_kib"] is None, "another user's"
+
+
+def new_names(tmp_path: Path, names: int = 9, **changed: float) -> Hints:
+    """Ada's jobs of so many names held a tenth of the 4,000 MiB that each asked for; what of it has `changed`."""
+    place = store(tmp_path, *(("ada", "main", f"name{k}", 900.0, 60.0) for k in range(names)))
+    opened = Store(place)
+    with opened.begin() as connection:
+        ended = {"open": 0, "status": "completed", "start_time": 5.0, "end_time": 9.0, "alloc_nodes": 1.0,
+                 "req_nodes": 1.0, "used_mem_kib": 400.0 * 1024, "req_mem_kib": 4000.0 * 1024}  # fmt: skip
+        connection.execute(update(jobs).values(**ended))
+        if changed:
+            connection.execute(update(jobs).where(jobs.c.row == 1).values(**changed))
+    opened.close()
+    return learned(place)
+
+
+NEW = LIKE._replace(name="new", written_kib=16000.0 * 1024)
+
+
+def test_memory_of_a_new_name_is_the_share_that_the_users_other_names_held(tmp_path: Path) -> None:
+    hints = new_names(tmp_path)
+    assert hints.about(NEW, NOW, {})["memory_kib"] == 1800 * 1024, "a tenth, a tenth added to it, in steps of 100 MiB"
+    assert hints.about(NEW._replace(written_kib=80.0 * 1024), NOW, {})["memory_kib"] == 80 * 1024, "never above"
+    assert hints.about(NEW._replace(written_kib=math.nan), NOW, {})["memory_kib"] is None, "nobody says what he wrote"
+    assert new_names(tmp_path / "few", 8).about(NEW, NOW, {})["memory_kib"] is None, "eight cannot tell one in ten"
+
+
+def test_nobody_elses_names_speak_for_a_new_one(tmp_path: Path) -> None:
+    hints = new_names(tmp_path)
+    assert hints.about(NEW._replace(user="bob"), NOW, {})["memory_kib"] is None
+
+
+def test_a_name_that_asked_as_advised_never_makes_the_next_request_smaller(tmp_path: Path) -> None:
+    """Its share is taken of what its user wrote where the service was told, else of more than the truth."""
+    first = new_names(tmp_path / "a").about(NEW, NOW, {})["memory_kib"]
+    advised = new_names(tmp_path / "b", req_mem_kib=450.0 * 1024)
+    assert advised.about(NEW, NOW, {})["memory_kib"] >= first
+    wrote = NEW._replace(name="name0", written_kib=4000.0 * 1024)
+    settings = load({"private": "no"}, {})
+    hint(settings, "c", MEMORY, advised, wrote._replace(written_kib=1e12), Viewer("bob"), NOW)
+    assert advised.about(NEW, NOW, {})["memory_kib"] >= first, "nobody else says what she wrote"
+    hint(settings, "c", MEMORY, advised, wrote, Viewer("ada"), NOW)
+    assert advised.about(NEW, NOW, {})["memory_kib"] == first
+
+
+def test_a_name_that_ran_out_needed_twice_what_it_got(tmp_path: Path) -> None:
+    hints = new_names(tmp_path, status="out_of_memory", used_mem_kib=None)
+    assert hints.about(NEW, NOW, {})["memory_kib"] == 16000 * 1024
 
 
 def test_advice_that_rests_on_the_limit_alone_is_none(tmp_path: Path) -> None:
