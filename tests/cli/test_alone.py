@@ -31,11 +31,14 @@ with open(os.environ["HOME"] + "/asked", "a") as log:
     print(*sys.argv[1:], file=log)
 if words.get("user") == "refused":
     sys.exit("sacct: error: Sending PersistInit msg: Connection refused")
-if not set(words) & set(("user", "partition", "accounts")):
+wanted = words["jobs"].split(",") if "jobs" in words else [str(100 + k) for k in range(20)]
+if not set(words) & set(("user", "partition", "accounts", "jobs")) or not any(job[:2] == "10" for job in wanted):
     sys.exit(0)
 print("sacct: warning: of a plug-in")
 fields, mark = words["format"].split(","), words["delimiter"]
 for k in range(20):
+    if str(100 + k) not in wanted:
+        continue
     began = {now} - 80000 + 3000 * k
     job = dict(JobID=str(100 + k), JobIDRaw=str(100 + k), User=words.get("user", "ada"), Account="phys",
                Partition="main", State="COMPLETED", JobName="relax", Submit=str(began - 600),
@@ -84,6 +87,12 @@ def test_report_from_sacct_loads_nothing_that_it_does_not_need(tmp_path: Path, m
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "batchcast.service.answers.efficiency" in loaded
     assert not loaded & {"numpy", "numba", "http.client", "ssl", "rich", "importlib.metadata"}
+
+
+def test_report_says_which_of_the_jobs_it_did_not_find(tmp_path: Path) -> None:
+    done = asked(tmp_path, "report", "101", "4711", "102_3", "-u", "ada")
+    assert done.returncode == 0, done.stderr
+    assert "not in accounting, or not started: 4711, 102_3" in done.stderr
 
 
 def test_report_and_walltime_need_no_more_than_the_core(tmp_path: Path) -> None:

@@ -93,6 +93,8 @@ def command(
 
 def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bool, as_json: bool) -> None:
     """The jobs one by one, or months, from one question to sacct or a file."""
+    from pathlib import Path
+
     from ...errors import NoAnswer
     from ...service.answers import efficiency
     from ...service.answers.answer import Answer
@@ -114,6 +116,9 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
         rows = [job.row() for job in (used if of["tasks"] else efficiency.folded(used))]
     advised = efficiency.advice(used, settings["limit_floor"], settings["limit_step"], settings["memory_step"])
     warnings = [f"left out, since they could not be read: {broken} of accounting's rows"] if broken else []
+    found = {name for job in used for name in (job.job_id, *job.job_id.replace("+", "_").split("_")[:1])}
+    if missing := [job for job in of["jobs"] if job[:1].isdigit() and job not in found and not Path(job).is_file()]:
+        warnings.append(f"not in accounting, or not started: {', '.join(missing)}")
     total = efficiency.in_all(used)
     shown = {**of, "starttime_s": None if math.isinf(since) else since, "by": by, "advice": advised, "in_all": total}
     if printed("report", Answer({}, shown, warnings, rows), as_json, parsable2):
