@@ -27,7 +27,7 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/.python
 	@touch $@
 
 # Compiled as pip does it: with PYTHONDONTWRITEBYTECODE set, Python would do so at every start.
-$(VENV)/.dev: export UV_COMPILE_BYTECODE=1
+$(VENV)/.dev $(VENV)/.workflows: export UV_COMPILE_BYTECODE=1
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.python
 	@test -x $(BIN)/uv || $(BIN)/python $(PIP) -c constraints.txt uv
 	$(call install,$(BIN)/python,-c constraints.txt -e '.[dev]')
