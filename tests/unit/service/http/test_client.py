@@ -41,6 +41,8 @@ def test_a_request_is_shortened_and_never_made_longer(made: Made, tmp_path: Path
         assert client.limit_s(7200.0, "relax", attempt=2, procs=4, partition="main") == 7200.0
         assert client.memory_mib(4000.0, "relax") == 4000.0, "nobody measures memory there"
         assert client.memory_mib(4000.0, "relax", attempt=2, held_mib=1000.0) == 1500.0
+        assert client.ask("hint", {"name": "relax", "ntasks": 4, "partition": "main", "mem": "4000M"}) is not None
+        assert client.ask("hint", {"name": "relax", "mem": "much"}) is None
         assert client.ask("hint", {"ntasks": "many"}) is None, "a question that is refused has no answer"
 
 
