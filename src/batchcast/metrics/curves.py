@@ -110,12 +110,22 @@ def steps(
 
 def _work_before(time: np.ndarray, procs: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Sum of procs * max(edge - time, 0) at each edge: the area of jobs that would run on for ever from `time`."""
+    if _all_whole(time) and _all_whole(procs) and float(np.abs(procs * time).sum()) < 2**53:
+        first = np.searchsorted(edges, time, side="right")  # every sum is exact: whole ones need no order, and no sort
+        width, moment = (
+            np.cumsum(np.bincount(first, one, len(edges) + 1))[: len(edges)] for one in (procs, procs * time)
+        )
+        return np.asarray(width * edges - moment)
     order = np.argsort(time)
     time, procs = time[order], procs[order]
     count = np.searchsorted(time, edges)
     width = np.concatenate([[0.0], np.cumsum(procs)])[count]
     moment = np.concatenate([[0.0], np.cumsum(procs * time)])[count]
     return np.asarray(width * edges - moment)
+
+
+def _all_whole(values: np.ndarray) -> bool:
+    return bool((values == np.floor(values)).all())
 
 
 def cdf_distance(one: np.ndarray, other: np.ndarray) -> float:
