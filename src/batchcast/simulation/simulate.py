@@ -347,7 +347,7 @@ def simulate_split(
         rows.append(inside[part.rows])
         parts.append(part)
         left_out.update(part.left_out)
-        notes += [f"partition {name}: {size:.0f} processors ({source})"]
+        notes += [f"partition {name}: {size:,.0f} processors ({source})"]
         notes += [f"partition {name}: {note}" for note in part.notes]
     if not parts:
         raise InputError(f"{trace.info.source}: no partition's size is known", hint="--partitions together")
@@ -365,7 +365,7 @@ def _oversized(together: float, machine: float) -> list[str]:
     if not together > machine:
         return []
     return [
-        f"the partitions have {together:.0f} processors together, the machine {machine:.0f}: they overlap or followed "
+        f"the partitions have {together:,.0f} processors together, the machine {machine:,.0f}: they overlap or followed "
         f"one another, and this simulation has {together / machine - 1:.0%} too many (--partitions together has not)"
     ]
 
