@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -180,6 +181,7 @@ def main() -> int:
     parser.add_argument("--replicates", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="a folder for what slurmctld writes, which order_decisions.py reads")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the lab goes with it
     if reason := missing(given.speed):
         print(f"order_gain: {reason}", file=sys.stderr)
         return 1
