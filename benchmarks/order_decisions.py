@@ -192,10 +192,12 @@ def go_on(run: Mapping[str, Any], lab: Lab, since: float, cycles: Sequence[float
         clock.looks = kept
 
 
-def next_starts(run: Mapping[str, Any], lab: Lab) -> tuple[int, int, int]:
-    """Of the lab's starts, how many the simulated Slurm makes next as well, and on the same nodes; of how many."""
+def next_starts(run: Mapping[str, Any], lab: Lab, each: int = 1) -> tuple[int, int, int]:
+    """Of each so many-th of the lab's starts, how many the simulated Slurm makes next as well, and on the same nodes;
+    of how many."""
     order, same, there = np.argsort(lab.start, kind="stable"), 0, 0
-    for place, k in enumerate(order.tolist()):
+    for place in range(each - 1, len(order), each):
+        k = int(order[place])
         since = float(lab.start[order[place - 1]]) + 0.01 if place else -FAR
         until = float(lab.start[k]) + 60
         made = go_on(run, lab, since, [t for t in lab.cycles if t <= until], until)
@@ -203,7 +205,7 @@ def next_starts(run: Mapping[str, Any], lab: Lab) -> tuple[int, int, int]:
         if abs(made.began[j] - lab.start[k]) <= NEAR_S:
             same += 1
             there += sorted(made.placement[made.placement[:, 0] == j, 1].tolist()) == sorted(lab.nodes[k])
-    return same, there, len(order)
+    return same, there, len(order) // each
 
 
 def by_instant(run: Mapping[str, Any], lab: Lab, every: float) -> list[dict[str, Any]]:
@@ -228,17 +230,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path)
     parser.add_argument("log", type=Path, help="slurmctld's log of one of them: SEED-LOAD-ARM.log")
-    parser.add_argument("--every", type=float, default=2000.0)
+    parser.add_argument("--every", type=float, default=2000.0, help="0: without the table")
+    parser.add_argument("--each", type=int, default=1, help="the first line by each so many-th start alone")
     given = parser.parse_args()
     seed, load, arm = given.log.stem.split("-", 2)
     asked = (int(seed), float(load), arm.replace(":", "/"))
     runs = map(json.loads, given.runs.read_text().splitlines())
     run = next(one for one in runs if (one["seed"], one["load"], one["arm"]) == asked)
     lab = read(given.log.read_text(errors="replace"))
-    same, there, of = next_starts(run, lab)
+    same, there, of = next_starts(run, lab, given.each)
     print(f"next starts the same: {same} of {of}, on the same nodes {there}; the lab's mean wait ", end="")
     print(f"{np.mean([r['start'] - r['submit'] for r in run['rows']]) / 60:.1f} min\n")
-    print(show(by_instant(run, lab, given.every)))
+    if given.every:
+        print(show(by_instant(run, lab, given.every)))
     return 0
 
 

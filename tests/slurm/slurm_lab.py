@@ -97,6 +97,7 @@ class Lab:
         self.start_slurmdbd()
         self._seed_accounting()
         self.start_slurmctld()
+        self._nodes_idle()  # what a slurmd says against its configuration is raised
         self.wait(self._nodes_idle, "idle nodes", 90)
 
     def _nodes_idle(self) -> bool:
@@ -221,8 +222,7 @@ class Lab:
 
     def start_slurmctld(self) -> None:
         """Start the controller and wait until it answers."""
-        self._daemon("slurmctld", "-f", str(self.slurm_conf))
-        self.wait(lambda: _listens(self.ports[0]), "slurmctld port")
+        self._listening("slurmctld", self.ports[0], "-f", str(self.slurm_conf))
         self.wait(lambda: self.run("sinfo", "-h") or True, "slurmctld answer")
 
     def stop(self, name: str) -> None:
@@ -233,9 +233,22 @@ class Lab:
 
     def start_slurmdbd(self) -> None:
         """Start the accounting daemon and wait until it answers."""
-        self._daemon("slurmdbd", MYSQL_UNIX_PORT=str(self.root / "run" / "mysql.sock"))
-        self.wait(lambda: _listens(self.ports[1]), "slurmdbd port")
+        self._listening("slurmdbd", self.ports[1], MYSQL_UNIX_PORT=str(self.root / "run" / "mysql.sock"))
         self.wait(lambda: self.run("sacctmgr", "-n", "show", "cluster") or True, "slurmdbd answer")
+
+    def _listening(self, name: str, port: int, *options: str, **environment: str) -> None:
+        """Start a daemon until its port is there: on a busy machine some die right after they daemonized."""
+        path = str(self.root / "bin" / name)
+
+        def there() -> bool:
+            if _listens(port):
+                return True
+            if not any(words[:1] == [path] for words in map(_words, _processes_under(self.root))):
+                self._daemon(name, *options, **environment)
+            return False
+
+        self._daemon(name, *options, **environment)  # what it says against its configuration is raised
+        self.wait(there, f"{name} port", 120)
 
     def _daemon(self, name: str, *options: str, **environment: str) -> None:
         """Start a daemon; one that stands still before it is one is killed and started again, as systemd would."""
