@@ -97,16 +97,19 @@ class Lab:
         self.start_slurmdbd()
         self._seed_accounting()
         self.start_slurmctld()
-        self._nodes_idle()  # what a slurmd says against its configuration is raised
+        self._start_nodes()  # what a slurmd says against its configuration is raised
         self.wait(self._nodes_idle, "idle nodes", 90)
 
     def _nodes_idle(self) -> bool:
-        """Whether every node is idle; a slurmd that is not there is started: on a busy machine some die at once."""
+        self._start_nodes()
+        return self.run("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == str(self.nodes)
+
+    def _start_nodes(self) -> None:
+        """A slurmd for each node that has none: on a busy machine some die right after they daemonized."""
         slurmd, step = (str(self.root / "bin" / name) for name in ("slurmd", "slurmstepd"))
         running = {words[2] for words in map(_words, _processes_under(self.root)) if words[:2] == [slurmd, "-N"]}
         for name in sorted({f"n{k}" for k in range(1, self.nodes + 1)} - running):
             self._daemon("slurmd", "-N", name, "-d", step, "-f", str(self.slurm_conf))
-        return self.run("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == str(self.nodes)
 
     def down(self) -> None:
         """Stop every process by its pid and remove the directory."""
