@@ -366,7 +366,8 @@ def _oversized(together: float, machine: float) -> list[str]:
         return []
     return [
         f"the partitions have {together:,.0f} processors together, the machine {machine:,.0f}: they overlap or "
-        f"followed one another, and this simulation has {together / machine - 1:.0%} too many (--partitions together has not)"
+        f"followed one another, and this simulation has {together / machine - 1:.0%} too many "
+        "(--partitions together has not)"
     ]
 
 
