@@ -301,7 +301,7 @@ class _Starts:
 @pytest.mark.parametrize(
     ("method", "said"),
     [
-        (_Short, r"_Short.predict takes \(job.*accepted: predict\(job, at\)"),
+        (_Short, r"_Short.predict \(test_methods.py, line \d+\) takes \(job.*accepted: predict\(job, at\)"),
         (_Divides, r"_Divides raised ZeroDivisionError: .*\(test_methods.py, line \d+\)"),
         (_Deaf, r"_Deaf, told of Submit, raised KeyError: 'user' \(test_methods.py"),
         (_Unmade, r"_Unmade raised RuntimeError: no model file \(test_methods.py"),
@@ -315,7 +315,9 @@ def test_what_code_of_ones_own_raises_is_said_by_name_and_line(method: Any, said
 
 
 def test_a_scheduler_that_fails_is_named_with_its_line() -> None:
-    with pytest.raises(BatchcastError, match=r"_Start.start takes .*start\(queue, machine, now\)"):
+    with pytest.raises(
+        BatchcastError, match=r"_Start.start \(test_methods.py, .* takes .*start\(queue, machine, now\)"
+    ):
         batchcast.simulate(small_log(20), _Start, total=64)
     with pytest.raises(BatchcastError, match=r"_Starts, at .* raised AttributeError: .*test_methods"):
         batchcast.simulate(small_log(20), _Starts, total=64)

@@ -284,6 +284,7 @@ _MEANING = {
     "name": ("a job name, * and ? stand for anything", "relax*"),
     "ntasks": ("processors, a number", "64"),
     "time": ("the limit, in minutes or as sbatch takes it", "120"),
+    "mem": ("the memory of a node that the user wrote: MiB, or as sbatch takes it", "16G"),
     "risk": ("the accepted share of jobs cut off at the limit", "5%"),
     "account": ("an account", "physics"),
     "partition": ("a partition", "main"),

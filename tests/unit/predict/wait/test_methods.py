@@ -176,7 +176,7 @@ def test_ibl_finds_in_cells_what_looking_at_everything_finds(seed, n, window, k,
         *(0.95, wide, ibl_nearest.blank_room(window, wide), *found[0]),
     )
     if len(learned):
-        cells = ibl_leaves.cells_of(ibl_leaves.Lessons(attributes, wait, learned, known), weights)
+        cells = ibl_leaves.cells_of(ibl_leaves.TrainingPart(attributes, wait, learned, known), weights)
         ibl_leaves.answer_from_cells(
             *(cells, attributes, known, ask, n // 2, weights, weights, window, 0.95, wide),
             *(ibl_nearest.blank_room(0, wide), *found[1]),
