@@ -212,9 +212,7 @@ def compare_starts(
         "same_start": len(ids) - len(apart),
         "first_apart": str(ids[first]) if len(apart) else "",
         "clock_b_behind_s": shift,
-        "other_job_in_b": int(
-            (_told_apart(ours, theirs, "submit_time", 1.0) | _told_apart(ours, theirs, "procs", 0.0)).sum()
-        ),
+        "other_job_in_b": int((_differ(ours, theirs, "submit_time", 1.0) | _differ(ours, theirs, "procs", 0.0)).sum()),
         "before_submission_a": int((ours["start_time"] < both["submit_time"]).sum()),
         "before_submission_b": int((theirs["start_time"] < both["submit_time"]).sum()),
         "makespan_a_s": float(np.max(ours["end_time"])),
@@ -234,7 +232,7 @@ def compare_starts(
     return shared, rows
 
 
-def _told_apart(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray], name: str, apart: float) -> np.ndarray:
+def _differ(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray], name: str, apart: float) -> np.ndarray:
     """Where both tell a value, and tell another."""
     return np.asarray(np.abs(a[name] - b[name]) > apart)  # NaN is not above
 

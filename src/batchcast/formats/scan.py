@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled passes over text.
-
-The scanner of SWF lines, bytes in, columns out, where malformed lines are only reported by position; and columns of
-texts made lines.
-"""
+"""The compiled scanner of SWF lines: bytes in, columns out; malformed lines are only reported by position."""
 
 from __future__ import annotations
 
@@ -95,27 +91,3 @@ def scan_lines(
         i += 1
         lines += 1
     return i, rows, odds, lines
-
-
-_COMMA, _END = 44, 0
-
-
-@kernel
-def weave(texts: np.ndarray, begun: np.ndarray, lines: np.ndarray) -> None:
-    """Columns of texts, one column after the other, to lines of CSV of the same length, all bytes (n,).
-
-    Each text has a 0 behind it, `begun` (columns,) are the columns' first bytes. One pass, O(bytes).
-    """
-    columns = len(begun)
-    at = 0
-    while at < len(lines):
-        for column in range(columns):
-            byte = texts[begun[column]]
-            while byte != _END:
-                lines[at] = byte
-                at += 1
-                begun[column] += 1
-                byte = texts[begun[column]]
-            lines[at] = _COMMA if column < columns - 1 else _NEWLINE
-            at += 1
-            begun[column] += 1

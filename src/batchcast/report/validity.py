@@ -91,14 +91,14 @@ def short_validity(evaluation: Evaluation) -> Callout:
     )
 
 
-def led(tables: Sequence[Block], said: Callout) -> list[Block]:
+def with_judgement(tables: Sequence[Block], judged: Callout) -> list[Block]:
     """Tables and what they may be taken for, which comes first where they are not to be trusted.
 
     >>> from batchcast.report.blocks import Table
-    >>> [type(block).__name__ for block in led([Table("waits", [], [])], Callout("no", "warning"))]
+    >>> [type(block).__name__ for block in with_judgement([Table("waits", [], [])], Callout("no", "warning"))]
     ['Callout', 'Table']
     """
-    return [said, *tables] if said.tone == "warning" else [*tables, said]
+    return [judged, *tables] if judged.tone == "warning" else [*tables, judged]
 
 
 def judgement(validity: Validity, asked: float = float("nan")) -> Callout:

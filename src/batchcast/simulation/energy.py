@@ -92,8 +92,8 @@ def energy(schedule: Schedule, power: Any = None, nodes: Any = ()) -> dict[str, 
     if not schedule.nodes and drawn.off_after < math.inf:
         raise UsageError("energy: a pool has no nodes that could be off (accepted: off_after=inf)",
                          hint="simulate with a scheduler of one's own and nodes=[...]")  # fmt: skip
-    held_at_once = (each for where in schedule.nodes for each in where.items())
-    if sum(sizes) != schedule.total or any(k >= len(sizes) or procs > sizes[k] for k, procs in held_at_once):
+    placements = (each for where in schedule.nodes for each in where.items())
+    if sum(sizes) != schedule.total or any(k >= len(sizes) or procs > sizes[k] for k, procs in placements):
         raise UsageError(f"energy: nodes={nodes!r} (accepted: the nodes that the schedule was made on)")
     joules = dict.fromkeys((BUSY, IDLE, OFF), 0.0)
     first = float(schedule.submit_time.min()) if len(schedule) else 0.0

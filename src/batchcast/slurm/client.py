@@ -26,7 +26,7 @@ CONFIG = ("scontrol", "show", "config")
 STATISTICS = ("sdiag",)
 _Read = TypeVar("_Read")
 NODES = ("sinfo", "--noheader", "--exact", "--format=%R %c %m")
-"""Partition and memory (MB) of its kinds of nodes: RealMemory, as `scontrol show node` has it, a line a kind."""
+"""Partition, processors and memory (MB) of its kinds of nodes, a line a kind, as `scontrol show node` has them."""
 
 
 @dataclass(slots=True)

@@ -137,16 +137,16 @@ def write_groups(path: str | Path, job_id: np.ndarray, group: np.ndarray) -> Non
 COLUMNS = ("job_id", "submit_time", "start_time", "end_time", "procs", "planned_run_time", "backfilled")
 
 
-Kept = dict[tuple[str, int], tuple[np.ndarray, bytes]]
+TextCache = dict[tuple[str, int], tuple[np.ndarray, bytes]]
 """Values and their text, of a column from a row on."""
 
 
-def write_schedule(path: str | Path, schedule: Schedule, kept: Kept | None = None) -> None:
+def write_schedule(path: str | Path, schedule: Schedule, cache: TextCache | None = None) -> None:
     """One line a job in log order: job_id, submit, start and end on the log's clock in seconds, procs, plan, 0 or 1.
 
-    Schedules of one log written one after the other with the same `kept` make the text of like columns once.
+    Schedules of one log written one after the other with the same `cache` make the text of like columns once.
     """
-    kept = {} if kept is None else kept
+    cache = {} if cache is None else cache
     columns = (
         schedule.job_id, schedule.submit_time, schedule.start_time, schedule.end_time, schedule.procs,
         schedule.planned_run_time, schedule.backfilled.astype(np.int8),
@@ -155,17 +155,17 @@ def write_schedule(path: str | Path, schedule: Schedule, kept: Kept | None = Non
         out.write((",".join(COLUMNS) + "\n").encode())
         for first in range(0, len(schedule), _ROWS):
             parts = [(name, values[first : first + _ROWS]) for name, values in zip(COLUMNS, columns)]
-            out.write(lines([_kept_cells(kept, (name, first), values) for name, values in parts]))
+            out.write(lines([_cached_cells(cache, (name, first), values) for name, values in parts]))
 
 
 _ROWS = 65_536  # a report has fifteen schedules, so they are written in bulk
 
 
-def _kept_cells(kept: Kept, key: tuple[str, int], values: np.ndarray) -> bytes:
-    known, text = kept.get(key, (None, b""))
+def _cached_cells(cache: TextCache, key: tuple[str, int], values: np.ndarray) -> bytes:
+    known, text = cache.get(key, (None, b""))
     if known is None or known.dtype != values.dtype or not np.array_equal(known, values):
         text = cells(values)
-        kept[key] = values, text
+        cache[key] = values, text
     return text
 
 

@@ -17,7 +17,7 @@ from batchcast.report.blocks import Table
 from batchcast.report.evaluation.first_screen import cards, opening
 from batchcast.report.evaluation.gains import gain_sentences, harm_words, plan_words
 from batchcast.report.figures import span
-from batchcast.report.validity import led, validity_line
+from batchcast.report.validity import validity_line, with_judgement
 from batchcast.table import LogInfo, Trace
 
 
@@ -138,8 +138,8 @@ def test_what_is_not_to_be_trusted_is_said_before_the_tables_and_first() -> None
     far, close = validity_line(found(GOOD, ratio=4.8)), validity_line(found(GOOD, ratio=1.2))
     assert far.text.index("not to be trusted") < far.text.index("Recorded, ")
     table = Table("waits", [], [])
-    assert led([table], far) == [far, table]
-    assert led([table], close) == [table, close]
+    assert with_judgement([table], far) == [far, table]
+    assert with_judgement([table], close) == [table, close]
 
 
 def test_a_close_simulation_may_compare_policies() -> None:

@@ -85,7 +85,7 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
     from ...report.difference import SCHEDULE, difference_blocks, difference_words
     from ...report.tables import simulation_table
     from ...report.terminal import show
-    from ...report.validity import judgement, led
+    from ...report.validity import judgement, with_judgement
 
     whole = [row for row in simulated if row["size"] == "all"]
     sizes = [row for row in simulated if row["size"] != "all"]
@@ -102,7 +102,7 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
     ]
     blocks = [simulation_table([{**row, "predictor": row["size"]} for row in whole], whole[0]["jobs"], cpus)]
     compared = [*difference_blocks(whole, SCHEDULE, naming), *difference_blocks(sizes, SCHEDULE, naming)]
-    show(console(), led([*blocks, *compared, *tables], judgement(judged, cpus)))
+    show(console(), with_judgement([*blocks, *compared, *tables], judgement(judged, cpus)))
 
 
 ROUNDS = 5

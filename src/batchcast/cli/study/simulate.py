@@ -148,7 +148,7 @@ def command(**given: Any) -> None:
     from ...report.blocks import TableColumn
     from ...report.difference import SCHEDULE, beside, difference_blocks
     from ...report.tables import simulation_table
-    from ...report.validity import judgement, led
+    from ...report.validity import judgement, with_judgement
 
     for line in [*(line for line in log.warnings if line.startswith("learned: ")), *notes]:
         say(f"note: {line}")
@@ -156,7 +156,7 @@ def command(**given: Any) -> None:
     table = beside(simulation_table(results, len(first), first.total), results, SCHEDULE)
     explained = difference_blocks(results, SCHEDULE, naming)
     explain = given["explain"] or given["replicates"] > 0  # who asked for replicates wants to see them
-    show_tables(led([table], judgement(checked, first.total)), given["every_column"], explain, explained)
+    show_tables(with_judgement([table], judgement(checked, first.total)), given["every_column"], explain, explained)
 
 
 def _in_periods(plan: Plan, given: dict[str, Any]) -> None:

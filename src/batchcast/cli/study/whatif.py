@@ -129,7 +129,7 @@ def _tables(
     from ...report.blocks import Table, TableColumn
     from ...report.difference import SCHEDULE, beside, difference_blocks
     from ...report.tables import simulation_table
-    from ...report.validity import judgement, led
+    from ...report.validity import judgement, with_judgement
 
     naming = [TableColumn("policy", "variant"), TableColumn("predictor", "planned with")]
     columns = [
@@ -144,4 +144,4 @@ def _tables(
     table = simulation_table(results, len(now), now.total)
     named = [TableColumn("policy", "variant"), *table.columns[1:]]
     table = beside(replace(table, columns=named), results, SCHEDULE)
-    return led([table, *tables], judgement(checked, now.total)), difference_blocks(results, SCHEDULE, naming)
+    return with_judgement([table, *tables], judgement(checked, now.total)), difference_blocks(results, SCHEDULE, naming)

@@ -119,8 +119,8 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
     found = {name for job in used for name in (job.job_id, *job.job_id.replace("+", "_").split("_")[:1])}
     if missing := [job for job in of["jobs"] if job[:1].isdigit() and job not in found and not Path(job).is_file()]:
         warnings.append(f"not in accounting, or not started: {', '.join(missing)}")
-    total = efficiency.in_all(used)
-    shown = {**of, "starttime_s": None if math.isinf(since) else since, "by": by, "advice": advised, "in_all": total}
+    total = efficiency.totals(used)
+    shown = {**of, "starttime_s": None if math.isinf(since) else since, "by": by, "advice": advised, "total": total}
     if printed("report", Answer({}, shown, warnings, rows), as_json, parsable2):
         return
     if of["digest"]:

@@ -248,11 +248,11 @@ def by_month(jobs: Sequence[JobUse], by: str, zone_month: Any) -> list[dict[str,
     rows = []
     for (month, name), group in groupby(keyed, key=lambda k: k[:2]):
         of = [job for _, _, job in group]
-        rows.append({"month": month, by: name, **in_all(of)})
+        rows.append({"month": month, by: name, **totals(of)})
     return sorted(rows, key=lambda r: (r["month"], -r["processor_hours"], r[by]))
 
 
-def in_all(jobs: Sequence[JobUse]) -> dict[str, Any]:
+def totals(jobs: Sequence[JobUse]) -> dict[str, Any]:
     """What jobs used together: core-hours, shares of sums over jobs that tell both parts, how many were cut off."""
     return {
         "jobs": len(jobs),

@@ -24,12 +24,9 @@ from .advice import RISK, SAMPLING_MARGIN, Rules, advised_limit
 from .track_record import RecordKey, TrackRecord, answering_method
 
 _AFTER_OTHERS = (Rule.LIMIT, Rule.RESERVATION)
-TWICE = 2.0  # predict.namesakes.TWICE, whose room takes long to load: what ran out needed so many times what it got
 KINDS = ("limit", "request", "wait")
 MOST = 20_000
 """So many advices and as many waits are gone through at first; later on what is new."""
-
-
 MOST_NAMES = 30
 """So many of a user's names speak for a new one: those that ended last."""
 LATE_S = 900.0
@@ -62,6 +59,8 @@ class OtherNames:
 
     def learn(self, reader: Reader, cluster: str) -> None:
         """Take in the peaks that became known since the last time."""
+        from ...predict.namesakes import TWICE
+
         for row in reversed(reader.ask("peaks_since", cluster=cluster, after=self.until - LATE_S, most=MOST)):
             self.until = max(self.until, row["end_time"])
             asked, held = asked_a_node(row), node_peak(row)
