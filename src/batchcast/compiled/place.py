@@ -15,7 +15,7 @@ KERNELS = (  # where kernels are, and what they call; tests/unit/compiled/test_p
     *("compiled", "schedule", "events", "grid", "predict/calibration"),
     *("predict/hazard", "predict/knn", "predict/similarity", "predict/wait"),
     *("formats/scan.py", "metrics/paired.py", "simulation/periods.py", "simulation/kernel_clock.py"),
-    *("predict/runtime/minh_wolters.py", "predict/runtime/smith_templates.py"),
+    *("predict/runtime/minh_wolters.py", "predict/runtime/smith_templates.py", "trace/csv_lines.py"),
 )
 LEARNED = (
     "cluster",
