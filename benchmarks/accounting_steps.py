@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "slurm"), str(ROOT)]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "slurm" / "lab"), str(ROOT)]
 JOBS = 150
 ROUNDS = 5
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "slurm"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "slurm" / "lab"))
 
 from planning_lab import agent, limits_now
 from slurm_lab import Lab, missing

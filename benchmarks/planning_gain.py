@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "slurm"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "slurm" / "lab"))
 
 from planning_lab import agent, empty, of_kind, steps
 from slurm_lab import USERS, Lab, missing

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "slurm"))
+sys.path.insert(0, str(ROOT / "tests" / "slurm" / "lab"))
 from follow import BATCHCAST, Follower  # noqa: E402
 from slurm_lab import Lab, missing  # noqa: E402
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "slurm"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "slurm" / "lab"))
 
 import snakemake_lab
 from slurm_lab import Lab, missing

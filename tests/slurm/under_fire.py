@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent / "lab"))
+
 from fire import Run, carry_out
 from planning_lab import SPEED
 from slurm_lab import missing

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PLACE = Path(__file__).parents[1] / "slurm" / "postgres_lab.py"
+PLACE = Path(__file__).parents[1] / "slurm" / "lab" / "postgres_lab.py"
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,8 +4,8 @@ Nothing here is a stand-in: munged, MariaDB, slurmdbd, slurmctld and one slurmd 
 on loopback, with ports found free, and every one is stopped by its pid. On a fast clock (`speed` > 1) all of Slurm,
 its clients and the jobs live in one accelerated time (libfaketime); MariaDB stays on real time.
 
-    python tests/slurm/slurm_lab.py --nodes 4 run -- CMD...     bring it up, run CMD in it, take it down
-    BATCHCAST_LAB=newer python tests/slurm/slurm_lab.py ...     the same with the Slurm that newer.sh installs
+    python tests/slurm/lab/slurm_lab.py --nodes 4 run -- CMD...     bring it up, run CMD in it, take it down
+    BATCHCAST_LAB=newer python tests/slurm/lab/slurm_lab.py ...     the same with the Slurm that newer.sh installs
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Eleven jobs that preempt each other on a real Slurm: who starts when, and how often each run is broken off.
 
-    python tests/slurm/record_preemption.py [partition_prio|qos] [GRACE]    sacct's lines, every run of a job
+    python tests/slurm/lab/record_preemption.py [partition_prio|qos] [GRACE]    sacct's lines, every run of a job
 
 What it printed for partition_prio without grace is in tests/golden/test_preemption.py.
 """

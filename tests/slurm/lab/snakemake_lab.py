@@ -78,7 +78,7 @@ unset LD_PRELOAD
 {exec_job}
 """
 """Snakemake's own process keeps the real clock (Python's timers do not end on the fast one); its task has the lab's."""
-STATUS = Path(__file__).parents[2] / "contrib" / "snakemake" / "status.sh"
+STATUS = Path(__file__).parents[3] / "contrib" / "snakemake" / "status.sh"
 
 
 class Asked(NamedTuple):

@@ -19,7 +19,7 @@ import batchcast.client
 
 HOME = Path(sys.prefix) / "jupyterhub"
 """Where `make setup-workflows` puts the hub: a venv of its own, since it wants other versions."""
-CONTRIB = Path(__file__).parents[2] / "contrib" / "jupyterhub"
+CONTRIB = Path(__file__).parents[3] / "contrib" / "jupyterhub"
 CONFIG = """
 import sys
 from batchspawner import SlurmSpawner
