@@ -119,7 +119,7 @@ g   1600 low  -n4 -N1 30  301 | 3203 0
 
 
 def test_the_starts_and_broken_runs_are_those_of_a_real_slurm():
-    """Slurm 22.05, four nodes of four processors, recorded by tests/slurm/lab/record_preemption.py; mid has two nodes."""
+    """Slurm 22.05, four nodes of four processors, recorded by tests/slurm/lab/record_preemption.py; mid has 2 nodes."""
     names = tuple(f"n{k}" for k in range(1, 5))
     parts = (
         Partition("low", names, 4 * 3600, preempt=True),

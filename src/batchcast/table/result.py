@@ -178,7 +178,7 @@ FIRST = 10
 class Result:
     """A result: `plot`, `to_polars`, `to_pandas`, an Arrow stream, and a table in notebooks.
 
-    A class of its own gives `columns` and `_pictures`; `tests/unit/test_results.py` goes over all that are public.
+    A class of its own gives `columns` and `_pictures`; `tests/unit/results/test_results.py` goes over all public ones.
     """
 
     __slots__ = ()

@@ -17,7 +17,7 @@ import batchcast
 from batchcast.simulation.policy import Policy
 from batchcast.simulation.simulate import simulate
 
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def test_importing_batchcast_loads_nothing_heavy():
