@@ -141,15 +141,24 @@ def layers_of(checkout: Path) -> list[str]:
     return list(project["tool"]["importlinter"]["contracts"][0]["layers"])
 
 
-def crowded(package: Path) -> dict[str, int]:
-    """Folders with more than `MOST_THINGS` Python files and folders of them; of the top, whose folders are the rooms,
-    files alone count."""
+def crowded(top: Path, rooms: Path | None = None) -> dict[str, int]:
+    """Folders with more than `MOST_THINGS` Python files and folders of them; of `rooms`, whose folders are rooms, files
+    alone count."""
     found = {}
-    for folder in sorted({path.parent for path in package.rglob("*.py")}):
+    for folder in sorted({path.parent for path in top.rglob("*.py")}):
         files = len(list(folder.glob("*.py")))
-        folders = len({path.parent for path in folder.glob("*/*.py")}) if folder != package else 0
+        folders = len({path.parent for path in folder.glob("*/*.py")}) if folder != rooms else 0
         if files + folders > MOST_THINGS:
-            found[folder.relative_to(package.parent).as_posix()] = files + folders
+            found[folder.relative_to(top.parent).as_posix()] = files + folders
+    return found
+
+
+def crowded_in(checkout: Path) -> dict[str, int]:
+    """Those of the package, of the tests, whose `unit` has the package's rooms, and of what stands beside them."""
+    package, tests = checkout / "src" / "batchcast", checkout / "tests"
+    found = crowded(package, package) | crowded(tests, tests / "unit")
+    for name in ("benchmarks", "tools", "examples"):
+        found |= crowded(checkout / name)
     return found
 
 
@@ -203,7 +212,8 @@ def main(checkout: Path) -> None:
     for circle in circles(typed):
         print(f"  {', '.join(circle)}")
     print(f"arrows uphill: {len(uphill(arrows, layers_of(checkout)))}")
-    print(f"crowded folders: {', '.join(f'{name} {count}' for name, count in crowded(package).items()) or 'none'}")
+    many = ", ".join(f"{name} {count}" for name, count in crowded_in(checkout).items())
+    print(f"crowded folders: {many or 'none'}")
     large = too_large(package)
     print(f"functions of more than {MOST_ARGUMENTS} arguments or {MOST_FUNCTION_LINES} lines: {len(large)}")
     for line in large:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from follow import Follower
+from follow import Follower, cpu_seconds
 from slurm_lab import Lab
 
 from batchcast.store.reader import Reader
@@ -54,13 +52,6 @@ def cycle_cost(lab: Lab, waiting: int, alone: int) -> Cost:
     lab.wait(cycle_issues_all, "a forecast of run time and wait for every job", seconds=120.0)
     memory = Reader(follower.store).memory("lab")
     return Cost(waiting, int(forecasts), spent, memory["health"]["slurmctld"]["seconds"], memory["cycle_s"])
-
-
-def cpu_seconds(lab: Lab) -> float:
-    """CPU time slurmctld has used so far, user and system."""
-    pid = int(lab.pid_file("slurmctld").read_text())
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_one_cycle_over_two_thousand_jobs_costs_slurmctld_less_than_a_second() -> None:

@@ -114,3 +114,10 @@ def stored(path: Path | str) -> list[dict[str, object]]:
     from batchcast.store.reader import Reader
 
     return Reader(str(path)).rows("SELECT * FROM jobs ORDER BY submit_time, row")
+
+
+def cpu_seconds(lab: Lab) -> float:
+    """CPU time slurmctld has used so far, user and system."""
+    pid = int(lab.pid_file("slurmctld").read_text())
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.interval_coverage import Bursts, coverage
+from benchmarks.policy.interval_coverage import Bursts, coverage
 from click.testing import CliRunner
 
 import batchcast

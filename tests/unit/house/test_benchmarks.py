@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent.parent
+OURS = ("batchcast", "benchmarks", "tests")
 SCRIPTS = sorted([*(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "tools").glob("*.py")])
 
 
@@ -24,7 +25,7 @@ def sources(path: Path) -> list[ast.AST]:
 def test_all_that_is_imported_from_the_project_is_there(path: Path) -> None:
     for tree in sources(path):
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("batchcast", "tests"):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in OURS:
                 module = importlib.import_module(str(node.module))
                 for alias in node.names:
                     if not hasattr(module, alias.name):

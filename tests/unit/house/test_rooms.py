@@ -14,6 +14,7 @@ from tools.rooms import (
     circles,
     code_lines,
     crowded,
+    crowded_in,
     graph,
     in_words,
     layers_of,
@@ -63,7 +64,7 @@ def test_no_arrow_uphill() -> None:
 
 
 def test_no_crowded_folder() -> None:
-    assert not crowded(PACKAGE)
+    assert not crowded_in(ROOT)
 
 
 def test_no_file_too_long_to_read() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks import made_caps
+from benchmarks.machines import made_caps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive.implied import caps_of, refusal

@@ -1,6 +1,6 @@
 """How many planned jobs no look would have seen run, with and without leaving short jobs alone, on real logs.
 
-    python benchmarks/planned_unseen.py LOG ... [--jobs 10000]
+    python benchmarks/planning/planned_unseen.py LOG ... [--jobs 10000]
 
 Every job of the log's second half that waited for a look, by `kernel`'s forecast at its submission: planned with the
 quantile at 0.9 where that is below its limit, looks every 30 s, OverTimeLimit without end. What is over before a look

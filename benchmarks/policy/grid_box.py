@@ -1,4 +1,4 @@
-"""How near the bound a search comes in processor time: `python benchmarks/grid_box.py search 2 1024x32:c_lolo`.
+"""How near the bound a search comes in processor time: `python benchmarks/policy/grid_box.py search 2 1024x32:c_lolo`.
 
 Matrices are drawn by Braun's recipe with seed 7 as `batchcast grid draw` draws them. The command's own box is the
 clock's, so that a busy machine gives it less; and `exact` works out its bound between the search and the chains

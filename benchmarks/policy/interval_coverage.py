@@ -1,4 +1,4 @@
-"""On synthetic logs with bursts and no difference, how often does the 90 % interval hold zero: `make coverage`.
+"""On synthetic logs with bursts and no difference, how often does the 90 % interval hold zero.
 
 The table in docs/evidence/differences.md is this one's output.
 """

@@ -1,7 +1,7 @@
 """What the order brings on logs, as a site can have it: levels, looks every 30 s, forecasts of then, Slurm's two loops.
 
-    python benchmarks/order_on_logs.py ../shared/traces/KTH-SP2-1996-2.1-cln.swf.gz ... --first 15000
-    python benchmarks/order_on_logs.py LOG ... --first 15000 --replicates 10
+    python -m benchmarks.planning.order_on_logs ../shared/traces/KTH-SP2-1996-2.1-cln.swf.gz ... --first 15000
+    python -m benchmarks.planning.order_on_logs LOG ... --first 15000 --replicates 10
 
 Each log runs on its own machine (one node a processor) by arrival, then under each order; `reserved`: Slurm reserves
 processors only for jobs past the age (bf_min_prio_reserve), or that have waited for a day (bf_min_age_reserve). Mean
@@ -22,7 +22,7 @@ import sys
 from typing import Any
 
 import numpy as np
-from planning_gain import show
+from benchmarks.planning_gain import show
 
 from batchcast import read_trace
 from batchcast.cluster.machine import vary

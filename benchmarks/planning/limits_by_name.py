@@ -1,6 +1,6 @@
 """Limits of jobs with a name, by their namesakes and without: core-hours requested, and jobs that they cut off.
 
-    python benchmarks/limits_by_name.py --floor 60 nextflow-chipseq.csv.gz CTC-SP2-1996-3.1-cln.swf.gz
+    python benchmarks/planning/limits_by_name.py --floor 60 nextflow-chipseq.csv.gz CTC-SP2-1996-3.1-cln.swf.gz
 
 In a log without names the executable stands for the name. Requested are limit times processors, and the user's own
 limit once more for a job that was cut off and would have ended by itself. Scored are the jobs whose limit is another

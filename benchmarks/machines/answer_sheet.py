@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each difference between a description and an answer sheet's runs explains, and what the runs say of each other.
 
-python -m benchmarks.answer_sheet FOLDER
+python -m benchmarks.machines.answer_sheet FOLDER
 
 For each machine: level, Spearman's correlation of the settings' means, and how far starts are apart. Then, without a
 simulation, starts of a recorded run that passed over a waiting job of another user that asked for no more processors,
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from benchmarks.prove import CLEARLY, DEFAULTS, PAST_USE, Run, Waits, runs_of, waits_of
 
 from batchcast.cluster.machine import Machine, vary
 from batchcast.metrics.curves import rank_correlation
@@ -26,7 +27,6 @@ from batchcast.simulation.slurm_trace import requests_of, row_of
 from batchcast.table import Trace
 from batchcast.trace.machine import open_machine
 from batchcast.trace.read import read_trace
-from benchmarks.prove import CLEARLY, DEFAULTS, PAST_USE, Run, Waits, runs_of, waits_of
 
 Key = tuple[str, ...]
 AGE = {"PriorityMaxAge": DEFAULTS["PriorityMaxAge"]}

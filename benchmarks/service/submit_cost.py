@@ -1,7 +1,7 @@
 """What `batchcast.lua` in job_submit.lua costs whoever submits, on a real Slurm: sbatch without the plugin, with the
 service up, refused and hung, and a burst while it hangs.
 
-    .venv/bin/python benchmarks/submit_cost.py [SUBMISSIONS [BURST]]
+    .venv/bin/python benchmarks/service/submit_cost.py [SUBMISSIONS [BURST]]
 
 Needs what tests/slurm needs, and lua-socket. Arms are taken in turn, in rounds, since other work on the machine moves
 them all. `waited` is what the module itself counted: all that it adds to a submission but its own few table accesses.
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "slurm" / "lab"))
 from follow import BATCHCAST, Follower  # noqa: E402
 from slurm_lab import Lab, missing  # noqa: E402

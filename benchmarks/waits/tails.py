@@ -1,6 +1,6 @@
 """How often the 90 % time of a job that has waited for a while is kept, and how often the forecast alone has none.
 
-    python -m benchmarks.tails LOG --jobs 3001:12000
+    python -m benchmarks.waits.tails LOG --jobs 3001:12000
 
 `forecast` answers at every submission. After 10 min, 1 h, 4 h and a day each job that still waits is told its 90 % time
 given the time waited (`predict.conditional`). Where that lies beyond the highest issued level it comes from the tail;

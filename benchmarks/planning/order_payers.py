@@ -1,6 +1,6 @@
 """Who pays for the order, and how many would seem to by chance: the lab's workload on the simulated Slurm, many seeds.
 
-    python benchmarks/order_payers.py order.jsonl --seeds 11:30 --load 2 --arms order,order/account
+    python -m benchmarks.planning.order_payers order.jsonl --seeds 11:30 --load 2 --arms order,order/account
 
 The machine is that of the first run in the file that order_gain.py wrote. First table: each arm beside arrival;
 worse off is a person of ten jobs or more whose mean wait is longer by more than a tenth, or a quarter. By chance:
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from planning_gain import PEOPLE, _bursts, show, simulated, workload
+from benchmarks.planning_gain import PEOPLE, _bursts, show, simulated, workload
 
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.schedule import bounded_slowdown

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `report` says a smaller request did to the wait, judged on later days: python -m benchmarks.wait_beside LOG...
+"""What `report` says a smaller request did to the wait, judged on later days.
+
+    python -m benchmarks.waits.wait_beside LOG...
 
 Kinds are a user's jobs of one size (and name, where there is one) with 20 jobs and more. The first 60 % of the days
 give each kind's advised limit and what jobs beside it waited; the others say whether that came true.

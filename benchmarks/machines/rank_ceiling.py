@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a rank correlation of waits means: how like itself a simulation is when next to nothing of its input changes.
 
-python -m benchmarks.rank_ceiling LOG MACHINE      (MACHINE: the file of `batchcast machine learn LOG`)
-python -m benchmarks.rank_ceiling --made
+python -m benchmarks.machines.rank_ceiling LOG MACHINE      (MACHINE: the file of `batchcast machine learn LOG`)
+python -m benchmarks.machines.rank_ceiling --made
 
 The same jobs are simulated twice on the same machine; the second time each is eligible up to a minute later, or one
 run time in ten is up to half longer or shorter, or one node in fifty is missing. Waits of the last 40 % of the jobs are

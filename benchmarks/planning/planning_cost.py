@@ -1,6 +1,6 @@
 """What planning 2,000 waiting jobs costs slurmctld: its CPU and the calls it was asked, look by look, and to undo it.
 
-    python benchmarks/planning_cost.py [JOBS] [ALONE]
+    python benchmarks/planning/planning_cost.py [JOBS] [ALONE]
 
 ALONE of the jobs are submitted one by one with fifty different limits, the others are tasks of arrays. Real time.
 """
@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "slurm" / "lab"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "slurm" / "lab"))
 
+from follow import cpu_seconds
 from planning_lab import agent, limits_now
 from slurm_lab import Lab, missing
-from test_queue import cpu_seconds
 
 from batchcast.service.planning.agent import Planner
 from batchcast.service.settings import load

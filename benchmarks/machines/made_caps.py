@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Caps that are put into made logs, and whether they are found: exactly, and none where there are none.
 
-python -m benchmarks.made_caps [--logs N] [--first SEED]
+python -m benchmarks.machines.made_caps [--logs N] [--first SEED]
 
 Each seed draws a machine (with or without GPUs), its people and their jobs, and none, one or two caps on the
 processors, jobs or GPUs of each user or account. The simulated Slurm, which enforces them as the QOS of a partition,

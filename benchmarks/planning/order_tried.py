@@ -1,7 +1,7 @@
 """Rules that were to make fewer people wait longer than under arrival, on the lab's workload in the simulated Slurm.
 
-    python benchmarks/order_tried.py order.jsonl --seeds 11:30 --load 2
-    python benchmarks/order_tried.py order.jsonl --seeds 11:30 --load 2 --rules pushed,tenth,band
+    python -m benchmarks.planning.order_tried order.jsonl --seeds 11:30 --load 2
+    python -m benchmarks.planning.order_tried order.jsonl --seeds 11:30 --load 2 --rules pushed,tenth,band
 
 Columns are those of order_payers.py. The turn that arrival had in store for a job has come when as much work has been
 started from the queue as came before it. `until even`: who has waited longer than so, over all his jobs and by
@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import planning_gain
-from order_payers import by_arm, columns_of, people, waits_of
-from planning_gain import BAND, show, workload
+from benchmarks import planning_gain
+from benchmarks.planning.order_payers import by_arm, columns_of, people, waits_of
+from benchmarks.planning_gain import BAND, show, workload
 
 from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.planning.order import LEAST_AGE, AgeFinder, OrderRule, _by_level

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What counting a burst as one piece of evidence does to `forecast`: with it, and with every submission in full.
 
-    python -m benchmarks.bursts LOG --places 20001:60000
+    python -m benchmarks.waits.bursts LOG --places 20001:60000
 
 For each: CRPS of log(1 + wait), how often 80 and 90 % intervals held, in all and in windows of 5,000 jobs, the errors
 of the likely time, CPU seconds, and how many submissions counted. Then what the first has more than the second, with

@@ -1,4 +1,7 @@
-"""What rows of steps cost accounting: sacct with and without, on the lab.  python benchmarks/accounting_steps.py"""
+"""What rows of steps cost accounting, on the lab: python benchmarks/service/accounting_steps.py
+
+sacct is called with them and without.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "slurm" / "lab"), str(ROOT)]
 JOBS = 150
 ROUNDS = 5
