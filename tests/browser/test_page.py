@@ -23,7 +23,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         figures.cdf("Times", {"actual": seconds, NASTY: seconds * 3}, x="time"),
         figures.lines("Arrivals", {"jobs": (["2004-01-01", "2004-01-08"], [3, 5])}, x="week", y="jobs"),
         figures.bars("Waits", ["EASY", NASTY], {"last_2": [3600.0, 60.0]}, value="mean wait", kind="seconds"),
-        figures.scatter("Points", {NASTY: ([1.0], [2.0])}, x="x", y="y", alt="a point", labels={NASTY: [NASTY]}),
+        figures.scatter("Points", {NASTY: ([1.0], [2.0])}, x="x", y="y", alt="a point"),
         Table(NASTY, [TableColumn("a", "a")], [{"a": NASTY * 3}]),
     ]
     path = tmp_path_factory.mktemp("page") / "index.html"

@@ -40,8 +40,8 @@ class Scores:
     """What predictors said of a log's run times, and which jobs count.
 
     `points` holds one array (n,) per predictor, NaN where it was not asked; `scored` (n,) marks jobs inside the score
-    mask that ran; `never_ran` counts those inside it that did not, `outside` those the mask leaves out. `seconds` is
-    the time spent inside each predictor, without the replay's own. `coverage` is the share of scored jobs that ended
+    mask that ran; `never_ran` counts those inside it that did not. `seconds` is the time spent inside each predictor,
+    without the replay's own. `coverage` is the share of scored jobs that ended
     within each quantile a predictor gave, by level; `lacking` the fields it uses and this log does not know; `stood_in`
     the method that answered in its place and for which share of the scored jobs; `trained` what its refits found;
     `planned` what planning with each of its quantiles would come to (run times alone);
@@ -56,8 +56,6 @@ class Scores:
     seconds: Mapping[str, float]
     scored: np.ndarray
     never_ran: int
-    outside: int
-    oracles: frozenset[str]
     coverage: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     stood_in: Mapping[str, tuple[str, float]] = field(default_factory=dict)
@@ -119,8 +117,6 @@ def score(
         seconds={spec: timed[spec].seconds for spec in specs},
         scored=inside & ran,
         never_ran=int((inside & ~ran).sum()),
-        outside=int((~inside).sum()),
-        oracles=frozenset(spec for spec in specs if parse_spec(spec)[0] == "actual"),
         coverage={spec: coverage(forecasts[spec], wanted.within) for spec in specs},
         stood_in=_stood_in(forecasts, timed, inside & ran),
         lacking={spec: lacking(timed[spec].inner, log) for spec in specs},

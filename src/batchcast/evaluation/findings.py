@@ -79,8 +79,6 @@ class Findings:
         None where there is none. Where limits do as well as the forecast that would be best, the row with limits.
     forecast
         The row with a forecast that would be best; None where none is clearly ahead of today.
-    limits_do
-        Whether `best` is planned with limits because `forecast` is not clearly ahead of it.
     steps
         Today, then the policy of `best` (else of `shortest`) by limits, by forecasts and by perfect knowledge.
     """
@@ -90,7 +88,6 @@ class Findings:
     shortest: Row
     best: Row | None
     forecast: Row | None
-    limits_do: bool
     steps: Sequence[Step]
 
     @property
@@ -133,11 +130,11 @@ def find(rows: Sequence[Row], verdict: Verdict, difference: Difference) -> Findi
     possible = [row for row in rows if row["predictor"] != ORACLE]
     shortest = _least(possible)
     ahead = [row for row in possible if row is not today and _is_ahead(row, today)]
-    best, forecast, limits_do = _best(ahead, difference)
+    best, forecast = _best(ahead, difference)
     steps = _steps(rows, today, (best or shortest)["policy"], difference)
     if verdict is not Verdict.CLOSE:
-        best, forecast, limits_do = None, None, False
-    return Findings(verdict, today, shortest, best, forecast, limits_do, steps)
+        best = forecast = None
+    return Findings(verdict, today, shortest, best, forecast, steps)
 
 
 def _least(rows: Sequence[Row]) -> Row:
@@ -149,17 +146,16 @@ def _is_ahead(row: Row, today: Row) -> bool:
     return bool(shorter and row.get("mean_wait_s_verdict", "ahead") == "ahead")
 
 
-def _best(ahead: Sequence[Row], difference: Difference) -> tuple[Row | None, Row | None, bool]:
-    """What to try first, the best with a forecast, and whether limits do as well as that."""
+def _best(ahead: Sequence[Row], difference: Difference) -> tuple[Row | None, Row | None]:
+    """What to try first, and the best with a forecast: limits go before it where they do as well."""
     plain = [row for row in ahead if row["predictor"] == YARDSTICK]
     planned = [row for row in ahead if row["predictor"] != YARDSTICK]
     forecast = _least(planned) if planned else None
     if forecast is None or not plain:
-        return forecast or (_least(plain) if plain else None), forecast, False
+        return forecast or (_least(plain) if plain else None), forecast
     limits = _least(plain)
-    if step_between("", limits, forecast, difference).verdict == "ahead":
-        return forecast, forecast, False
-    return limits, forecast, True
+    is_ahead = step_between("", limits, forecast, difference).verdict == "ahead"
+    return forecast if is_ahead else limits, forecast
 
 
 NAMES = ("today", "order", "forecasts", "perfect knowledge")

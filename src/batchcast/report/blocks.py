@@ -163,7 +163,6 @@ class Section:
 
     title: str
     blocks: Sequence[Block]
-    details: bool = field(default=False)
 
 
 def shown(value: Any, kind: Kind) -> str:

@@ -228,28 +228,22 @@ def scatter(
     x: str,
     y: str,
     alt: str,
-    labels: Mapping[str, Sequence[str]] | None = None,
     slots: Slots = None,
-    caption: str = "",
 ) -> Figure:
-    """Points; `labels` (by series) are shown on hover."""
-    data = []
-    for place, (name, (at, values)) in enumerate(series.items()):
-        trace = _trace(name, place, slots) | {
+    """Points."""
+    data = [
+        _trace(name, place, slots)
+        | {
             "x": plain_numbers(at),
             "y": plain_numbers(values),
             "mode": "markers",
             "marker": {"symbol": _style(MARKERS, name, place, slots), "size": 9, "opacity": 0.8},
             "hovertemplate": f"{x} %{{x}}\n{y} %{{y}}",
         }
-        if labels and name in labels:
-            trace |= {
-                "customdata": [str(v) for v in labels[name]],
-                "hovertemplate": f"%{{customdata}}\n{x} %{{x}}\n{y} %{{y}}",
-            }
-        data.append(trace)
+        for place, (name, (at, values)) in enumerate(series.items())
+    ]
     layout = {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}, "hovermode": "closest"}
-    return Figure(title, data, layout, alt, caption)
+    return Figure(title, data, layout, alt)
 
 
 def _trace(name: str, place: int, slots: Slots) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def found(
     )
     everyone = np.ones(4, bool)
     said = {"requested": np.full(4, 1000.0), "last_2": np.full(4, points)}
-    scores = Scores(trace, "honest", "req", said, dict.fromkeys(said, 0.0), everyone, 0, 0, frozenset())
+    scores = Scores(trace, "honest", "req", said, dict.fromkeys(said, 0.0), everyone, 0)
     outcomes = [
         Outcome(p, s, None, {"jobs": 4, "mean_wait_s": w, "p95_wait_s": 900.0 if s == "requested" else tail})
         for (p, s), w in waits.items()

@@ -26,7 +26,7 @@ def run_page(
     sections = [Section("Results", [results_table(results)]), Section("Over time", [*_over_time(outcomes, resources)])]
     sections.append(Section("Why jobs were not finished", [_reasons(outcomes)]))
     charts: list[Block] = [gantt(jobs, resources, outcome, name) for name, outcome in list(outcomes.items())[:6]]
-    sections.append(Section("Who ran where", charts, True))
+    sections.append(Section("Who ran where", charts))
     return page("Grid: jobs on many resources", sections, provenance)
 
 

@@ -109,10 +109,6 @@ class WaitCurve(NamedTuple):
         gone, by = reached(np.stack([self.chances] * 2), np.array([self.elapsed, span])).tolist()
         return float((1.0 - by) / (1.0 - gone)) if gone < 1.0 else 0.0
 
-    def starts_within(self, span: float) -> float:
-        """The chance to start within `span` seconds from now on."""
-        return 1.0 - self.chance(max(self.elapsed, 0.0) + span)
-
     def given(self, elapsed: float) -> WaitCurve:
         """The same for a job that still waits after `elapsed` seconds."""
         return self._replace(elapsed=max(elapsed, self.elapsed))

@@ -35,7 +35,6 @@ class Evolved(NamedTuple):
     fitness: float
     population: np.ndarray
     evaluations: int
-    course: tuple[float, ...]
 
 
 TOURNAMENT, CROSSOVER, ELITE, STEP = 3, 0.9, 2, 0.1
@@ -75,18 +74,16 @@ def minimise(
     if start is not None:
         now[: len(start)] = start[:population]
     value = scored(now)
-    course = []
     for _ in range(generations - 1):
         order = np.argsort(value, kind="stable")
         now, value = now[order], value[order]
-        course.append(float(value[0]))
         children = _children(now, value, kinds, low, high, rng)
         keep = min(ELITE, population)
         now = np.concatenate([now[:keep], children[: population - keep]])
         value = np.concatenate([value[:keep], scored(now[keep:])])
     order = np.argsort(value, kind="stable")
     now, value = now[order], value[order]
-    return Evolved(now[0].copy(), float(value[0]), now, len(met), (*course, float(value[0])))
+    return Evolved(now[0].copy(), float(value[0]), now, len(met))
 
 
 def _random(kinds: np.ndarray, low: np.ndarray, high: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:

@@ -113,8 +113,6 @@ def test_a_renewal_teaches_nothing_and_gives_whole_distributions():
             alone = WaitCurve(promised[place], waited)
             raw = method.renewal.expected(method.look(state), promised).others[place, 0]
             ends = [0.0, 600.0, 86400.0]
-            np.testing.assert_allclose(
-                [WaitCurve(raw).starts_within(end) for end in ends], [alone.starts_within(end) for end in ends],
-                atol=1e-9,
-            )  # fmt: skip
+            kept = [alone.chance(waited + end) for end in ends]
+            np.testing.assert_allclose([WaitCurve(raw).chance(end) for end in ends], kept, atol=1e-9)
     assert later.words(5).startswith("behind 5 jobs")

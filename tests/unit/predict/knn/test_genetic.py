@@ -37,7 +37,6 @@ def test_keeps_to_ranges_never_forgets_the_best_and_counts_its_work():
     assert tried[:, 0].max() <= 2
     assert set(tried[:, 1]) <= {3, 4, 5, 6, 7}
     assert set(tried[:, 2]) == {0, 1}
-    assert list(found.course) == sorted(found.course, reverse=True)
     assert found.evaluations == len(seen) <= 200
     assert found.fitness == min(fitness(g) for g in tried)
 
