@@ -104,7 +104,6 @@ def forecast_differences(
     are known already.
     """
     group = (burst_groups(trace, procs) if groups is None else groups)[scored]
-    group = np.unique(group, return_inverse=True)[1]
     run = trace.run_time[scored]
     values: dict[str, dict[str, np.ndarray]] = {}
     for spec, point in points.items():
@@ -130,8 +129,7 @@ def wait_differences(
 
     `points` are seconds, `crps` that of log(1 + wait), of the log's jobs up to the last one scored.
     """
-    wait = trace.wait_time[scored]
-    group = np.unique(burst_groups(trace, procs)[scored], return_inverse=True)[1]
+    wait, group = trace.wait_time[scored], burst_groups(trace, procs)[scored]
     values = {spec: {"mean_abs_error_s": np.abs(cut(point, scored) - wait)} for spec, point in points.items()}
     for spec, score in (crps or {}).items():
         values[spec]["crps_log"] = cut(score, scored)
@@ -159,14 +157,19 @@ def schedule_differences(
     Pairs are the waits and slowdowns of one run of each: how one change moves all the rest of a schedule is in them,
     but not how it would have moved had the log been another (`evaluation.replicates` for that).
     """
-    group = np.unique(burst_groups(trace, procs)[scored], return_inverse=True)[1]
-    values = {}
+    group, values = burst_groups(trace, procs)[scored], {}
     for name, schedule in schedules.items():
-        wait, slowdown = np.full(len(trace), np.nan), np.full(len(trace), np.nan)
-        wait[schedule.rows] = schedule.wait_time
-        slowdown[schedule.rows] = bounded_slowdown(schedule.wait_time, schedule.run_time)
-        values[name] = {"mean_wait_s": wait[scored], "mean_bounded_slowdown": slowdown[scored]}
+        slowdown = bounded_slowdown(schedule.wait_time, schedule.run_time)
+        of = {"mean_wait_s": schedule.wait_time, "mean_bounded_slowdown": slowdown}
+        values[name] = {metric: _of_scored(trace, schedule, scored, each) for metric, each in of.items()}
     return compared(trace, scored, group, values, against, ("mean_wait_s", "mean_bounded_slowdown"), seed)
+
+
+def _of_scored(trace: Trace, schedule: Schedule, scored: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """What a schedule says of its jobs, for the scored jobs of the log; NaN of those it has not."""
+    whole = np.full(len(trace), np.nan)
+    whole[schedule.rows] = values
+    return np.asarray(whole[scored])
 
 
 def wait_intervals(
@@ -175,11 +178,7 @@ def wait_intervals(
 ) -> Keys:  # fmt: skip
     """Of `schedule_differences` the keys of the difference in mean wait alone, at less than half the cost."""
     group = np.unique(burst_groups(trace, procs)[scored], return_inverse=True)[1]
-    waits = {}
-    for name, schedule in schedules.items():
-        wait = np.full(len(trace), np.nan)
-        wait[schedule.rows] = schedule.wait_time
-        waits[name] = wait[scored]
+    waits = {name: _of_scored(trace, one, scored, one.wait_time) for name, one in schedules.items()}
     others = [name for name in waits if name != against]
     values = np.array([waits[name] for name in others]).reshape(len(others), len(group))
     paired = paired_differences(values, waits[against], group, np.random.default_rng(seed))
@@ -206,7 +205,8 @@ def compared(
     metrics: Sequence[str],
     seed: int,
 ) -> Keys:
-    """The keys of every method; `values` are by method and metric, over the scored jobs (`group`, n of them)."""
+    """The keys of every method; `values` are by method and metric, over the scored jobs (`group`, any n numbers)."""
+    group = np.unique(group, return_inverse=True)[1]
     others = [name for name in values if name != against]
     rows: Keys = {name: _even(trace, scored, group, values[name], values[against], metrics[0]) for name in values}
     of = groups_of(trace, scored)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ LEAST_SCORED = 300
 """Fewer jobs with a limit say little about one kill in twenty."""
 RULES = ("advice", "rule_of_thumb", "own")
 MEAN_UNUSED, KILLED = "mean_unused_core_h", "killed_beyond_own_per_thousand"
+MOST_GROUPS = 20
 COLUMNS = {"user": "user_id", "account": "account", "queue": "queue_id", "application": "app_id"}
 
 
@@ -121,34 +122,34 @@ def _thumb(trace: Trace, own: np.ndarray, procs: str) -> np.ndarray:
     return np.where(np.isnan(own), np.nan, limits)
 
 
-def limit_rows(limits: Limits, by: str | None = None, most: int = 20) -> list[dict[str, Any]]:
+def limit_rows(limits: Limits, by: str | None = None) -> list[dict[str, Any]]:
     """One flat row a rule: jobs, kills per thousand, core-hours asked for and not used; of each group with `by`.
 
     A job is killed by a limit that it outran. One that its own limit cut is killed by every limit up to that one; what
     a longer limit would have made of it nobody knows, so it counts as `undecided` there and not as killed. Groups are
-    the `most` with the most jobs. Rows of the whole have their difference to the users' own limits in mean unused
+    the twenty with the most jobs. Rows of the whole have their difference to the users' own limits in mean unused
     core-hours and in kills of jobs that ended by themselves, with its 90 % interval (keys of `evaluation.differences`);
     advice also that to the usual rule (`..._rule_difference`, ...).
     """
     if by is None:
         return _with_differences(limits, [_row(limits, rule, limits.scored) for rule in RULES])
-    column = limits.trace.nominal(COLUMNS[by])
-    codes = column.codes
-    count = np.bincount(codes[limits.scored & (codes >= 0)], minlength=len(column.categories))
-    names = shown_names(limits.trace, COLUMNS[by])
-    rows = []
-    for code in np.argsort(-count, kind="stable")[:most].tolist():
-        inside = limits.scored & (codes == code)
-        if inside.any():
-            group = {"by": by, "group": names[code]}
-            rows += [{**_row(limits, rule, inside), **group} for rule in RULES]
-    return rows
+    groups = largest_groups(limits.trace, by, limits.scored)
+    return [{**_row(limits, rule, here), "by": by, "group": name} for name, here in groups for rule in RULES]
+
+
+def largest_groups(trace: Trace, by: str, scored: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """The groups of most scored jobs, the largest first: how each is shown, and its scored jobs as booleans (n,)."""
+    codes, names = trace.nominal(COLUMNS[by]).codes, shown_names(trace, COLUMNS[by])
+    count = np.bincount(codes[scored & (codes >= 0)], minlength=len(names))
+    for code in np.argsort(-count, kind="stable")[:MOST_GROUPS].tolist():
+        if count[code]:
+            yield names[code], scored & (codes == code)
 
 
 def _with_differences(limits: Limits, rows: list[dict[str, Any]], seed: int = 0) -> list[dict[str, Any]]:
     """The rules' rows with their paired differences over groups of one user's submissions of one week."""
     trace, scored = limits.trace, limits.scored
-    group = np.unique(burst_groups(trace)[scored], return_inverse=True)[1]
+    group = burst_groups(trace)[scored]
     values = {}
     for rule in RULES:
         cut, killed, unused = _per_job(limits, rule, scored)

@@ -23,8 +23,8 @@ from ..predict.runtime.kernel import Kernel
 from ..predict.runtime.largest_recent import LargestRecent
 from ..table import Trace
 from ..table.memory import MemoryUse, units_of
-from .differences import burst_groups, compared, shown_names
-from .limits import COLUMNS
+from .differences import burst_groups, compared
+from .limits import largest_groups
 from .target import measured, of_memory
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _with_bounds(forecasts: Forecasts) -> list[int]:
     return rows
 
 
-def memory_limit_rows(limits: MemoryLimits, by: str | None = None, most: int = 20) -> list[dict[str, Any]]:
+def memory_limit_rows(limits: MemoryLimits, by: str | None = None) -> list[dict[str, Any]]:
     """One flat row a rule: jobs, out of memory per thousand, memory-time asked over used; of each group with `by`.
 
     A job runs out of memory under a request below its peak. One that ran out under its own runs out under every request
@@ -145,15 +145,8 @@ def memory_limit_rows(limits: MemoryLimits, by: str | None = None, most: int = 2
     rules = [rule for rule in RULES if rule in limits.limits]
     if by is None:
         return _with_differences(limits, [_row(limits, rule, limits.scored) for rule in rules])
-    column = limits.trace.nominal(COLUMNS[by])
-    count = np.bincount(column.codes[limits.scored & (column.codes >= 0)], minlength=len(column.categories))
-    names = shown_names(limits.trace, COLUMNS[by])
-    rows = []
-    for code in np.argsort(-count, kind="stable")[:most].tolist():
-        inside = limits.scored & (column.codes == code)
-        if inside.any():
-            rows += [{**_row(limits, rule, inside), "by": by, "group": names[code]} for rule in rules]
-    return rows
+    groups = largest_groups(limits.trace, by, limits.scored)
+    return [{**_row(limits, rule, here), "by": by, "group": name} for name, here in groups for rule in rules]
 
 
 def reference(limits: MemoryLimits) -> str:
@@ -207,7 +200,7 @@ def _nodes(limits: MemoryLimits, saved: float) -> float:
 
 def _with_differences(limits: MemoryLimits, rows: list[dict[str, Any]], seed: int = 0) -> list[dict[str, Any]]:
     trace, scored = limits.trace, limits.scored
-    group = np.unique(burst_groups(trace)[scored], return_inverse=True)[1]
+    group = burst_groups(trace)[scored]
     values = {}
     for row in rows:
         killed, _, every = _per_job(limits, row["limits"], scored)

@@ -178,7 +178,7 @@ def _differences(runs: Runs, test: np.ndarray, points: Mapping[str, np.ndarray],
         return {}
     systems = np.unique(runs.system[test], return_inverse=True)[1]
     by_system = len(np.unique(systems)) > 1
-    group = systems if by_system else np.unique(burst_groups(runs.trace)[test], return_inverse=True)[1]
+    group = systems if by_system else burst_groups(runs.trace)[test]
     actual = runs.trace.run_time[test]
     values = {
         spec: {"apa": relative_accuracy(said, actual), "mae_s": np.abs(said - actual)} for spec, said in points.items()
