@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +14,11 @@ from ...compiled.arrays import Record
 from ...events.event import End, Event, Requeue, Start, Submit, Withdraw
 from ...events.kernel import free_procs, jobs_of
 from ...events.record import LEFT, Columns, requests_of
-from ...events.recorded import event_table, timeline
+from ...events.recorded import Forecasts, event_table, timeline
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...table import Trace
+from ..protocol import Grounds
 
 FITS, AN_HOUR = "no history: fits beside the queue", "no history: an hour, or the longest wait so far"
 NO_CLASS = -1  # what a kernel says answered where there was no history
@@ -133,6 +134,14 @@ def guessed(s: Record, procs: float, now: float, oldest: float) -> float:
     return 1.0 if free_procs(s) - s.queued_procs >= procs else max(3600.0, oldest)
 
 
-def guess_words(seconds: float) -> str:
-    """What `guess` says of its answer."""
-    return FITS if seconds == 1.0 else AN_HOUR
+def answered(level: float, asked: np.ndarray, out: np.ndarray, bases: Iterable[tuple[str, str] | None]) -> Forecasts:
+    """Points and bounds `out` (n, 2) where `asked` (n,), at least a second, as a method's one-by-one path gives them.
+
+    `bases` are the words and the grounds of each, None for `guess`.
+    """
+    pairs = [
+        ("", "") if not ask else basis or (FITS if point == 1.0 else AN_HOUR, Grounds.NO_HISTORY)
+        for ask, basis, point in zip(asked.tolist(), bases, out[:, 0].tolist())
+    ]
+    out = np.where(asked[:, None], np.maximum(out, 1.0), np.nan)
+    return Forecasts(out[:, 0], (level,), out[:, 1:], [words for words, _ in pairs], [grounds for _, grounds in pairs])

@@ -20,7 +20,7 @@ from ...job import JobRequest
 from ...metrics.accuracy import size_class, size_class_of
 from ...table import Trace
 from ..protocol import Grounds, Prediction, at_least_a_second
-from .groups import NO_CLASS, QueuedByGroup, clock_of, guess, guess_words, guessed, learned
+from .groups import NO_CLASS, QueuedByGroup, answered, clock_of, guess, guessed, learned
 
 LONGEST_S = 1e8
 BINS = 128
@@ -140,16 +140,9 @@ class LogUniform:
             *(histories_of(group, clock.events["value"], self.keep), self.need, self.level),
             *(self.queued.cancelled == "count", out, said),
         )
-        known, own = said.T.tolist()
-        words = [
-            "" if not a else guess_words(point) if whose == NO_CLASS else self._words(n, whose > 0)
-            for a, n, whose, point in zip(asked.tolist(), known, own, out[:, 0].tolist())
-        ]
-        told = [Grounds.NO_HISTORY if whose == NO_CLASS else Grounds.MODEL for whose in own]
-        grounds = [each if a else "" for a, each in zip(asked.tolist(), told)]
-        point = np.maximum(out[:, 0], 1.0)
-        bound = np.where(said[:, 1] == NO_CLASS, point, np.maximum(np.maximum(out[:, 1], out[:, 0]), 1.0))
-        return Forecasts(point, (self.level,), bound[:, None], words, grounds)
+        out[:, 1] = np.where(said[:, 1] == NO_CLASS, out[:, 0], np.maximum(out[:, 1], out[:, 0]))
+        bases = (None if own == NO_CLASS else (self._words(n, own > 0), Grounds.MODEL) for n, own in said.tolist())
+        return answered(self.level, asked, out, bases)
 
     def _words(self, known: int, own: bool) -> str:
         return f"log-uniform fit to {known} waits" + (f" of the same {self.by}" if own else "")

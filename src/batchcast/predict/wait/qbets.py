@@ -22,7 +22,7 @@ from ...job import JobRequest
 from ...table import Trace
 from ..protocol import Grounds, Prediction, at_least_a_second
 from . import qbets_kernel as kernel
-from .groups import NO_CLASS, QueuedByGroup, clock_of, forget, guess, guess_words, order_statistic
+from .groups import NO_CLASS, QueuedByGroup, answered, clock_of, forget, guess, order_statistic
 from .qbets_kernel import Terms, binomial_rank, ranks, refill, shortest_history, waits_of
 
 HOUR_S = 3600.0
@@ -316,20 +316,9 @@ class Qbets:
             w.cluster[:] = _squared(places, centers).argmin(axis=1)[place]
             refill(w, live)
             at[kernel.CLUSTERED] = at[kernel.SUBMITTED]
-        return self._forecasts(out, said, np.ones(n, bool) if ask is None else np.asarray(ask, bool))
-
-    def _forecasts(self, out: np.ndarray, said: np.ndarray, ask: np.ndarray) -> Forecasts:
-        """Answers as the one-by-one path gives them, where asked."""
-        none = said[:, 1] == NO_CLASS
-        answers = zip(ask.tolist(), none.tolist(), out[:, 0].tolist(), *said.T.tolist())
-        words = [
-            "" if not asked else guess_words(point) if nothing else self._words(count, history < self.clusters)
-            for asked, nothing, point, count, history in answers
-        ]
-        grounds = [Grounds.NO_HISTORY if nothing else Grounds.CLASS for nothing in none.tolist()]
-        out = np.where(ask[:, None], np.maximum(out, 1.0), np.nan)
-        told = [each if asked else "" for each, asked in zip(grounds, ask.tolist())]
-        return Forecasts(out[:, 0], (self.q,), out[:, 1:], words, told)
+        asked, most = np.ones(n, bool) if ask is None else np.asarray(ask, bool), self.clusters
+        bases = (None if k == NO_CLASS else (self._words(count, k < most), Grounds.CLASS) for count, k in said.tolist())
+        return answered(self.q, asked, out, bases)
 
     def refit(self, now: float) -> None:
         """Cluster the latest shapes anew and refill each cluster's history with what no change point has cut off."""

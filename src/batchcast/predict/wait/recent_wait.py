@@ -21,7 +21,7 @@ from ...job import JobRequest
 from ...metrics.accuracy import size_class, size_class_of
 from ...table import Trace
 from ..protocol import Grounds, Prediction, at_least_a_second
-from .groups import NO_CLASS, QueuedByGroup, clock_of, forget, guess, guess_words, guessed, learned, order_statistic
+from .groups import NO_CLASS, QueuedByGroup, answered, clock_of, forget, guess, guessed, learned, order_statistic
 
 CLASSES = ("same queue and size class", "same size class", "all jobs")
 
@@ -119,15 +119,9 @@ class RecentWait:
             *(clock.columns.record, clock.requests, clock.events, clock.procs, asked, blank_waits(codes, self.k)),
             *(self.need, self.level, self.all.cancelled == "count", out, said),
         )
-        kinds, counts = said.T.tolist()
-        words = [
-            "" if not a else guess_words(point) if kind == NO_CLASS else words_of(count, CLASSES[kind])
-            for a, kind, count, point in zip(asked.tolist(), kinds, counts, out[:, 0].tolist())
-        ]
-        told = {NO_CLASS: Grounds.NO_HISTORY, 2: Grounds.EVERYONE}
-        grounds = [told.get(kind, Grounds.CLASS) if a else "" for a, kind in zip(asked.tolist(), kinds)]
-        out = np.maximum(out, 1.0)
-        return Forecasts(out[:, 0], (self.level,), out[:, 1:], words, grounds)
+        grounds = (Grounds.CLASS, Grounds.CLASS, Grounds.EVERYONE)
+        bases = (None if k == NO_CLASS else (words_of(count, CLASSES[k]), grounds[k]) for k, count in said.tolist())
+        return answered(self.level, asked, out, bases)
 
     def _groups(self, job: JobRequest) -> tuple[tuple[Hashable, QueuedByGroup, str], ...]:
         size = size_class_of(job.procs)
