@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..metrics.curves import running_mean
-from ..report.blocks import Block, Figure, Section, Table
+from ..report.blocks import Figure, Table
 from ..report.figures import cdf, lines
 from .online_knn_ga_study import DataSet
 from .shared import columns_of, gain_table
@@ -233,19 +233,6 @@ def _short(spec: str) -> str:
     """A method's name in a legend: its settings alone for knn_ga, its name alone for the baseline."""
     name, _, settings = spec.partition(":")
     return settings if settings and name == "knn_ga" else name
-
-
-def sections(
-    summary: Sequence[str], tables: Sequence[Table], figures: Sequence[Figure], reading: Sequence[str]
-) -> list[Section]:
-    """The page's sections: in short, the tables, the pictures, how the paper was read."""
-    blocks: list[Block] = list(summary)
-    return [
-        Section("In short", blocks),
-        *(Section(table.caption, [table]) for table in tables),
-        Section("Pictures", list(figures)),
-        Section("How the paper was read", list(reading)),
-    ]
 
 
 READING = (

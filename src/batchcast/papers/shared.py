@@ -25,7 +25,7 @@ from ..events.state import SystemState
 from ..job import JobRequest
 from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
 from ..predict.protocol import Prediction
-from ..report.blocks import Table, TableColumn
+from ..report.blocks import Figure, Section, Table, TableColumn
 from ..sweep.task import DECIDING, own_code
 from ..trace.whole_file import whole_file
 from ..units import counted
@@ -232,6 +232,18 @@ def columns_of(*words: str) -> list[TableColumn]:
     """
     parts = [word.split("|") for word in words]
     return [TableColumn(*part) if part[1:] else TableColumn(part[0], part[0]) for part in parts]  # type: ignore[arg-type]
+
+
+def sections(
+    summary: Sequence[str], tables: Sequence[Table], figures: Sequence[Figure], reading: Sequence[str]
+) -> list[Section]:
+    """A page's sections: in short, the tables, the pictures, how the paper was read."""
+    return [
+        Section("In short", list(summary)),
+        *(Section(table.caption, [table]) for table in tables),
+        Section("Pictures", list(figures)),
+        Section("How the paper was read", list(reading)),
+    ]
 
 
 def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, str]], caption: str) -> Table:

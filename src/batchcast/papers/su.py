@@ -21,7 +21,7 @@ from ..evaluation.accuracy import figures, score
 from ..evaluation.differences import burst_groups
 from ..metrics.accuracy import accuracy, relative_accuracy
 from ..predict.runtime.su import TextClusters, cluster_texts, user_and_text
-from ..report.blocks import Figure, Section, Table
+from ..report.blocks import Figure, Table
 from ..report.figures import bars, lines
 from ..simulation import Policy, Schedule, simulate
 from ..table import Trace
@@ -151,16 +151,6 @@ def class_pictures(log: str, rows: Rows) -> list[Figure]:
         title = f"Figure 10, {log}: {words} by class"
         drawn.append(bars(title, classes, series, value=words, kind="seconds" if key == "mae_s" else "share"))
     return drawn
-
-
-def sections(summary: Sequence[str], tables: Sequence[Table], figures: Sequence[Figure]) -> list[Section]:
-    """The page's sections."""
-    return [
-        Section("In short", list(summary)),
-        *(Section(table.caption, [table]) for table in tables),
-        Section("Pictures", list(figures)),
-        Section("How the paper was read", list(READING)),
-    ]
 
 
 READING = (

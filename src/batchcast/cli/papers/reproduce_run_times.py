@@ -6,9 +6,9 @@ The tables of Xu et al. 2018 and of Wang et al. 2021 beside ours, and their page
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,16 +17,35 @@ from ...papers.shared import provenance, shared_folder
 from ..grammar import Renamed, output_option, verb
 from ..output import console, document, dumps, emit, progress, say
 
-if TYPE_CHECKING:
-    from ...papers.shared import ComputedParts
-
 
 def print_reproduced(
-    kept: ComputedParts, output: str, doc: Mapping[str, Any], blocks: Sequence[Any], as_json: bool
+    paper: str,
+    gathered: Any,
+    gather: Callable[[Path], tuple[Sequence[str], Sequence[Any]]],
+    reading: Sequence[str],
+    settings: dict[str, Any],
+    output: str,
+    as_json: bool,
 ) -> None:
-    """What was computed and where it lies, on stderr; then the document, or its tables and sentences."""
-    from ...report.terminal import show
+    """Let `gather` (sentences and tables, from the logs in a folder) fill `gathered`, and write page and numbers.
 
+    What was computed and where it lies is said on stderr; then come the document, or its tables and sentences.
+    """
+    from ...papers.shared import sections
+    from ...report import page
+    from ...report.terminal import show
+    from ...trace.whole_file import folder
+
+    traces, kept = shared_folder() / "traces", gathered.kept
+    with folder(output) as place:
+        summary, tables = gather(traces)
+        settings["cpu_s"] = round(kept.cpu_s)
+        results = [{"table": table, **row} for table, rows in gathered.rows.items() for row in rows]
+        log = {"source": str(traces), "sha256": gathered.hashes}
+        doc = document(f"reproduce-{paper}", log, settings, summary, results)
+        (place / "result.json").write_text(dumps(doc))
+        parts = sections(summary, tables, gathered.pictures, reading)
+        (place / "index.html").write_text(page(TITLES[paper], parts, provenance(gathered.hashes, settings)))
     say(
         f"{kept.computed} parts computed, {kept.reused} found in {output}/parts; "
         f"all of them cost {kept.cpu_s:,.0f} s of CPU"
@@ -35,9 +54,13 @@ def print_reproduced(
     if as_json:
         emit(doc)
     else:
-        show(console(), blocks)
+        show(console(), [*tables, *summary])
 
 
+TITLES = {
+    "online-knn-ga": "Online run-time prediction by similar jobs (Xu et al. 2018)",
+    "su": "Run times from clusters of job names (Wang et al. 2021)",
+}
 PARTS = ("accuracy", "minh", "local", "operator", "baselines", "schedules", "sensitivity")
 NAMES = ("HPC2N04", "HPC2N05", "SDSC02", "SDSC04")
 
@@ -81,13 +104,10 @@ def online_knn_ga(
     method, takes hours. `--set`, `--part` and `--first` choose. What is done is kept in FOLDER/parts and found again by
     the next run with the same code, logs and settings. Training is seeded.
     """
-    from ...papers import online_knn_ga_page as shown
     from ...papers.online_knn_ga_gathered import Gathered
-    from ...papers.online_knn_ga_page import findings
+    from ...papers.online_knn_ga_page import READING, findings
     from ...papers.online_knn_ga_study import CORRECTIONS, chosen_sets
     from ...papers.shared import ComputedParts
-    from ...report import page
-    from ...trace.whole_file import folder
 
     if quick:
         names, first = names or NAMES[:1], min(first or 7_000, 7_000)
@@ -96,7 +116,6 @@ def online_knn_ga(
     if strange := [word for word in closed if word not in CORRECTIONS]:
         raise UsageError(f"--closed-corrections: no {strange[0]!r} (accepted: {', '.join(CORRECTIONS)}, none)")
     wanted = set(parts or PARTS)
-    traces = shared_folder() / "traces"
     sets = chosen_sets(names)
     settings = {
         "sets": [each.name for each in sets], "first": first, "parts": sorted(wanted), "seed": 0, "tau_s": 10.0,
@@ -104,19 +123,13 @@ def online_knn_ga(
         "h": 3000, "t1": 1500, "t2": 1000, "population": 50, "generations": 100,
     }  # fmt: skip
     gathered = Gathered(ComputedParts(Path(output) / "parts", again), first, progress, say)
-    with folder(output) as place:
+
+    def gather(traces: Path) -> tuple[list[str], list[Any]]:
         for each in sets:
             gathered.add(each, traces, wanted, closed, sensitivity=each is sets[0])
-        settings["cpu_s"] = round(gathered.kept.cpu_s)
-        summary, tables = findings(gathered.rows, sets), gathered.tables(sets[0].name)
-        results = [{"table": table, **row} for table, rows in gathered.rows.items() for row in rows]
-        log = {"source": str(traces), "sha256": gathered.hashes}
-        doc = document("reproduce-online-knn-ga", log, settings, summary, results)
-        (place / "result.json").write_text(dumps(doc))
-        sections = shown.sections(summary, tables, gathered.pictures, shown.READING)
-        title = "Online run-time prediction by similar jobs (Xu et al. 2018)"
-        (place / "index.html").write_text(page(title, sections, provenance(gathered.hashes, settings)))
-    print_reproduced(gathered.kept, output, doc, [*tables, *summary], as_json)
+        return findings(gathered.rows, sets), gathered.tables(sets[0].name)
+
+    print_reproduced("online-knn-ga", gathered, gather, READING, settings, output, as_json)
 
 
 SU_NAMES = ("CTC", "SDSC-DS", "NREL")
@@ -140,9 +153,7 @@ SU_NAMES = ("CTC", "SDSC-DS", "NREL")
     "--schedule-first", type=click.IntRange(min=0), default=5000, show_default=True, help="Jobs of Table 6 (0: none)."
 )
 @click.option("--quick", is_flag=True, help="The NREL sample and the first 1,500 jobs of CTC.")
-@click.option(
-    "-o", "--output", type=click.Path(), metavar="FOLDER", default="su", show_default=True, help="Page and JSON."
-)
+@output_option("Page and JSON.", metavar="FOLDER", default="su", show_default=True)
 @click.option("--again", is_flag=True, help="Compute anew what an earlier run left in FOLDER/parts.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def su(
@@ -161,29 +172,20 @@ def su(
     tens of milliseconds: --every and --first bound it. What is done is kept in FOLDER/parts and found again by the next
     run with the same code, logs and settings.
     """
-    from ...papers import su as shown
     from ...papers.shared import ComputedParts
-    from ...papers.su import Gathered, findings
-    from ...report import page
-    from ...trace.whole_file import folder
+    from ...papers.su import READING, Gathered, findings
 
     if quick:
         names, first, schedule_first = names or ("NREL", "CTC"), min(first or 1500, 1500), min(schedule_first, 500)
-    traces = shared_folder() / "traces"
     settings: dict[str, Any] = {
         "logs": list(names or SU_NAMES), "first": first, "every": every, "schedule_first": schedule_first,
         "protocol": "honest", "loop": "open", "policy": "easy", "seed": 0,
     }  # fmt: skip
     gathered = Gathered(ComputedParts(Path(output) / "parts", again), first, every, schedule_first, progress, say)
-    with folder(output) as place:
+
+    def gather(traces: Path) -> tuple[list[str], list[Any]]:
         for name in names or SU_NAMES:
             gathered.add(name, traces)
-        settings["cpu_s"] = round(gathered.kept.cpu_s)
-        summary, tables = findings(gathered.rows), gathered.tables()
-        results = [{"table": table, **row} for table, kept_rows in gathered.rows.items() for row in kept_rows]
-        doc = document("reproduce-su", {"source": str(traces), "sha256": gathered.hashes}, settings, summary, results)
-        (place / "result.json").write_text(dumps(doc))
-        title = "Run times from clusters of job names (Wang et al. 2021)"
-        html = page(title, shown.sections(summary, tables, gathered.pictures), provenance(gathered.hashes, settings))
-        (place / "index.html").write_text(html)
-    print_reproduced(gathered.kept, output, doc, [*tables, *summary], as_json)
+        return findings(gathered.rows), gathered.tables()
+
+    print_reproduced("su", gathered, gather, READING, settings, output, as_json)
