@@ -94,12 +94,8 @@ def forecast_table(rows: list[Mapping[str, Any]], level: float) -> Table:
     for row in rows:
         words = {f"{key}_interval": _interval_words(row, f"{key}_change", kind) for key, _, kind in FORECAST}
         shown_rows.append({**_shown(row, FORECAST), **words})
-    reasons = dict.fromkeys(row["no_interval"] for row in rows if row.get("no_interval"))
-    blocks = dict.fromkeys(row["blocks"] for row in rows if row.get("blocks"))
-    note = [f"Intervals of the changes: bootstrap over {', '.join(blocks)}."] if blocks else []
-    note += [f"No interval where {reason}." for reason in reasons]
-    note += _decided(rows, [(f"{key}_change", title) for key, title, _ in FORECAST])
-    return Table("Forecasts (change: B - A)", columns, shown_rows, " ".join(note))
+    note = _note(rows, "Intervals of the changes", [(f"{key}_change", title) for key, title, _ in FORECAST])
+    return Table("Forecasts (change: B - A)", columns, shown_rows, note)
 
 
 def _interval_words(row: Mapping[str, Any], key: str, kind: Kind) -> str:
@@ -120,22 +116,22 @@ def schedule_table(rows: list[Mapping[str, Any]], level: float) -> Table:
         words = {"interval": _interval_words(waits, "wait", "seconds"), "policy": policy_words(row["policy"])}
         words["slow_interval"] = _interval_words(row, "mean_bounded_slowdown_change", "number")
         shown_rows.append({**_shown(row, SCHEDULE), **words})
-    reasons = dict.fromkeys(row["no_interval"] for row in rows if row.get("no_interval"))
-    blocks = dict.fromkeys(row["blocks"] for row in rows if row["blocks"])
-    note = [f"Interval of the change in mean wait: bootstrap over {', '.join(blocks)}."] if blocks else []
+    note = _note(rows, "Interval of the change in mean wait", [("wait_change", "mean wait")])
+    return Table("Simulated schedules (change: B - A)", columns, shown_rows, note)
+
+
+def _note(rows: list[Mapping[str, Any]], what: str, measures: Sequence[tuple[str, str]]) -> str:
+    """What intervals are drawn over, why there are none, and each change that one group of submissions decides."""
+    blocks, reasons = (dict.fromkeys(r[key] for r in rows if r.get(key)) for key in ("blocks", "no_interval"))
+    note = [f"{what}: bootstrap over {', '.join(blocks)}."] if blocks else []
     note += [f"No interval where {reason}." for reason in reasons]
-    note += _decided(rows, [("wait_change", "mean wait")])
-    return Table("Simulated schedules (change: B - A)", columns, shown_rows, " ".join(note))
-
-
-def _decided(rows: list[Mapping[str, Any]], measures: Sequence[tuple[str, str]]) -> list[str]:
-    """A sentence for each change that one group of submissions decides."""
-    return [
+    note += [
         f"{' '.join(str(row[name]) for name in ('policy', 'predictor') if name in row)}, {title}: {sentence}."
         for row in rows
         for key, title in measures
         if (sentence := row.get(f"{key}_decided_by"))
     ]
+    return " ".join(note)
 
 
 def _columns(measures: tuple[tuple[str, str, Kind], ...]) -> list[TableColumn]:

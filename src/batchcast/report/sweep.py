@@ -46,9 +46,9 @@ def cost_table(rows: Sequence[Row], workers: int, source: str) -> Table:
     return Table(f"What is to be done, on {counted(workers, 'worker')}", _COST, rows, note)
 
 
-def study_tables(rows: Sequence[Row], tau: float = 10.0) -> list[Block]:
+def study_tables(rows: Sequence[Row]) -> list[Block]:
     """The comparison, the part that is against the reference with its intervals, and what one burst decides."""
-    naming = [c for c in _NAMING if c.key in ("policy", "predictor") or any(row[c.key] for row in rows)]
+    naming = _naming(rows)
     plain = [
         *naming,
         TableColumn("replicates", "replicates", "count"),
@@ -62,7 +62,7 @@ def study_tables(rows: Sequence[Row], tau: float = 10.0) -> list[Block]:
     ]
     blocks: list[Block] = [
         Table(
-            f"Means over the replicates (of the log itself where there are none); bounded slowdown, tau = {tau:g} s",
+            "Means over the replicates (of the log itself where there are none); bounded slowdown, tau = 10 s",
             plain,
             [{**named_row(row), "on": "yes" if row["frontier"] else ""} for row in rows],
             "Frontier: no other plan of the log that can be had (perfect knowledge cannot) has a smaller mean bounded"
@@ -89,16 +89,7 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
         *_RATIOS,
         TableColumn("users", "users above 1.10", "difference"),
     ]
-    cells = [
-        {
-            **{column.key: named_row(row)[column.key] for column in naming},
-            "slowdown": interval(row, "mean_bounded_slowdown_difference", "{:+.1f}"),
-            "jobs": _paired(row),
-            **{column.key: interval(row, f"{column.key}_ratio", "{:.2f}") for column in _RATIOS},
-            "users": interval(row, "users_longer", "{:.2f}"),
-        }
-        for row in rows
-    ]
+    cells = [{**_cells(row), "jobs": _paired(row), "users": interval(row, "users_longer", "{:.2f}")} for row in rows]
     note = (
         f"{_BEHIND}; on the log itself the 90 % interval"
         " over groups of one user's submissions of one week. Users: of those with 50 jobs or more the share that waits"
@@ -107,26 +98,28 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
     return Table(f"Against {plan_named(against)}", columns, cells, note)
 
 
+def _cells(row: Row) -> dict[str, Any]:
+    """A row as a table names it, with the difference of its slowdown and its ratios."""
+    ratios = {column.key: interval(row, f"{column.key}_ratio", "{:.2f}") for column in _RATIOS}
+    return {**named_row(row), **ratios, "slowdown": interval(row, "mean_bounded_slowdown_difference", "{:+.1f}")}
+
+
 def ablation_table(rows: Sequence[Row]) -> Table:
     """What each word of a plan is worth: the plan without it against the plan with it."""
-    naming = [c for c in _NAMING if c.key in ("policy", "predictor") or any(row[c.key] for row in rows)]
     columns = [
-        *naming,
+        *_naming(rows),
         TableColumn("without", "without"),
         TableColumn("slowdown", "mean bsld more", "difference"),
         *_RATIOS,
     ]
-    cells = [
-        {
-            **{column.key: named_row(row)[column.key] for column in naming},
-            "without": row["without"],
-            "slowdown": interval(row, "mean_bounded_slowdown_difference", "{:+.1f}"),
-            **{column.key: interval(row, f"{column.key}_ratio", "{:.2f}") for column in _RATIOS},
-        }
-        for row in rows
-    ]
     note = "The plan without the word less, or over, the plan with it: above 0, above 1 where the word helps."
-    return Table("Ablation: pairs of plans that differ by one word", columns, cells, f"{note} {_BEHIND}.")
+    caption = "Ablation: pairs of plans that differ by one word"
+    return Table(caption, columns, [_cells(row) for row in rows], f"{note} {_BEHIND}.")
+
+
+def _naming(rows: Sequence[Row]) -> list[TableColumn]:
+    """The columns that name a plan: policy and predictor, and what else differs from nothing."""
+    return [c for c in _NAMING if c.key in ("policy", "predictor") or any(row[c.key] for row in rows)]
 
 
 def interval(row: Row, key: str, form: str) -> str:

@@ -17,7 +17,7 @@ import click
 from ...errors import UsageError
 from ...units import parse_duration, span
 from ..completion import specs
-from ..grammar import Renamed, verb
+from ..grammar import Renamed, page_option, verb
 from ..options import Log, describe_log, log_options, predictor_options, take_log, workers_for, workers_option
 from ..output import document, emit, progress, say, show_tables, table_options, write_text
 from ..periods import forecasts as forecasts_in_periods
@@ -192,8 +192,7 @@ def _instant(trace: Trace, text: str | None) -> float:
 )
 @click.option("--against", metavar="NAME", help="Compare with this method. Default recent_wait, else the first.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
-@click.option("-o", "--output", "page", type=click.Path(path_type=Path), metavar="FILE.html",
-              help="Also write a page with pictures.")  # fmt: skip
+@page_option("Also write a page with pictures.")
 @in_periods_option
 @workers_option
 @table_options
@@ -265,7 +264,7 @@ def command(
     points: dict[str, Any] = {}
     scores: dict[str, Any] = {}
     done: list[Any] = []
-    head = trace.take(_head(rows))
+    head = trace[: last_needed(rows)]
 
     options = {"on": RecordedClock(clock, log.procs, size), "cancelled": cancelled, "machine": described}
 
@@ -336,7 +335,7 @@ def _write_page(
     from ...report.wait_page import Outcome, Scored, wait_sections
     from ...version import __version__
 
-    head = log.trace.take(_head(rows))
+    head = log.trace[: len(rows)]
     methods = [
         Scored(run.predictor, taken(run.forecasts, rows), None if run.chances is None else run.chances[rows])
         for at, run in runs
@@ -357,7 +356,6 @@ def _write_page(
 
 def _described(path: str | None, specs: list[str]) -> Machine | None:
     """The machine of --machine, where a method takes one."""
-    from ...errors import UsageError
     from ...predict.registry import parse_spec, takes
     from ...trace.machine import open_machine
 
@@ -390,9 +388,3 @@ def _answer_new(
     title = f"A new job of {job.procs:g} processors for at most {span(job.request)} · {log.trace.info.source}"
     shown = [{**row, "predictor": named(row["predictor"])} for row in rows]
     show_tables([Table(title, columns, shown)], True, False)
-
-
-def _head(rows: Any) -> Any:
-    from numpy import arange, flatnonzero
-
-    return arange(int(flatnonzero(rows)[-1]) + 1)
