@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from math import nan
 from typing import Any, NamedTuple
 
@@ -47,7 +47,7 @@ class JobRequest(NamedTuple):
 ATTRIBUTES = tuple(name for name in JobRequest._fields if name not in ("row", "procs", "extra"))
 
 
-def as_submitted(row: int, values: Mapping[str, Any], *, procs: float, vouched: Collection[str] = ()) -> JobRequest:
+def as_submitted(row: int, values: Mapping[str, Any], *, procs: float) -> JobRequest:
     """The request in a record by column names, whatever else the record holds: what is known later stays behind.
 
     Parameters
@@ -58,17 +58,13 @@ def as_submitted(row: int, values: Mapping[str, Any], *, procs: float, vouched: 
         The record: column name to value; absent or None is unknown.
     procs
         Processors by the reading rule in force; NaN is unknown.
-    vouched
-        Names of undeclared columns that are known at submission.
 
     >>> as_submitted(0, {"job_id": 7, "submit_time": 5.0, "run_time": 9.0, "req_gpus": 2.0}, procs=1.0).req_gpus
     2.0
     """
     known = {name: _value(name, values.get(name)) for name in ATTRIBUTES}
     extra = {
-        name: _value(name, value)
-        for name, value in values.items()
-        if (name in KNOWN_AT_SUBMISSION and name not in known) or (name in vouched and name not in DECLARED)
+        name: _value(name, value) for name, value in values.items() if name in KNOWN_AT_SUBMISSION and name not in known
     }
     return JobRequest(row=row, procs=procs, **known, extra=extra or NO_EXTRA)
 

@@ -51,8 +51,8 @@ def run_time_target(trace: Trace) -> Target:
     return Target(RUN_TIME, trace, within, lambda method: method)
 
 
-def memory_target(trace: Trace, most: float = math.inf) -> Target:
-    """Peak memory, MiB per node or processor as `table.memory` decides; `most` is what a node has.
+def memory_target(trace: Trace) -> Target:
+    """Peak memory, MiB per node or processor as `table.memory` decides.
 
     Jobs that ran out of memory teach that they needed more, and are not scored: nobody knows how much. NoAnswer where
     no job has a measured peak.
@@ -66,7 +66,7 @@ def memory_target(trace: Trace, most: float = math.inf) -> Target:
     truth = np.where(use.ended | np.isnan(trace.run_time), np.nan, use.used) / MIB
     truth = np.maximum(truth, 1.0)  # NaN stays
     view = trace.with_columns({"run_time": truth, "req_time": use.asked / MIB})
-    return Target(MEMORY, view, truth, lambda method: of_memory(method, use, most), use.per)
+    return Target(MEMORY, view, truth, lambda method: of_memory(method, use), use.per)
 
 
 def measured(trace: Trace) -> MemoryUse:
@@ -93,6 +93,6 @@ def of_memory(method: Any, use: MemoryUse, most: float = math.inf) -> PeakMemory
     return PeakMemory(method, lambda job: asked[job.row], lambda end: used[end.job.row], most)
 
 
-def target_of(trace: Trace, name: str, most: float = math.inf) -> Target:
+def target_of(trace: Trace, name: str) -> Target:
     """The target by its name, one of `TARGETS`."""
-    return memory_target(trace, most) if name == MEMORY else run_time_target(trace)
+    return memory_target(trace) if name == MEMORY else run_time_target(trace)

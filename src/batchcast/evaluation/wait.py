@@ -273,10 +273,10 @@ def scored_rows(trace: Trace, jobs: tuple[int, int] | None = None, cancelled: st
     return np.asarray(rows)
 
 
-def irregular_waits(trace: Trace, procs: str = "req", protocol: str = "honest") -> dict[str, int]:
+def irregular_waits(trace: Trace, procs: str = "req") -> dict[str, int]:
     """How many records teach no wait, by reason: what is said to people. Outages as in `SystemState.taught`."""
     wait, sizes = trace.wait_time, trace.procs(procs)
-    spoiled, outages = outage_waits(trace, procs, protocol)
+    spoiled, outages = outage_waits(trace, procs)
     which = "an outage" if outages == 1 else f"one of {outages} outages"
     return {
         "no recorded wait": int(np.isnan(wait).sum()),
@@ -286,9 +286,9 @@ def irregular_waits(trace: Trace, procs: str = "req", protocol: str = "honest") 
     }
 
 
-def outage_waits(trace: Trace, procs: str = "req", protocol: str = "honest") -> tuple[np.ndarray, int]:
+def outage_waits(trace: Trace, procs: str = "req") -> tuple[np.ndarray, int]:
     """Which jobs waited through an outage (n,) bool, and how many outages there were: as the clock's state says."""
-    columns = after_the_log(trace, protocol, procs, total=trace.info.max_procs)
+    columns = after_the_log(trace, "honest", procs, total=trace.info.max_procs)
     return columns.jobs["lesson"][: len(trace)] == SPOILED, int(columns.record["outages"][0])
 
 

@@ -37,28 +37,19 @@ class Peak(NamedTuple):
     bad: int = 0
 
 
-def requested(
-    reqmem: str, *, nodes: float, procs: float, tres: str = "", gpus: float = math.nan, submit_line: str = ""
-) -> float:
+def requested(reqmem: str, *, nodes: float, procs: float, tres: str = "") -> float:
     """KiB a whole job asked for; NaN when unknown, 0 or "all of the node".
 
-    The first that is known of: `ReqMem` (`4Gn` is per node, `2Gc` per processor, plain the whole job, as newer sacct
-    prints it), `mem` of `ReqTRES`, and `--mem-per-gpu` in the line the job was submitted with, times its GPUs.
-    UsageError for a form that is none.
+    `ReqMem` (`4Gn` is per node, `2Gc` per processor, plain the whole job, as newer sacct prints it), else `mem` of
+    `ReqTRES`. UsageError for a form that is none.
 
     >>> requested("4Gn", nodes=2, procs=8), requested("2Gc", nodes=2, procs=8), requested("4000M", nodes=2, procs=8)
     (8388608.0, 16777216.0, 4096000.0)
     >>> requested("0n", nodes=1, procs=1, tres="billing=8,cpu=8,mem=16G,node=1")
     16777216.0
-    >>> requested("", nodes=1, procs=1, gpus=2, submit_line="sbatch --mem-per-gpu=8G job.sh")
-    16777216.0
     """
     amount = parse_memory(reqmem, nodes=nodes, procs=procs)
-    if math.isnan(amount):
-        amount = parse_memory(parse_tres(tres).get("mem", ""))
-    if math.isnan(amount) and gpus > 0:
-        amount = per_gpu(submit_line) * gpus
-    return amount
+    return parse_memory(parse_tres(tres).get("mem", "")) if math.isnan(amount) else amount
 
 
 def per_gpu(submit_line: str) -> float:

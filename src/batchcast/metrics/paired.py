@@ -310,7 +310,6 @@ def arm_difference(
     group: np.ndarray,
     rng: np.random.Generator,
     *,
-    level: float = LEVEL,
     draws: int = DRAWS,
 ) -> PairedDifference:
     """Mean of the jobs drawn less mean of the others, with an interval that resamples whole groups.
@@ -325,8 +324,8 @@ def arm_difference(
         The group of each job (n,), whole numbers from 0 (`bursts.user_weeks`); jobs of both arms may share one.
     rng
         Draws the samples; the same state gives the same interval.
-    level, draws
-        Of the interval (0.9), and how many samples (1,000).
+    draws
+        How many samples (1,000).
 
     Returns
     -------
@@ -360,7 +359,7 @@ def arm_difference(
         weights = weights[(weights @ counts > 0).all(axis=1)]
         again, errors = _estimates(weights, sums, counts)
         t = np.abs(again - difference) / np.where(errors > 0, errors, np.inf)
-        half = error * float(np.quantile(t, level))
+        half = error * float(np.quantile(t, LEVEL))
     return PairedDifference(difference, difference - half, difference + half, len(values), groups)
 
 

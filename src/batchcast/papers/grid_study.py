@@ -205,9 +205,7 @@ Each = Callable[..., Iterable[Any]]
 CORNERS = tuple((p, q) for p in (0.3, 0.7) for q in (0.3, 0.7))
 
 
-def unit_sweep(
-    watch: Watch, *, jobs: int = 3000, runs: int = 1, seed: int = 1, each: Each = map
-) -> list[dict[str, Any]]:
+def unit_sweep(watch: Watch, *, seed: int = 1, each: Each = map) -> list[dict[str, Any]]:
     """Units, T, remapping and late jobs: the printed relations to min_min under each, the closest set first.
 
     `distance` is the mean absolute gap, in points, of emin_min's AMJ and UFJ against min_min to the printed ones;
@@ -220,7 +218,7 @@ def unit_sweep(
             for remap, late in REMAPPING:
                 shape = Shape(every, remap, late)
                 units, names = Units(compute, transfer), ("min_min", "emin_min", "ebest", "esufferage")
-                study = Study(cells, names, shape, units, jobs, 50, runs, seed + SWEEP_SEEDS)
+                study = Study(cells, names, shape, units, 3000, 50, 1, seed + SWEEP_SEEDS)
                 results = run_study(study, watch=watch, each=each)
                 row: dict[str, Any] = {
                     "compute_unit": compute, "transfer_unit": transfer, "every": every, "remap": remap, "late": late,
@@ -235,9 +233,7 @@ def unit_sweep(
     return sorted(rows, key=lambda row: float(row["distance"]))
 
 
-def asjs_sweep(
-    watch: Watch, *, jobs: int = 10_000, runs: int = 10, seed: int = 1, each: Each = map
-) -> list[dict[str, Any]]:
+def asjs_sweep(watch: Watch, *, seed: int = 1, each: Each = map) -> list[dict[str, Any]]:
     """`asjs` by its load unit under the default units: emin_min's three printed relations to it, the best first.
 
     Best has the fewest relations on the wrong side of 1, then the least `distance`, the largest of the three absolute
@@ -245,9 +241,8 @@ def asjs_sweep(
     """
     specs = [f"asjs:load_unit={unit:g}" for unit in LOAD_UNITS]
     cells = [Setting(r, p, q) for r in RATES[::2] for p, q in CORNERS]
-    results = run_study(
-        Study(cells, ("emin_min", *specs), jobs=jobs, runs=runs, seed=seed + SWEEP_SEEDS), watch=watch, each=each
-    )
+    study = Study(cells, ("emin_min", *specs), jobs=10_000, runs=10, seed=seed + SWEEP_SEEDS)
+    results = run_study(study, watch=watch, each=each)
     rows = []
     for spec in specs:
         row: dict[str, Any] = {"heuristic": spec}

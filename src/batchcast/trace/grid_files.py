@@ -127,7 +127,7 @@ def read_platform(path: str | Path) -> tuple[Resources, Units | None]:
     return _from_tables(path, parsed)
 
 
-def jobs_from_log(trace: Trace, *, reference_speed: float = 1000.0, slack: float = 2.0, procs: str = "req") -> Jobs:
+def jobs_from_log(trace: Trace, *, reference_speed: float = 1000.0, slack: float = 2.0) -> Jobs:
     """Jobs of a batch log: instructions = run time x reference speed, deadline = submit + slack x limit.
 
     So a job takes its recorded run time on a resource of the reference speed (MI/s); it demands an attribute `procs`
@@ -140,7 +140,7 @@ def jobs_from_log(trace: Trace, *, reference_speed: float = 1000.0, slack: float
     ids = [str(name) for name in taken.job_id.tolist()]
     deadline = taken.submit_time + slack * np.maximum(limit, taken.run_time)
     ini = taken.run_time * reference_speed
-    return Jobs(ids, ini, np.zeros(len(taken)), taken.submit_time, deadline, {"procs": taken.procs(procs)})
+    return Jobs(ids, ini, np.zeros(len(taken)), taken.submit_time, deadline, {"procs": taken.procs()})
 
 
 def _text(path: str | Path) -> str:

@@ -36,8 +36,6 @@ GIB = 1024.0**2
         ("0n", {}, math.nan),
         ("", {}, math.nan),
         ("0", {"tres": "billing=8,cpu=8,gres/gpu=1,mem=16G,node=3"}, 16 * GIB),
-        ("", {"tres": "cpu=8", "gpus": 2.0, "submit_line": "sbatch --mem-per-gpu=8G -G2 job.sh"}, 16 * GIB),
-        ("2G", {"gpus": 2.0, "submit_line": "sbatch --mem-per-gpu=8G -G2 job.sh"}, 2 * GIB),
     ],
 )
 def test_a_request_in_every_form_is_that_of_the_whole_job(text, more, kib) -> None:

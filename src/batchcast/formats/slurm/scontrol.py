@@ -6,15 +6,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ...cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation
 from ...errors import InputError, UsageError
 from ...units import parse_duration, parse_memory
 from .resources import amount, expand, parse_tres
-
-if TYPE_CHECKING:
-    from ..times import LocalClock
 
 _KEY = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z0-9_:/.]*)=")
 
@@ -96,9 +92,8 @@ def read_machine(
     reservation: str = "",
     qos: str = "",
     assoc: str = "",
-    clock: LocalClock | None = None,
 ) -> Machine:
-    """The machine that these texts describe; `clock` reads times without a zone. InputError where one is empty.
+    """The machine that these texts describe; their times are UTC. InputError where one is empty.
 
     What the scheduler's model leaves out of the description is named in `left_out`.
     """
@@ -115,7 +110,7 @@ def read_machine(
         partitions,
         tuple(_qos(row) for row in table(qos)),
         tuple(_association(row) for row in table(assoc)),
-        tuple(_reservation(record, clock) for record in parse_records(reservation, "ReservationName")),
+        tuple(_reservation(record) for record in parse_records(reservation, "ReservationName")),
         settings,
         settings.get("ClusterName", ""),
         tuple(_left_out(settings, node, partition, reservation, qos, assoc)),
@@ -252,8 +247,8 @@ def _association(r: Mapping[str, str]) -> Association:
     return Association(r["Account"], r.get("User", ""), parent, _or(amount(share), 1.0), limits)
 
 
-def _reservation(r: Mapping[str, str], clock: LocalClock | None) -> Reservation:
-    start, end = (_stamp(r.get(key, ""), clock) for key in ("StartTime", "EndTime"))
+def _reservation(r: Mapping[str, str]) -> Reservation:
+    start, end = (_stamp(r.get(key, "")) for key in ("StartTime", "EndTime"))
     words = {
         key: tuple(w for w in r.get(key, "").split(",") if w not in _NONE) for key in ("Users", "Accounts", "Flags")
     }
@@ -262,12 +257,12 @@ def _reservation(r: Mapping[str, str], clock: LocalClock | None) -> Reservation:
     )
 
 
-def _stamp(text: str, clock: LocalClock | None) -> float:
+def _stamp(text: str) -> float:
     from datetime import UTC
 
     from ..times import LocalClock, parse_stamps
 
-    epoch, _, bad = parse_stamps([text], clock or LocalClock(UTC))
+    epoch, _, bad = parse_stamps([text], LocalClock(UTC))
     return math.nan if bad else float(epoch[0])
 
 
