@@ -45,6 +45,8 @@ class JobRequest(NamedTuple):
 
 
 ATTRIBUTES = tuple(name for name in JobRequest._fields if name not in ("row", "procs", "extra"))
+BEYOND = tuple(name for name in DECLARED if name in KNOWN_AT_SUBMISSION and name not in ATTRIBUTES)
+"""What else is declared and known then: `JobRequest.extra`."""
 
 
 def as_submitted(row: int, values: Mapping[str, Any], *, procs: float) -> JobRequest:
@@ -63,9 +65,7 @@ def as_submitted(row: int, values: Mapping[str, Any], *, procs: float) -> JobReq
     2.0
     """
     known = {name: _value(name, values.get(name)) for name in ATTRIBUTES}
-    extra = {
-        name: _value(name, value) for name, value in values.items() if name in KNOWN_AT_SUBMISSION and name not in known
-    }
+    extra = {name: _value(name, values[name]) for name in BEYOND if name in values}  # names of ours: they are pickled
     return JobRequest(row=row, procs=procs, **known, extra=extra or NO_EXTRA)
 
 

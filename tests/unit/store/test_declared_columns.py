@@ -7,11 +7,12 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy.sql.elements import quoted_name
 
 from batchcast.columns import ASKED, HELD, Column
 from batchcast.formats.sighting import Sighting
 from batchcast.formats.slurm import squeue
-from batchcast.job import JobRequest
+from batchcast.job import JobRequest, as_submitted
 from batchcast.store import history
 from batchcast.store.database import Store
 from batchcast.store.history import to_trace
@@ -112,3 +113,10 @@ def test_a_store_of_one_sacct_call_has_the_tables_and_columns_of_any_other() -> 
 def test_every_question_is_understood_by_both_databases(question: str, url: str) -> None:
     Store(url, create=True)
     assert isinstance(Reader(url).ask(question, **({"most": 1} if ":most" in TEXTS[question] else {})), list)
+
+
+def test_a_request_of_a_row_has_names_of_ours_which_a_kept_clock_may_hold() -> None:
+    row = {quoted_name(name, None): value for name, value in (("job_id", "7"), ("constraint", "gpu"), ("status", "ok"))}
+    request = as_submitted(0, row, procs=1.0)
+    assert request.extra == {"constraint": "gpu"}
+    assert [type(name) for name in request.extra] == [str]
