@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which finished jobs are a job's candidates, how they differ from it, and their weights exp(-theta . d).
+"""How a job's candidates differ from it, and their weights exp(-theta . d).
 
 With a logarithm and an exponential of plain float64 arithmetic: the same bits on every machine.
 """
@@ -11,31 +11,25 @@ import math
 import numpy as np
 
 from ...compiled import inlined, inner
+from .candidates import choose_candidates, fetch
 from .memory import (
     AGE,
     APART,
     AT_HAND,
-    CLASSES,
     GRADIENT,
     KNOWN_FIELDS,
-    LIMIT,
     LIMIT_DIFFERS,
     LIMIT_RATIO,
     LOG_SECONDS,
     NOT_LISTED,
-    OTHER_USER,
     OWN,
     PLAIN,
     PROCS_DIFFER,
     PROCS_RATIO,
     RANK,
-    REACH,
-    RECENT,
     SCALED,
     SECONDS,
-    STAMP,
     TOTAL,
-    USER,
     WEIGHT,
     Memory,
     Options,
@@ -139,44 +133,6 @@ def least(a: np.ndarray, n: int) -> float:
 
 
 @inlined
-def place_in(number: int, round_began: int, length: int) -> np.uint64:
-    """Where a finished job lives in the ring; without a sign, so that no index is checked for being negative."""
-    place = number - round_began
-    return np.uint64(place - length if place >= length else place)
-
-
-@inner
-def choose_candidates(m: Memory, slot: int) -> None:
-    """List an unfinished job's candidates: the last REACH finished of each of its classes when it was submitted.
-
-    Each once, newest first within a class. A job may be asked about, and learned from when it ends, by one list. All
-    finished jobs of the user from `listed_from` on are in it, so that the user's other classes have only older ones to
-    add.
-    """
-    length, before, finished, listed, steps_of = len(m.finished), m.before, m.finished, m.listed[slot], m.steps[slot]
-    m.numbers[STAMP] += 1
-    stamp, oldest = m.numbers[STAMP], max(m.numbers[TOTAL] - length, 0)
-    round_began = oldest // length * length
-    n, listed_from, first = 0, m.numbers[TOTAL], m.numbers[TOTAL]
-    for kind in range(CLASSES):
-        number, steps = m.heads[slot, kind], 0
-        if USER < kind < LIMIT and listed_from <= oldest:
-            continue
-        while number >= oldest and steps < REACH[kind]:
-            place = place_in(number, round_began, length)
-            if kind == USER or ((number < listed_from or kind == LIMIT) and finished[place].seen != stamp):
-                finished[place].seen = stamp
-                listed[n], steps_of[n] = number, steps
-                n += 1
-            number = before[place, kind]
-            steps += 1
-        first = min(first, listed[n - 1]) if n > 0 else first
-        if kind == USER:
-            listed_from = number + 1 if number >= oldest else oldest
-    m.unfinished[slot].count, m.unfinished[slot].oldest = n, first
-
-
-@inlined
 def apart(a: float, b: float) -> tuple[float, float]:
     """How far two logarithms are from each other, and whether they differ: unknown equals unknown, and nothing else."""
     ratio = abs(a - b)
@@ -192,71 +148,21 @@ def gather(m: Memory, o: Options, slot: int) -> int:
     while all candidates are remembered and no further field is known.
     """
     job, last = m.unfinished[slot], len(m.difference) - 1
-    if job.count == NOT_LISTED:
-        choose_candidates(m, slot)
+    own = choose_candidates(m, slot) if job.count == NOT_LISTED else 0
     m.numbers[AT_HAND] = min(slot, last)
     if job.fields == m.numbers[KNOWN_FIELDS] and job.oldest >= m.numbers[TOTAL] - len(m.finished):
         m.numbers[PLAIN] = job.count
         return job.compared  # type: ignore[no-any-return]
-    n = m.numbers[PLAIN] = fetch(m, slot)
-    compare(m, slot, n)
+    n = m.numbers[PLAIN] = fetch(m, slot, own)
+    compare(m, slot, own, n)
     job.compared = n + (add_scaled(m, n, job.log_limit) if o.scaled else 0)
     job.fields = m.numbers[KNOWN_FIELDS] if slot < last else NOT_LISTED
     return job.compared  # type: ignore[no-any-return]
 
 
 @inlined
-def fetch(m: Memory, slot: int) -> int:
-    """Fetch what is to be compared of every candidate that is still remembered; how many.
-
-    A row a loop: one loop that writes all rows is bound by what it takes to find the places.
-    """
-    job, length, places = m.unfinished[slot], len(m.finished), m.places
-    oldest = max(m.numbers[TOTAL] - length, 0)
-    round_began = oldest // length * length
-    listed, steps = m.listed[slot], m.steps[slot]
-    rows, n = m.difference[m.numbers[AT_HAND]], 0
-    rank, other_user, recent = rows[RANK], rows[OTHER_USER], rows[RECENT]
-    for k in range(job.count):
-        if listed[k] >= oldest:
-            places[n], rank[n] = place_in(listed[k], round_began, length), steps[k]
-            n += 1
-    fetch_numbers(m, n)
-    user, last, finished = job.user, job.rank, m.finished
-    for j in range(n):
-        other = finished[places[j]]
-        mine = user == other.user
-        other_user[j], recent[j] = (0.0 if mine else 1.0), 0.0
-        rank[j] = last - other.rank if mine else rank[j]
-    if n > 0 and listed[0] >= oldest:
-        recent[0] = 1.0 - other_user[0]
-    for f in range(m.numbers[KNOWN_FIELDS]):
-        differs, code, codes = rows[OWN + f], m.codes[slot, f], m.finished_codes
-        for j in range(n):
-            differs[j] = 1.0 if codes[places[j], f] != code else 0.0
-    return n
-
-
-@inlined
-def fetch_numbers(m: Memory, n: int) -> None:
-    """Limits, processors, instants and run times of the candidates."""
-    places, finished, rows, length = (
-        m.places,
-        m.finished,
-        m.difference[m.numbers[AT_HAND]],
-        m.length[m.numbers[AT_HAND]],
-    )
-    seconds, log_seconds = length[SECONDS], length[LOG_SECONDS]
-    limits, procs, submits, ends = rows[LIMIT_RATIO], rows[PROCS_RATIO], rows[APART], rows[AGE]
-    for j in range(n):
-        other = finished[places[j]]
-        limits[j], procs[j], submits[j], ends[j] = other.log_limit, other.log_procs, other.submit, other.end
-        seconds[j], log_seconds[j] = other.run, other.log_run
-
-
-@inlined
-def compare(m: Memory, slot: int, n: int) -> None:
-    """Turn what was fetched into differences."""
+def compare(m: Memory, slot: int, own: int, n: int) -> None:
+    """Turn what was fetched into differences; the first `own` candidates are the user's last in order."""
     job = m.unfinished[slot]
     asked, log_limit, log_procs = job.asked, job.log_limit, job.log_procs
     rows, signed = m.difference[m.numbers[AT_HAND]], m.candidate[GRADIENT]
@@ -277,8 +183,11 @@ def compare(m: Memory, slot: int, n: int) -> None:
         between[j] = logarithm_from_one(1.0 + abs(asked - between[j]) / 60.0)
     for j in range(n):
         age[j] = logarithm_from_one(1.0 + max(asked - age[j], 0.0) / 60.0)
-    for j in range(n):
-        rank[j] = logarithm_from_one(1.0 + rank[j])
+    for j in range(own):
+        rank[j] = m.log_rank[j]
+    others = rank[own:n]  # counted from 0: only then go several abreast
+    for j in range(n - own):
+        others[j] = logarithm_from_one(1.0 + others[j])
 
 
 @inlined
@@ -293,7 +202,7 @@ def add_scaled(m: Memory, n: int, log_limit: float) -> int:
         more += 1 if ratio[j] > 0.0 else 0
     for k in range(more):
         log_seconds[n + k] = max(log_seconds[again[k]] + signed[again[k]], 0.0)
-    into, longs = seconds[n : n + more], log_seconds[n : n + more]  # counted from 0: only then go several abreast
+    into, longs = seconds[n : n + more], log_seconds[n : n + more]  # counted from 0, as above
     for k in range(more):
         into[k] = exponential(min(longs[k], 700.0))
     return more

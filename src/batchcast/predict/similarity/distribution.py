@@ -16,6 +16,7 @@ from .memory import (
     BETWEEN,
     BINS,
     GEOMETRIC,
+    GRADIENT,
     LOG_SECONDS,
     MEDIAN,
     MOST_RUNNING,
@@ -38,7 +39,7 @@ def sort(m: Memory, slot: int, n: int) -> None:
             order[a] = kept[a]
         return
     into_bins(m, n)
-    insert(m.length[m.numbers[AT_HAND], LOG_SECONDS], order, n)
+    insert_in_row(m.candidate[GRADIENT], order, n)
     for a in range(n):
         kept[a] = order[a]
     m.unfinished[slot].sorted = n
@@ -48,13 +49,14 @@ def sort(m: Memory, slot: int, n: int) -> None:
 def into_bins(m: Memory, n: int) -> None:
     """Counted into bins between the least and the largest, about as many as there are candidates."""
     value, order, bin_of, bins = m.length[m.numbers[AT_HAND], LOG_SECONDS], m.order[0], m.order[1], m.bins
+    in_order = m.candidate[GRADIENT]
     low, high, number = least(value, n), largest(value, n), 64
     while number < n and number < BINS:
         number *= 2
     scale = (number - 1) / (high - low) if high > low else 0.0
     bins[:number] = 0
     for j in range(n):
-        b = int((value[j] - low) * scale)
+        b = np.uint64(int((value[j] - low) * scale))  # without a sign, as `place_in`
         bin_of[j] = b
         bins[b] += 1
     before = 0
@@ -63,8 +65,23 @@ def into_bins(m: Memory, n: int) -> None:
         bins[b] = before
         before += here
     for j in range(n):
-        order[bins[bin_of[j]]] = j
-        bins[bin_of[j]] += 1
+        b = bin_of[j]
+        place = bins[b]
+        order[place], in_order[place] = j, value[j]
+        bins[b] = place + 1
+
+
+@inlined
+def insert_in_row(value: np.ndarray, order: np.ndarray, n: int) -> None:
+    """Insertion sort of values with what they belong to; equal ones stay as they are."""
+    for a in range(1, n):
+        v, b = value[a], a - 1
+        if value[b] > v:
+            j = order[a]
+            while b >= 0 and value[b] > v:
+                value[b + 1], order[b + 1] = value[b], order[b]
+                b -= 1
+            value[b + 1], order[b + 1] = v, j
 
 
 @inner

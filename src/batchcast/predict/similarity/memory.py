@@ -15,6 +15,8 @@ CLASSES = 5
 REACH = (128, 64, 64, 64, 16)  # how many of each class's last finished jobs are candidates
 LISTED = sum(REACH)  # candidates at most
 MOST = 2 * LISTED  # every candidate may stand twice, as it is and scaled
+WINDOW = REACH[USER]  # the last finished of a user, kept in a row beside the ring
+WINDOWS = 4096  # users that have one: 14 KB each
 
 # the differences between two jobs, d(i, j); the fields that a log knows follow, in order of first appearance
 LIMIT_RATIO, LIMIT_DIFFERS, PROCS_RATIO, PROCS_DIFFER, APART, OTHER_USER, AGE, RANK, RECENT, SCALED = range(10)
@@ -30,6 +32,7 @@ TERMS = OWN + len(FIELDS)
 # finished so far, walks, fields some job has known, candidates at hand, and the room where they stand
 TOTAL, STAMP, KNOWN_FIELDS, PLAIN, AT_HAND = range(5)
 WEIGHT, GRADIENT = SECONDS, LOG_SECONDS = range(2)
+NUMBER, CODES_FROM = 0, 4  # in a window: running numbers, classes between a user's own and everybody's, codes from here
 BINS = 1024  # of the counting sort
 MOST_RUNNING = 32  # running jobs of one user that are heard
 ROOMS = 256  # unfinished jobs of a whole log whose comparison stays until they end: 75 KB each at most
@@ -54,10 +57,11 @@ class Memory(NamedTuple):
     """The arrays of one `kernel`; slot 0 of the unfinished jobs is for whoever only asks.
 
     A finished job has a running number; it lives at that number modulo the ring's length and is gone once the ring has
-    come round. A chain is a linked list from its newest job back, so that an unfinished job remembers the candidates of
-    its submission by five numbers until they are wanted; then they are listed, once. How they differ from it is written
-    into a room. The last room serves every slot without one of its own; in a slot's own room the comparison stays until
-    the job ends.
+    come round. A user's last ones stand in a window too, newest first from a place that goes back by one at each end:
+    there they are read in a row, while each costs the ring a miss of the processor's cache. A chain is a linked list
+    from its newest job back, so that an unfinished job remembers the candidates of its submission by five numbers until
+    they are wanted; then they are listed, once. How they differ from it is written into a room. The last room serves
+    every slot without one of its own; in a slot's own room the comparison stays until the job ends.
     """
 
     numbers: np.ndarray  # (5,) TOTAL, STAMP, KNOWN_FIELDS, PLAIN, AT_HAND
@@ -70,6 +74,9 @@ class Memory(NamedTuple):
     heads: np.ndarray  # (slots, classes) newest finished job of each class at submission
     head: np.ndarray  # (classes, numbers of classes) newest finished job now
     ends: np.ndarray  # (users,) finished jobs
+    window: np.ndarray  # (windows, 6, WINDOW) of a user's last finished jobs what FINISHED begins with
+    window_codes: np.ndarray  # (windows, 4 + fields, WINDOW) NUMBER, classes, codes
+    log_rank: np.ndarray  # (WINDOW,) log(1 + rank)
     listed: np.ndarray  # (slots, LISTED) running numbers of the candidates, `count` of them once they are wanted
     steps: np.ndarray  # (slots, LISTED) how many jobs of its class ended after each
     sorted: np.ndarray  # (slots, most) the candidates in order of run time, `sorted` of them
@@ -118,9 +125,12 @@ def make_memory(ring: int, slots: int, users: int, classes: int, rooms: int = 1)
         heads=np.full((slots, CLASSES), NOBODY, np.int64),
         head=np.full((CLASSES, classes), NOBODY, np.int64),
         ends=np.zeros(users, np.int64),
+        window=np.zeros((min(users, WINDOWS), 6, WINDOW)),
+        window_codes=np.zeros((min(users, WINDOWS), CODES_FROM + fields, WINDOW), np.int32),
+        log_rank=np.zeros(WINDOW),
         listed=np.zeros((slots, LISTED), np.int32),
         steps=np.zeros((slots, LISTED), np.int8),
-        sorted=np.zeros((slots, MOST), np.int16),
+        sorted=np.zeros((slots, MOST), np.uint16),
         running=np.full(users, NOBODY, np.int64),
         place=np.full(fields, -1, np.int64),
         theta=theta,
@@ -128,11 +138,11 @@ def make_memory(ring: int, slots: int, users: int, classes: int, rooms: int = 1)
         difference=np.zeros((rooms, TERMS, LISTED)),
         length=np.zeros((rooms, 2, MOST)),
         places=np.zeros(LISTED, np.uint64),
-        again=np.zeros((rooms, LISTED), np.int64),
+        again=np.zeros((rooms, LISTED), np.uint32),
         sums=np.zeros((2, TERMS)),
         candidate=np.zeros((2, MOST)),
-        order=np.zeros((2, MOST), np.int64),
-        bins=np.zeros(BINS, np.int64),
+        order=np.zeros((2, MOST), np.uint32),
+        bins=np.zeros(BINS, np.uint32),
         heard=np.zeros((5, MOST_RUNNING + 1)),
     )
 
@@ -140,7 +150,7 @@ def make_memory(ring: int, slots: int, users: int, classes: int, rooms: int = 1)
 _GROWS = {
     "ring": ("finished", "finished_codes", "before"),
     "slots": ("unfinished", "codes", "classes", "heads", "listed", "steps", "sorted"),
-    "users": ("ends", "running", "offset"),
+    "users": ("ends", "running", "offset", "window", "window_codes"),
 }
 
 
@@ -153,7 +163,8 @@ def grown(memory: Memory, what: str, size: int) -> Memory:
     changed = {}
     for name in _GROWS[what]:
         old = getattr(memory, name)
-        new = np.zeros((size, *old.shape[1:]), old.dtype)
+        most = min(size, WINDOWS) if name.startswith("window") else size
+        new = np.zeros((most, *old.shape[1:]), old.dtype)
         if name in ("before", "heads", "running"):
             new[...] = NOBODY
         new[: len(old)] = old

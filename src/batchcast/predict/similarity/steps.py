@@ -13,7 +13,8 @@ import numpy as np
 
 from ...compiled import inlined, inner, kernel
 from ...events.event import END, START, SUBMIT, WITHDRAW
-from .compare import gather, weigh
+from .candidates import into_window
+from .compare import gather, logarithm_from_one, weigh
 from .distribution import censor, middle, quantile_left, quantiles, sort, within
 from .memory import (
     AT_HAND,
@@ -33,6 +34,7 @@ from .memory import (
     SECONDS,
     TOTAL,
     WEIGHT,
+    WINDOW,
     Memory,
     Options,
 )
@@ -307,6 +309,9 @@ def ended(m: Memory, o: Options, slot: int, now: float, run: float, teach: bool)
     for kind in range(CLASSES):
         m.before[place, kind] = m.head[kind, m.classes[slot, kind]]
         m.head[kind, m.classes[slot, kind]] = number
+    into_window(m, slot, number, np.uint64(place))
+    if number < WINDOW:
+        m.log_rank[number] = logarithm_from_one(1.0 + number)
     m.numbers[TOTAL] += 1
     return crps
 

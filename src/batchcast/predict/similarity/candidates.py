@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which finished jobs are a job's candidates, and what is compared of each.
+
+Most are the user's last ones. They are read from his window, in a row; the others are found by following chains through
+the ring.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...compiled import inlined, inner
+from .memory import (
+    AGE,
+    APART,
+    AT_HAND,
+    CLASSES,
+    CODES_FROM,
+    KNOWN_FIELDS,
+    LIMIT,
+    LIMIT_RATIO,
+    LOG_SECONDS,
+    NUMBER,
+    OTHER_USER,
+    OWN,
+    PROCS_RATIO,
+    RANK,
+    REACH,
+    RECENT,
+    SECONDS,
+    STAMP,
+    TOTAL,
+    USER,
+    WINDOW,
+    Memory,
+)
+
+
+@inlined
+def place_in(number: int, round_began: int, length: int) -> np.uint64:
+    """Where a finished job lives in the ring; without a sign, so that no index is checked for being negative."""
+    place = number - round_began
+    return np.uint64(place - length if place >= length else place)
+
+
+@inlined
+def newest_in_window(rank: int) -> np.uint64:
+    """Where the newest of a user's `rank` finished jobs stands in his window; older ones follow."""
+    return np.uint64(-rank & (WINDOW - 1))
+
+
+@inlined
+def in_window(m: Memory, user: int, rank: int, oldest: int) -> int:
+    """How many of the `rank` finished jobs that a user had are read from his window; 0 where more have ended since."""
+    if user >= len(m.window) or m.ends[user] != rank:
+        return 0
+    n, newest, numbers = min(rank, WINDOW), newest_in_window(rank), m.window_codes[user, NUMBER]
+    while n > 0 and numbers[(newest + np.uint64(n - 1)) & np.uint64(WINDOW - 1)] < oldest:
+        n -= 1
+    return n
+
+
+@inlined
+def in_a_row(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int) -> None:
+    """The n newest of a window, newest first."""
+    until = min(n, WINDOW - np.int64(newest))
+    begin, rest = window[newest:], into[until:]
+    for j in range(until):
+        into[j] = begin[j]
+    for j in range(n - until):
+        rest[j] = window[j]
+
+
+@inlined
+def differing(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int, code: int) -> None:
+    """1 where a code of the n newest is another one, else 0."""
+    until = min(n, WINDOW - np.int64(newest))
+    begin, rest = window[newest:], into[until:]
+    for j in range(until):
+        into[j] = 1.0 if begin[j] != code else 0.0
+    for j in range(n - until):
+        rest[j] = 1.0 if window[j] != code else 0.0
+
+
+@inlined
+def like_in_window(window: np.ndarray, newest: np.uint64, n: int, code: int) -> tuple[int, int]:
+    """How many of the n newest have this code, and which is the oldest of them (-1: none)."""
+    until = min(n, WINDOW - np.int64(newest))
+    begin, count, last = window[newest:], 0, -1
+    for j in range(until):
+        count += 1 if begin[j] == code else 0
+        last = max(last, j if begin[j] == code else -1)
+    for j in range(n - until):
+        count += 1 if window[j] == code else 0
+        last = max(last, until + j if window[j] == code else -1)
+    return count, last
+
+
+@inner
+def choose_candidates(m: Memory, slot: int) -> int:
+    """List an unfinished job's candidates: the last REACH finished of each of its classes when it was submitted.
+
+    Each once, newest first within a class; how many of the first are those of the user's window as it is now. A job may
+    be asked about, and learned from when it ends, by one list. All finished jobs of the user from `listed_from` on are
+    in it, so that the user's other classes have only older ones to add.
+    """
+    length, before, finished, listed, steps_of = len(m.finished), m.before, m.finished, m.listed[slot], m.steps[slot]
+    m.numbers[STAMP] += 1
+    stamp, oldest, user = m.numbers[STAMP], max(m.numbers[TOTAL] - length, 0), m.unfinished[slot].user
+    round_began = oldest // length * length
+    own, newest = in_window(m, user, m.unfinished[slot].rank, oldest), newest_in_window(m.unfinished[slot].rank)
+    if own > 0:
+        in_a_row(listed, m.window_codes[user, NUMBER], newest, own)
+    n, listed_from, first = own, m.numbers[TOTAL], m.numbers[TOTAL]
+    for kind in range(CLASSES):
+        number, steps = m.heads[slot, kind], 0
+        if USER < kind < LIMIT and listed_from <= oldest:
+            continue
+        if own > 0 and kind < LIMIT:
+            steps, last = own, own - 1
+            if kind > USER:
+                steps, last = like_in_window(m.window_codes[user, kind], newest, own, m.classes[slot, kind])
+            if steps > 0:
+                number = before[place_in(listed[last], round_began, length), kind]
+        while number >= oldest and steps < REACH[kind]:
+            place = place_in(number, round_began, length)
+            there = finished[place]
+            is_listed = number >= listed_from and (kind < LIMIT or there.user == user)
+            if kind == USER or not (is_listed or there.seen == stamp):
+                there.seen = stamp
+                listed[n], steps_of[n] = number, steps
+                n += 1
+            number = before[place, kind]
+            steps += 1
+        first = min(first, listed[n - 1]) if n > 0 else first
+        if kind == USER:
+            listed_from = number + 1 if number >= oldest else oldest
+    m.unfinished[slot].count, m.unfinished[slot].oldest = n, first
+    return own
+
+
+@inlined
+def fetch(m: Memory, slot: int, own: int) -> int:
+    """Fetch what is to be compared of every candidate that is still remembered; how many. The first `own` by window.
+
+    A row a loop: one loop that writes all rows is bound by what it takes to find the places.
+    """
+    job, length, places = m.unfinished[slot], len(m.finished), m.places
+    oldest = max(m.numbers[TOTAL] - length, 0)
+    round_began = oldest // length * length
+    listed, steps = m.listed[slot], m.steps[slot]
+    rows, n = m.difference[m.numbers[AT_HAND]], own
+    rank, other_user, recent = rows[RANK], rows[OTHER_USER], rows[RECENT]
+    for k in range(own, job.count):
+        if listed[k] >= oldest:
+            places[n], rank[n] = place_in(listed[k], round_began, length), steps[k]
+            n += 1
+    fetch_numbers(m, own, n)
+    other_user[:n], recent[:n] = 0.0, 0.0
+    user, last, finished = job.user, job.rank, m.finished
+    for j in range(own, n):
+        other = finished[places[j]]
+        mine = user == other.user
+        other_user[j] = 0.0 if mine else 1.0
+        rank[j] = last - other.rank if mine else rank[j]
+    if n > 0 and listed[0] >= oldest:
+        recent[0] = 1.0 - other_user[0]
+    for f in range(m.numbers[KNOWN_FIELDS]):
+        differs, code, codes = rows[OWN + f], m.codes[slot, f], m.finished_codes
+        for j in range(own, n):
+            differs[j] = 1.0 if codes[places[j], f] != code else 0.0
+    if own > 0:
+        fetch_window(m, slot, own)
+    return n
+
+
+@inlined
+def fetch_numbers(m: Memory, own: int, n: int) -> None:
+    """Limits, processors, instants and run times of the candidates after the first `own`."""
+    places, finished, rows, length = (
+        m.places,
+        m.finished,
+        m.difference[m.numbers[AT_HAND]],
+        m.length[m.numbers[AT_HAND]],
+    )
+    seconds, log_seconds = length[SECONDS], length[LOG_SECONDS]
+    limits, procs, submits, ends = rows[LIMIT_RATIO], rows[PROCS_RATIO], rows[APART], rows[AGE]
+    for j in range(own, n):
+        other = finished[places[j]]
+        limits[j], procs[j], submits[j], ends[j] = other.log_limit, other.log_procs, other.submit, other.end
+        seconds[j], log_seconds[j] = other.run, other.log_run
+
+
+@inlined
+def fetch_window(m: Memory, slot: int, own: int) -> None:
+    """The same, and which codes differ, of the first `own` from the user's window."""
+    user, room = m.unfinished[slot].user, m.numbers[AT_HAND]
+    newest, window, codes = newest_in_window(m.unfinished[slot].rank), m.window[user], m.window_codes[user]
+    rows, length = m.difference[room], m.length[room]
+    in_a_row(rows[APART], window[0], newest, own)
+    in_a_row(rows[AGE], window[1], newest, own)
+    in_a_row(length[SECONDS], window[2], newest, own)
+    in_a_row(length[LOG_SECONDS], window[3], newest, own)
+    in_a_row(rows[LIMIT_RATIO], window[4], newest, own)
+    in_a_row(rows[PROCS_RATIO], window[5], newest, own)
+    for f in range(m.numbers[KNOWN_FIELDS]):
+        differing(rows[OWN + f], codes[CODES_FROM + f], newest, own, m.codes[slot, f])
+
+
+@inlined
+def into_window(m: Memory, slot: int, number: int, place: np.uint64) -> None:
+    """Let a job that was written to the ring stand in its user's window, the newest there."""
+    there, classes = m.finished[place], m.classes[slot]
+    if there.user >= len(m.window):
+        return
+    window, codes, at = m.window[there.user], m.window_codes[there.user], newest_in_window(there.rank)
+    window[0, at], window[1, at], window[2, at] = there.submit, there.end, there.run
+    window[3, at], window[4, at], window[5, at] = there.log_run, there.log_limit, there.log_procs
+    codes[NUMBER, at] = number
+    for kind in range(USER + 1, LIMIT):
+        codes[kind, at] = classes[kind]
+    for f in range(m.numbers[KNOWN_FIELDS]):
+        codes[CODES_FROM + f, at] = m.codes[slot, f]
