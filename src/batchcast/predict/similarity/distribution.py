@@ -178,12 +178,14 @@ def added_in_order(w: np.ndarray, order: np.ndarray, begin: int, end: int) -> fl
 @inlined
 def quantiles(m: Memory, n: int, levels: np.ndarray | Sequence[float], out: np.ndarray) -> None:
     """`quantile` at ascending levels, in one pass."""
-    below, a = 0.0, -1
+    w, order, seconds = m.candidate[WEIGHT], m.order[0], m.length[m.numbers[AT_HAND], SECONDS]
+    below, a = w[order[0]], 0
     for k in range(len(levels)):
-        while a < n - 1 and (a < 0 or below < levels[k] - 1e-12):
+        level = levels[k] - 1e-12
+        while a < n - 1 and below < level:
             a += 1
-            below += m.candidate[WEIGHT, m.order[0, a]]
-        out[k] = m.length[m.numbers[AT_HAND], SECONDS, m.order[0, a]]
+            below += w[order[a]]
+        out[k] = seconds[order[a]]
 
 
 @inlined

@@ -98,7 +98,7 @@ def slopes(m: Memory, o: Options, n: int, run: float, limit: float) -> float:
 @inlined
 def step(m: Memory, o: Options, user: int, n: int) -> None:
     """AdaGrad (Duchi, Hazan & Singer 2011) on theta and on the user's offset, which shrinks a little each time."""
-    w, g, theta, own, slope = m.candidate[WEIGHT], m.candidate[GRADIENT], m.theta, m.offset[user], m.sums[1]
+    w, g, slope = m.candidate[WEIGHT], m.candidate[GRADIENT], m.sums[1]
     terms, mean = OWN + m.numbers[KNOWN_FIELDS], dot(w, g, n)
     for j in range(n):
         g[j] = w[j] * (g[j] - mean)
@@ -109,11 +109,15 @@ def step(m: Memory, o: Options, user: int, n: int) -> None:
         g[again[k - plain]] += g[k]
     for t in range(terms):
         slope[t] = -dot(g, rows[t], plain) if t != SCALED else -scaled
-        theta[1, t] += slope[t] * slope[t]
-        theta[0, t] -= o.step * slope[t] / math.sqrt(theta[1, t] + ROUNDING)
-        if o.own_step > 0.0:
-            own[1, t] += slope[t] * slope[t]
-            own[0, t] = o.keep * own[0, t] - o.own_step * slope[t] / math.sqrt(own[1, t] + ROUNDING)
+    now, squares = m.theta[0], m.theta[1]
+    for t in range(terms):
+        squares[t] += slope[t] * slope[t]
+        now[t] -= o.step * slope[t] / math.sqrt(squares[t] + ROUNDING)
+    if o.own_step > 0.0:
+        now, squares = m.offset[user, 0], m.offset[user, 1]
+        for t in range(terms):
+            squares[t] += slope[t] * slope[t]
+            now[t] = o.keep * now[t] - o.own_step * slope[t] / math.sqrt(squares[t] + ROUNDING)
 
 
 @inlined
