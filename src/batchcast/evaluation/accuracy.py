@@ -184,8 +184,10 @@ def _stood_in(
     """Which method answered in a predictor's place, and for which share of the scored jobs; only where one did."""
     stand_ins = {}
     for spec, forecast in forecasts.items():
+        if Grounds.FALLBACK not in forecast.grounds:
+            continue
         stand_in = np.array([grounds == Grounds.FALLBACK for grounds in forecast.grounds], bool)
-        if len(stand_in) and (stand_in & scored).any():
+        if (stand_in & scored).any():
             who = getattr(timed[spec].inner, "falls_back_to", "another method")
             stand_ins[spec] = (str(who), float(stand_in[scored].mean()))
     return stand_ins
@@ -197,10 +199,10 @@ def coverage(forecasts: Forecasts, run_time: np.ndarray) -> dict[float, float]:
     >>> coverage(Forecasts(np.ones(2), (0.9,), np.array([[5.0], [1.0]]), ["", ""]), np.array([4.0, 2.0]))
     {0.9: 0.5}
     """
-    shares = {}
+    shares, ran = {}, ~np.isnan(run_time)
     for column, level in enumerate(forecasts.levels):
-        bound = forecasts.quantiles[:, column]
-        given = ~np.isnan(bound) & ~np.isnan(run_time)
+        bound = np.ascontiguousarray(forecasts.quantiles[:, column])
+        given = ~np.isnan(bound) & ran
         if given.any():
             shares[level] = float((run_time[given] <= bound[given]).mean())
     return shares
@@ -311,13 +313,15 @@ def planned_with(forecasts: Forecasts, run_time: np.ndarray, scored: np.ndarray)
     >>> planned_with(both, np.array([7.0, 7.0]), np.ones(2, bool))
     (Planned(level=0.5, mae_s=2.0, underestimate_rate=0.5), Planned(level=0.9, mae_s=2.0, underestimate_rate=0.0))
     """
-    found = []
+    found, points, ran = [], forecasts.points[scored], run_time[scored]
     for column, level in enumerate(forecasts.levels):
-        plan = forecasts.quantiles[:, column]
-        plan = np.where(np.isnan(plan), forecasts.points, plan)[scored]
+        if not LEAST <= level <= MOST:
+            continue
+        plan = forecasts.quantiles[:, column][scored]
+        plan = np.where(np.isnan(plan), points, plan)
         known = ~np.isnan(plan)
-        if LEAST <= level <= MOST and known.any():
-            plan, run = plan[known], run_time[scored][known]
+        if known.any():
+            plan, run = plan[known], ran[known]
             found.append(Planned(float(level), float(np.abs(plan - run).mean()), float((run > plan).mean())))
     return tuple(found)
 

@@ -100,9 +100,9 @@ def has_batch_path(method: Any) -> bool:
 
 
 def _where_asked(forecasts: Forecasts, ask: np.ndarray | None) -> Forecasts:
-    if ask is None:
+    wanted = np.asarray(True if ask is None else ask, bool)
+    if wanted.all():
         return forecasts
-    wanted = np.asarray(ask, bool)
     return replace(
         forecasts,
         points=np.where(wanted, forecasts.points, np.nan),

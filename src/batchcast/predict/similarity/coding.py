@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from ...table import Nominal, Values
 from .memory import CLASSES, FIELDS
 
 DIGITS = re.compile(r"\d+")
+ROWS = 4096
 _PLAIN = attrgetter(*FIELDS[:-1])
 
 
@@ -100,21 +101,37 @@ def coded(columns: Mapping[str, Values], n: int) -> Coded:
     known_procs = _ranks(np.where(procs > 0.0, procs, -1.0))
     by_limit, by_procs = _paired(user, known_limit), _paired(user, known_procs)
     classes = [user, by_limit, by_procs, _paired(by_limit, known_procs), known_limit]
-    fields = [_field_codes(columns.get(name), n) for name in FIELDS[:-1]]
-    fields.append(_field_codes(columns.get("job_name"), n, stems=True))
-    codes = np.column_stack([user, *classes, *fields]).astype(np.int64).reshape(n, 1 + CLASSES + len(FIELDS))
+    fields = [_field_codes(columns.get(name)) for name in FIELDS[:-1]]
+    fields.append(_field_codes(columns.get("job_name"), stems=True))
+    codes = _side_by_side([user, *classes, *fields], n, np.int64)
     most = max((int(kind.max(initial=-1)) + 1 for kind in classes), default=0)
-    return Coded(np.column_stack([submit, limit, procs]).reshape(n, 3), codes, int(user.max(initial=-1)) + 1, most)
+    return Coded(_side_by_side([submit, limit, procs], n, np.float64), codes, int(user.max(initial=-1)) + 1, most)
+
+
+def _side_by_side(columns: Sequence[np.ndarray | int], n: int, kind: Any) -> np.ndarray:
+    """The columns as one array (n, columns), some rows at a time: all rows are not in the processor's cache together."""
+    whole = np.empty((n, len(columns)), kind)
+    for begin in range(0, n, ROWS):
+        some = slice(begin, begin + ROWS)
+        for place, column in enumerate(columns):
+            whole[some, place] = column if isinstance(column, int) else column[some]
+    return whole
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """A whole number for each value (n,)."""
+    """A whole number for each value (n,), in the order of the values."""
     return np.asarray(np.unique(values, return_inverse=True)[1]).reshape(len(values))
 
 
 def _paired(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """A whole number for each pair of whole numbers (n,)."""
-    return _ranks(one.astype(np.int64) * (int(other.max(initial=0)) + 1) + other)
+    """A whole number for each pair of whole numbers (n,), likewise; where there are not many pairs without sorting."""
+    width = int(other.max(initial=0)) + 1
+    pairs, most = one.astype(np.int64) * width + other, (int(one.max(initial=0)) + 1) * width
+    if most > 4 * len(pairs):
+        return _ranks(pairs)
+    there = np.zeros(most, bool)
+    there[pairs] = True
+    return np.asarray((np.cumsum(there) - 1)[pairs])
 
 
 def _numbered(values: Values | None, n: int) -> np.ndarray:
@@ -124,17 +141,15 @@ def _numbered(values: Values | None, n: int) -> np.ndarray:
     return _ranks(values.codes if isinstance(values, Nominal) else np.asarray(values))
 
 
-def _field_codes(values: Values | None, n: int, stems: bool = False) -> np.ndarray:
+def _field_codes(values: Values | None, stems: bool = False) -> np.ndarray | int:
     """`field_code` of each value of a column (n,), of names without their numbers with `stems`; 0 where unknown."""
-    if values is None:
-        return np.zeros(n, np.int64)
+    if values is None or (stems and not isinstance(values, Nominal)):
+        return 0
     if isinstance(values, Nominal):
         return np.asarray(_category_codes(values.categories, stems)[values.codes])
-    if stems:
-        return np.zeros(n, np.int64)
     known, inverse = np.unique(np.asarray(values), return_inverse=True)
     table = np.array([0 if value != value else field_code(value) for value in known.tolist()], np.int64)
-    return np.asarray(table[inverse.reshape(n)])
+    return np.asarray(table[inverse.reshape(-1)])
 
 
 @lru_cache(maxsize=16)
