@@ -141,54 +141,32 @@ def choose_candidates(m: Memory, slot: int) -> int:
 
 @inlined
 def fetch(m: Memory, slot: int, own: int) -> int:
-    """Fetch what is to be compared of every candidate that is still remembered; how many. The first `own` by window.
-
-    A row a loop: one loop that writes all rows is bound by what it takes to find the places.
-    """
-    job, length, places = m.unfinished[slot], len(m.finished), m.places
-    oldest = max(m.numbers[TOTAL] - length, 0)
-    round_began = oldest // length * length
-    listed, steps = m.listed[slot], m.steps[slot]
-    rows, n = m.difference[m.numbers[AT_HAND]], own
-    rank, other_user, recent = rows[RANK], rows[OTHER_USER], rows[RECENT]
-    for k in range(own, job.count):
-        if listed[k] >= oldest:
-            places[n], rank[n] = place_in(listed[k], round_began, length), steps[k]
-            n += 1
-    fetch_numbers(m, own, n)
-    other_user[:n], recent[:n] = 0.0, 0.0
-    user, last, finished = job.user, job.rank, m.finished
-    for j in range(own, n):
-        other = finished[places[j]]
-        mine = user == other.user
-        other_user[j] = 0.0 if mine else 1.0
-        rank[j] = last - other.rank if mine else rank[j]
-    if n > 0 and listed[0] >= oldest:
-        recent[0] = 1.0 - other_user[0]
-    for f in range(m.numbers[KNOWN_FIELDS]):
-        differs, code, codes = rows[OWN + f], m.codes[slot, f], m.finished_codes
-        for j in range(own, n):
-            differs[j] = 1.0 if codes[places[j], f] != code else 0.0
+    """Fetch what is to be compared of every candidate that is still remembered; how many. The first `own` by window."""
     if own > 0:
         fetch_window(m, slot, own)
-    return n
-
-
-@inlined
-def fetch_numbers(m: Memory, own: int, n: int) -> None:
-    """Limits, processors, instants and run times of the candidates after the first `own`."""
-    places, finished, rows, length = (
-        m.places,
-        m.finished,
-        m.difference[m.numbers[AT_HAND]],
-        m.length[m.numbers[AT_HAND]],
-    )
-    seconds, log_seconds = length[SECONDS], length[LOG_SECONDS]
+    job, length, room, known = m.unfinished[slot], len(m.finished), m.numbers[AT_HAND], m.numbers[KNOWN_FIELDS]
+    oldest = max(m.numbers[TOTAL] - length, 0)
+    round_began = oldest // length * length
+    listed, steps, rows = m.listed[slot], m.steps[slot], m.difference[room]
+    seconds, log_seconds = m.length[room, SECONDS], m.length[room, LOG_SECONDS]
     limits, procs, submits, ends = rows[LIMIT_RATIO], rows[PROCS_RATIO], rows[APART], rows[AGE]
-    for j in range(own, n):
-        other = finished[places[j]]
-        limits[j], procs[j], submits[j], ends[j] = other.log_limit, other.log_procs, other.submit, other.end
-        seconds[j], log_seconds[j] = other.run, other.log_run
+    rank, other_user, recent, n = rows[RANK], rows[OTHER_USER], rows[RECENT], own
+    for k in range(own, job.count):
+        if listed[k] >= oldest:
+            place = place_in(listed[k], round_began, length)
+            other = m.finished[place]
+            limits[n], procs[n], submits[n], ends[n] = other.log_limit, other.log_procs, other.submit, other.end
+            seconds[n], log_seconds[n] = other.run, other.log_run
+            mine = job.user == other.user
+            other_user[n] = 0.0 if mine else 1.0
+            rank[n] = job.rank - other.rank if mine else steps[k]
+            for f in range(known):
+                rows[OWN + f, n] = 1.0 if m.finished_codes[place, f] != m.codes[slot, f] else 0.0
+            n += 1
+    other_user[:own], recent[:n] = 0.0, 0.0
+    if n > 0 and listed[0] >= oldest:
+        recent[0] = 1.0 - other_user[0]
+    return n
 
 
 @inlined

@@ -109,7 +109,7 @@ def coded(columns: Mapping[str, Values], n: int) -> Coded:
 
 
 def _side_by_side(columns: Sequence[np.ndarray | int], n: int, kind: Any) -> np.ndarray:
-    """The columns as one array (n, columns), some rows at a time: all rows are not in the processor's cache together."""
+    """The columns as one array (n, columns), filled some rows at a time: so many stay in the processor's cache."""
     whole = np.empty((n, len(columns)), kind)
     for begin in range(0, n, ROWS):
         some = slice(begin, begin + ROWS)

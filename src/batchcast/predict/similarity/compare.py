@@ -173,15 +173,16 @@ def compare(m: Memory, slot: int, own: int, n: int) -> None:
         rows[PROCS_DIFFER],
     )
     between, age, rank = rows[APART], rows[AGE], rows[RANK]
-    for j in range(n):
+    padded = (n + 7) & -8  # what stands beyond the candidates is compared too, for nobody
+    for j in range(padded):
         signed[j] = log_limit - ratio[j]
-    for j in range(n):
+    for j in range(padded):
         ratio[j], differs[j] = apart(log_limit, ratio[j])
-    for j in range(n):
+    for j in range(padded):
         by_procs[j], procs_differ[j] = apart(log_procs, by_procs[j])
-    for j in range(n):
+    for j in range(padded):
         between[j] = logarithm_from_one(1.0 + abs(asked - between[j]) / 60.0)
-    for j in range(n):
+    for j in range(padded):
         age[j] = logarithm_from_one(1.0 + max(asked - age[j], 0.0) / 60.0)
     for j in range(own):
         rank[j] = m.log_rank[j]
@@ -202,8 +203,8 @@ def add_scaled(m: Memory, n: int, log_limit: float) -> int:
         more += 1 if ratio[j] > 0.0 else 0
     for k in range(more):
         log_seconds[n + k] = max(log_seconds[again[k]] + signed[again[k]], 0.0)
-    into, longs = seconds[n : n + more], log_seconds[n : n + more]  # counted from 0, as above
-    for k in range(more):
+    into, longs = seconds[n:], log_seconds[n:]  # counted from 0, as above
+    for k in range((more + 7) & -8):
         into[k] = exponential(min(longs[k], 700.0))
     return more
 
@@ -216,15 +217,16 @@ def weigh(m: Memory, user: int, n: int) -> float:
     for t in range(terms):
         theta[t] = m.theta[0, t] + m.offset[user, 0, t]
     plain, again = m.numbers[PLAIN], m.again[m.numbers[AT_HAND]]
-    exponents(m, theta, terms, plain)
+    exponents(m, theta, terms, (plain + 7) & -8)
     for k in range(n - plain):
         w[plain + k] = w[again[k]] - theta[SCALED]
     best = largest(w, n)
-    for j in range(n):
+    padded = (n + 7) & -8
+    for j in range(padded):
         w[j] = exponential(w[j] - best)
     total = added(w, n)
     share = 1.0 / total
-    for j in range(n):
+    for j in range(padded):
         w[j] *= share
     return best + math.log(total)
 

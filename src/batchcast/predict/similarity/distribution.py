@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...compiled import inlined, inner
-from ...compiled.arrays import insert
 from .compare import largest, least, likeness
 from .memory import (
     AT_HAND,

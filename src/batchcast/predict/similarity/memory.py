@@ -86,7 +86,6 @@ class Memory(NamedTuple):
     offset: np.ndarray  # (users, 2, terms) the same, a user's own
     difference: np.ndarray  # (rooms, terms, LISTED) of the candidates; a row a term, so that loops go abreast
     length: np.ndarray  # (rooms, 2, most) how long they ran, as the plain and the scaled: seconds, log seconds
-    places: np.ndarray  # (LISTED,) where in the ring each of them lives
     again: np.ndarray  # (rooms, LISTED) which candidate each scaled one, that stands after all others, is once more
     sums: np.ndarray  # (2, terms) theta with the user's offset, derivatives
     candidate: np.ndarray  # (2, most) WEIGHT, GRADIENT
@@ -137,7 +136,6 @@ def make_memory(ring: int, slots: int, users: int, classes: int, rooms: int = 1)
         offset=np.zeros((users, 2, TERMS)),
         difference=np.zeros((rooms, TERMS, LISTED)),
         length=np.zeros((rooms, 2, MOST)),
-        places=np.zeros(LISTED, np.uint64),
         again=np.zeros((rooms, LISTED), np.uint32),
         sums=np.zeros((2, TERMS)),
         candidate=np.zeros((2, MOST)),
