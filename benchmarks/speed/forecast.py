@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 import resource
 import tracemalloc
@@ -26,7 +25,7 @@ from batchcast.predict.hazard.features import NAMES
 from batchcast.predict.hazard.model import Hazard, Waits, fit
 from batchcast.predict.hazard.renewal import EVERY, MODELS, MOST
 from batchcast.predict.wait.forecast import Forecast, renewed
-from batchcast.predict.wait.forecast_components import seen_in
+from batchcast.predict.wait.forecast_components import SAID_NOTHING, NodesComponent, seen_in
 from batchcast.predict.wait.scheduler_replay import SchedulerReplay
 from batchcast.trace.read import read_trace
 
@@ -63,7 +62,11 @@ def run() -> None:
     many.of_waiting(their_state)
     show("the most memory that takes beside, MB (target 200)", f"{tracemalloc.get_traced_memory()[1] / 1e6:7.0f}")
     tracemalloc.stop()
-    show("the simulation on 500 nodes, as many jobs, one answer, ms (target 300)", on_nodes(state, job))
+    machine = homogeneous(500, 2)
+    ways: dict[str, Any] = {"by limits": SchedulerReplay(machine=machine), "drawn": NodesComponent(machine)}
+    for name, way in ways.items():
+        show(f"the simulation on 500 nodes, as many jobs, {name}, ms (target 300)",
+             least_and_median(lambda way=way: way.predict(job, state), 5, 1000.0))  # fmt: skip
     log = busy_log(REPLAYED)
     Forecast().predict_trace(log.take(np.arange(50)), total=PROCS)
     began = process_time()
@@ -91,12 +94,6 @@ def run() -> None:
     show("the process at most, MB", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:7.0f}")
 
 
-def on_nodes(state: SystemState, job: JobRequest) -> str:
-    """The milliseconds of `scheduler_replay` where it simulates Slurm's loops on 500 nodes for the same state."""
-    replay = SchedulerReplay(machine=homogeneous(500, 2))
-    return least_and_median(lambda: replay.predict(job, state), 5, 1000.0)
-
-
 def fit_on_a_log() -> str:
     """The least and median CPU seconds of a fit on what a real log's jobs saw, where the papers' logs are at hand."""
     try:
@@ -118,7 +115,7 @@ def crowded(model: Hazard | None, of_rests: Hazard | None, queued: int = 1000) -
         state.apply(Submit(0.0, job))
         if row < 1000:
             state.apply(Start(0.0, job, 0.0))
-        method.numbers[row] = (row, (0, 0, 0), (0.0, math.nan), np.linspace(0.01, 1.0, BINS))
+        method.numbers[row] = (row, (0, 0, 0), (0.0, SAID_NOTHING), np.linspace(0.01, 1.0, BINS))
     state.now, method.model = 600.0, model
     for _ in range(MODELS):
         method.renewal.fitted(of_rests)

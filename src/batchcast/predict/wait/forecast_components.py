@@ -21,6 +21,7 @@ from ...job import JobRequest
 from ...table import Trace
 from ..hazard import features as kernel
 from ..hazard.bins import BINS
+from ..hazard.calibrated_waits import jitter
 from ..hazard.components import SPREADS, Lag, RecentWaits, simulated_curves, spread_curves
 from ..hazard.features import AT_DRAWS, describe_queue
 from ..hazard.history_features import WaitHistory, blank_history, level_of, with_room
@@ -30,7 +31,7 @@ from ..hazard.simulated_waits import PLANS
 from ..hazard.training_rows import Bursts
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel
-from .scheduler_replay import SchedulerReplay
+from .scheduler_replay import start_on
 
 Class = tuple[int, int, int]
 Sender = tuple[int, ...]
@@ -137,8 +138,17 @@ def most_at_once(kind: np.ndarray) -> tuple[int, int]:
     return int(running.max(initial=0)) + 1, int(queued.max(initial=0)) + 1
 
 
+DRAWS = 3
+"""So many futures are simulated on a machine's nodes."""
+Nodes = tuple[float, ...]
+SAID_NOTHING: Nodes = (math.nan,) * DRAWS
+
+
 class NodesComponent:
-    """Waits as Slurm's two loops have them on a machine with `kernel`'s run times, as much later as they came out.
+    """Waits as Slurm's two loops have them on a machine in a few futures, as much later as they came out.
+
+    Each future has everybody's run time at another place of `kernel`'s distribution, given the time that the job has
+    run. The places are spread evenly over the futures and the jobs, so that no generator is needed.
 
     Parameters
     ----------
@@ -148,40 +158,73 @@ class NodesComponent:
     >>> from batchcast.cluster.machine import homogeneous
     >>> way = NodesComponent(homogeneous(2, 4, 4000.0))
     >>> job = JobRequest(0, 1, 0.0, 4.0, 600.0, float("nan"))
-    >>> way.predict(job, SystemState(8.0)).point, way.curves(math.log1p(60.0)).shape
+    >>> way.predict(job, SystemState(8.0)).point, way.curves((math.log1p(60.0),) * DRAWS).shape
     (0.0, (3, 33))
     """
 
     def __init__(self, machine: Machine) -> None:
-        self.replay = SchedulerReplay(runtime="kernel", machine=machine)
         self.machine = machine
+        self.run_times = Kernel()
         self.lag = Lag()
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The wait if the job came now and nobody after it, in seconds; NaN where it never starts."""
-        found = self.replay.start_on_nodes(self.machine, job, at)
-        wait = math.nan if isinstance(found, str) else found[0] - at.now
-        return Prediction(wait, (), (), "simulated on nodes", Grounds.SIMULATION)
+        """The waits (DRAWS,) if the job came now and nobody after it, in seconds, as quantiles; NaN where one never
+        starts."""
+        drawn: dict[int, list[float]] = {}
+        waits = sorted(self._wait(job, at, draw, drawn) for draw in range(DRAWS))
+        levels = tuple((draw + 0.5) / DRAWS for draw in range(DRAWS))
+        return Prediction(waits[DRAWS // 2], levels, tuple(waits), "simulated on nodes", Grounds.SIMULATION)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """What happened, for the run times."""
-        self.replay.observe(event, at)
+        self.run_times.observe(event, at)
 
-    def simulated(self, job: JobRequest, at: SystemState) -> float:
-        """log(1 + wait) of `predict`."""
-        return math.log1p(self.predict(job, at).point)
+    def simulated(self, job: JobRequest, at: SystemState) -> Nodes:
+        """log(1 + wait) of each of `predict`'s."""
+        return tuple(math.log1p(wait) for wait in self.predict(job, at).quantiles)
 
-    def of_trace(self, trace: Trace, protocol: str, procs: str, total: float) -> list[float]:
+    def of_trace(self, trace: Trace, protocol: str, procs: str, total: float) -> list[Nodes]:
         """The same (n,) of every job of a log at its submission, by a fresh one."""
         said = replay(trace, {"nodes": NodesComponent(self.machine)}, protocol=protocol, procs=procs, total=total)
-        return [float(wait) for wait in np.log1p(said["nodes"].points)]
+        return [tuple(waits) for waits in np.log1p(said["nodes"].quantiles).tolist()]
 
-    def curves(self, simulated: float) -> np.ndarray:
-        """Curves (3, 33) of a simulated log(1 + wait): by each of SPREADS, and as late; NaN where it never starts."""
-        points, late = np.array([[simulated]]), np.array([[simulated + self.lag.of(simulated)]])
+    def curves(self, simulated: Nodes) -> np.ndarray:
+        """Curves (3, 33) of simulated log(1 + wait): by each of SPREADS, and as late; NaN where one never starts."""
+        points = np.array([simulated])
+        late = points + self.lag.of(simulated[DRAWS // 2])
         return np.concatenate(
             [*(spread_curves(points, spread) for spread in SPREADS), spread_curves(late, SPREADS[-1])]
         )
+
+    def ended(self, simulated: Nodes, wait: float) -> None:
+        """A job waited so long, for which these log(1 + wait) were simulated."""
+        self.lag.add(simulated[DRAWS // 2], wait)
+
+    def _wait(self, job: JobRequest, at: SystemState, draw: int, drawn: dict[int, list[float]]) -> float:
+        """The wait in one future, in seconds, NaN where it never starts; `drawn` keeps every job's run times."""
+
+        def length(each: JobRequest, now: SystemState) -> float:
+            if each.row not in drawn:
+                drawn[each.row] = self._drawn(each, now)
+            return drawn[each.row][draw]
+
+        found = start_on(self.machine, job, at, length)
+        return math.nan if isinstance(found, str) else found[0] - at.now
+
+    def _drawn(self, job: JobRequest, at: SystemState) -> list[float]:
+        """What a job runs in each future, in all; its limit, or what else is planned with, where nothing is known."""
+        runs, held = self.run_times.distribution(job, at), at.running.get(job.row)
+        if held is not None and len(runs.seconds):
+            elapsed = at.now - held.start_time
+            runs = runs.given(elapsed)
+            if not len(runs.seconds):
+                return [self.run_times.revise(job, elapsed, at)] * DRAWS
+        if not len(runs.seconds):
+            return [job.req_time if job.req_time > 0 else self.run_times.predict(job, at).point] * DRAWS
+        places = (jitter(job.row) + np.arange(DRAWS) / DRAWS) % 1.0
+        at_places = np.searchsorted(np.cumsum(runs.weights), places)
+        drawn: list[float] = runs.seconds[np.minimum(at_places, len(runs.seconds) - 1)].tolist()
+        return drawn
 
 
 COMPONENTS = (
@@ -204,9 +247,9 @@ class Components:
         A described machine, or None: then its nodes answer nothing.
 
     >>> components = Components(None)
-    >>> components.ended((0, 1), 0.0, math.nan, 30.0)
+    >>> components.ended((0, 1), 0.0, SAID_NOTHING, 30.0)
     >>> from batchcast.predict.hazard.features import NAMES
-    >>> components.curves(np.zeros(len(NAMES), np.float32), (0, 1), math.nan, np.full(BINS, np.nan))[:, -1].tolist()
+    >>> components.curves(np.zeros(len(NAMES), np.float32), (0, 1), SAID_NOTHING, np.full(BINS, np.nan))[:, -1].tolist()
     [nan, nan, nan, 1.0, 1.0, 1.0, 1.0, nan]
     """
 
@@ -215,29 +258,29 @@ class Components:
         self.lag = Lag()
         self.nodes = NodesComponent(machine) if machine is not None else None
 
-    def curves(self, row: np.ndarray, key: Class, on_nodes: float, model: np.ndarray) -> np.ndarray:
+    def curves(self, row: np.ndarray, key: Class, on_nodes: Nodes, model: np.ndarray) -> np.ndarray:
         """Curves (components, 33) of a job by features (f,), class, what nodes say and the model's; NaN for none."""
         simulated = [simulated_curves(row[None, :], spread)[0] for spread in SPREADS]
         late = simulated_curves(row[None, :], SPREADS[-1], self.lag.of(float(row[AT_DRAWS])))[0]
         nodes = np.full((len(SPREADS) + 1, BINS), np.nan) if self.nodes is None else self.nodes.curves(on_nodes)
         return np.stack([*nodes, *simulated, late, self.recent.curve(key), model])
 
-    def on_nodes(self, job: JobRequest, at: SystemState) -> float:
+    def on_nodes(self, job: JobRequest, at: SystemState) -> Nodes:
         """What the machine's nodes say of a job submitted now, log(1 + wait); NaN where they say nothing."""
-        return math.nan if self.nodes is None else self.nodes.simulated(job, at)
+        return SAID_NOTHING if self.nodes is None else self.nodes.simulated(job, at)
 
-    def on_nodes_of(self, trace: Trace, protocol: str, procs: str, total: float) -> list[float]:
+    def on_nodes_of(self, trace: Trace, protocol: str, procs: str, total: float) -> list[Nodes]:
         """The same for every job of a log."""
-        return [math.nan] * len(trace) if self.nodes is None else self.nodes.of_trace(trace, protocol, procs, total)
+        return [SAID_NOTHING] * len(trace) if self.nodes is None else self.nodes.of_trace(trace, protocol, procs, total)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """What happened, for the nodes' own clock."""
         if self.nodes is not None:
             self.nodes.observe(event, at)
 
-    def ended(self, key: Class, simulated: float, on_nodes: float, wait: float) -> None:
+    def ended(self, key: Class, simulated: float, on_nodes: Nodes, wait: float) -> None:
         """A job of class `key` waited so long, for which these log(1 + wait) were simulated."""
         self.recent.add(key, wait)
         self.lag.add(simulated, wait)
         if self.nodes is not None:
-            self.nodes.lag.add(on_nodes, wait)
+            self.nodes.ended(on_nodes, wait)

@@ -34,7 +34,7 @@ def start_on(machine: Machine, job: JobRequest, at: SystemState, length: Length)
 
     The job itself, where it waits already, is nobody else. Running jobs hold what they asked for, on nodes that the
     model chooses, and end after `length`, one that is over now; the queue has the users' submissions, so that age
-    counts. Use before that is unknown: fair-share begins even.
+    counts. Slurm plans by the limits, where they are known. Use before that is unknown: fair-share begins even.
     """
     asked, parts = MachineSizes.of(machine), {p.name: k for k, p in enumerate(machine.partitions)}
     mine = _request(asked, LAST, job, at.now, length(job, at))
@@ -72,8 +72,9 @@ def _others(at: SystemState, itself: int) -> Iterator[tuple[str, JobRequest, flo
 
 def _request(asked: MachineSizes, key: str, job: JobRequest, submit: float, span: float) -> NodeRequest | str:
     each = job.req_mem_kib / job.procs if job.procs > 0 else job.req_mem_kib
-    limit = min(span, LONGEST)
-    return asked.request(key, job._replace(submit_time=submit, req_time=limit), limit, kib_per_proc=each)
+    run = min(span, LONGEST)
+    limit = max(job.req_time, run) if job.req_time > 0 else run
+    return asked.request(key, job._replace(submit_time=submit, req_time=limit), run, kib_per_proc=each)
 
 
 class SchedulerReplay:
@@ -163,16 +164,9 @@ class SchedulerReplay:
             at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis, Grounds.SIMULATION
         )
 
-    def start_on_nodes(self, machine: Machine, job: JobRequest, at: SystemState) -> tuple[float, int] | str:
-        """The instant at which Slurm's two loops would start the job on a machine, everybody at the planned run time.
-
-        With how many jobs could not be placed; or why it never starts.
-        """
-        return start_on(machine, job, at, lambda each, now: self._lengths(each, now)[PLANNED])
-
     def _on_nodes(self, machine: Machine, job: JobRequest, at: SystemState) -> Prediction:
         """The same by Slurm's two loops on a described machine."""
-        found = self.start_on_nodes(machine, job, at)
+        found = start_on(machine, job, at, lambda each, now: self._lengths(each, now)[PLANNED])
         if isinstance(found, str):
             point, _ = guess(job, at, 0.0)
             return Prediction(point, (self.level,), (point,), f"no start in sight: {found}", Grounds.SIMULATION)

@@ -9,13 +9,14 @@ import numpy as np
 
 from batchcast.cluster.machine import homogeneous
 from batchcast.evaluation.wait import run_wait
-from batchcast.events.event import Event, Start, Submit
+from batchcast.events.event import End, Event, Start, Submit
 from batchcast.events.live import LiveClock
 from batchcast.events.recorded import events, replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.predict.wait.forecast_components import NodesComponent
+from batchcast.predict.wait.scheduler_replay import start_on
 from batchcast.service.answers import model_store as files
 from batchcast.service.answers.model_store import make_predictors, same_predictors
 from batchcast.table import Trace
@@ -71,6 +72,46 @@ def test_one_that_never_fits_is_answered_by_the_other_ways() -> None:
     assert math.isnan(way.predict(large, state).point)
     assert np.isnan(way.curves(way.simulated(large, state))).all()
     assert Forecast(machine=homogeneous(1, 16)).predict(large, state).point >= 1.0
+
+
+def test_a_few_futures_answer_and_each_job_that_runs_is_likely_over_at_another_time_in_each() -> None:
+    way, state = NodesComponent(homogeneous(1, 16)), SystemState(16.0)
+
+    def tell(event: Event) -> None:
+        state.now = event.time
+        state.apply(event)
+        way.observe(event, state)
+
+    for row, run in enumerate((100.0, 1000.0, 3000.0) * 8):
+        past = job(row, 16.0, 7200.0, user_id="ada")._replace(submit_time=4000.0 * row)
+        tell(Submit(4000.0 * row, past))
+        tell(Start(4000.0 * row, past, 0.0))
+        tell(End(4000.0 * row + run, past, run, 0.0))
+    at = 4000.0 * 24
+    held = job(24, 16.0, 7200.0, user_id="ada")._replace(submit_time=at)
+    tell(Submit(at, held))
+    tell(Start(at, held, 0.0))
+    waits = way.predict(job(30, 16.0, 600.0, user_id="bo"), state).quantiles
+    assert waits[0] <= 1100 < 2900 < waits[-1] <= 3100
+    state.now = at + 1500.0  # it has outlived two of the three run times that are known
+    waits = way.predict(job(30, 16.0, 600.0, user_id="bo"), state).quantiles
+    assert 1400 <= waits[0] <= waits[-1] <= 1600
+
+
+def test_jobs_are_let_past_by_their_limits_not_by_how_long_they_are_likely_to_run() -> None:
+    """As Slurm does: before a start that is reserved, who would be over in time by the forecast alone stays behind."""
+    state, machine = SystemState(32.0), homogeneous(2, 16, SchedulerType="sched/backfill")
+    state.apply(Submit(0.0, held := job(0, 16.0, 1000.0, req_nodes=1.0)))
+    state.apply(Start(0.0, held, 0.0))
+    state.apply(Submit(0.0, job(1, 32.0, 1000.0, req_nodes=2.0)))
+
+    def wait(limit: float) -> float:
+        found = start_on(machine, job(2, 16.0, limit, req_nodes=1.0), state, lambda each, _: min(each.req_time, 900.0))
+        assert not isinstance(found, str)
+        return found[0]
+
+    assert wait(800.0) <= 60
+    assert wait(5000.0) >= 900
 
 
 def test_what_was_learned_on_a_machine_is_kept_and_not_taken_for_another_s(tmp_path: Path) -> None:
