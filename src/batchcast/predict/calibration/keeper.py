@@ -205,11 +205,21 @@ class OnlineCalibration:
         return 0 if open_ is None else min(open_.unresolved, open_.issued - open_.known)
 
     def issue(
-        self, row: int, owner: Hashable, bounds: np.ndarray, certain: float, drawn: np.ndarray | None = None
+        self,
+        row: int,
+        owner: Hashable,
+        bounds: np.ndarray,
+        certain: float,
+        drawn: np.ndarray | None = None,
+        weight: float | None = None,
     ) -> None:
-        """Remember what was promised for `row`, `drawn` where a lot fell on it; the same row again replaces it."""
+        """Remember what was promised for `row`, `drawn` where a lot fell on it; the same row again replaces it.
+
+        `weight` is what it counts as evidence in place of the part of its burst.
+        """
         self.forget(row)
-        weight = 1.0 / (1.0 + max(self.blind(owner) - self.free, 0))
+        if weight is None:
+            weight = 1.0 / (1.0 + max(self.blind(owner) - self.free, 0))
         open_ = self.open.setdefault(owner, _Open())
         open_.unresolved += 1
         open_.issued += 1

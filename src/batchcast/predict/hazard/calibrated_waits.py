@@ -3,7 +3,8 @@
 
 Each *way* (the model, the simulation, recent waits) gives a curve of chances over the bins. Their mean answers, each
 weighing by how good it has been so far (the CRPS of log(1 + wait)), after two corrections: the transform of recent
-forecasts, then one adaptive level a promised bound, apart for jobs told to wait so long (both predict.calibration).
+forecasts, then one adaptive level a promised bound, apart for jobs told to wait so long, and deep in bursts (both
+predict.calibration).
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ MEMORY = 500.0
 LEAST = 20
 SHARPNESS = 20.0
 """How much less a way weighs whose mean CRPS is worse: once MEMORY outcomes are known by e for a twentieth."""
+EACH = 20
+"""So many forecasts of a burst count for each time that the number made blindly doubles, and all of the first twice as
+many (hazard.training_rows)."""
+DEEP_STEPS = tuple(40.0 * step for step in STEPS)
+"""How far the first doubling of a burst moves the levels of what is forecast deep in bursts."""
 WAITING, ENDED, LEFT, SPOILED = range(4)
 SPANS_S = (600.0, 3600.0, 14400.0, 86400.0)
 """What is shorter than the first, from it up to the second, and so on: each such span has levels of its own."""
@@ -181,6 +187,53 @@ class LevelsBySpan:
             keeper.waited(now)
 
 
+class LevelsInBursts:
+    """Levels of what a sender is told deep in a burst, where not all forecasts count any more: one outcome a doubling.
+
+    Jobs of short queues say little of how long the last tasks of a large array wait. So these begin at LEVELS and learn
+    from bursts alone. A job counts one EACH-th, since so many count for each doubling. There are few such outcomes:
+    steps begin large, and fall as the root of the number known (Angelopoulos, Barber & Bates, Online conformal
+    prediction with decaying step sizes, ICML 2024, arXiv:2402.01139).
+
+    >>> levels, curve = LevelsInBursts(), np.linspace(0.1, 1.0, 33)
+    >>> for job in range(EACH):
+    ...     levels.issue(job, "ada", 0.0, CalibratedWaits.bounds(curve))
+    ...     levels.ended(job, 9e5)
+    >>> bool(levels.chances(curve)[20] < curve[20]), round(levels.known)
+    (True, 1)
+    """
+
+    def __init__(self) -> None:
+        self.keeper = OnlineCalibration(LEVELS, 0.0, 0.0)
+        self.keeper.step = np.array(DEEP_STEPS)
+        self.keeper.repaid = np.zeros(len(LEVELS))
+        self.known = 0.0
+
+    def chances(self, curve: np.ndarray) -> np.ndarray:
+        """What is promised (33,) by a curve (33,)."""
+        return as_kept(self.keeper.asked(None), curve)
+
+    def issue(self, number: int, owner: Hashable, now: float, bounds: np.ndarray) -> None:
+        """Promise `number` to an owner has these bounds (7,) on the time from `now` on."""
+        self.keeper.issue(number, owner, bounds, math.inf, weight=1.0 / EACH)
+        self.keeper.begin(number, now + 1.0)
+
+    def ended(self, number: int, wait: float) -> None:
+        """It came out so many seconds later."""
+        if number in self.keeper.issued:
+            self.keeper.known(number, wait - jitter(number))
+            self.known += 1.0 / EACH
+            self.keeper.step = np.array(DEEP_STEPS) / math.sqrt(max(self.known, 1.0))
+
+    def left(self, number: int) -> None:
+        """It will not become known."""
+        self.keeper.forget(number)
+
+    def passes(self, now: float) -> None:
+        """Bounds that were due before `now` have failed."""
+        self.keeper.waited(now)
+
+
 class CalibratedWaits:
     """The record of recent submissions, by number: each way's curve, submit time, what became of it.
 
@@ -205,14 +258,19 @@ class CalibratedWaits:
         self.waited = np.zeros(RECENT)
         self.fate = np.full(RECENT, SPOILED, np.int8)
         self.count = 0
-        self.levels = LevelsBySpan()
+        self.levels, self.deep = LevelsBySpan(), LevelsInBursts()
         self.pool = Pool(len(components))
         self.transform = GRID
 
-    def chances(self, curves: np.ndarray) -> np.ndarray:
-        """The curve (33,) of one job's `curves` (components, 33) as promised now: pooled, then both corrections."""
-        curve = kept_chances(self.transform, self.pool.mean(curves))[None, :]
-        return np.asarray(self.levels.chances(curve, quantiles(curve, HALF)[0])[0])
+    def chances(self, curves: np.ndarray, is_deep: bool = False) -> np.ndarray:
+        """The curve (33,) of one job's `curves` (components, 33) as promised now: pooled, then both corrections.
+
+        `is_deep` is for a forecast deep in a burst.
+        """
+        curve = kept_chances(self.transform, self.pool.mean(curves))
+        if is_deep:
+            return self.deep.chances(curve)
+        return np.asarray(self.levels.chances(curve[None, :], quantiles(curve[None, :], HALF)[0])[0])
 
     @staticmethod
     def bounds(chances: np.ndarray) -> np.ndarray:
@@ -220,7 +278,15 @@ class CalibratedWaits:
         many = np.atleast_2d(chances)
         return quantiles(many, np.tile(_LEVELS, (len(many), 1))).reshape(*chances.shape[:-1], len(LEVELS))
 
-    def issue(self, number: int, sender: Hashable, now: float, curves: np.ndarray, chances: np.ndarray) -> None:
+    def issue(
+        self,
+        number: int,
+        sender: Hashable,
+        now: float,
+        curves: np.ndarray,
+        chances: np.ndarray,
+        is_deep: bool = False,
+    ) -> None:
         """Submission `number` of a sender got these curves (components, 33), NaN where one had none, and was promised
         `chances`."""
         place = number % RECENT
@@ -228,8 +294,11 @@ class CalibratedWaits:
         self.curves[place], self.raw[place] = curves, raw
         self.submit[place], self.waited[place] = now, 0.0
         self.fate[place], self.number[place] = WAITING, number
-        told = quantiles(kept_chances(self.transform, raw)[None, :], HALF)[0, 0]
-        self.levels.issue(number, sender, now, told, self.bounds(chances))
+        if is_deep:
+            self.deep.issue(number, sender, now, self.bounds(chances))
+        else:
+            told = quantiles(kept_chances(self.transform, raw)[None, :], HALF)[0, 0]
+            self.levels.issue(number, sender, now, told, self.bounds(chances))
         self.count += 1
         if self.count % EVERY == 0:
             self._renew(now)
@@ -237,10 +306,12 @@ class CalibratedWaits:
     def passes(self, now: float) -> None:
         """Bounds that were due before `now` have failed."""
         self.levels.passes(now)
+        self.deep.passes(now)
 
     def ended(self, number: int, wait: float) -> None:
         """The job of submission `number` started after `wait` seconds."""
         self.levels.ended(number, wait)
+        self.deep.ended(number, wait)
         place = self._place(number)
         if place < 0:
             return
@@ -250,6 +321,7 @@ class CalibratedWaits:
     def left(self, number: int, wait: float, spoiled: bool) -> None:
         """It left the queue, or its wait teaches nothing: what it waited is known, and no more."""
         self.levels.left(number)
+        self.deep.left(number)
         place = self._place(number)
         if place >= 0:
             self.fate[place], self.waited[place] = SPOILED if spoiled else LEFT, wait

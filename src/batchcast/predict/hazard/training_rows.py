@@ -10,11 +10,8 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from .calibrated_waits import ENDED, LEFT, SPOILED, WAITING
+from .calibrated_waits import EACH, ENDED, LEFT, SPOILED, WAITING
 from .model import Waits
-
-EACH = 20
-"""So many count for each time that the number forecast blindly doubles, and the first twice as many all."""
 
 
 class _Sender:
@@ -48,12 +45,19 @@ class Bursts:
     >>> bursts.resolved(999, known=True)
     >>> bursts.counts(1000, "ada")
     True
+    >>> bursts.is_deep("ada"), bursts.is_deep("bo")
+    (False, False)
     """
 
     def __init__(self, each: int = EACH) -> None:
         self.each = each
         self.senders: dict[Hashable, _Sender] = {}
         self.of: dict[int, tuple[Hashable, int]] = {}
+
+    def is_deep(self, sender: Hashable) -> bool:
+        """Whether a forecast made now for the sender is so far in a burst that not all of its like count."""
+        mine = self.senders.get(sender)
+        return mine is not None and min(mine.open, mine.issued - mine.known) >= 2 * self.each
 
     def counts(self, row: int, sender: Hashable) -> bool:
         """Whether the forecast made now of the sender's job `row` counts; the job is open from now on."""
@@ -141,4 +145,4 @@ class Submissions:
             setattr(self, name, new)
 
 
-__all__ = ["ENDED", "LEFT", "SPOILED", "WAITING", "Submissions"]
+__all__ = ["EACH", "ENDED", "LEFT", "SPOILED", "WAITING", "Submissions"]

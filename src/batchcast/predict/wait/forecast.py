@@ -187,14 +187,11 @@ class Forecast:
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The median wait with quantiles."""
-        row, key = self._seen(job, at)
-        curves = self._curves(row, key, self.components.on_nodes(job, at))
-        return self._prediction(row, curves, self.calibration.chances(curves))
+        return self._prediction(*self._asked(job, at))
 
     def distribution(self, job: JobRequest, at: SystemState) -> WaitCurve:
         """The chances of every span, for a job submitted now."""
-        row, key = self._seen(job, at)
-        return WaitCurve(self.calibration.chances(self._curves(row, key, self.components.on_nodes(job, at))))
+        return WaitCurve(self._asked(job, at)[2])
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: promise; Start (and Withdraw): what was kept, and what the wait teaches; all: run times."""
@@ -259,7 +256,8 @@ class Forecast:
                     if self.model is not None:
                         models = self.model.curves(log.rows[i : i + step])
                 curves = self.components.curves(log.rows[i], log.keys[i], on_nodes[i], models[i % step])
-                chances = self.chances[i] = self.calibration.chances(curves)
+                is_deep = self.bursts.is_deep(log.senders[i])
+                chances = self.chances[i] = self.calibration.chances(curves, is_deep)
                 if wanted[i]:
                     answers[i] = self._prediction(log.rows[i], curves, chances)
                 who = log.keys[i], log.senders[i]
@@ -271,12 +269,14 @@ class Forecast:
                 self.snapshots.append((time, *self._take(log.snapshots[i], time)))
         return collect(answers)
 
-    def _seen(self, job: JobRequest, at: SystemState) -> tuple[np.ndarray, Class]:
-        """The features of a job submitted now, not yet in the state, and its class of recent waits."""
+    def _asked(self, job: JobRequest, at: SystemState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of a job submitted now, not yet in the state: features, the curves of all ways, the chances promised."""
         columns = at.columns()
         entry = np.zeros(1, JOB)
         entry[0] = entry_of(job, at.now, [at.code(name, getattr(job, name)) for name in NAMES])
-        return self._features(columns, entry, -1, at.now, self._run_quantiles(job, at)), class_of(entry[0])
+        row = self._features(columns, entry, -1, at.now, self._run_quantiles(job, at))
+        curves = self._curves(row, class_of(entry[0]), self.components.on_nodes(job, at))
+        return row, curves, self.calibration.chances(curves, self.bursts.is_deep(sender_of(entry[0])))
 
     def _run_quantiles(self, job: JobRequest, at: SystemState) -> np.ndarray:
         answer = self.run_time.predict(job, at)
@@ -357,20 +357,22 @@ class Forecast:
         self.runs[entry] = run
         on_nodes = self.components.on_nodes(job, at)
         curves = self._curves(row, key, on_nodes)
-        who = key, sender_of(requests[0])
-        self._note(job.row, at.now, who, (row, on_nodes), curves, self.calibration.chances(curves))
+        sender = sender_of(requests[0])
+        chances = self.calibration.chances(curves, self.bursts.is_deep(sender))
+        self._note(job.row, at.now, (key, sender), (row, on_nodes), curves, chances)
 
     def _note(
         self, row: int, now: float, who: Who, seen: tuple[np.ndarray, Nodes], curves: np.ndarray, chances: np.ndarray
     ) -> None:
         """The next submission: what it saw and what it was promised."""
-        self._resolve(row, None, False, now)
         (key, sender), (features, on_nodes) = who, seen
+        is_deep = self.bursts.is_deep(sender)  # as it was when it was promised
+        self._resolve(row, None, False, now)
         vote = self.votes if self.bursts.counts(row, sender) else NO_VOTE
         self.numbers[row] = (vote, key, (float(features[kernel.AT_DRAWS]), on_nodes), chances)
         if vote != NO_VOTE:
             self.submissions.add(vote, now, features)
-            self.calibration.issue(vote, sender, now, curves, chances)
+            self.calibration.issue(vote, sender, now, curves, chances, is_deep)
             self.votes += 1
         self.number += 1
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from tests.naive.waits import counts_blindly
 
 from batchcast.events.recorded import replay
+from batchcast.predict.hazard.bins import ENDS_S, quantiles
+from batchcast.predict.hazard.calibrated_waits import DEEP_STEPS, EACH, LEVELS, CalibratedWaits, LevelsInBursts
 from batchcast.predict.hazard.training_rows import Bursts
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.table import Trace
@@ -70,6 +72,53 @@ def test_nothing_is_remembered_of_who_has_nothing_open():
     bursts.resolved(7, known=True)
     assert not bursts.senders
     assert not bursts.of
+
+
+CURVE = np.append(1.0 - np.exp(-np.asarray(ENDS_S) / 3600.0), 1.0)
+
+
+def test_a_forecast_is_deep_in_a_burst_from_where_not_every_one_counts_until_a_later_one_is_known():
+    bursts = Bursts(20)
+    deep = [(bursts.is_deep("ada"), bursts.counts(task, "ada")) for task in range(45)]
+    assert [one for one, _ in deep] == [False] * 40 + [True] * 5
+    assert all(counted for _, counted in deep[:39])
+    assert not bursts.is_deep("bo")
+    bursts.resolved(44, known=True)
+    assert not bursts.is_deep("ada")
+
+
+@given(st.lists(st.sampled_from([10.0, 900.0, 7000.0, 9e4, None]), max_size=60))
+def test_levels_in_bursts_are_what_reading_the_whole_story_says(waits):
+    levels, asked, known = LevelsInBursts(), np.array(LEVELS), 0
+    for job, wait in enumerate(waits):
+        bounds = CalibratedWaits.bounds(levels.chances(CURVE))
+        levels.issue(job, "ada", 0.0, bounds)
+        if wait is None:
+            levels.left(job)
+            continue
+        levels.ended(job, wait)
+        kept = wait - (0.5 + job * 0.6180339887498949) % 1.0 <= bounds
+        step = np.array(DEEP_STEPS) / np.sqrt(max(known / EACH, 1.0))
+        asked, known = np.clip(asked + step * (np.array(LEVELS) - kept) / EACH, 0.0, 1.0), known + 1
+    np.testing.assert_allclose(levels.keeper.asked(None), np.maximum.accumulate(asked), atol=1e-9)
+
+
+def test_an_array_that_waits_long_lengthens_what_the_next_is_told_and_moves_nobody_else_s_levels():
+    promises, curves = CalibratedWaits(("model",)), CURVE[None, :]
+
+    def by_90(is_deep):
+        return quantiles(promises.chances(curves, is_deep)[None, :], np.array([[0.9]]))[0, 0]
+
+    assert by_90(is_deep=True) == by_90(is_deep=False)
+    for vote in range(5 * EACH):  # five doublings, all of them far beyond
+        promises.issue(vote, "ada", 0.0, curves, promises.chances(curves, True), True)
+    promises.passes(40_000.0)
+    assert by_90(is_deep=True) > 2.0 * by_90(is_deep=False)
+    for span in range(5):
+        np.testing.assert_array_equal(promises.levels.asked(span), LEVELS)
+    promises.issue(999, "bo", 40_000.0, curves, promises.chances(curves))
+    promises.passes(9e7)
+    assert max(promises.levels.asked(span)[5] for span in range(5)) > LEVELS[5]
 
 
 def log_with_bursts(seed, jobs=1500):
