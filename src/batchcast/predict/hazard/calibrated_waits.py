@@ -34,6 +34,8 @@ EACH = 20
 many (hazard.training_rows)."""
 DEEP_STEPS = tuple(40.0 * step for step in STEPS)
 """How far the first doubling of a burst moves the levels of what is forecast deep in bursts."""
+OTHERS = 10.0
+"""Those levels weigh as the doublings known, those of all forecasts as so many."""
 WAITING, ENDED, LEFT, SPOILED = range(4)
 SPANS_S = (600.0, 3600.0, 14400.0, 86400.0)
 """What is shorter than the first, from it up to the second, and so on: each such span has levels of its own."""
@@ -65,6 +67,15 @@ def crps(curve: np.ndarray, wait: float) -> float:
     share = (math.log1p(wait) - math.log1p(ENDS_S[at - 1])) / _WIDTHS[at]
     share = min(max(share, 0.0), 1.0)
     return score + float(_WIDTHS[at] * (share * middle[at] ** 2 + (1.0 - share) * (1.0 - middle[at]) ** 2))
+
+
+def span_of(seconds: float) -> int:
+    """The place of its span, 0 to 4.
+
+    >>> span_of(60.0), span_of(600.0)
+    (0, 1)
+    """
+    return int(np.searchsorted(SPANS_S, seconds, side="right"))
 
 
 def as_kept(asked: np.ndarray, chances: np.ndarray) -> np.ndarray:
@@ -163,7 +174,7 @@ class LevelsBySpan:
 
     def issue(self, number: int, owner: Hashable, now: float, seconds: float, bounds: np.ndarray) -> None:
         """Promise `number` to an owner, in the span of `seconds`, has these bounds (7,) on the time from `now` on."""
-        own = self.keepers[int(np.searchsorted(SPANS_S, seconds, side="right"))]
+        own = self.keepers[span_of(seconds)]
         for keeper in (own, self.together) if self.borrowed else (own,):
             keeper.issue(number, owner, bounds, math.inf)
             keeper.begin(number, now + 1.0)
@@ -190,16 +201,16 @@ class LevelsBySpan:
 class LevelsInBursts:
     """Levels of what a sender is told deep in a burst, where not all forecasts count any more: one outcome a doubling.
 
-    Jobs of short queues say little of how long the last tasks of a large array wait. So these begin at LEVELS and learn
-    from bursts alone. A job counts one EACH-th, since so many count for each doubling. There are few such outcomes:
-    steps begin large, and fall as the root of the number known (Angelopoulos, Barber & Bates, Online conformal
-    prediction with decaying step sizes, ICML 2024, arXiv:2402.01139).
+    Jobs of short queues say little of how long the last tasks of a large array wait. So these learn from bursts alone,
+    and the levels of all forecasts stand in as long as few are known. A job counts one EACH-th, since so many count for
+    each doubling. There are few such outcomes: steps begin large, and fall as the root of the number known
+    (Angelopoulos, Barber & Bates, Online conformal prediction with decaying step sizes, ICML 2024, arXiv:2402.01139).
 
     >>> levels, curve = LevelsInBursts(), np.linspace(0.1, 1.0, 33)
     >>> for job in range(EACH):
     ...     levels.issue(job, "ada", 0.0, CalibratedWaits.bounds(curve))
     ...     levels.ended(job, 9e5)
-    >>> bool(levels.chances(curve)[20] < curve[20]), round(levels.known)
+    >>> bool(levels.asked(np.array(LEVELS))[5] > 0.9), round(levels.known)
     (True, 1)
     """
 
@@ -209,9 +220,10 @@ class LevelsInBursts:
         self.keeper.repaid = np.zeros(len(LEVELS))
         self.known = 0.0
 
-    def chances(self, curve: np.ndarray) -> np.ndarray:
-        """What is promised (33,) by a curve (33,)."""
-        return as_kept(self.keeper.asked(None), curve)
+    def asked(self, others: np.ndarray) -> np.ndarray:
+        """The levels (7,) that promises are made at, where all other forecasts like it have `others` (7,)."""
+        share = self.known / (self.known + OTHERS)
+        return np.asarray(share * self.keeper.asked(None) + (1.0 - share) * others)
 
     def issue(self, number: int, owner: Hashable, now: float, bounds: np.ndarray) -> None:
         """Promise `number` to an owner has these bounds (7,) on the time from `now` on."""
@@ -268,9 +280,8 @@ class CalibratedWaits:
         `is_deep` is for a forecast deep in a burst.
         """
         curve = kept_chances(self.transform, self.pool.mean(curves))
-        if is_deep:
-            return self.deep.chances(curve)
-        return np.asarray(self.levels.chances(curve[None, :], quantiles(curve[None, :], HALF)[0])[0])
+        asked = self.levels.asked(span_of(float(quantiles(curve[None, :], HALF)[0, 0])))
+        return as_kept(self.deep.asked(asked) if is_deep else asked, curve)
 
     @staticmethod
     def bounds(chances: np.ndarray) -> np.ndarray:

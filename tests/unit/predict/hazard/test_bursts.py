@@ -10,7 +10,15 @@ from tests.naive.waits import counts_blindly
 
 from batchcast.events.recorded import replay
 from batchcast.predict.hazard.bins import ENDS_S, quantiles
-from batchcast.predict.hazard.calibrated_waits import DEEP_STEPS, EACH, LEVELS, CalibratedWaits, LevelsInBursts
+from batchcast.predict.hazard.calibrated_waits import (
+    DEEP_STEPS,
+    EACH,
+    LEVELS,
+    OTHERS,
+    CalibratedWaits,
+    LevelsInBursts,
+    as_kept,
+)
 from batchcast.predict.hazard.training_rows import Bursts
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.table import Trace
@@ -89,9 +97,10 @@ def test_a_forecast_is_deep_in_a_burst_from_where_not_every_one_counts_until_a_l
 
 @given(st.lists(st.sampled_from([10.0, 900.0, 7000.0, 9e4, None]), max_size=60))
 def test_levels_in_bursts_are_what_reading_the_whole_story_says(waits):
-    levels, asked, known = LevelsInBursts(), np.array(LEVELS), 0
+    others = np.array(LEVELS) ** 2
+    levels, own, known = LevelsInBursts(), np.array(LEVELS), 0
     for job, wait in enumerate(waits):
-        bounds = CalibratedWaits.bounds(levels.chances(CURVE))
+        bounds = CalibratedWaits.bounds(as_kept(levels.asked(others), CURVE))
         levels.issue(job, "ada", 0.0, bounds)
         if wait is None:
             levels.left(job)
@@ -99,8 +108,10 @@ def test_levels_in_bursts_are_what_reading_the_whole_story_says(waits):
         levels.ended(job, wait)
         kept = wait - (0.5 + job * 0.6180339887498949) % 1.0 <= bounds
         step = np.array(DEEP_STEPS) / np.sqrt(max(known / EACH, 1.0))
-        asked, known = np.clip(asked + step * (np.array(LEVELS) - kept) / EACH, 0.0, 1.0), known + 1
-    np.testing.assert_allclose(levels.keeper.asked(None), np.maximum.accumulate(asked), atol=1e-9)
+        own, known = np.clip(own + step * (np.array(LEVELS) - kept) / EACH, 0.0, 1.0), known + 1
+    share = known / EACH / (known / EACH + OTHERS)
+    expected = share * np.maximum.accumulate(own) + (1.0 - share) * others
+    np.testing.assert_allclose(levels.asked(others), expected, atol=1e-9)
 
 
 def test_an_array_that_waits_long_lengthens_what_the_next_is_told_and_moves_nobody_else_s_levels():
@@ -110,13 +121,13 @@ def test_an_array_that_waits_long_lengthens_what_the_next_is_told_and_moves_nobo
         return quantiles(promises.chances(curves, is_deep)[None, :], np.array([[0.9]]))[0, 0]
 
     assert by_90(is_deep=True) == by_90(is_deep=False)
-    for vote in range(5 * EACH):  # five doublings, all of them far beyond
+    for vote in range(20 * EACH):  # twenty doublings, all of them far beyond
         promises.issue(vote, "ada", 0.0, curves, promises.chances(curves, True), True)
-    promises.passes(40_000.0)
-    assert by_90(is_deep=True) > 2.0 * by_90(is_deep=False)
+        promises.ended(vote, 40_000.0)
+    assert by_90(is_deep=True) > 1.1 * by_90(is_deep=False)
     for span in range(5):
         np.testing.assert_array_equal(promises.levels.asked(span), LEVELS)
-    promises.issue(999, "bo", 40_000.0, curves, promises.chances(curves))
+    promises.issue(9999, "bo", 40_000.0, curves, promises.chances(curves))
     promises.passes(9e7)
     assert max(promises.levels.asked(span)[5] for span in range(5)) > LEVELS[5]
 
