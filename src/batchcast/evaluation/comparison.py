@@ -227,8 +227,8 @@ def compare_starts(
         one = paired_differences(
             of[1][None], of[0], group, np.random.default_rng(seed), level=level, draws=resamples
         )[0]  # fmt: skip
-        told = {"a": float(np.nanmean(of[0])), "b": float(np.nanmean(of[1])), "difference": one.difference}
-        rows.append({"measure": name, **told, "low": one.low, "high": one.high, "groups": one.groups})
+        means = {"a": float(np.nanmean(of[0])), "b": float(np.nanmean(of[1])), "difference": one.difference}
+        rows.append({"measure": name, **means, "low": one.low, "high": one.high, "groups": one.groups})
     return shared, rows
 
 
@@ -262,7 +262,7 @@ def _means(
     return pairs
 
 
-KEPT = "groups of one user's submissions of one week (where no user is named, of one class of sizes)"
+GROUPED_BY = "groups of one user's submissions of one week (where no user is named, of one class of sizes)"
 
 
 def _of_forecasts(
@@ -285,7 +285,7 @@ def _of_forecasts(
         keys |= {f"{metric}_change_low": one.low, f"{metric}_change_high": one.high}
         keys[f"{metric}_change_verdict"] = one.word(lower_is_better=metric != "apa")
         keys |= _decided(one, f"{metric}_change", signed_time if metric == "mae_s" else "{:+.3f}".format)
-    return _Found({**keys, "blocks": f"{one.groups} {KEPT}"}, (ours["mae_s"], theirs["mae_s"]))
+    return _Found({**keys, "blocks": f"{one.groups} {GROUPED_BY}"}, (ours["mae_s"], theirs["mae_s"]))
 
 
 def _decided(one: PairedDifference, key: str, words: Callable[[float], str]) -> dict[str, str]:
@@ -318,7 +318,7 @@ def _measures(points: np.ndarray, run_time: np.ndarray) -> dict[str, np.ndarray]
 def _groups(schedule: Mapping[str, np.ndarray]) -> tuple[np.ndarray, str]:
     """The groups a schedule's report keeps, else its weeks and classes of sizes, and what they are."""
     if "group" in schedule:
-        return schedule["group"], KEPT
+        return schedule["group"], GROUPED_BY
     nobody = np.full(len(schedule["procs"]), -1)
     return user_weeks(nobody, schedule["submit_time"], size_class(schedule["procs"])), "weeks and classes of sizes"
 

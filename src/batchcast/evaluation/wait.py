@@ -86,11 +86,11 @@ def chance_figures(
             f"interval_{level}_high": float(shares.max()),
         }
     for name, least in TOLD_S.items():
-        told = forecasts.points >= least
-        figures[f"told_{name}_jobs"] = int(told.sum())
+        so_long = forecasts.points >= least
+        figures[f"told_{name}_jobs"] = int(so_long.sum())
         for level in (80, 90):
-            held = level in kept and told.any()
-            figures[f"told_{name}_{level}"] = float(kept[level][told].mean()) if held else nothing
+            held = level in kept and so_long.any()
+            figures[f"told_{name}_{level}"] = float(kept[level][so_long].mean()) if held else nothing
     return figures
 
 

@@ -72,10 +72,10 @@ def waste_rows(
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     inside = inside & np.isfinite(trace.run_time)
     values = _per_job(trace, inside, procs)
-    told = bool(trace.nominal("status").is_known().any())
+    has_status = bool(trace.nominal("status").is_known().any())
     whole = values.sum(axis=1)
     unused = float(whole[SUMS.index("unused_core_h")])
-    rows = [_row(WHOLE, None, 1, whole, unused, told)]
+    rows = [_row(WHOLE, None, 1, whole, unused, has_status)]
     for by, column in GROUPINGS.items():
         if by == "group" and (trace.info.private or any(row["by"] == "account" for row in rows)):
             continue  # a group is often one person's, by that person's name
@@ -88,11 +88,11 @@ def waste_rows(
         names = shown_names(trace, column)
         order = np.lexsort((-sums[SUMS.index("used_core_h")], -sums[SUMS.index("unused_core_h")], sums[0] == 0))
         first, rest = order[: min(most, there)], order[most:there]
-        rows += [_row(by, names[code], 1, sums[:, code], unused, told) for code in first.tolist()]
+        rows += [_row(by, names[code], 1, sums[:, code], unused, has_status) for code in first.tolist()]
         if len(rest):
-            rows.append(_row(by, None, len(rest), sums[:, rest].sum(axis=1), unused, told))
+            rows.append(_row(by, None, len(rest), sums[:, rest].sum(axis=1), unused, has_status))
         if unknown[0]:
-            rows.append(_row(by, None, 0, unknown, unused, told))
+            rows.append(_row(by, None, 0, unknown, unused, has_status))
     return rows
 
 
@@ -129,7 +129,7 @@ def _ended(trace: Trace, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
     return among(FAILED), among(frozenset({TIMEOUT})), codes < 0
 
 
-def _row(by: str, group: str | None, groups: int, sums: np.ndarray, unused: float, told: bool) -> dict[str, Any]:
+def _row(by: str, group: str | None, groups: int, sums: np.ndarray, unused: float, has_status: bool) -> dict[str, Any]:
     one = dict(zip(SUMS, sums.tolist()))
     return {
         "by": by,
@@ -138,6 +138,6 @@ def _row(by: str, group: str | None, groups: int, sums: np.ndarray, unused: floa
         **one,
         "jobs": int(one["jobs"]),
         "jobs_without_limit": int(one["jobs_without_limit"]),
-        "failed_core_h": one["failed_core_h"] if told else None,
+        "failed_core_h": one["failed_core_h"] if has_status else None,
         "unused_share": one["unused_core_h"] / unused if unused > 0 else float("nan"),
     }

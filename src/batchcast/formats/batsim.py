@@ -55,14 +55,14 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
     (['w!7'], [20.5], [60.0], 4.0)
     """
     try:
-        told = json.loads(text)
+        document = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{source}:{error.lineno}: not JSON: {error.msg}", hint=f"a workload is {SHAPE}") from None
-    if not isinstance(told, dict) or not isinstance(told.get("jobs"), list):
+    if not isinstance(document, dict) or not isinstance(document.get("jobs"), list):
         raise input_error(source, "is no workload of Batsim's: it has no list of jobs", accepted=SHAPE)
-    profiles: dict[str, Any] = told["profiles"] if isinstance(told.get("profiles"), dict) else {}
+    profiles: dict[str, Any] = document["profiles"] if isinstance(document.get("profiles"), dict) else {}
     rows, dropped, first = [], 0, ""
-    for number, job in enumerate(told["jobs"], 1):
+    for number, job in enumerate(document["jobs"], 1):
         row = _row(job, profiles)
         if row is None:
             if strict:
@@ -83,7 +83,7 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
         rows = [row | {"job_id": int(row["job_id"])} for row in rows]
     unknown = sum(math.isnan(row["run_time"]) for row in rows)
     note = f"{counted(unknown)} with a profile whose length a platform decides: run time unknown"
-    size = told.get("nb_res", 0)
+    size = document.get("nb_res", 0)
     known = isinstance(size, int | float) and size > 0
     info = LogInfo(
         source=source,
@@ -186,9 +186,9 @@ def read_platform(text: str, source: str = "platform.xml") -> Machine:
     for item in root.iter():
         if item.tag not in ("host", "cluster", "cabinet", "peer"):
             continue
-        told = {each.get("id", ""): each.get("value", "").strip() for each in item.findall("prop")}
+        props = {each.get("id", ""): each.get("value", "").strip() for each in item.findall("prop")}
         names, cores, speed = _hosts(item, source)
-        if any(role in told.get("role", "") for role in _APART) or told.get("excluded", "").lower() == "true":
+        if any(role in props.get("role", "") for role in _APART) or props.get("excluded", "").lower() == "true":
             apart += len(names)
             continue
         nodes = tuple(name for name in names if not name.startswith("master_host"))
@@ -200,7 +200,7 @@ def read_platform(text: str, source: str = "platform.xml") -> Machine:
             groups[-1] = replace(groups[-1], names=groups[-1].names + nodes)
         elif nodes:
             groups.append(NodeGroup(nodes, cores, features=(speed,)))
-        words.update("watts" for name in told if name.startswith("watt"))
+        words.update("watts" for name in props if name.startswith("watt"))
     if not groups:
         raise input_error(source, "has no host that computes", accepted=HOSTS)
     left_out = (

@@ -75,27 +75,27 @@ def read_nextflow(text: str, source: str, zone: tzinfo, *, strict: bool = False)
 
 
 def _task(cells: Mapping[str, Any], zone: tzinfo) -> dict[str, Any]:
-    def told(name: str) -> str:
+    def cell(name: str) -> str:
         value = (cells.get(name) or "").strip()
         return "" if value == "-" else value
 
-    submit, start, complete = (_instant(told(name), zone) for name in ("submit", "start", "complete"))
+    submit, start, complete = (_instant(cell(name), zone) for name in ("submit", "start", "complete"))
     if math.isnan(submit):
         raise ValueError("no time of submission")
     run = complete - start
-    run = run if run >= 0 else _seconds(told("realtime"))
-    asked, used, status = _kib(told("memory")), _kib(told("peak_rss")), told("status")
-    out = status == "FAILED" and told("exit") in _KILLED and used >= _NEAR * asked
-    procs = float(told("cpus") or "nan")
+    run = run if run >= 0 else _seconds(cell("realtime"))
+    asked, used, status = _kib(cell("memory")), _kib(cell("peak_rss")), cell("status")
+    out = status == "FAILED" and cell("exit") in _KILLED and used >= _NEAR * asked
+    procs = float(cell("cpus") or "nan")
     return {
-        "job_id": told("task_id"), "submit_time": submit,
+        "job_id": cell("task_id"), "submit_time": submit,
         "wait_time": max(start - submit, 0.0) if start == start else None,
         "run_time": run, "req_procs": procs, "alloc_procs": procs, "req_nodes": 1.0, "alloc_nodes": 1.0,
-        "req_time": _seconds(told("time")), "req_mem_kib": asked, "used_mem_kib": used,
+        "req_time": _seconds(cell("time")), "req_mem_kib": asked, "used_mem_kib": used,
         "status": "out_of_memory" if out else _STATUS.get(status, "failed" if status else None),
-        "job_name": told("process") or told("name").split(" (")[0], "queue_id": told("queue") or None,
+        "job_name": cell("process") or cell("name").split(" (")[0], "queue_id": cell("queue") or None,
         "user_id": "nextflow",
-        "tag": told("tag") or None, "attempt": float(told("attempt") or 1),
+        "tag": cell("tag") or None, "attempt": float(cell("attempt") or 1),
     }  # fmt: skip
 
 

@@ -72,10 +72,10 @@ def stale(jobs: Iterable[Plannable], record: Mapping[str, Entry], terms: Terms) 
 
     A token on a job that is not in the record is another batchcast's: it is left there.
     """
-    told = [job for job in jobs if token_text(job.admin_comment) and not job.finished]
+    written = [job for job in jobs if token_text(job.admin_comment) and not job.finished]
     return [
         (job, comment)
-        for job in told
+        for job in written
         if (entry := record.get(job.job_id)) is not None
         and owner_of(job, entry, terms) is not Owner.OURS
         and (comment := commented(job, "")) is not None
@@ -191,15 +191,15 @@ def comments(
                 continue
             arrays.add(job.raw_id)
         own = str(getattr(job, field))
-        told = token_text(own)
+        before = token_text(own)
         start = starts.get(job.job_id) if not terms.stopped and job.waits else None
         drawn = start is not None and is_opted_in(job, terms) and is_drawn(job.base, terms)
         words = words_of_start(start, terms.now) if start is not None and drawn else ""
-        if words == told or not may_merge(own) or job.finished:
+        if words == before or not may_merge(own) or job.finished:
             continue
         if not words:
             gone.append((job, with_token(own, "")))
-        elif not told or _is_worth(told, words, terms.now):
+        elif not before or _is_worth(before, words, terms.now):
             new.append((job, with_token(own, words)))
     return gone + new
 
@@ -223,12 +223,12 @@ def _stamp(at: float, now: float) -> str:
     return time.strftime(FORM, time.localtime(math.ceil(max(at, now) / step) * step))
 
 
-def _is_worth(told: str, words: str, now: float) -> bool:
+def _is_worth(last: str, words: str, now: float) -> bool:
     """Whether the likely start moved far enough, or what was told is past."""
-    before, after = (_epoch(text) for text in (told, words))
-    if math.isnan(before) or before < now:
+    last_at, now_at = (_epoch(text) for text in (last, words))
+    if math.isnan(last_at) or last_at < now:
         return True
-    return abs(after - before) > max(SHIFT_S, SHIFT_SHARE * max(after - now, 0.0))
+    return abs(now_at - last_at) > max(SHIFT_S, SHIFT_SHARE * max(now_at - now, 0.0))
 
 
 def _epoch(words: str) -> float:

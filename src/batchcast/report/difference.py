@@ -308,7 +308,7 @@ def _minus(trace: Mapping[str, Any], gap: Gap, variant: str, words: str) -> dict
 
 
 _UNITS = (("hours", 3600.0, 2 * 3600.0), ("minutes", 60.0, 120.0), ("seconds", 1.0, 0.0))
-_LOOKS = {"ahead": ("circle", 3), "level": ("circle-open", 0), "behind": ("diamond", 2), "unknown": ("x", 0)}
+_SYMBOLS = {"ahead": ("circle", 3), "level": ("circle-open", 0), "behind": ("diamond", 2), "unknown": ("x", 0)}
 """The marker and the palette's slot of each word: nothing hangs on colour alone."""
 
 
@@ -329,7 +329,7 @@ def interval_figure(
     ordered = sorted(rows, key=lambda row: row[f"{metric}_difference"])
     unit, size = _unit(ordered, metric) if kind == "seconds" else ("", 1.0)
     data = []
-    for verdict, (symbol, slot) in _LOOKS.items():
+    for verdict, (symbol, slot) in _SYMBOLS.items():
         mine = [row for row in ordered if row[f"{metric}_verdict"] == verdict]
         if not mine:
             continue

@@ -158,8 +158,8 @@ def _cut(validity: Validity) -> str:
         if validity.cut_jobs == 1
         else (f"{validity.cut_jobs:,} jobs that ran past their limit are")
     )
-    way = " (--no-kill keeps them)" if validity.policy == "easy" else ""  # Slurm's own loops have no such switch
-    return f"{who} cut there, which loses {lost} of all core-hours{way}."
+    switch = " (--no-kill keeps them)" if validity.policy == "easy" else ""  # Slurm's own loops have no such switch
+    return f"{who} cut there, which loses {lost} of all core-hours{switch}."
 
 
 def _doubts(validity: Validity) -> list[str]:

@@ -49,8 +49,8 @@ class Log:
         at = datetime.datetime.fromtimestamp(self._clock(), datetime.UTC)
         stamp = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         known = {name: _known(value) for name, value in fields.items()}
-        told = {"time": stamp, "level": level, "event": event, **({"message": words} if words else {}), **known}
-        return json.dumps(told, separators=(",", ":"), allow_nan=False)
+        line = {"time": stamp, "level": level, "event": event, **({"message": words} if words else {}), **known}
+        return json.dumps(line, separators=(",", ":"), allow_nan=False)
 
 
 def _plain(value: Any) -> str:

@@ -61,10 +61,10 @@ class RequestDetails:
 
     def sentence(self) -> str:
         """Which of these the log tells, and which it does not."""
-        told = [words for name, words in WORDS.items() if name in self._names or name in self._numbers]
-        not_told = [words for words in WORDS.values() if words not in told]
-        known = f"the log tells {', '.join(told)}; " if told else ""
-        unknown = f"it does not tell {', '.join(not_told)}; " if not_told else ""
+        there = [words for name, words in WORDS.items() if name in self._names or name in self._numbers]
+        missing = [words for words in WORDS.values() if words not in there]
+        known = f"the log tells {', '.join(there)}; " if there else ""
+        unknown = f"it does not tell {', '.join(missing)}; " if missing else ""
         held = "a job waits at least until the log says it was eligible"
         return f"{known}{unknown}{held if any(e == e for e in self._eligible) else 'holds and begin times neither'}"
 

@@ -87,12 +87,12 @@ def _parsed(pa: Any, name: str, values: Any, kind: str) -> Any:
     import pyarrow.compute as pc
 
     values = pc.if_else(pc.equal(pc.utf8_trim_whitespace(values), ""), pa.scalar(None, pa.string()), values)
-    ways = [pa.float64()]
+    types = [pa.float64()]
     if kind == "instant":
-        ways += [pa.timestamp("us"), pa.timestamp("us", "UTC")]
-    for way in ways:
+        types += [pa.timestamp("us"), pa.timestamp("us", "UTC")]
+    for each in types:
         try:
-            return values.cast(way)
+            return values.cast(each)
         except pa.ArrowInvalid:
             continue
     return pa.array(as_column(name, values.to_pylist()))

@@ -114,8 +114,8 @@ def read_pieces(
     """
     if folder := _folder(path):
         for number, piece in enumerate(folder.periods()):
-            told = piece.info if number == 0 else replace(piece.info, dropped={}, notes=())
-            yield _settled(piece.with_info(told), None, timezone, procs_total)
+            info = piece.info if number == 0 else replace(piece.info, dropped={}, notes=())
+            yield _settled(piece.with_info(info), None, timezone, procs_total)
         return
     chosen = _checked(format, map, timezone)
     source = Source(path, strict=strict)

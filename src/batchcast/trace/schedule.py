@@ -241,18 +241,18 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
     if len(np.unique(ids)) < len(ids):
         names, counts = np.unique(ids, return_counts=True)
         raise input_error(str(path), "has a job more than once", value=names[counts.argmax()])
-    told = {key: found.get(key, np.full(len(ids), np.nan)) for key in NAMES if key != "job_id"}
-    for k in np.flatnonzero(told["end_time"] < told["start_time"])[:1]:
+    columns = {key: found.get(key, np.full(len(ids), np.nan)) for key in NAMES if key != "job_id"}
+    for k in np.flatnonzero(columns["end_time"] < columns["start_time"])[:1]:
         value = rows[k][place["end_time"]]
         raise input_error(str(path), f"job {ids[k]} ends before it starts", line=lines[k], value=value)
-    for k in np.flatnonzero(told["run_time"] < 0)[:1]:
+    for k in np.flatnonzero(columns["run_time"] < 0)[:1]:
         value = rows[k][place["run_time"]]
         raise input_error(str(path), f"job {ids[k]} has a negative run time", line=lines[k], value=value)
-    run = told.pop("run_time")
+    run = columns.pop("run_time")
     return {
         "job_id": ids,
-        **told,
-        "end_time": np.where(np.isnan(told["end_time"]), told["start_time"] + run, told["end_time"]),
+        **columns,
+        "end_time": np.where(np.isnan(columns["end_time"]), columns["start_time"] + run, columns["end_time"]),
     }
 
 
@@ -272,16 +272,16 @@ def _fields(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
 
 
 def _numbers(path: str | Path, name: str, values: list[str], lines: list[int]) -> np.ndarray:
-    told = []
+    numbers = []
     for value, line in zip(values, lines):
         try:
-            told.append(float(value.strip() or "nan"))
+            numbers.append(float(value.strip() or "nan"))
         except ValueError:
-            told.append(np.inf)
-        if np.isinf(told[-1]):
+            numbers.append(np.inf)
+        if np.isinf(numbers[-1]):
             accepted = "seconds on the log's clock" if name in CLOCK else "a number"
             raise input_error(str(path), f"{name} is no number", line=line, value=value, accepted=accepted)
-    return np.array(told)
+    return np.array(numbers)
 
 
 def read_groups(path: str | Path, schedule: dict[str, np.ndarray]) -> np.ndarray | None:

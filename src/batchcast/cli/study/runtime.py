@@ -127,12 +127,12 @@ def command(
         write_parameters(trace_parameters, refits)
         say(f"parameters of {len(refits)} refits: {trace_parameters}")
     warnings = [*log.warnings]
-    told = _never_ran(never_ran, of_memory)
-    warnings += [told] if told else []
+    note = _never_ran(never_ran, of_memory)
+    warnings += [note] if note else []
     if as_json:
         emit(document("runtime", describe_log(log.trace) | {"never_ran": never_ran}, settings, warnings, results))
         return
-    said = [f"{told}."] if told else []
+    said = [f"{note}."] if note else []
     show_tables([*tables, *said], every_column, explain, explained)
 
 

@@ -114,11 +114,11 @@ class Layout:
         """
         if not self.width < len(fields) <= self.width + MOST_PIECES:
             return None
-        fitting = [way for way in self._ways(fields) if self.fits(way)]
+        fitting = [pieces for pieces in self._splits(fields) if self.fits(pieces)]
         if not fitting:
             return None
         text = {self.place[name] for name in _FREE_TEXT if name in self.place}
-        sure = {tuple(field for k, field in enumerate(way) if k not in text) for way in fitting}
+        sure = {tuple(field for k, field in enumerate(pieces) if k not in text) for pieces in fitting}
         return fitting[0] if len(sure) == 1 else None
 
     @property
@@ -126,15 +126,15 @@ class Layout:
         """Whether the last column is free text, so that a line break in it leaves a whole line before it."""
         return any(self.place.get(name) == self.width - 1 for name in _FREE_TEXT)
 
-    def _ways(self, fields: Sequence[str]) -> Iterator[list[str]]:
+    def _splits(self, fields: Sequence[str]) -> Iterator[list[str]]:
         text = sorted(self.place[name] for name in _FREE_TEXT if name in self.place)
         for gifts in _shares(len(fields) - self.width, len(text)):
-            way, at = [], 0
+            pieces, at = [], 0
             for k in range(self.width):
                 take = 1 + (gifts[text.index(k)] if k in text else 0)
-                way.append(self.delimiter.join(fields[at : at + take]))
+                pieces.append(self.delimiter.join(fields[at : at + take]))
                 at += take
-            yield way
+            yield pieces
 
 
 def _shares(total: int, among: int) -> Iterator[tuple[int, ...]]:

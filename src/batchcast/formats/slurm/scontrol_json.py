@@ -87,8 +87,8 @@ def _node(n: Mapping[str, Any]) -> dict[str, str]:
 
 def _partition(p: Mapping[str, Any]) -> dict[str, str]:
     flags = _list(_at(p, "maximums/oversubscribe/flags"))
-    told = _at(p, "maximums/oversubscribe/jobs")
-    jobs = 1 if told is None else int(told)
+    shared = _at(p, "maximums/oversubscribe/jobs")
+    jobs = 1 if shared is None else int(shared)
     share = "EXCLUSIVE" if jobs == 0 else f"FORCE:{jobs}" if "force" in flags else f"YES:{jobs}" if jobs > 1 else "NO"
     state = " ".join(_list(_at(p, "partition/state")))
     memory = {

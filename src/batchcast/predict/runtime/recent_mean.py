@@ -103,14 +103,14 @@ class RecentMean:
         )
         is_like = ~np.isnan(like[:, -1])
         points, counts = means_or_limits(trace, plan, np.where(is_like[:, None], like, own))
-        same, way = "same " + ", ".join(self.fields), np.where(counts == 0, 2, np.where(is_like, 0, 1)).tolist()
+        same, case = "same " + ", ".join(self.fields), np.where(counts == 0, 2, np.where(is_like, 0, 1)).tolist()
         words = [
             *([f"mean of the last {n} finished, {each}" for n in range(self.k + 1)] for each in (same, "same user")),
             [NO_HISTORY],
         ]
         grounds = (Grounds.CLASS, Grounds.OWN_HISTORY, Grounds.LIMIT)
-        basis = [words[w][n] for w, n in zip(way, counts.tolist())]
-        return Forecasts(points, (), np.empty((len(trace), 0)), basis, [grounds[w] for w in way])
+        basis = [words[w][n] for w, n in zip(case, counts.tolist())]
+        return Forecasts(points, (), np.empty((len(trace), 0)), basis, [grounds[w] for w in case])
 
     def _key(self, job: JobRequest) -> tuple[object, ...]:
         if self._plain is None:

@@ -246,7 +246,7 @@ class Qbets:
         self.places: deque[tuple[float, ...]] = deque(maxlen=self.refit_every_jobs)
         self.learned: deque[Learned] = deque()
         self.issued: dict[int, float] = {}
-        self.told = (-1, math.nan, math.nan)
+        self.latest = (-1, math.nan, math.nan)
         self.shapes: dict[tuple[float, float], int] = {}
         self.place_of: list[tuple[float, ...]] = []
         self.cluster_of: list[int] = []
@@ -258,7 +258,7 @@ class Qbets:
             point, basis = guess(job, at, self.queued.elapsed(0, at.now))
             return Prediction(point, (self.q,), (point,), basis, Grounds.NO_HISTORY)
         bound = self._bound(group, members, at.now)
-        self.told = (job.row, at.now, bound)
+        self.latest = (job.row, at.now, bound)
         point = min(order_statistic(group.ordered, 0.5, 0), bound)
         basis = self._words(len(group.ordered), group is not self.everyone)
         return Prediction(at_least_a_second(point), (self.q,), (at_least_a_second(bound),), basis, Grounds.CLASS)
@@ -274,8 +274,8 @@ class Qbets:
             self.places.append(self.place_of[shape])
             group, members = self._history(shape)
             if group.ordered:  # what was told a moment ago is what is issued
-                told = self.told[:2] == (job.row, event.time) and job.submit_time == event.time
-                self.issued[job.row] = self.told[2] if told else self._bound(group, members, event.time)
+                is_latest = self.latest[:2] == (job.row, event.time) and job.submit_time == event.time
+                self.issued[job.row] = self.latest[2] if is_latest else self._bound(group, members, event.time)
         elif not isinstance(event, Capacity):
             wait = self.queued.observe(event, at)
             issued = self.issued.pop(event.job.row, math.inf)

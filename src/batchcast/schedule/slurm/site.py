@@ -213,9 +213,9 @@ def _lower(machine: Machine, partition: Partition) -> int:
     """preempt/partition_prio: the partitions of a lower tier whose jobs give way to this one's, as bits."""
     if not _preempts_by(machine, "partition_prio"):
         return 0
-    way = (p.preempt and p.priority_tier < partition.priority_tier and _mode(machine, p.preempt_mode) != "OFF"
+    lower = (p.preempt and p.priority_tier < partition.priority_tier and _mode(machine, p.preempt_mode) != "OFF"
            for p in machine.partitions)  # fmt: skip
-    return sum(1 << k for k, gives in enumerate(way) if gives)
+    return sum(1 << k for k, yields in enumerate(lower) if yields)
 
 
 def _may(machine: Machine, qos: Qos, other: Qos) -> bool:

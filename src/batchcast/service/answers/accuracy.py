@@ -284,11 +284,11 @@ def calibration_verdicts(site: Site, partition: str | None) -> list[dict[str, An
     if partition is not None:
         return [_object(name, known["method"], one) for name, one in parts]
     long = f"told to wait {span(SHORT_S)} or more"
-    told = [(long if known["of"] == "long" else f"all (too few were {long})", known["headline"])]
-    told += [("short waits, told less", known["short"])] if known["short"] else []
-    told += parts
-    told += [(f"told {_span(one['low'], one['high'])}", one) for one in known["horizons"] if one["low"] >= SHORT_S]
-    return [_object(name, known["method"], one) for name, one in told]
+    named = [(long if known["of"] == "long" else f"all (too few were {long})", known["headline"])]
+    named += [("short waits, told less", known["short"])] if known["short"] else []
+    named += parts
+    named += [(f"told {_span(one['low'], one['high'])}", one) for one in known["horizons"] if one["low"] >= SHORT_S]
+    return [_object(name, known["method"], one) for name, one in named]
 
 
 def _object(name: str, method: str, figures: Mapping[str, Any]) -> dict[str, Any]:

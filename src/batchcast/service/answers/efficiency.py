@@ -192,8 +192,8 @@ def _asked(text: str, nodes: float, processors: float) -> float:
 def _gpus(tres: Mapping[str, str], steps: Sequence[Mapping[str, str]]) -> tuple[float, float]:
     """How many GPUs a job held, and how busy they were: the busiest step's `gres/gpuutil`, percent summed over GPUs."""
     gpus = float(tres.get("gres/gpu", 0) or 0)
-    told = [parse_tres(step["TRESUsageInTot"]).get("gres/gpuutil", "") for step in steps]
-    percent = [float(value) for value in told if re.fullmatch(r"\d+(\.\d*)?", value)]
+    gpu_use = [parse_tres(step["TRESUsageInTot"]).get("gres/gpuutil", "") for step in steps]
+    percent = [float(value) for value in gpu_use if re.fullmatch(r"\d+(\.\d*)?", value)]
     return gpus, min(max(percent) / 100 / gpus, 1.0) if percent and gpus else math.nan
 
 
@@ -267,9 +267,9 @@ def totals(jobs: Sequence[JobUse]) -> dict[str, Any]:
 
 
 def _share(pairs: Sequence[tuple[float, float]]) -> float:
-    told = [(used, asked) for used, asked in pairs if used == used and 0 < asked < math.inf]
-    asked = math.fsum(a for _, a in told)
-    return math.fsum(u for u, _ in told) / asked if asked else math.nan
+    known = [(used, asked) for used, asked in pairs if used == used and 0 < asked < math.inf]
+    asked = math.fsum(a for _, a in known)
+    return math.fsum(u for u, _ in known) / asked if asked else math.nan
 
 
 def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float) -> list[dict[str, Any]]:
@@ -307,10 +307,10 @@ def _add_waits(found: Sequence[dict[str, Any]], jobs: Sequence[JobUse]) -> None:
     for advised in found:
         axis = AXES[advised["flag"]]
         kind = [one for user, name, one in each if (user, name) == (advised["user"], advised["job_name"])]
-        told = beside(kind, every, axis, advised["advised"])
-        if told is not None:
-            advised |= {f"waited_{name}": value for name, value in told._asdict().items()}
-            advised["waited"] = in_words(told, axis, advised["advised"])
+        found_beside = beside(kind, every, axis, advised["advised"])
+        if found_beside is not None:
+            advised |= {f"waited_{name}": value for name, value in found_beside._asdict().items()}
+            advised["waited"] = in_words(found_beside, axis, advised["advised"])
 
 
 def in_words(found: Beside, axis: Axis, advised: float) -> str:
@@ -336,16 +336,16 @@ def _waited(job: JobUse) -> Waited:
 
 
 def _on_memory(jobs: Sequence[JobUse], step: float) -> dict[str, Any] | None:
-    told = [j for j in jobs if j.memory_kib > 0 and j.memory_asked_kib > 0]
-    if len(told) < LEAST_JOBS:
+    measured = [j for j in jobs if j.memory_kib > 0 and j.memory_asked_kib > 0]
+    if len(measured) < LEAST_JOBS:
         return None
-    held, rules = [j.memory_kib / j.nodes for j in told], Rules(memory_floor=step, memory_step=step)
-    best = request_for(held, [j.state == "OUT_OF_MEMORY" for j in told], RISK, rules, math.inf).limit_s
-    asked = _middle(j.memory_asked_kib / j.nodes for j in told)
-    spare = math.fsum(max(j.memory_asked_kib - best * j.nodes, 0) * j.elapsed_s for j in told) / _GIB / 3600
+    held, rules = [j.memory_kib / j.nodes for j in measured], Rules(memory_floor=step, memory_step=step)
+    best = request_for(held, [j.state == "OUT_OF_MEMORY" for j in measured], RISK, rules, math.inf).limit_s
+    asked = _middle(j.memory_asked_kib / j.nodes for j in measured)
+    spare = math.fsum(max(j.memory_asked_kib - best * j.nodes, 0) * j.elapsed_s for j in measured) / _GIB / 3600
     if asked < LEAST_WASTE * best or spare < 1:
         return None
-    words = f"asks {as_request(asked)} and holds {as_request(_middle(j.memory_kib / j.nodes for j in told))}"
+    words = f"asks {as_request(asked)} and holds {as_request(_middle(j.memory_kib / j.nodes for j in measured))}"
     enough = f"{words} a node: --mem={as_request(best)} would have been enough for 95 %"
     return {
         "flag": "--mem",

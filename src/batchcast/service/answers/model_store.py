@@ -211,10 +211,10 @@ def resume(saved: SavedClock, jobs: Iterable[LiveJob], until: float = -math.inf)
     """
     clock = saved.clock
     clock.beside = in_background
-    jobs_told = [job._replace(heard=saved.heard.get(job.request.row, 0)) for job in jobs]
-    for event in live_events(jobs_told, math.inf, only=7):
+    marked = [job._replace(heard=saved.heard.get(job.request.row, 0)) for job in jobs]
+    for event in live_events(marked, math.inf, only=7):
         clock.tell(event, ask=False)
-    for event in live_events(jobs_told, until):
+    for event in live_events(marked, until):
         clock.tell(event, ask=False)
     return clock
 

@@ -89,12 +89,12 @@ def track_record(
     started = partial(reader.each, "started_forecasts", **chosen, most=ALL if hidden else MOST_RECORDS)
     days = complete_days(started(), "as_of", least_users, now) if hidden else set()
     most = ALL if hidden else LIKE_THIS  # part of a day would tell of its other part
-    whole, long = _Kept(most), _Kept(most)
+    whole, long = _Tally(most), _Tally(most)
     for row in started():
         if hidden and row["as_of"] // DAY_S not in days:
             continue
-        for kept in (whole, long) if row["point_s"] >= SHORT_S else (whole,):
-            kept.add(row)
+        for tally in (whole, long) if row["point_s"] >= SHORT_S else (whole,):
+            tally.add(row)
     late = [] if hidden or now == math.inf else reader.ask("late_forecasts", **chosen, until=now, most=MOST_RECORDS)
     late = [row for row in late if rule(row["reason"] or "") is Rule.MACHINE and covered_at(row, 0.9) is False]
     if (hidden and not whole.is_of(least_users)) or not (whole.errors or late):
@@ -106,7 +106,7 @@ def track_record(
     return {**rounded(figures), "long": rounded(rest)} if hidden else {**figures, "long": rest}
 
 
-class _Kept:
+class _Tally:
     """What is kept of forecasts that came out, the latest first, while they pass by."""
 
     def __init__(self, most: int) -> None:
@@ -168,9 +168,9 @@ def _pinball(row: Mapping[str, Any]) -> float:
     return float(max(0.9 * over, -0.1 * over))
 
 
-def record_fields(record: Mapping[str, Any], told_s: float = 0.0) -> dict[str, Any]:
+def record_fields(record: Mapping[str, Any], wait_s: float = 0.0) -> dict[str, Any]:
     """A track record as part of an answer; of those told 10 min or more where this one was, and they are enough."""
-    long = record.get("long") if told_s >= SHORT_S else None
+    long = record.get("long") if wait_s >= SHORT_S else None
     record = long or record
     return {
         "track_record_forecasts": record.get("forecasts", 0),

@@ -57,8 +57,8 @@ class Renewal:
             said = one.of_waiting(clock.state)
             if number == 0:  # the first that can is the one that answers, but where its bound failed
                 queued = clock.state.queued
-                all_told = (moves.told(row, queued[row].submit_time, of, clock.state.now) for row, of in said)
-                why = moves.remember(connection, cluster, all_told, clock.state.now)
+                answers = (moves.start_times(row, queued[row].submit_time, of, clock.state.now) for row, of in said)
+                why = moves.remember(connection, cluster, answers, clock.state.now)
             shared = {"method": json.loads(key)[1], "as_of": clock.state.now}
             rows += [{**shared, "row": row, "prediction": of, "why": why.get(row)} for row, of in said]
         clock.state.now = before

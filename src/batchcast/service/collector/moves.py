@@ -26,7 +26,7 @@ PAUSE_SHARE = 0.05
 Row = Mapping[str, Any]
 
 
-class Told(NamedTuple):
+class StartTimes(NamedTuple):
     """What a waiting job is told now: epoch seconds, and who it is beside others."""
 
     row: int
@@ -35,20 +35,20 @@ class Told(NamedTuple):
     by_90: float
 
 
-def told(row: int, submit: float, said: Prediction, now: float) -> Told:
+def start_times(row: int, submit: float, said: Prediction, now: float) -> StartTimes:
     """Of a job that waits since `submit`, by its newest forecast."""
     given = given_waited(said, max(now - submit, 0.0), (0.5, 0.9))
-    return Told(row, submit, submit + given.point, submit + (given.quantiles[1] if given.levels else math.nan))
+    return StartTimes(row, submit, submit + given.point, submit + (given.quantiles[1] if given.levels else math.nan))
 
 
-def remember(connection: Connection, cluster: str, all_told: Iterable[Told], now: float) -> dict[int, str | None]:
+def remember(connection: Connection, cluster: str, answers: Iterable[StartTimes], now: float) -> dict[int, str | None]:
     """Keep what has moved since it was told, and why; for each row the reason of its last move, as JSON."""
     last, why, new, moved = clock_jobs.last_moves(connection, cluster), {}, [], []
-    for one in all_told:
+    for one in answers:
         before = last.get(one.row)
         why[one.row] = None if before is None else before["why"]
         if before is None:
-            new.append(_kept(one, now, None))
+            new.append(_row_of(one, now, None))
         elif has_moved(before, one, now):
             moved.append((before, one))
     nodes, nodes_at = _nodes_away(connection, cluster, now)
@@ -66,7 +66,7 @@ def remember(connection: Connection, cluster: str, all_told: Iterable[Told], now
             if by > 0 and nodes and before["as_of"] < nodes_at:
                 reason = {"cause": "nodes", "nodes": nodes}
             why[one.row] = json.dumps({"by_s": by, "since": before["as_of"], **reason})
-            new.append(_kept(one, now, why[one.row]))
+            new.append(_row_of(one, now, why[one.row]))
     clock_jobs.keep_moves(connection, cluster, new)
     return why
 
@@ -82,11 +82,11 @@ def _nodes_away(connection: Connection, cluster: str, now: float) -> tuple[str, 
     return names, now
 
 
-def has_moved(before: Row, one: Told, now: float) -> bool:
+def has_moved(before: Row, one: StartTimes, now: float) -> bool:
     """Whether what is told now is another answer than what was told before.
 
     >>> before = {"as_of": 0.0, "likely_start": 7200.0}
-    >>> [has_moved(before, Told(1, 0.0, likely, math.nan), 600.0) for likely in (7300.0, 9000.0, 5000.0)]
+    >>> [has_moved(before, StartTimes(1, 0.0, likely, math.nan), 600.0) for likely in (7300.0, 9000.0, 5000.0)]
     [False, True, True]
     """
     if not math.isfinite(one.likely) or now - before["as_of"] < max(LEAST_S, PAUSE_SHARE * (now - one.submit)):
@@ -95,7 +95,7 @@ def has_moved(before: Row, one: Told, now: float) -> bool:
     return bool(abs(one.likely - before["likely_start"]) >= least)
 
 
-def _kept(one: Told, now: float, why: str | None) -> dict[str, Any]:
+def _row_of(one: StartTimes, now: float, why: str | None) -> dict[str, Any]:
     by_90 = one.by_90 if math.isfinite(one.by_90) else None
     return {"row": one.row, "as_of": now, "likely_start": one.likely, "by_90_start": by_90, "why": why}
 

@@ -176,8 +176,8 @@ def _waits(site: Site) -> Iterator[Reading]:
         labels = {"cluster": site.cluster, "partition": partition, "size": word}
         figures = {"jobs": float(len(of))}
         for name, key in (("wait", "outcome_s"), ("forecast", "point_s")):
-            told = sorted(row[key] for row in of)
-            figures |= {f"{name} {q:g}": told[max(math.ceil(q * len(told)) - 1, 0)] for q in QUANTILES}
+            values = sorted(row[key] for row in of)
+            figures |= {f"{name} {q:g}": values[max(math.ceil(q * len(values)) - 1, 0)] for q in QUANTILES}
         figures = rounded(figures, least)
         yield Reading("waits", "jobs that started in a day", figures["jobs"], labels)
         for q in QUANTILES:

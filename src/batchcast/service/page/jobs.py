@@ -154,13 +154,13 @@ def _waiting(site: Site, user: str) -> list[dict[str, Any]]:
     for row in rows:
         held = release(site.reader, site.cluster, site.memory, row, now)
         answer = start_answer(row, now, held, site.private)
-        told = [*before.get(row["row"], []), (now, answer["likely_start_s"], answer["by_90_start_s"])]
-        drawn = {"track": _track(told) if answer["counts_from"] == "submission" else None, "procs": row["req_procs"]}
+        answers = [*before.get(row["row"], []), (now, answer["likely_start_s"], answer["by_90_start_s"])]
+        drawn = {"track": _track(answers) if answer["counts_from"] == "submission" else None, "procs": row["req_procs"]}
         lines.append({**answer, "chances": _chances(row, answer, now), **drawn})
     return lines
 
 
-def _track(told: Sequence[tuple[float, float, float]]) -> dict[str, Any] | None:
+def _track(answers: Sequence[tuple[float, float, float]]) -> dict[str, Any] | None:
     """How the likely and the 90 % time have moved since they were first told, as steps in a box of 1000 by 100.
 
     Later is higher. None where nothing has moved yet.
@@ -168,7 +168,7 @@ def _track(told: Sequence[tuple[float, float, float]]) -> dict[str, Any] | None:
     >>> _track([(0.0, 600.0, 900.0), (300.0, 300.0, 900.0), (400.0, 300.0, 900.0)])["likely"]
     '0.0,50.0 750.0,50.0 750.0,100.0 1000.0,100.0'
     """
-    known = [one for one in told if all(math.isfinite(x) for x in one)]
+    known = [one for one in answers if all(math.isfinite(x) for x in one)]
     if len(known) < 3:  # what is told now stands last, whether it has moved or not
         return None
     first, last = known[0][0], known[-1][0]
@@ -264,7 +264,7 @@ def _limit_used(rows: Packed) -> float:
 
 FIELDS = ("partition", "time", "nodes", "ntasks", "cpus-per-task", "mem")
 MOST_CHARACTERS = 200_000
-MOST_WAYS = 12
+MOST_PLACEMENTS = 12
 
 
 def options_of_form(form: Mapping[str, str]) -> dict[str, str]:
@@ -313,7 +313,7 @@ def try_script(settings: Settings, options: Mapping[str, str], viewer: Viewer, n
         advised = script_advice(site, options, clock, job)
         where = placements(site, options, clock)
         return {
-            "ways": [{**way, "memory": _asked(way["memory_kib"])} for way in where[:MOST_WAYS]],
+            "ways": [{**one, "memory": _asked(one["memory_kib"])} for one in where[:MOST_PLACEMENTS]],
             "advised": {**advised, "likely_memory": as_request(advised["likely_memory_kib"] or 0.0)},
             "answer": {"chances": base, "bar": shared.bar(base), "basis": own.basis, "partition": job.partition_id,
                        "procs": job.procs, "limit": job.req_time, "held": held.get(reason, ""), "begin": begin},

@@ -98,12 +98,12 @@ class Adviser:
         with self.store.begin() as connection:
             memory = clock_jobs.read_meta(connection, cluster)
         stop = "off" if self.settings["plan"] != "advise" or memory.get(planned.SWITCH) else ""
-        told = memory.get(COMMENT_FIELD)
-        if stop and not told:
+        written = memory.get(COMMENT_FIELD)
+        if stop and not written:
             return 0, []
         mine: Field = "admin_comment" if CommentWriter(self.transport).may_write() else "comment"
-        field: Field = told if stop and told in ("admin_comment", "comment") else mine
-        if not stop and told != field:
+        field: Field = written if stop and written in ("admin_comment", "comment") else mine
+        if not stop and written != field:
             self._remember(cluster, field)
         look = limits.look(self.transport)
         terms = opted_in(self.settings, look.asked_at, stop)

@@ -197,8 +197,8 @@ def parts_of(machine: Machine, trace: Trace, procs: str) -> dict[str, Machine]:
     return {f"{share:.0%}": _part_of(machine, share, widest) for share in SIZES if share >= min(least, 1.0)}
 
 
-def looks_of(machine: Machine) -> dict[str, Machine]:
-    """The machine with each way to look at the queue, by name: as Slurm does unless it is told otherwise first."""
+def with_intervals(machine: Machine) -> dict[str, Machine]:
+    """The machine with each interval of its looks at the queue, by name: Slurm's usual one first."""
 
     def every(seconds: int) -> Machine:
         words = {"sched_interval": "-1", "default_queue_depth": "-1", "bf_interval": str(seconds)}

@@ -18,7 +18,7 @@ from ...table.memory import per_processor, units_of
 from ...units import span
 from .caps import Cap, Queue, find_caps, find_held, limits_of, with_releases
 from .causes import Cause, pools_of
-from .fit import WEEK_S, Closed, closed_hours, kept_until, looks_of, nearest, outages, parts_of, size_of
+from .fit import WEEK_S, Closed, closed_hours, kept_until, nearest, outages, parts_of, size_of, with_intervals
 from .machine import LEARNED, count_whole, machine_of_log, peak_procs, with_gpus
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
 
@@ -58,13 +58,13 @@ class Learned:
 
     def sentences(self) -> list[str]:
         """The evidence, all outages in one line: the machine's file has each."""
-        told = [str(line) for line in self.lines if not line.name.startswith("outage-")]
-        return [*told, *self._outages()]
+        lines = [str(line) for line in self.lines if not line.name.startswith("outage-")]
+        return [*lines, *self._outages()]
 
     def in_short(self) -> str:
         """What was learned, in one sentence without its evidence."""
-        told = [line.says for line in self.lines if not line.name.startswith("outage-")]
-        return f"The machine was learned from the log's first part. {'; '.join([*told, *self._outages()])}."
+        lines = [line.says for line in self.lines if not line.name.startswith("outage-")]
+        return f"The machine was learned from the log's first part. {'; '.join([*lines, *self._outages()])}."
 
     def _outages(self) -> list[str]:
         spans = [r.end - r.start for r in self.machine.reservations if not r.every]
@@ -181,11 +181,11 @@ def _tuned(machine: Machine, trace: Trace, asked: str) -> tuple[Machine, list[Li
     """The machine with the size, then the looks, whose simulated waits come nearest to the record."""
     sizes = parts_of(machine, trace, asked)
     size, by_size = nearest(sizes, trace, asked)
-    ways = looks_of(sizes[size])
-    way, by_way = nearest(ways, trace, asked)
-    return ways[way], [
+    machines = with_intervals(sizes[size])
+    name, by_name = nearest(machines, trace, asked)
+    return machines[name], [
         Line("", "", f"{size} of the nodes are there on a usual day", by_size),
-        Line("settings", "bf_interval", f"the queue is looked at {way}", by_way),
+        Line("settings", "bf_interval", f"the queue is looked at {name}", by_name),
     ]
 
 
@@ -339,8 +339,8 @@ def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple
 def _unread(trace: Trace) -> list[Line]:
     """Columns that were not understood, and what would be learned from them."""
     names = [name for name, ours in UNREAD.items() if name in trace.names and ours not in trace.names]
-    way = "a map (--map FILE.toml) can say that it is"
-    return [Line("", "", f"the column {name} was not learned from", f"{way} {UNREAD[name]}") for name in names]
+    remedy = "a map (--map FILE.toml) can say that it is"
+    return [Line("", "", f"the column {name} was not learned from", f"{remedy} {UNREAD[name]}") for name in names]
 
 
 def _gpu_lines(machine: Machine) -> list[Line]:

@@ -12,7 +12,7 @@ from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.answers.start import start_answer
-from batchcast.service.collector.moves import remember, told
+from batchcast.service.collector.moves import remember, start_times
 from batchcast.service.page.jobs import my_jobs
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
@@ -45,7 +45,7 @@ class Site:
         """What job 1 is answered once it has been told to wait so long in all."""
         said = Prediction(wait, (0.5, 0.9), (wait, 2.0 * wait), "model: behind 2 jobs", "model")
         with self.store.begin() as connection:
-            why = remember(connection, "c", [told(1, 0.0, said, now)], now)
+            why = remember(connection, "c", [start_times(1, 0.0, said, now)], now)
             one = {"row": 1, "method": METHOD, "as_of": now, "why": why[1], "prediction": said}
             clock_jobs.renew(connection, "c", [one])
             issued = {"row": 1, "kind": "wait", "moment": "submit", "method": METHOD, "as_of": 0.0, "issued_at": 0.0}
