@@ -194,14 +194,9 @@ def forecast_periods(
         protocol=clock,
         procs=procs,
         total=size,
-        forget=not any(holds_entries(method) for method in methods.values()),
+        forget=not any(getattr(method, "holds_entries", False) for method in methods.values()),
         tick=tick,
     )
-
-
-def holds_entries(method: Any) -> bool:
-    """Whether a method keeps jobs by their entry in the state, which then forgets none."""
-    return bool(getattr(method, "holds_entries", False))
 
 
 def _method(kind: str, spec: str, trace: Trace, size: float, seed: int, cancelled: str) -> Any:

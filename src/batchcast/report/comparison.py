@@ -69,7 +69,8 @@ def verdict(comparison: Comparison, level: float) -> Callout:
         text = f"{'; '.join(comparison.unlike)}. The differences below mix that with whatever else changed."
         return Callout(text, "warning", "Not like for like:")
     schedules = comparison.part("schedule")
-    changed = [row for row in comparison.rows if any(_is_change(k, v) for k, v in row.items())]
+    changes = (v for row in comparison.rows for k, v in row.items() if k.endswith("_change"))
+    changed = any(v == v and v for v in changes)
     if not changed and not comparison.part("setting") and not comparison.only:
         return Callout("The same log, settings and results.", "good", "Like for like:")
     text = "the same log and selection."
@@ -164,10 +165,6 @@ def _change(row: Mapping[str, Any], key: str, kind: Kind) -> str:
     return f"{signed(change, kind)}{part}"
 
 
-def _is_change(key: str, value: Any) -> bool:
-    return key.endswith("_change") and value == value and bool(value)
-
-
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
@@ -200,7 +197,8 @@ def comparison_sections(comparison: Comparison, level: float) -> list[Section]:
         ("schedule", "Simulated schedules", schedule_table, "wait", "above zero more jobs wait at most so long in B."),
     ):
         if rows := comparison.part(part):
-            blocks: list[Block] = [_first_column_named(table(rows, level)), *_intervals(comparison, part)]
+            named_table = replace(table(rows, level), caption="A, B and the change, B - A")
+            blocks: list[Block] = [named_table, *_intervals(comparison, part)]
             sections.append(Section(heading, [*blocks, *_distributions(comparison, part, what, reads)]))
     return sections
 
@@ -284,8 +282,3 @@ def _distributions(comparison: Comparison, part: str, what: str, reads: str) -> 
     left = f" {len(pairs) - len(kept)} more are not drawn." if len(pairs) > len(kept) else ""
     figure = cdf_change(f"{what.capitalize()}s, B minus A", kept, what)
     return [replace(figure, caption=f"Share of jobs up to each {what} in B minus that in A: {reads}{left}")]
-
-
-def _first_column_named(table: Table) -> Table:
-    """The table without its caption's words that the section's heading has said already."""
-    return replace(table, caption="A, B and the change, B - A")

@@ -143,7 +143,7 @@ class Planner:
         restores = [a for a in actions if a.what == "restore"]
         fresh = {a.job.job_id for a in restores if record[a.job.job_id].state is not State.RESTORING}
         self._restore(cluster, restores, fresh, terms, done)
-        self._note(cluster, [a for a in actions if a.what == "note"], done)
+        self._write(cluster, [_change(a, a.job.limit, a.job.limit) for a in actions if a.what == "note"], done)
         plans = at_once([a for a in actions if a.what == "plan" and self._may_try(a, terms.now)], terms)
         record |= for_now
         sent = self._plan(cluster, plans, record, terms, done)
@@ -228,7 +228,7 @@ class Planner:
 
     def _decide(self, cluster: str, look: limits.Look, record: dict[str, Entry], terms: Terms) -> list[Action]:
         """Decided twice where submissions had to be looked up first."""
-        forecast = self._forecasts(cluster) if not terms.stopped else _none
+        forecast = self._forecasts(cluster) if not terms.stopped else lambda _: "planning is off"
         wanted: list[Plannable] = []
         known = self.submissions.why_not(terms)
 
@@ -343,9 +343,6 @@ class Planner:
         if complaint := self.start_list.write(now.values()):
             done.problems.append(complaint)
 
-    def _note(self, cluster: str, actions: Sequence[Action], done: CycleOutcome) -> None:
-        self._write(cluster, [_change(a, a.job.limit, a.job.limit) for a in actions], done)
-
     def _write(self, cluster: str, changes: Sequence[Change], done: CycleOutcome) -> None:
         """Write entries; where that fails it is said, tried again at the next look, and limits go back nevertheless."""
         if not changes:
@@ -389,7 +386,3 @@ def planner_of(scheduler: Any, store: Store, settings: Settings) -> Planner | No
 
 def _change(action: Action, before: float, after: float) -> Change:
     return action.entry, before, after, action.why
-
-
-def _none(_: Plannable) -> str:
-    return "planning is off"
