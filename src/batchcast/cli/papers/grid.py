@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
-from ..completion import specs as complete_specs
 from ..grammar import Verbs
 from ..output import console, document, emit, say, write_text
-from .grid_simulate import SPECS, heuristics_named, numbers
 from .grid_simulate import command as simulate
+from .grid_simulate import heuristics_named, heuristics_option, numbers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,15 +34,7 @@ def command() -> None:
 
 @command.command("map")
 @click.argument("matrix", type=click.Path(path_type=Path))
-@click.option(
-    "--heuristic",
-    "heuristics",
-    default="all",
-    show_default=True,
-    metavar="SPECS",
-    shell_complete=complete_specs("heuristic"),
-    help=SPECS,
-)
+@heuristics_option
 @click.option(
     "--jobs",
     "jobs_file",

@@ -16,6 +16,7 @@ import click
 
 from ...errors import UsageError
 from ...units import counted
+from ..completion import specs as complete_specs
 from ..grammar import Renamed, page_option, verb
 from ..output import console, document, emit, progress, say, write_text
 
@@ -53,7 +54,15 @@ def _leave_signals() -> None:
 
 SECONDS_A_JOB = 71 / 8.4e6
 """Of one heuristic: the defaults, 84 rows of ten runs of 10,000 jobs, took 71 s on two busy cores."""
-SPECS = "NAME:key=value,... or all"
+heuristics_option = click.option(
+    "--heuristic",
+    "heuristics",
+    default="all",
+    show_default=True,
+    metavar="SPECS",
+    shell_complete=complete_specs("heuristic"),
+    help="NAME:key=value,... or all",
+)
 
 
 @verb("simulate", old={"--page": "-o"})
@@ -65,7 +74,7 @@ SPECS = "NAME:key=value,... or all"
 @click.option("--rate", default="20:30:2", show_default=True, help="Jobs a time unit: FROM:TO:STEP or a list.")
 @click.option("--data-share", default="0.5", show_default=True, help="Shares of data jobs (p), a list.")
 @click.option("--large-share", default="0.5", show_default=True, help="Shares of large files among them (q), a list.")
-@click.option("--heuristic", "heuristics", default="all", show_default=True, metavar="SPECS", help=SPECS)
+@heuristics_option
 @click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Runs of drawn jobs.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Run k of every setting shares it."
@@ -204,10 +213,10 @@ def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
     why = outcomes[specs[0]].why
     for reason in sorted(set(why.values())):
         rows = [k for k, words in why.items() if words == reason]
-        warnings.append(f"{_jobs(len(rows))} rejected: {reason} (first: {jobs.ids[rows[0]]!r})")
+        warnings.append(f"{counted(len(rows))} rejected: {reason} (first: {jobs.ids[rows[0]]!r})")
     if (jobs.deadline <= jobs.arrival).any():
         past = int((jobs.deadline <= jobs.arrival).sum())
-        warnings.append(f"{_jobs(past)} with a deadline at or before the arrival, counted as unfinished")
+        warnings.append(f"{counted(past)} with a deadline at or before the arrival, counted as unfinished")
     log = {"source": given["jobs"], "jobs": len(jobs), "resources": len(resources)}
     return warnings, results, log, lambda: (jobs, resources, outcomes)
 
@@ -346,7 +355,3 @@ def _number(option: str, text: str) -> float:
     if value != value or abs(value) == float("inf"):
         raise UsageError(f"{option}: {text!r} is not a finite number")
     return value
-
-
-def _jobs(count: int) -> str:
-    return counted(count)
