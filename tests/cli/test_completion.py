@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from batchcast.cli.completion import policies
+from batchcast.simulation.policies import NAMED, WORDS
+
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")
 
 
@@ -94,3 +97,9 @@ def _until(terminal: int, expected: str) -> str:
     while expected not in shown and select.select([terminal], [], [], 30)[0]:
         shown += os.read(terminal, 4096).decode()
     return shown
+
+
+@pytest.mark.parametrize(("typed", "accepted"), [("", NAMED), ("easy:", [f"easy:{word}=" for word in WORDS])])
+def test_every_policy_and_every_word_of_one_is_offered(typed: str, accepted: list[str]) -> None:
+    offered = [item.value for item in policies(None, None, typed)]  # type: ignore[arg-type]
+    assert sorted(offered) == sorted(accepted)

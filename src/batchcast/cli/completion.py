@@ -50,9 +50,8 @@ def specs(kind: str) -> Candidates:
 
 def policies(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Policies in a comma list, and their words after a colon."""
-    return _spec(
-        incomplete, ["fcfs", "easy", "easy-sjbf", "conservative", "forecast"], lambda _: [*OF_A_POLICY, "kill"]
-    )
+    names = ["fcfs", "easy", "easy-sjbf", "conservative", "forecast"]
+    return _spec(incomplete, names, lambda _: [*OF_A_POLICY, "kill", "predictor"])
 
 
 def words(accepted: Iterable[str]) -> Candidates:
