@@ -74,7 +74,7 @@ class Kernel:
     Parameters
     ----------
     memory
-        Finished jobs that are kept, about 300 bytes each.
+        Finished jobs that are kept, about 300 bytes each, beside 14 KB for each of the first 4,096 users.
     learn
         Whether the likeness is learned; otherwise it stays as it begins.
     offsets

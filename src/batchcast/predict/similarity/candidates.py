@@ -7,6 +7,8 @@ the ring.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...compiled import inlined, inner
@@ -61,9 +63,17 @@ def in_window(m: Memory, user: int, rank: int, oldest: int) -> int:
 
 
 @inlined
+def before_the_end(newest: np.uint64, n: int) -> int:
+    """How many of the n newest stand between the newest and the end of the window; the others begin it."""
+    place: Any = np.int64(newest)
+    until: int = min(n, WINDOW - place)
+    return until
+
+
+@inlined
 def in_a_row(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int) -> None:
     """The n newest of a window, newest first."""
-    until = min(n, WINDOW - np.int64(newest))
+    until = before_the_end(newest, n)
     begin, rest = window[newest:], into[until:]
     for j in range(until):
         into[j] = begin[j]
@@ -74,7 +84,7 @@ def in_a_row(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int) ->
 @inlined
 def differing(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int, code: int) -> None:
     """1 where a code of the n newest is another one, else 0."""
-    until = min(n, WINDOW - np.int64(newest))
+    until = before_the_end(newest, n)
     begin, rest = window[newest:], into[until:]
     for j in range(until):
         into[j] = 1.0 if begin[j] != code else 0.0
@@ -85,7 +95,7 @@ def differing(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int, c
 @inlined
 def like_in_window(window: np.ndarray, newest: np.uint64, n: int, code: int) -> tuple[int, int]:
     """How many of the n newest have this code, and which is the oldest of them (-1: none)."""
-    until = min(n, WINDOW - np.int64(newest))
+    until = before_the_end(newest, n)
     begin, count, last = window[newest:], 0, -1
     for j in range(until):
         count += 1 if begin[j] == code else 0

@@ -55,9 +55,9 @@ def into_bins(m: Memory, n: int) -> None:
     scale = (number - 1) / (high - low) if high > low else 0.0
     bins[:number] = 0
     for j in range(n):
-        b = np.uint64(int((value[j] - low) * scale))  # without a sign, as `place_in`
-        bin_of[j] = b
-        bins[b] += 1
+        into = np.uint64(int((value[j] - low) * scale))  # without a sign, as `place_in`
+        bin_of[j] = into
+        bins[into] += 1
     before = 0
     for b in range(number):
         here = bins[b]
