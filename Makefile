@@ -39,7 +39,7 @@ $(VENV)/.docs: $(VENV)/.dev
 
 # A real Snakemake and a real JupyterHub, for their tests on the lab: in venvs of their own, since they want other
 # versions; the hub on the system's Python, if there is one: its notebooks are jobs of users who may not read root's.
-$(VENV)/.workflows: tests/slurm/programs/snakemake.txt tests/slurm/jupyterhub.txt | $(VENV)/.dev
+$(VENV)/.workflows: tests/slurm/programs/snakemake.txt tests/slurm/programs/jupyterhub.txt | $(VENV)/.dev
 	@$(PYTHON) -m venv $(VENV)/snakemake
 	$(call install,$(VENV)/snakemake/bin/python,-r tests/slurm/programs/snakemake.txt)
 	@$(word 1,$(wildcard /usr/bin/python3) $(PYTHON)) -m venv $(VENV)/jupyterhub
