@@ -70,7 +70,7 @@ TOLD = "document.querySelector('#figure-K .tip:not([hidden])').innerText"
 
 @pytest.mark.parametrize(
     ("figure", "said"),
-    [(1, ["2004-01-08", "jobs 5"]), (2, ["last_2 " + NASTY + ": 1 min"]), (3, [NASTY + " " + NASTY, "x 1", "y 2"])],
+    [(1, ["2004-01-08", "jobs 5"]), (2, ["last_2 " + NASTY + ": 1 min"]), (3, [NASTY + " x 1", "y 2"])],
     ids=["line", "bar", "point"],
 )
 def test_hover_tells_the_value(tab: Any, written: Path, figure: int, said: list[str]) -> None:
