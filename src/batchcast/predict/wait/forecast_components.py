@@ -7,13 +7,14 @@ And their features of a whole log.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ...cluster.machine import Machine
-from ...events.event import END, START, SUBMIT, WITHDRAW, Event
+from ...events.event import END, START, SUBMIT, WITHDRAW, Change, End, Event, Submit, Withdraw
 from ...events.record import Columns, requests_of
 from ...events.recorded import event_table, replay, timeline
 from ...events.state import Cancelled, SystemState
@@ -30,7 +31,7 @@ from ..hazard.renewal import EVERY, LEAST_VOTES, Snapshot, sampled_places
 from ..hazard.simulated_waits import PLANS
 from ..hazard.training_rows import Bursts
 from ..protocol import Grounds, Prediction
-from ..runtime.kernel import Kernel
+from ..runtime.kernel import Kernel, RunTimes
 from .scheduler_replay import start_on
 
 Class = tuple[int, int, int]
@@ -142,6 +143,8 @@ DRAWS = 3
 """So many futures are simulated on a machine's nodes."""
 Nodes = tuple[float, ...]
 SAID_NOTHING: Nodes = (math.nan,) * DRAWS
+MOST_ANEW = 300
+"""With more jobs than this in sight, what each may run is taken as of its submission: asking anew costs more there."""
 
 
 class NodesComponent:
@@ -165,19 +168,33 @@ class NodesComponent:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.run_times = Kernel()
+        self.expected: dict[int, RunTimes] = {}
         self.lag = Lag()
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The waits (DRAWS,) if the job came now and nobody after it, in seconds, as quantiles; NaN where one never
         starts."""
         drawn: dict[int, list[float]] = {}
-        waits = sorted(self._wait(job, at, draw, drawn) for draw in range(DRAWS))
+        known = self.expected if len(at.running) + len(at.queued) > MOST_ANEW else {}
+
+        def length(draw: int, each: JobRequest, now: SystemState) -> float:
+            if each.row not in drawn:
+                drawn[each.row] = self._drawn(each, now, known)
+            return drawn[each.row][draw]
+
+        waits = sorted(self._wait(job, at, partial(length, draw)) for draw in range(DRAWS))
         levels = tuple((draw + 0.5) / DRAWS for draw in range(DRAWS))
         return Prediction(waits[DRAWS // 2], levels, tuple(waits), "simulated on nodes", Grounds.SIMULATION)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """What happened, for the run times."""
         self.run_times.observe(event, at)
+        if isinstance(event, Submit | Change):
+            runs = self.run_times.distribution(event.job, at)
+            if len(runs.seconds):
+                self.expected[event.job.row] = runs
+        elif isinstance(event, End | Withdraw):
+            self.expected.pop(event.job.row, None)
 
     def simulated(self, job: JobRequest, at: SystemState) -> Nodes:
         """log(1 + wait) of each of `predict`'s."""
@@ -200,20 +217,14 @@ class NodesComponent:
         """A job waited so long, for which these log(1 + wait) were simulated."""
         self.lag.add(simulated[DRAWS // 2], wait)
 
-    def _wait(self, job: JobRequest, at: SystemState, draw: int, drawn: dict[int, list[float]]) -> float:
-        """The wait in one future, in seconds, NaN where it never starts; `drawn` keeps every job's run times."""
-
-        def length(each: JobRequest, now: SystemState) -> float:
-            if each.row not in drawn:
-                drawn[each.row] = self._drawn(each, now)
-            return drawn[each.row][draw]
-
+    def _wait(self, job: JobRequest, at: SystemState, length: Callable[[JobRequest, SystemState], float]) -> float:
+        """The wait in one future, in seconds, NaN where it never starts; `length` says what each job runs there."""
         found = start_on(self.machine, job, at, length)
         return math.nan if isinstance(found, str) else found[0] - at.now
 
-    def _drawn(self, job: JobRequest, at: SystemState) -> list[float]:
+    def _drawn(self, job: JobRequest, at: SystemState, known: Mapping[int, RunTimes]) -> list[float]:
         """What a job runs in each future, in all; its limit, or what else is planned with, where nothing is known."""
-        runs, held = self.run_times.distribution(job, at), at.running.get(job.row)
+        runs, held = known.get(job.row) or self.run_times.distribution(job, at), at.running.get(job.row)
         if held is not None and len(runs.seconds):
             elapsed = at.now - held.start_time
             runs = runs.given(elapsed)

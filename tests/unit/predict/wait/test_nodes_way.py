@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from batchcast.cluster.machine import homogeneous
 from batchcast.evaluation.wait import run_wait
@@ -15,7 +16,7 @@ from batchcast.events.recorded import events, replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.wait.forecast import Forecast
-from batchcast.predict.wait.forecast_components import NodesComponent
+from batchcast.predict.wait.forecast_components import MOST_ANEW, NodesComponent
 from batchcast.predict.wait.scheduler_replay import start_on
 from batchcast.service.answers import model_store as files
 from batchcast.service.answers.model_store import make_predictors, same_predictors
@@ -130,3 +131,30 @@ def test_what_was_learned_on_a_machine_is_kept_and_not_taken_for_another_s(tmp_p
     assert same_predictors(again.clock.predictors, clock.predictors)
     other = make_predictors("kernel", "forecast,recent_wait")
     assert not same_predictors(again.clock.predictors, {"-".join(key): method for key, method in other.items()})
+
+
+@pytest.mark.parametrize(("queued", "is_anew"), [(20, True), (MOST_ANEW + 1, False)])
+def test_a_short_queue_is_told_what_ended_since_and_a_long_one_keeps_what_was_known(queued: int, is_anew: bool) -> None:
+    way, state = NodesComponent(homogeneous(1, 16)), SystemState(16.0)
+
+    def tell(event: Event) -> None:
+        state.now = event.time
+        state.apply(event)
+        way.observe(event, state)
+
+    def runs(rows: range, start: float, seconds: float) -> float:
+        for row in rows:
+            past = job(row, 16.0, 7200.0, user_id="ada")._replace(submit_time=start)
+            tell(Submit(start, past))
+            tell(Start(start, past, 0.0))
+            tell(End(start := start + seconds, past, seconds, 0.0))
+        return start
+
+    at = runs(range(1000, 1040), 0.0, 100.0)
+    for row in range(queued):
+        tell(Submit(at, job(row, 16.0, 7200.0, user_id="ada")._replace(submit_time=at)))
+    asked = job(5000, 16.0, 600.0, user_id="bo")
+    before = way.predict(asked, state).point
+    assert 100 * queued <= before <= 130 * queued
+    runs(range(2000, 2040), at, 1000.0)
+    assert (way.predict(asked, state).point > 3 * before) is is_anew
