@@ -29,7 +29,6 @@ from ..runtime.kernel import Kernel
 from .forecast_components import COMPONENTS, GROUNDS, Class, Components, Who, class_of, look_at, seen_in, sender_of
 
 RENEWAL_GROUNDS = (Grounds.UNSTATED, *(Grounds.SIMULATION for _ in RENEWAL_COMPONENTS[1:-1]), Grounds.MODEL)
-Nodes = tuple[float, ...]
 NO_VOTE = -2  # in place of the number of a submission that does not count: no ring holds it
 GONE = 1e-6
 """The level at which a renewed forecast of the whole wait has what has passed already."""
@@ -181,7 +180,7 @@ class Forecast:
         self.number = self.votes = self.looked_at = 0
         self.bursts = Bursts()
         self.renewal = Renewal(window)
-        self.numbers: dict[int, tuple[int, Class, tuple[float, Nodes], np.ndarray]] = {}
+        self.numbers: dict[int, tuple[int, Class, tuple[float, tuple[float, ...]], np.ndarray]] = {}
         self.chances = np.empty((0, BINS))
         self.snapshots: list[tuple[float, Snapshot, np.ndarray]] = []
 
@@ -337,7 +336,7 @@ class Forecast:
         self.calibration.passes(now)
         self.renewal.calibration.passes(now)
 
-    def _curves(self, row: np.ndarray, key: Class, on_nodes: Nodes) -> np.ndarray:
+    def _curves(self, row: np.ndarray, key: Class, on_nodes: tuple[float, ...]) -> np.ndarray:
         """The curves (components, 33) of a job by features (f,), class and what nodes say; NaN for none."""
         model = self.model.curves(row[None, :])[0] if self.model is not None else np.full(BINS, np.nan)
         return self.components.curves(row, key, on_nodes, model)
@@ -362,7 +361,13 @@ class Forecast:
         self._note(job.row, at.now, (key, sender), (row, on_nodes), curves, chances)
 
     def _note(
-        self, row: int, now: float, who: Who, seen: tuple[np.ndarray, Nodes], curves: np.ndarray, chances: np.ndarray
+        self,
+        row: int,
+        now: float,
+        who: Who,
+        seen: tuple[np.ndarray, tuple[float, ...]],
+        curves: np.ndarray,
+        chances: np.ndarray,
     ) -> None:
         """The next submission: what it saw and what it was promised."""
         (key, sender), (features, on_nodes) = who, seen
