@@ -218,7 +218,10 @@ SHARE = 20.0
 
 @dataclass
 class _Held:
-    """The last clock that was loaded, of which store and how far, when (monotonic), and the seconds that took."""
+    """The last clock that was loaded, of which store and how far, when (monotonic), and the seconds that loading takes.
+
+    None of it counts the first time: most of that is code compiled and read, which is not done again.
+    """
 
     of: tuple[str, str, float | None]
     ask: Forecaster
@@ -294,5 +297,5 @@ def _clock(site: Site, old_s: float) -> Forecaster:
         _held.ask.clock.state.now = site.now
         return _held.ask
     ask = forecaster(site, ("wait",))
-    _held = _Held(of, ask, begun, time.monotonic() - begun)
+    _held = _Held(of, ask, begun, 0.0 if _held is None else time.monotonic() - begun)
     return ask
