@@ -58,11 +58,11 @@ test-long: setup
 
 # One after the other: each has the machine's clock to keep.
 test-lab: setup
-	@$(BIN)/python -m pytest -rs --durations=10 -m "lab and not slow" tests/slurm/test_*.py tests/slurm/programs
+	@$(BIN)/python -m pytest -rs --durations=10 -m "lab and not slow" tests/slurm
 
 # The same, with the guide and the reasons on the newer Slurm too.
 test-lab-all: setup
-	@$(BIN)/python -m pytest -rs -m lab tests/slurm/test_*.py tests/slurm/programs
+	@$(BIN)/python -m pytest -rs -m lab tests/slurm
 
 # Everything, and every property with 200 examples where the fast tier draws 30.
 test-all: setup
