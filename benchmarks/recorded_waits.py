@@ -10,6 +10,7 @@ minute of its clock, so some of the wait is over by then.
 from __future__ import annotations
 
 import argparse
+import re
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +27,7 @@ PROCESSORS, NODES = "forecast", "forecast, nodes"
 OTHERS = ("ibl", "log_uniform", "pqstar", "qbets", "recent_wait", "scheduler_replay")
 METHODS = (NODES, PROCESSORS, *OTHERS)
 BOUND = 0.9
+TITLES = ("key", "offset", "action", "user", "account", "run", "step", "args", "jobid", "sent", "answered", "rc")
 
 
 class Judged(NamedTuple):
@@ -76,11 +78,22 @@ def show(title: str, by_name: dict[str, Judged], slurm: np.ndarray) -> None:
 
 
 def accounting(texts: dict[str, str]) -> Trace:
-    """The run's accounting as a log."""
+    """The run's accounting as a log, with the command of each submission, as sacct's SubmitLine has it."""
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "sacct.psv"
-        path.write_text(texts["sacct.psv"])
+        said, (head, *lines) = commands(texts["submissions.tsv"]), texts["sacct.psv"].splitlines()
+        job = head.split("|").index("JobID")
+        lines = [f"{line}|{said.get(line.split('|')[job].partition('_')[0], '')}" for line in lines]
+        path.write_text("\n".join([f"{head}|SubmitLine", *lines, ""]))
         return read_trace(str(path))
+
+
+def commands(submissions: str) -> dict[str, str]:
+    """What was typed, by job id; `@k012` in it stands for that submission's job id."""
+    rows = [dict(zip(TITLES, line.split("\t"))) for line in submissions.splitlines()[1:]]
+    rows = [row for row in rows if row["action"] == "submit"]
+    ids = {row["key"]: row["jobid"] for row in rows}
+    return {row["jobid"]: "sbatch " + re.sub(r"@(k\d+)", lambda m: ids[m[1]], row["args"]) for row in rows}
 
 
 def estimated(texts: dict[str, str], trace: Trace) -> np.ndarray:

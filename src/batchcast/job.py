@@ -65,7 +65,7 @@ def as_submitted(row: int, values: Mapping[str, Any], *, procs: float) -> JobReq
     2.0
     """
     known = {name: _value(name, values.get(name)) for name in ATTRIBUTES}
-    extra = {name: _value(name, values[name]) for name in BEYOND if name in values}  # names of ours: they are pickled
+    extra = {name: values[name] for name in BEYOND if values.get(name) is not None}  # names of ours: they are pickled
     return JobRequest(row=row, procs=procs, **known, extra=extra or NO_EXTRA)
 
 

@@ -7,8 +7,10 @@ And what a log or a queue knows of it. Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from ..job import JobRequest, Name
 from .machine import Machine
@@ -151,3 +153,135 @@ class MachineSizes:
 
 def _word(name: Name) -> str:
     return "" if name is None else str(name)
+
+
+DETAILS = {
+    "dependency": "dependencies",
+    "array_throttle": "array throttles",
+    "exclusive": "whole nodes",
+    "constraint": "features",
+    "partition_list": "lists of partitions",
+    "reservation": "reservations",
+    "licenses": "licenses",
+    "nice": "nice",
+    "cpus_per_task": "processors a task",
+}
+"""Columns that complete a request, and their names in a sentence."""
+_CHOICE = re.compile(r"[|*\[\]()!]")
+
+
+class RequestDetails(NamedTuple):
+    """What of a request's details a machine has: names of features, licenses and partitions.
+
+    >>> from batchcast.cluster.machine import homogeneous
+    >>> details, job = RequestDetails.of(homogeneous(2, 16)), NodeRequest("1", 0.0, 60.0, tasks=4)
+    >>> made = details.complete(job, "8", {"dependency": "afterok:7", "cpus_per_task": 2.0}, {"7": ["0"]})
+    >>> made.depends, made.tasks, made.cpus_per_task
+    ((('afterok', '0'),), 2, 2)
+    """
+
+    features: frozenset[str]
+    licenses: frozenset[str]
+    partitions: frozenset[str]
+
+    @classmethod
+    def of(cls, machine: Machine) -> RequestDetails:
+        """Of a machine."""
+        features = frozenset(word for group in machine.nodes for word in group.features)
+        return cls(features, frozenset(machine.licenses), frozenset(p.name for p in machine.partitions))
+
+    def complete(
+        self, request: NodeRequest, job_id: int | str, said: Mapping[str, Any], keys: Mapping[str, Sequence[str]]
+    ) -> NodeRequest:
+        """The request with what was said of it, by the columns of `DETAILS`; `keys` are those of other jobs by job id.
+
+        What the machine does not have (a feature, a license, a partition) is passed over, as is a job that it depends
+        on and `keys` does not name.
+        """
+        more: dict[str, Any] = {}
+        if features := features_of(_said(said, "constraint"), self.features):
+            more["features"] = features
+        if _amount(said, "exclusive") > 0:
+            more["exclusive"] = True
+            if request.mem_per_cpu == request.mem_per_cpu:  # of the processors asked for, while it gets all of a node
+                memory = request.mem_per_cpu * request.cpus / request.min_nodes
+                more |= {"mem_per_cpu": math.nan, "mem_per_node": memory}
+        if (nice := _amount(said, "nice")) > 0:
+            more["nice"] = int(nice)
+        if (each := _amount(said, "cpus_per_task")) > 1 and request.tasks % each == 0:
+            more |= {"cpus_per_task": int(each), "tasks": request.tasks // int(each)}
+        if licenses := licenses_of(_said(said, "licenses"), self.licenses):
+            more["licenses"] = licenses
+        if parts := tuple(p for p in _said(said, "partition_list").split(",") if p in self.partitions):
+            more["partitions"] = parts
+        if name := _said(said, "reservation"):
+            more["reservation"] = name
+        if found := re.fullmatch(r"(\d+)_(\d+)", str(job_id)):
+            most = _amount(said, "array_throttle")
+            more |= {"array": found[1], "task": int(found[2]), "throttle": int(most) if most > 0 else 0}
+        if text := _said(said, "dependency"):
+            depends, singleton = depends_of(text, keys, request.key)
+            more |= {"depends": depends, "singleton": singleton}
+        return replace(request, **more) if more else request
+
+
+def _said(values: Mapping[str, Any], column: str) -> str:
+    return str(values.get(column) or "")
+
+
+def _amount(values: Mapping[str, Any], column: str) -> float:
+    return float(values.get(column) or 0.0)
+
+
+def features_of(text: str, known: frozenset[str]) -> tuple[str, ...]:
+    """Features that a node must all have; of a choice (`a|b`) none, and none that no node has.
+
+    >>> features_of("skylake&ib", {"skylake", "ib"}), features_of("a|b", {"a"}), features_of("", {"a"})
+    (('skylake', 'ib'), (), ())
+    """
+    if not text or _CHOICE.search(text):
+        return ()
+    return tuple(word for word in re.split("[&,]", text) if word in known)
+
+
+def licenses_of(text: str, known: frozenset[str]) -> Mapping[str, int]:
+    """Licenses and how many: `matlab:2,ansys`.
+
+    >>> licenses_of("matlab:2,other", {"matlab"})
+    {'matlab': 2}
+    """
+    pairs = (re.split("[:=]", item.split("@")[0] if ":" not in item else item) for item in text.split(",") if item)
+    return {p[0]: int(p[1]) if len(p) > 1 and p[1].isdigit() else 1 for p in pairs if p[0] in known}
+
+
+def depends_of(text: str, keys: Mapping[str, Sequence[str]], itself: str) -> tuple[tuple[tuple[str, str], ...], bool]:
+    """Kinds and keys of what a job waits for, as far as they are known, and whether as a singleton.
+
+    What squeue says beside an id (`7(unfulfilled)`) is passed over.
+
+    >>> depends_of("afterok:7:8_1,singleton", {"7": ["0", "1"], "8_1": ["3"]}, "4")
+    ((('afterok', '0'), ('afterok', '1'), ('afterok', '3')), True)
+    >>> depends_of("afterany:9_*(unfulfilled)", {"9": ["2", "3"]}, "3")
+    ((('afterany', '2'),), False)
+    """
+    pairs = []
+    for item in re.split("[,?]", re.sub(r"\(\w*\)", "", text)):
+        kind, *jobs = item.split(":")
+        for job in jobs:
+            pairs += [(kind, key) for key in keys.get(job.partition("+")[0].removesuffix("_*"), ()) if key != itself]
+    return tuple(pairs), "singleton" in text
+
+
+def keys_by_id(ids: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Keys by job id, given the job id of each key; of an array's tasks by the array's too.
+
+    >>> keys_by_id({"0": 7, "1": "8_1", "2": "8_2"})
+    {'7': ['0'], '8_1': ['1'], '8': ['1', '2'], '8_2': ['2']}
+    """
+    keys: dict[str, list[str]] = {}
+    for key, job in ids.items():
+        name = str(job)
+        keys.setdefault(name, []).append(key)
+        if "_" in name:
+            keys.setdefault(name.partition("_")[0], []).append(key)
+    return keys

@@ -78,11 +78,12 @@ class Submit(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A queued job began to run, `wait_time` seconds after its submission."""
+    """A queued job began to run, `wait_time` seconds after its submission, on `nodes` (a host list, None unknown)."""
 
     time: float
     job: JobRequest
     wait_time: float
+    nodes: Name = None
 
 
 JobEvent = Overdue | End | Withdraw | Requeue | Change | Submit | Start

@@ -31,7 +31,7 @@ class LiveJob(NamedTuple):
     """A job as far as it is known: start and end are NaN while unknown.
 
     `told` are the bits of its events that were delivered, `heard` those of them that a restored clock has in its state
-    already. `peak_mem_kib` is as in `End`.
+    already. `peak_mem_kib` is as in `End`, `nodes` as in `Start`.
     """
 
     request: JobRequest
@@ -41,6 +41,7 @@ class LiveJob(NamedTuple):
     told: int = 0
     heard: int = 0
     peak_mem_kib: float = math.nan
+    nodes: Name = None
 
 
 def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) -> list[Event]:
@@ -103,7 +104,7 @@ def _history(job: LiveJob) -> Iterable[tuple[int, Event]]:
     yield 0, Submit(submit, request)
     if not math.isnan(job.start_time):
         start = max(job.start_time, submit)
-        yield 0, Start(start, request, start - submit)
+        yield 0, Start(start, request, start - submit, job.nodes)
         if not math.isnan(job.end_time):
             run = max(job.end_time - start, 0.0)
             yield int(run == 0), End(start + run, request, run, start - submit, job.status, job.peak_mem_kib)

@@ -115,14 +115,14 @@ def events(trace: Trace, protocol: str = "honest", procs: str = "req") -> Iterat
 def events_of(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Iterator[Event]:
     _, wait, run = (column.tolist() for column in outcome(trace))
     waits = np.where(trace.wait_time >= 0, trace.wait_time, np.nan).tolist()  # an unknown wait teaches no predictor
-    status = trace.nominal("status").decode()
+    status, nodes = trace.nominal("status").decode(), trace.nominal("node_list").decode()
     new: Any = tuple.__new__  # as the classes' own constructors do, without their keywords and defaults: half the time
     for time, kind, i in zip(plan.time.tolist(), plan.kind.tolist(), plan.index.tolist()):
         job = jobs[i]
         if kind == SUBMIT:
             yield new(Submit, (time, job))
         elif kind == START:
-            yield new(Start, (time, job, waits[i]))
+            yield new(Start, (time, job, waits[i], nodes[i]))
         elif kind == END:
             yield new(End, (time, job, run[i], wait[i], status[i], math.nan))
         else:

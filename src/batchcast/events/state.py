@@ -11,7 +11,7 @@ import numpy as np
 
 from ..job import JobRequest, Name
 from ..records import enlarged
-from .event import CAPACITY, PLAN, RANK, Capacity, Change, End, Event, JobEvent, Start, Submit, Withdraw
+from .event import CAPACITY, PLAN, RANK, Capacity, Change, End, Event, JobEvent, Requeue, Start, Submit, Withdraw
 from .record import EVENT, JOB, LEFT, NAMES, QUEUED, RUNNING, Codes, Columns, clean_request, entry_of
 
 Cancelled = Literal["count", "skip"]
@@ -31,11 +31,11 @@ class Running(NamedTuple):
 class SystemState:
     """What a scheduler knows at `now`; handed to predictors as it is, read-only by its interface, never copied.
 
-    `running` maps a job's row to `Running` in order of start, `queued` maps it to `JobRequest` in order of arrival;
-    `columns()` is the same as arrays, for predictors in numpy and for compiled ones. `total` is the machine's
-    processors (NaN when unknown); `free` is total minus what runs, never below 0, since real logs sometimes run more
-    than their header admits. `version` counts the changes, so that what was derived from a state can be told from what
-    is stale.
+    `running` maps a job's row to `Running` in order of start, `queued` maps it to `JobRequest` in order of arrival,
+    `nodes` the row of one that runs to the host list it holds, where that is known. `columns()` is the same as arrays,
+    for predictors in numpy and for compiled ones. `total` is the machine's processors (NaN when unknown); `free` is
+    total minus what runs, never below 0, since real logs sometimes run more than their header admits. `version` counts
+    the changes, so that what was derived from a state can be told from what is stale.
 
     A clock owns the state and feeds it with `apply`: O(1), half a microsecond. The columns are brought up to date when
     somebody reads them, all events since the last reading in one compiled call, so a clock whose predictors read
@@ -67,6 +67,7 @@ class SystemState:
         self._events = NOTHING
         self._waits: list[tuple[float, bool]] | None = None
         self._event: Event | None = None
+        self.nodes: dict[int, str] = {}
         self._last_entry = -1
         self._known = jobs
         self._requests = requests
@@ -163,6 +164,11 @@ class SystemState:
         self.now = event.time
         self.version += 1
         self._event = event
+        if isinstance(event, Start):
+            if event.nodes is not None:
+                self.nodes[event.job.row] = str(event.nodes)
+        elif self.nodes and isinstance(event, End | Requeue):
+            self.nodes.pop(event.job.row, None)
         if self._story is not None:  # the event lies there already
             self._count += 1
         elif isinstance(event, Capacity):

@@ -26,7 +26,7 @@ from ..schedule.slurm.simulate import Lengths, Reorder, Seen, SlurmSchedule, sim
 from ..table import Trace
 from ..table.memory import per_processor
 from .clock import possible
-from .request_columns import RequestDetails
+from .request_columns import RequestsOfLog
 from .schedule import Schedule
 
 BY = ("none", "forecast", "limit")
@@ -210,7 +210,7 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
     partition's default memory, the default partition where the log has none; what else it has is in `Told`. A job
     ends at its limit at the latest. A job that Slurm refused at submission never waits, so it is left out.
     """
-    sizes, details = MachineSizes.of(machine), RequestDetails(trace, machine)
+    sizes, details = MachineSizes.of(machine), RequestsOfLog(trace, machine)
     more = (trace.number("alloc_nodes") > trace.number("req_nodes")).tolist()  # then it asked for the fewest
     each, refused = per_processor(trace, "req_mem_kib").tolist(), _refused(trace, sizes.most_cpus, procs).tolist()
     left = {UNKNOWN: 0, ELSEWHERE: 0, TOO_LARGE: 0, REFUSED: 0}
@@ -321,7 +321,7 @@ def _as_schedule(
         return chosen
 
     notes = [
-        f"{ASSUMED}; {RequestDetails(trace, machine).sentence()}",
+        f"{ASSUMED}; {RequestsOfLog(trace, machine).sentence()}",
         *([f"not modelled: {', '.join(schedule.left_out)}"] if schedule.left_out else []),
     ]
     if often := int(schedule.preempted.sum()):

@@ -27,7 +27,7 @@ from .place import (
     trouble,
     without_secrets,
 )
-from .schema import meta, metadata, moves, renewed, tokens
+from .schema import jobs, meta, metadata, moves, renewed, tokens
 
 
 def _add_moves(connection: Connection) -> None:
@@ -36,10 +36,19 @@ def _add_moves(connection: Connection) -> None:
         connection.execute(text("ALTER TABLE renewed ADD COLUMN why TEXT"))
 
 
+def _add_details(connection: Connection) -> None:
+    there = {column["name"] for column in inspect(connection).get_columns("jobs")}
+    for name in ("node_list", "constraint", "partition_list", "exclusive", "nice", "cpus_per_task"):
+        if name not in there:
+            kind = "TEXT" if jobs.c[name].type.python_type is str else "DOUBLE PRECISION"
+            connection.execute(text(f'ALTER TABLE jobs ADD COLUMN "{name}" {kind}'))
+
+
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     9: lambda connection: tokens.create(connection, checkfirst=True),
     10: lambda connection: renewed.create(connection, checkfirst=True),
     11: _add_moves,
+    12: _add_details,
 }
 """Version n: how a store of version n becomes one of n + 1, each in a transaction of its own."""
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..errors import BatchcastError, InputError, NoStore, Unreachable
 
-OLDEST, VERSION = 9, 12
+OLDEST, VERSION = 9, 13
 """Of the tables: the oldest that is brought up to date, and this one; `database.py` holds the steps."""
 OPEN_PARAMETERS = frozenset({"host", "hostaddr", "port", "dbname", "connect_timeout", "application_name", "sslmode"})
 _ACCEPTED = "a path, sqlite:///path, postgresql://user@host/name"

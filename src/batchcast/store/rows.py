@@ -89,7 +89,8 @@ def live_job(row: Mapping[str, Any]) -> LiveJob:
         end, status = row["told_end"], row["told_status"]
     values = {**row, "queue_id": row["partition_id"]}  # in Slurm and PBS a partition is the queue
     request = as_submitted(row["row"], values, procs=_number(row["req_procs"] or row["alloc_procs"]))
-    return LiveJob(request, _number(start), _number(end), status, row["told"], peak_mem_kib=node_peak(row))
+    held = {"peak_mem_kib": node_peak(row), "nodes": row["node_list"]}
+    return LiveJob(request, _number(start), _number(end), status, row["told"], **held)
 
 
 def _number(value: float | None) -> float:

@@ -42,7 +42,7 @@ _JOB: dict[str, str] = dict.fromkeys((*JOB, *FOLLOWED, *OUTCOME, "cluster", "fir
 _JOB |= {"row": " INTEGER PRIMARY KEY", "told": " DEFAULT 0"}
 _FORECAST = "method as_of point_s levels quantiles_s basis grounds"
 TABLES = {
-    "jobs": tuple(name + kind for name, kind in _JOB.items()),
+    "jobs": tuple(f'"{name}"{kind}' for name, kind in _JOB.items()),
     "meta": ("cluster", "name", "value"),
     "forecasts": ("id", "row", "kind", "moment", "issued_at", *_FORECAST.split()),
     "renewed": ("row", "cluster", "why", *_FORECAST.split()),
@@ -74,7 +74,7 @@ def write_once(place: Path, cluster: str, seen: Sequence[Sighting], at: float) -
             store.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
         every = [row for rows in known.values() for row in rows]
         if every:
-            names = ", ".join(every[0])
+            names = ", ".join(f'"{name}"' for name in every[0])
             store.executemany(f"INSERT INTO jobs ({names}) VALUES ({', '.join('?' * len(every[0]))})",
                               [tuple(row.values()) for row in every])  # fmt: skip
 

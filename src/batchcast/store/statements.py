@@ -13,12 +13,14 @@ from .rows import FIELDS
 _LIFE = (
     "row job_id submit_time restarts eligible_time start_time end_time status open told told_start told_end told_status"
 )
-JOB = (*_LIFE.split(), *(column.name for column in (*declared.ASKED, *declared.HELD, *declared.MEASURED)))
+_WAITS_FOR = "dependency reservation licenses"
+_DECLARED = (*declared.ASKED, *declared.HELD, *declared.MEASURED)
+JOB = (*_LIFE.split(), *_WAITS_FOR.split(), *(column.name for column in _DECLARED))
 """What is known of a job: its life, and every declared column."""
 
 
 def _of(table: str, names: str) -> str:
-    return ", ".join(f"{table}.{name}" for name in names.split())
+    return ", ".join(f'{table}."{name}"' for name in names.split())  # a name may be a word of SQL's
 
 
 _JOB = _of("jobs", " ".join(JOB))
@@ -73,7 +75,7 @@ TEXTS: dict[str, str] = {
     "memory": "SELECT name, value FROM meta WHERE cluster = :cluster",
     "clusters": "SELECT DISTINCT cluster FROM meta WHERE cluster != '' ORDER BY cluster",
     "schema_version": "SELECT value FROM meta WHERE cluster = '' AND name = 'schema_version'",
-    "waiting": f"""SELECT {_JOB}, {_of("jobs", "expected_start reservation licenses reason dependency")}, {_LIMIT_NOW},
+    "waiting": f"""SELECT {_JOB}, {_of("jobs", "expected_start reason")}, {_LIMIT_NOW},
             forecasts.method, {_SAID}, forecasts.as_of, {_RENEWED}
         FROM jobs {_with("wait")} LEFT JOIN renewed ON renewed.row = jobs.row AND renewed.method = :method
         WHERE {_WAITS} AND {_if_given("user_id")}
@@ -82,7 +84,7 @@ TEXTS: dict[str, str] = {
     "moves": f"""SELECT {_of("moves", "row as_of likely_start by_90_start")}
         FROM moves JOIN jobs ON jobs.row = moves.row
         WHERE moves.cluster = :cluster AND {_if_given("user_id")} ORDER BY moves.as_of""",
-    "open_with": f"""SELECT {_JOB}, jobs.reason, jobs.licenses, {_LIMIT_NOW}, min(forecasts.point_s) AS run_point_s
+    "open_with": f"""SELECT {_JOB}, jobs.reason, {_LIMIT_NOW}, min(forecasts.point_s) AS run_point_s
         FROM jobs {_with("runtime", method="")}
         WHERE {_HERE} AND jobs.open = 1 AND {_if_given("user_id", "account", "qos")}
         AND (CAST(:tasks AS TEXT) IS NULL OR jobs.job_id LIKE :tasks ESCAPE '!')

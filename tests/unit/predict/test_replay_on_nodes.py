@@ -70,3 +70,31 @@ def test_a_higher_priority_goes_first_and_the_queue_ahead_counts() -> None:
 def test_a_job_that_the_machine_cannot_have_is_told_so() -> None:
     said = SchedulerReplay(machine=homogeneous(2, 16)).predict(job(9, 0.0, 64, 600), state_of(*running(0, 1, 60)))
     assert "larger than its partition" in said.basis
+
+
+def test_a_job_waits_for_another_that_it_depends_on_though_there_is_room() -> None:
+    asked = job(9, 0.0, 1, 60, extra={"dependency": "afterany:1"})
+    state = state_of(*running(0, 8, 5000), *running(1, 1, 3000))
+    said = SchedulerReplay(machine=homogeneous(2, 8)).predict(asked, state).point
+    assert 3000 <= said <= 3090
+    over = asked._replace(extra={"dependency": "afterany:77"})  # which has left
+    assert SchedulerReplay(machine=homogeneous(2, 8)).predict(over, state).point <= 60
+
+
+def test_jobs_that_run_hold_the_nodes_that_they_were_given() -> None:
+    apart = [(submit, start._replace(nodes=f"n{k}")) for k in (1, 2) for submit, start in [running(k, 4, 900.0 * k)]]
+    asked = job(9, 0.0, 8, 60, req_nodes=1.0)
+    machine = homogeneous(2, 8)
+    assert machine.node_names() == ("n1", "n2")
+    told = state_of(*(event for pair in apart for event in pair))
+    assert 900 <= SchedulerReplay(machine=machine).predict(asked, told).point <= 990
+    untold = state_of(*(event for submit, start in apart for event in (submit, start._replace(nodes=None))))
+    assert SchedulerReplay(machine=machine).predict(asked, untold).point <= 60, "the model would have packed them"
+    strange = state_of(*(event for submit, start in apart for event in (submit, start._replace(nodes="x[1-"))))
+    assert SchedulerReplay(machine=machine).predict(asked, strange).point <= 60, "nodes of another machine say nothing"
+
+
+def test_a_job_of_whole_nodes_shares_them_with_nobody() -> None:
+    alone = running(0, 1, 2000, req_nodes=1.0, extra={"exclusive": 1.0})
+    asked = job(9, 0.0, 1, 60)
+    assert 2000 <= SchedulerReplay(machine=homogeneous(1, 8)).predict(asked, state_of(*alone)).point <= 2090

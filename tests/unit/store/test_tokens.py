@@ -52,6 +52,8 @@ def test_a_store_of_an_older_version_is_brought_up_to_date(url: str) -> None:
         planned.write(connection, "c", [(Entry("7", 1.0, 7200.0, 3600.0, State.PLANNED, 2.0), 7200.0, 3600.0, "")])
         for table in ("tokens", "renewed", "moves"):  # none of them was there in version 9
             connection.execute(text(f"DROP TABLE {table}"))
+        for column in ("node_list", "constraint", "partition_list", "exclusive", "nice", "cpus_per_task"):
+            connection.execute(text(f'ALTER TABLE jobs DROP COLUMN "{column}"'))
         connection.execute(text("UPDATE meta SET value = '9' WHERE name = 'schema_version'"))
     store.close()
     again = Store(url)

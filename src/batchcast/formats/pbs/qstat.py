@@ -130,6 +130,7 @@ def _own(a: Mapping[str, str]) -> dict[str, Field]:
         "req_mem_kib": size_kib(a.get("Resource_List.mem", "")),
         "user_id": a.get("Job_Owner", "").partition("@")[0] or None,
         "account": a.get("Account_Name") or a.get("project") or None,
+        "exclusive": 1.0 if "excl" in a.get("Resource_List.place", "") else math.nan,
     }
 
 

@@ -182,6 +182,7 @@ _NAMES = {
     "work_dir": ("workdir",),
     "constraint": ("constraints",),
     "reservation": ("reservation",),
+    "node_list": ("nodelist",),
 }
 _SAID = {
     "constraint": "constraint", "reservation": "reservation", "partition_list": "partition", "dependency": "dependency",

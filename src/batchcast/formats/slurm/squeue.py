@@ -99,14 +99,16 @@ def sighting(record: Mapping[str, str]) -> Sighting:
 
 
 def _own(record: Mapping[str, str], no_nodes: bool) -> dict[str, Field]:
-    """What squeue means in its own way: names of several partitions or QOS, and processors.
+    """What squeue means in its own way: names of several partitions or QOS, whole nodes, and processors.
 
     Processors asked for: TRES says it while a job has no nodes; afterwards it tells what the job holds.
     """
-    cpus = record.get("NumCPUs", "")
+    cpus, parts = record.get("NumCPUs", ""), record.get("Partition", "")
     from_tres = number(parse_tres(record.get("tres-alloc", "")).get("cpu", "")) if no_nodes else math.nan
     return {
-        "partition_id": first(record.get("Partition", "")),
+        "partition_id": first(parts),
+        "partition_list": parts if "," in parts else None,
+        "exclusive": 1.0 if record.get("OverSubscribe") == "NO" else math.nan,
         "qos": first(record.get("QOS", "")),
         "req_procs": number(cpus) if math.isnan(from_tres) else from_tres,
     }
@@ -133,8 +135,9 @@ def epoch(text: str) -> float:
 _ACCOUNTED_LIFE = (
     "JobID", "JobIDRaw", "Submit", "Eligible", "Start", "End", "State", "Priority", "AllocNodes", "AdminComment",
 )  # fmt: skip
-SACCT_FIELDS = tuple(dict.fromkeys([*_ACCOUNTED_LIFE, *(c.sacct for c in (*ASKED, *HELD) if c.sacct)]))
-"""What is asked of sacct(1), Slurm 22.05 and newer: a job's life, and every declared column."""
+_ACCOUNTED = (c.sacct for c in (*ASKED, *HELD) if c.sacct and c.sacct != "SubmitLine")
+SACCT_FIELDS = tuple(dict.fromkeys([*_ACCOUNTED_LIFE, *_ACCOUNTED]))
+"""What is asked of sacct(1), Slurm 22.05 and newer: a job's life, and every declared column that has one of its own."""
 FIELDS_WITH_STEPS = tuple(dict.fromkeys([*SACCT_FIELDS, *STEP_FIELDS, "AllocTRES"]))
 """The same where the rows of steps are asked for too: they alone say how much memory was used."""
 

@@ -7,15 +7,18 @@ does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Literal
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from ...cluster.machine import Machine
-from ...cluster.request import MachineSizes, NodeRequest
+from ...cluster.request import MachineSizes, NodeRequest, RequestDetails, keys_by_id
+from ...errors import UsageError
 from ...events.event import Change, Event, Submit
 from ...events.state import SystemState
+from ...formats.slurm.resources import expand
 from ...job import JobRequest
 from ...schedule.slurm.simulate import Recorded, Takes, simulate_slurm
 from ..fallback import LargestLimit
@@ -25,19 +28,20 @@ from .forward import LARGEST, LIMIT, PLANNED, PROCS, ForwardPlans, Lengths
 from .groups import guess
 
 Length = Callable[[JobRequest, SystemState], float]
-LAST = "asked"
+LAST, DEPENDS = "asked", "dependency"
 LONGEST = 1e9
 
 
 def start_on(machine: Machine, job: JobRequest, at: SystemState, length: Length) -> tuple[float, int] | str:
     """The instant at which `job` would start if nobody else came, and how many jobs could not be placed; or why never.
 
-    The job itself, where it waits already, is nobody else. Running jobs hold what they asked for, on nodes that the
-    model chooses, and end after `length`, one that is over now; the queue has the users' submissions, so that age
-    counts. Slurm plans by the limits, where they are known. Use before that is unknown: fair-share begins even.
+    The job itself, where it waits already, is nobody else. Running jobs hold the nodes that the state knows, else what
+    they asked for on nodes that the model chooses, and end after `length`, one that is over now; the queue has the
+    users' submissions, so that age counts, and waits for jobs that it depends on. Slurm plans by the limits, where they
+    are known. Use before that is unknown: fair-share begins even.
     """
-    asked, parts = MachineSizes.of(machine), {p.name: k for k, p in enumerate(machine.partitions)}
-    mine = _request(asked, LAST, job, at.now, length(job, at))
+    asked, parts = Asked.of(machine, job, at), {p.name: k for k, p in enumerate(machine.partitions)}
+    mine = asked.request(LAST, job, at.now, length(job, at))
     if isinstance(mine, str):
         return mine
     fixed: dict[tuple[str, int], Takes] = {}
@@ -46,13 +50,13 @@ def start_on(machine: Machine, job: JobRequest, at: SystemState, length: Length)
         span = length(each, at)
         if start is not None:
             span = max(start + span, at.now + 1.0) - start
-        made = _request(asked, key, each, min(each.submit_time, at.now), span)
+        made = asked.request(key, each, min(each.submit_time, at.now), span)
         if isinstance(made, str):
             lost += 1
             continue
         requests.append(made)
         if start is not None:
-            fixed[made.key, made.task] = (start, parts[made.partitions[0]], ())
+            fixed[made.key, made.task] = (start, parts[made.partitions[0]], asked.held(at.nodes.get(each.row), made))
     running = Recorded(fixed=fixed)
     done = simulate_slurm(
         machine, [*requests, mine], recorded=running, since=at.now, watched=(mine.key, mine.task), lazy=1
@@ -70,11 +74,42 @@ def _others(at: SystemState, itself: int) -> Iterator[tuple[str, JobRequest, flo
             yield str(row), job, None
 
 
-def _request(asked: MachineSizes, key: str, job: JobRequest, submit: float, span: float) -> NodeRequest | str:
-    each = job.req_mem_kib / job.procs if job.procs > 0 else job.req_mem_kib
-    run = min(span, LONGEST)
-    limit = max(job.req_time, run) if job.req_time > 0 else run
-    return asked.request(key, job._replace(submit_time=submit, req_time=limit), run, kib_per_proc=each)
+class Asked(NamedTuple):
+    """What jobs ask of a machine: its sizes, what it has of their details, its nodes' places, keys by job id."""
+
+    sizes: MachineSizes
+    details: RequestDetails
+    places: Mapping[str, int]
+    keys: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def of(cls, machine: Machine, job: JobRequest, at: SystemState) -> Asked:
+        """Of those that run and wait beside a job; whoever has left already holds up nobody."""
+        others = list(_others(at, job.row))
+        depends = any(each.extra.get(DEPENDS) for each in (job, *(other for _, other, _ in others)))
+        ids = {key: each.job_id for key, each, _ in others} if depends else {}
+        places = {name: k for k, name in enumerate(machine.node_names())} if at.nodes else {}
+        return cls(MachineSizes.of(machine), RequestDetails.of(machine), places, keys_by_id(ids))
+
+    def request(self, key: str, job: JobRequest, submit: float, span: float) -> NodeRequest | str:
+        """A job's request, or why the machine has no room for it."""
+        each = job.req_mem_kib / job.procs if job.procs > 0 else job.req_mem_kib
+        run = min(span, LONGEST)
+        limit = max(job.req_time, run) if job.req_time > 0 else run
+        asked = job._replace(submit_time=submit, req_time=limit)
+        made = self.sizes.request(key, asked, run, kib_per_proc=each)
+        return made if isinstance(made, str) else self.details.complete(made, job.job_id, job.extra, self.keys)
+
+    def held(self, nodes: str | None, made: NodeRequest) -> tuple[tuple[int, int], ...]:
+        """The places of a running job's nodes, with an equal share of its processors; none where they are unknown."""
+        if nodes is None:
+            return ()
+        try:
+            names = expand(nodes)
+        except UsageError:
+            return ()
+        known = [self.places[name] for name in names if name in self.places]
+        return tuple((place, math.ceil(made.cpus / len(names))) for place in known) if len(known) == len(names) else ()
 
 
 class SchedulerReplay:

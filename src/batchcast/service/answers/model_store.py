@@ -37,7 +37,7 @@ from ...version import __version__
 from ..settings import default_store
 from .advice import RISK
 
-FORMAT = 3
+FORMAT = 4
 ROOMS = (
     "batchcast.predict.",
     "batchcast.events.",
