@@ -76,6 +76,24 @@ class Lag:
         return self.middle[int(simulated > _MINUTE)]
 
 
+DRAWS = 3
+"""So many futures are simulated on a machine's nodes."""
+Nodes = tuple[float, ...]
+SAID_NOTHING: Nodes = (math.nan,) * DRAWS
+
+
+def curves_on_nodes(simulated: Nodes, lag: Lag) -> np.ndarray:
+    """Curves (3, 33) of the log(1 + wait) of each future on the nodes: by each of SPREADS, and as late as they came
+    out; NaN where one never starts.
+
+    >>> curves_on_nodes((0.0, 0.0, 0.0), Lag())[:, 0].tolist()
+    [0.5, 0.5, 0.5]
+    """
+    points = np.array([simulated])
+    late = points + lag.of(simulated[DRAWS // 2])
+    return np.concatenate([*(spread_curves(points, spread) for spread in SPREADS), spread_curves(late, SPREADS[-1])])
+
+
 class RecentWaits:
     """The last 50 waits of each class of jobs (queue and size), everybody's where the class has fewer than 5.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .bins import BINS, rest_of
 from .calibrated_waits import ENDED, CalibratedWaits, LevelsBySpan, Pool
-from .components import SPREADS, Lag, simulated_curves
+from .components import DRAWS, SPREADS, Lag, curves_on_nodes, simulated_curves
 from .features import AT_DRAWS, NAMES
 from .model import Hazard, Waits
 from .training_rows import Submissions
@@ -24,8 +24,12 @@ BORROWED = 30.0
 """Levels of an age weigh as the outcomes known there, those of all ages as so many: few outcomes bend no level far."""
 SHARE = 0.5
 """Of a model's chances in what it says, beside those that it starts from: half of each was better than either."""
+ON_NODES = 1 + len(SPREADS) + 1
+"""The first so many ways need no figures of the queue; what they say together is what the model starts from."""
 RENEWAL_COMPONENTS = (
     "forecast at submission, given the time waited",
+    *("simulation on the machine's nodes" for _ in SPREADS),
+    "simulation on the machine's nodes, as late as it came out",
     *("simulation" for _ in SPREADS),
     "simulation, as late as it came out",
     "model",
@@ -35,11 +39,13 @@ MODEL = len(RENEWAL_COMPONENTS) - 1
 
 
 class Snapshot(NamedTuple):
-    """Some of the jobs that wait at one instant: rows, seconds waited (n,), features (n, f)."""
+    """Some of the jobs that wait at one instant: rows, seconds waited (n,), features (n, f), and the log(1 + rest) that
+    a machine's nodes say in each future (n, DRAWS), NaN where they say nothing."""
 
     row: np.ndarray
     waited: np.ndarray
     features: np.ndarray
+    on_nodes: np.ndarray
 
 
 def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
@@ -56,22 +62,24 @@ def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
 
 
 class Expected(NamedTuple):
-    """What is left of the waits of those looked at, not yet corrected: curves (n, 33), the way of each (-1: none), and
-    what the other ways said (n, components - 1, 33) where the model did not answer, else NaN."""
+    """What is left of the waits of those looked at, not yet corrected: curves (n, 33), the way of each (-1: none), what
+    the model started from (n, 33), and what the other ways said (n, components - 1, 33), NaN where one did not."""
 
     curves: np.ndarray
     way: np.ndarray
+    known: np.ndarray
     others: np.ndarray
 
 
 class _Look(NamedTuple):
-    """An open look: its number, the time waited by then, the log(1 + rest) simulated, what ways other than the model
-    said where they answered."""
+    """An open look: its number, the time waited by then, the log(1 + rest) simulated and on the nodes, what ways other
+    than the model said."""
 
     number: int
     waited: float
     simulated: float
-    others: np.ndarray | None
+    on_nodes: float
+    others: np.ndarray
 
 
 class Renewal:
@@ -92,7 +100,8 @@ class Renewal:
     outcomes of that age are known. All looks at one job come out
     together: the k-th since the last outcome known counts 1 / k.
 
-    >>> Renewal(300).expected(Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES)))), np.zeros((0, 33))).way
+    >>> nobody = Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES))), np.zeros((0, DRAWS)))
+    >>> Renewal(300).expected(nobody, np.zeros((0, 33))).way
     array([], dtype=int64)
     """
 
@@ -102,7 +111,7 @@ class Renewal:
         self.models: tuple[Hazard, ...] = ()
         self.pool = Pool(MODEL)
         self.calibration = LevelsBySpan(BORROWED)
-        self.lag = Lag()
+        self.lag, self.lag_on_nodes = Lag(), Lag()
         self.number = 0
         self.of: dict[int, list[_Look]] = {}
 
@@ -112,20 +121,27 @@ class Renewal:
         `promised` are the chances (n, 33) of the whole wait that each got at its submission, NaN where that is unknown.
         """
         given = rest_of(promised, look.waited)
-        curves, way = given.copy(), np.full(len(given), MODEL)
-        asked = ~np.isnan(given[:, 0]) & bool(self.models)
-        if asked.any():
-            new = np.mean([model.curves(look.features[asked], given[asked]) for model in self.models], axis=0)
-            curves[asked] = SHARE * new + (1.0 - SHARE) * given[asked]
         others = np.full((len(given), MODEL, BINS), np.nan)
+        others[:, 0] = given
+        for place in np.flatnonzero(~np.isnan(look.on_nodes[:, 0])).tolist():
+            others[place, 1:ON_NODES] = curves_on_nodes(tuple(look.on_nodes[place].tolist()), self.lag_on_nodes)
+        known = given
+        if not np.isnan(look.on_nodes).all():
+            known = np.where(np.isnan(others[:, :ON_NODES, 0]).all(axis=1)[:, None], given, self.pool.mean(others))
+        curves, way = known.copy(), np.full(len(given), MODEL)
+        asked = ~np.isnan(known[:, 0]) & bool(self.models)
+        if asked.any():
+            new = np.mean([model.curves(look.features[asked], known[asked]) for model in self.models], axis=0)
+            curves[asked] = SHARE * new + (1.0 - SHARE) * known[asked]
         rest = ~asked
         if rest.any():
             features = look.features[rest]
             lags = np.array([self.lag.of(one) for one in features[:, AT_DRAWS].tolist()])[:, None]
             simulated = [simulated_curves(features, spread) for spread in SPREADS]
-            others[rest] = np.stack([given[rest], *simulated, simulated_curves(features, SPREADS[-1], lags)], axis=1)
+            late = simulated_curves(features, SPREADS[-1], lags)
+            others[rest, ON_NODES:] = np.stack([*simulated, late], axis=1)
             curves[rest], way[rest] = self.pool.mean(others[rest]), self.pool.heaviest(others[rest])
-        return Expected(curves, way, others)
+        return Expected(curves, way, known, others)
 
     def fitted(self, model: Hazard | None) -> None:
         """A model that was fitted anew; None, where too little was known, changes nothing."""
@@ -134,14 +150,14 @@ class Renewal:
 
     def take(self, look: Snapshot, promised: np.ndarray, now: float, born: int) -> np.ndarray:
         """Remember a look taken after submission `born`; what it is promised (n, 33)."""
-        said, given = self.expected(look, promised), rest_of(promised, look.waited)
+        said = self.expected(look, promised)
         chances = self.calibration.chances(said.curves, look.waited)
         bounds = CalibratedWaits.bounds(chances)
         for k, row in enumerate(look.row.tolist()):
-            waited, others = float(look.waited[k]), None if said.way[k] == MODEL else said.others[k]
-            one = _Look(self.number, waited, float(look.features[k, AT_DRAWS]), others)
+            waited, on_nodes = float(look.waited[k]), float(look.on_nodes[k, DRAWS // 2])
+            one = _Look(self.number, waited, float(look.features[k, AT_DRAWS]), on_nodes, said.others[k])
             self.of.setdefault(row, []).append(one)
-            self.ring.add(self.number, now, np.concatenate([look.features[k], given[k]]), born)
+            self.ring.add(self.number, now, np.concatenate([look.features[k], said.known[k]]), born)
             self.calibration.issue(self.number, row, now, waited, bounds[k])
             self.number += 1
         return chances
@@ -166,5 +182,6 @@ class Renewal:
                 continue
             self.calibration.ended(look.number, rest)
             self.lag.add(look.simulated, rest)
-            if look.others is not None:
+            self.lag_on_nodes.add(look.on_nodes, rest)
+            if not np.isnan(look.others[1:, 0]).all():  # else there is nothing to tell apart
                 self.pool.came_out(look.others, rest)

@@ -207,7 +207,7 @@ class Forecast:
             self._passes(event.time)
             if isinstance(event, Submit) and self.number % EVERY == 0 and self.votes >= self.looked_at + LEAST_VOTES:
                 self.looked_at = self.votes
-                self._look(event.time, columns)
+                self._look(at, columns)
         self.run_time.observe(event, at)
         self.components.observe(event, at)
 
@@ -243,7 +243,8 @@ class Forecast:
         n, step = len(trace), self.refit_every_jobs
         wanted = np.ones(n, bool) if ask is None else ask
         log = seen_in(trace, protocol, procs, total, self.cancelled, self.seed if renew else None)
-        on_nodes = self.components.on_nodes_of(trace, protocol, procs, trace.info.max_procs if total is None else total)
+        size = trace.info.max_procs if total is None else total
+        on_nodes = self.components.on_nodes_of(trace, protocol, procs, size, log.snapshots)
         answers: list[Prediction | None] = [None] * n
         self.chances = np.full((n, BINS), np.nan)
         models = np.full((step, BINS), np.nan)
@@ -315,17 +316,18 @@ class Forecast:
 
     def look(self, at: SystemState) -> Snapshot:
         """What every waiting job sees now, in order of arrival."""
-        columns = at.columns()
-        return self._look_at(columns, np.arange(len(columns.queued_entries())), at.now)
+        return self._look_at(at, np.arange(len(at.columns().queued_entries())))
 
-    def _look(self, now: float, columns: Columns) -> None:
+    def _look(self, at: SystemState, columns: Columns) -> None:
         """A few of those that wait, to learn from."""
-        waited = now - columns.jobs["submit"][columns.queued_entries()]
-        self._take(self._look_at(columns, sampled_places(waited, self.number, self.seed), now), now)
+        waited = at.now - columns.jobs["submit"][columns.queued_entries()]
+        self._take(self._look_at(at, sampled_places(waited, self.number, self.seed)), at.now)
 
-    def _look_at(self, columns: Columns, places: np.ndarray, now: float) -> Snapshot:
+    def _look_at(self, at: SystemState, places: np.ndarray) -> Snapshot:
+        columns, nodes = at.columns(), self.components.nodes
         self.room_beside(columns)
-        return look_at(columns, self.history, places, now, self.runs, self.room)
+        look = look_at(columns, self.history, places, at.now, self.runs, self.room)
+        return look if nodes is None or not len(places) else nodes.of_look(look, at)
 
     def _take(self, look: Snapshot, now: float) -> tuple[Snapshot, np.ndarray]:
         seen = np.array([row in self.numbers for row in look.row.tolist()], bool)

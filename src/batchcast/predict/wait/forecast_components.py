@@ -23,7 +23,16 @@ from ...table import Trace
 from ..hazard import features as kernel
 from ..hazard.bins import BINS
 from ..hazard.calibrated_waits import jitter
-from ..hazard.components import SPREADS, Lag, RecentWaits, simulated_curves, spread_curves
+from ..hazard.components import (
+    DRAWS,
+    SAID_NOTHING,
+    SPREADS,
+    Lag,
+    Nodes,
+    RecentWaits,
+    curves_on_nodes,
+    simulated_curves,
+)
 from ..hazard.features import AT_DRAWS, describe_queue
 from ..hazard.history_features import WaitHistory, blank_history, level_of, with_room
 from ..hazard.queue_features import COUNT
@@ -32,8 +41,9 @@ from ..hazard.simulated_waits import PLANS
 from ..hazard.training_rows import Bursts
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel, RunTimes
-from .scheduler_replay import start_on
+from .scheduler_replay import start_on, starts_on
 
+Looks = dict[int, Snapshot]
 Class = tuple[int, int, int]
 Sender = tuple[int, ...]
 Who = tuple[Class, Sender]
@@ -50,7 +60,7 @@ class Log(NamedTuple):
     keys: list[Class]
     senders: list[Sender]
     events: list[tuple[float, int, int, float]]
-    snapshots: Mapping[int, Snapshot]
+    snapshots: Looks
 
 
 def seen_in(
@@ -77,7 +87,7 @@ def seen_in(
     state.make_room(n, len(codes["user_id"]) + 1)
     room, history = kernel.blank_room(*most_at_once(plan.kind)), blank_history()
     rows, taught = np.zeros((n, len(kernel.NAMES)), np.float32), np.full(len(events), np.nan)
-    snapshots: dict[int, Snapshot] = {}
+    snapshots: Looks = {}
     looked_after = np.flatnonzero(plan.kind == SUBMIT)[EVERY - 1 :: EVERY].tolist()
     keys, senders = [class_of(job) for job in requests], [sender_of(job) for job in requests]
     bursts, votes = Bursts(), 0
@@ -119,7 +129,8 @@ def look_at(
     if len(places):
         waits = np.zeros((len(PLANS), len(queue)))
         describe_queue(state.record, history, now, runs, room, places.astype(np.int64), waits, features)
-    return Snapshot(jobs["row"].copy(), np.maximum(now - jobs["submit"], 0.0), features)
+    nothing = np.tile(SAID_NOTHING, (len(places), 1))
+    return Snapshot(jobs["row"].copy(), np.maximum(now - jobs["submit"], 0.0), features, nothing)
 
 
 def class_of(job: np.void) -> Class:
@@ -139,10 +150,8 @@ def most_at_once(kind: np.ndarray) -> tuple[int, int]:
     return int(running.max(initial=0)) + 1, int(queued.max(initial=0)) + 1
 
 
-DRAWS = 3
-"""So many futures are simulated on a machine's nodes."""
-Nodes = tuple[float, ...]
-SAID_NOTHING: Nodes = (math.nan,) * DRAWS
+MOST_WAITING = 2000
+"""Of no more than so many that wait the rest is simulated on the nodes."""
 MOST_ANEW = 300
 """With more jobs than this in sight, what each may run is taken as of its submission: asking anew costs more there."""
 
@@ -174,6 +183,20 @@ class NodesComponent:
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The waits (DRAWS,) if the job came now and nobody after it, in seconds, as quantiles; NaN where one never
         starts."""
+        waits = sorted(self._wait(job, at, length) for length in self._futures(at))
+        levels = tuple((draw + 0.5) / DRAWS for draw in range(DRAWS))
+        return Prediction(waits[DRAWS // 2], levels, tuple(waits), "simulated on nodes", Grounds.SIMULATION)
+
+    def of_waiting(self, at: SystemState) -> dict[int, Nodes]:
+        """log(1 + rest of the wait) of those that wait, by row, in each future in turn; none of who never starts."""
+        if not 0 < len(at.queued) <= MOST_WAITING:
+            return {}
+        futures = [starts_on(self.machine, at, length) for length in self._futures(at)]
+        together = set(futures[0]).intersection(*futures[1:])
+        return {row: tuple(sorted(math.log1p(future[row] - at.now) for future in futures)) for row in together}
+
+    def _futures(self, at: SystemState) -> list[Callable[[JobRequest, SystemState], float]]:
+        """What each job runs, in each future."""
         drawn: dict[int, list[float]] = {}
         known = self.expected if len(at.running) + len(at.queued) > MOST_ANEW else {}
 
@@ -182,9 +205,7 @@ class NodesComponent:
                 drawn[each.row] = self._drawn(each, now, known)
             return drawn[each.row][draw]
 
-        waits = sorted(self._wait(job, at, partial(length, draw)) for draw in range(DRAWS))
-        levels = tuple((draw + 0.5) / DRAWS for draw in range(DRAWS))
-        return Prediction(waits[DRAWS // 2], levels, tuple(waits), "simulated on nodes", Grounds.SIMULATION)
+        return [partial(length, draw) for draw in range(DRAWS)]
 
     def observe(self, event: Event, at: SystemState) -> None:
         """What happened, for the run times."""
@@ -200,18 +221,21 @@ class NodesComponent:
         """log(1 + wait) of each of `predict`'s."""
         return tuple(math.log1p(wait) for wait in self.predict(job, at).quantiles)
 
-    def of_trace(self, trace: Trace, protocol: str, procs: str, total: float) -> list[Nodes]:
-        """The same (n,) of every job of a log at its submission, by a fresh one."""
-        said = replay(trace, {"nodes": NodesComponent(self.machine)}, protocol=protocol, procs=procs, total=total)
+    def of_trace(self, trace: Trace, protocol: str, procs: str, total: float, looks: Looks) -> list[Nodes]:
+        """The same (n,) of every job of a log at its submission, by a fresh one; into `looks` what is left then."""
+        fresh = _OfLog(self.machine, looks)
+        said = replay(trace, {"nodes": fresh}, protocol=protocol, procs=procs, total=total)
         return [tuple(waits) for waits in np.log1p(said["nodes"].quantiles).tolist()]
+
+    def of_look(self, look: Snapshot, at: SystemState) -> Snapshot:
+        """A look with what is left of the waits as the nodes have it."""
+        said = self.of_waiting(at)
+        each = [said.get(row, SAID_NOTHING) for row in look.row.tolist()]
+        return look._replace(on_nodes=np.array(each).reshape(-1, DRAWS))
 
     def curves(self, simulated: Nodes) -> np.ndarray:
         """Curves (3, 33) of simulated log(1 + wait): by each of SPREADS, and as late; NaN where one never starts."""
-        points = np.array([simulated])
-        late = points + self.lag.of(simulated[DRAWS // 2])
-        return np.concatenate(
-            [*(spread_curves(points, spread) for spread in SPREADS), spread_curves(late, SPREADS[-1])]
-        )
+        return curves_on_nodes(simulated, self.lag)
 
     def ended(self, simulated: Nodes, wait: float) -> None:
         """A job waited so long, for which these log(1 + wait) were simulated."""
@@ -236,6 +260,19 @@ class NodesComponent:
         at_places = np.searchsorted(np.cumsum(runs.weights), places)
         drawn: list[float] = runs.seconds[np.minimum(at_places, len(runs.seconds) - 1)].tolist()
         return drawn
+
+
+class _OfLog(NodesComponent):
+    """One that is told a log, and completes the look after each submission of `looks`."""
+
+    def __init__(self, machine: Machine, looks: Looks) -> None:
+        super().__init__(machine)
+        self.looks = looks
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        super().observe(event, at)
+        if isinstance(event, Submit) and (look := self.looks.get(event.job.row)) is not None:
+            self.looks[event.job.row] = self.of_look(look, at)
 
 
 COMPONENTS = (
@@ -280,9 +317,11 @@ class Components:
         """What the machine's nodes say of a job submitted now, log(1 + wait); NaN where they say nothing."""
         return SAID_NOTHING if self.nodes is None else self.nodes.simulated(job, at)
 
-    def on_nodes_of(self, trace: Trace, protocol: str, procs: str, total: float) -> list[Nodes]:
-        """The same for every job of a log."""
-        return [SAID_NOTHING] * len(trace) if self.nodes is None else self.nodes.of_trace(trace, protocol, procs, total)
+    def on_nodes_of(self, trace: Trace, protocol: str, procs: str, total: float, looks: Looks) -> list[Nodes]:
+        """The same for every job of a log; its looks are completed with what they say of those that wait."""
+        if self.nodes is None:
+            return [SAID_NOTHING] * len(trace)
+        return self.nodes.of_trace(trace, protocol, procs, total, looks)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """What happened, for the nodes' own clock."""

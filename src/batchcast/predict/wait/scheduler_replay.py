@@ -40,13 +40,29 @@ def start_on(machine: Machine, job: JobRequest, at: SystemState, length: Length)
     users' submissions, so that age counts, and waits for jobs that it depends on. Slurm plans by the limits, where they
     are known. Use before that is unknown: fair-share begins even.
     """
-    asked, parts = Asked.of(machine, job, at), {p.name: k for k, p in enumerate(machine.partitions)}
+    asked = Asked.of(machine, at, job)
     mine = asked.request(LAST, job, at.now, length(job, at))
     if isinstance(mine, str):
         return mine
+    starts, lost = _simulated(machine, asked, at, length, mine, job.row)
+    start = starts.get((mine.key, mine.task))
+    return "no node, limit or reservation lets it start" if start is None else (max(start, at.now), lost)
+
+
+def starts_on(machine: Machine, at: SystemState, length: Length) -> dict[int, float]:
+    """The instants at which those that wait would start if nobody came any more, by row; none of who never does."""
+    starts, _ = _simulated(machine, Asked.of(machine, at), at, length)
+    return {int(key): max(start, at.now) for (key, _), start in starts.items() if int(key) in at.queued}
+
+
+def _simulated(
+    machine: Machine, asked: Asked, at: SystemState, length: Length, mine: NodeRequest | None = None, itself: int = -1
+) -> tuple[dict[tuple[str, int], float], int]:
+    """Starts from now on, up to that of `mine` where there is one, and how many of the others could not be placed."""
+    parts = {p.name: k for k, p in enumerate(machine.partitions)}
     fixed: dict[tuple[str, int], Takes] = {}
     requests, lost = [], 0
-    for key, each, start in _others(at, job.row):
+    for key, each, start in _others(at, itself):
         span = length(each, at)
         if start is not None:
             span = max(start + span, at.now + 1.0) - start
@@ -57,15 +73,13 @@ def start_on(machine: Machine, job: JobRequest, at: SystemState, length: Length)
         requests.append(made)
         if start is not None:
             fixed[made.key, made.task] = (start, parts[made.partitions[0]], asked.held(at.nodes.get(each.row), made))
-    running = Recorded(fixed=fixed)
-    done = simulate_slurm(
-        machine, [*requests, mine], recorded=running, since=at.now, watched=(mine.key, mine.task), lazy=1
-    )  # fmt: skip
-    start = done.starts().get((mine.key, mine.task))
-    return "no node, limit or reservation lets it start" if start is None else (max(start, at.now), lost)
+    watched = None if mine is None else (mine.key, mine.task)
+    wanted = requests if mine is None else [*requests, mine]
+    done = simulate_slurm(machine, wanted, recorded=Recorded(fixed=fixed), since=at.now, watched=watched, lazy=1)
+    return done.starts(), lost
 
 
-def _others(at: SystemState, itself: int) -> Iterator[tuple[str, JobRequest, float | None]]:
+def _others(at: SystemState, itself: int = -1) -> Iterator[tuple[str, JobRequest, float | None]]:
     """Who runs, with its start, and who waits, but for the job of row `itself`."""
     for row, held in at.running.items():
         yield str(row), held.job, held.start_time
@@ -83,10 +97,11 @@ class Asked(NamedTuple):
     keys: Mapping[str, Sequence[str]]
 
     @classmethod
-    def of(cls, machine: Machine, job: JobRequest, at: SystemState) -> Asked:
-        """Of those that run and wait beside a job; whoever has left already holds up nobody."""
-        others = list(_others(at, job.row))
-        depends = any(each.extra.get(DEPENDS) for each in (job, *(other for _, other, _ in others)))
+    def of(cls, machine: Machine, at: SystemState, job: JobRequest | None = None) -> Asked:
+        """Of those that run and wait, and of a job beside them; whoever has left already holds up nobody."""
+        others = list(_others(at))
+        every = [each for _, each, _ in others] if job is None else [job, *(each for _, each, _ in others)]
+        depends = any(each.extra.get(DEPENDS) for each in every)
         ids = {key: each.job_id for key, each, _ in others} if depends else {}
         places = {name: k for k, name in enumerate(machine.node_names())} if at.nodes else {}
         return cls(MachineSizes.of(machine), RequestDetails.of(machine), places, keys_by_id(ids))

@@ -6,6 +6,7 @@ import pytest
 from batchcast.events.recorded import replay
 from batchcast.predict.hazard.bins import BINS, ENDS_S, reached, rest_of
 from batchcast.predict.hazard.calibrated_waits import LEVELS
+from batchcast.predict.hazard.components import DRAWS
 from batchcast.predict.hazard.renewal import EVERY, MODEL, MODELS, MOST, Renewal, Snapshot, sampled_places
 from batchcast.predict.hazard.training_rows import ENDED, LEFT, SPOILED
 from batchcast.predict.wait.forecast import Forecast
@@ -71,6 +72,12 @@ def test_looking_changes_nothing_that_is_said_at_a_submission():
     assert (looking.renewal.number > 60, blind.renewal.number) == (True, 0)
 
 
+def one_look(looks: Renewal) -> Snapshot:
+    """At job 5, which has waited a minute; no machine's nodes say anything of it."""
+    features = np.zeros((1, looks.ring.features.shape[1] - BINS), np.float32)
+    return Snapshot(np.array([5]), np.array([60.0]), features, np.full((1, DRAWS), np.nan))
+
+
 def test_a_look_learns_what_was_left_of_the_wait_and_counts_a_job_that_still_waits():
     log = busy_log(300, 2)
     method = Forecast()
@@ -82,8 +89,7 @@ def test_a_look_learns_what_was_left_of_the_wait_and_counts_a_job_that_still_wai
     np.testing.assert_array_equal(ring.waited[: len(rows)], wait[rows] - waited)
     assert (waited >= 1).all()
     looks = Renewal(300)
-    one = Snapshot(np.array([5]), np.array([60.0]), np.zeros((1, looks.ring.features.shape[1] - BINS), np.float32))
-    looks.take(one, np.linspace(0.01, 1.0, BINS)[None, :], 100.0, 0)
+    looks.take(one_look(looks), np.linspace(0.01, 1.0, BINS)[None, :], 100.0, 0)
     for now in (100.0, 500.0):
         waits = looks.training_set(now, 100.0, 0)[1]
         assert (waits.waited[0], waits.ended[0]) == (now - 100.0, False)
@@ -93,8 +99,7 @@ def test_a_look_learns_what_was_left_of_the_wait_and_counts_a_job_that_still_wai
 
 def test_a_job_that_left_counts_as_having_waited_so_long_unless_that_is_to_teach_nothing():
     looks = Renewal(300)
-    one = Snapshot(np.array([5]), np.array([60.0]), np.zeros((1, looks.ring.features.shape[1] - BINS), np.float32))
-    looks.take(one, np.linspace(0.01, 1.0, BINS)[None, :], 100.0, 0)
+    looks.take(one_look(looks), np.linspace(0.01, 1.0, BINS)[None, :], 100.0, 0)
     looks.resolve(5, 90.0, LEFT)
     waits = looks.training_set(500.0, 100.0, 0)[1]
     assert (waits.waited[0], waits.ended[0]) == (30.0, False), "it waited 30 s more, and did not start"

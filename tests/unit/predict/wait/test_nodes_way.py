@@ -59,6 +59,30 @@ def test_a_log_and_the_clock_say_the_same_on_a_machine() -> None:
     assert not np.array_equal(whole.points, without.points)
 
 
+def test_at_looks_a_log_and_the_clock_learn_the_same_of_the_nodes() -> None:
+    kept = ("submit_time", "wait_time", "run_time", "req_procs", "req_time", "user_id")
+    log = Trace.from_arrays({name: small_log(90).column(name) for name in kept})
+    machine = homogeneous(1, 16, 64000.0, SchedulerType="sched/backfill")
+    whole, clock = Forecast(machine=machine), Forecast(machine=machine)
+    whole.predict_trace(log, total=log.info.max_procs, renew=True)
+    replay(log, {"it": clock}, total=log.info.max_procs)
+    assert whole.renewal.number == clock.renewal.number > 0
+    assert np.array_equal(whole.renewal.pool.score, clock.renewal.pool.score)
+    assert whole.renewal.pool.outcomes[1] > 0, "some looks were told of the nodes"
+
+
+def test_those_that_wait_are_told_one_after_another_what_is_left() -> None:
+    state, way = SystemState(16.0), NodesComponent(homogeneous(1, 16))
+    for row in range(3):
+        state.apply(Submit(0.0, job(row, 16.0, 1000.0)))
+    state.apply(Start(0.0, job(0, 16.0, 1000.0), 0.0))
+    state.now = 400.0
+    first, second = (np.expm1(way.of_waiting(state)[row]) for row in (1, 2))
+    assert 600 <= round(min(first)) <= round(max(first)) <= 690
+    assert round(min(second)) >= 1600
+    assert way.of_waiting(SystemState(16.0)) == {}
+
+
 def test_a_job_that_waits_already_is_not_ahead_of_itself() -> None:
     state, way = SystemState(64.0), NodesComponent(homogeneous(1, 16))
     mine = job(3, 16.0, 600.0)
