@@ -96,7 +96,7 @@ TEXTS: dict[str, str] = {
         WHERE {_HERE} AND o.kind = 'wait' AND o.moment = 'submit' AND o.resolution = 'started' AND o.method = :method
         AND o.grounds != :nothing AND o.as_of >= :since AND {_if_given("partition_id")}
         ORDER BY jobs.submit_time DESC, o.id DESC LIMIT :most""",
-    "late_forecasts": f"""SELECT {_of("forecasts", "point_s levels quantiles_s grounds")},
+    "late_forecasts": f"""SELECT {_of("forecasts", "point_s levels quantiles_s grounds as_of")},
             :until - jobs.submit_time AS outcome_s, jobs.reason
         FROM jobs {_with("wait").removeprefix("LEFT ")}
         WHERE {_WAITS} AND forecasts.grounds != :nothing AND forecasts.as_of >= :since

@@ -24,6 +24,8 @@ SHORT_S = 600.0
 TRACK_RECORD_S = 30 * 86400.0
 LEAST_RECORD = 20
 MOST_RECORDS, ALL = 2000, 2**62
+BLOCKS = 10
+"""Forecasts of one time come out together (a drained node makes all of them late): so many spells are the evidence."""
 LIKE_THIS = 200
 """Of so many of the latest answers it is told how many came true: started between what was said for 10 and for 90 %."""
 RecordKey = tuple[str | None, int]
@@ -44,12 +46,11 @@ def answering_method(memory: dict[str, Any]) -> str:
 def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
     """Of the track records by method, the first being preferred: whose 90 % bound has held best.
 
-    The first while its coverage is as promised, within two binomial standard errors, since jobs submitted together come
-    out together; else, of those that keep theirs, the one with the least mean pinball loss at 90 % (the tightest honest
-    bound); else the highest coverage. Methods with fewer than 20 judged forecasts are not judged; None where the first
-    is one of them.
+    The first while its coverage is as promised, within two standard errors (`error_of_share`); else, of those that keep
+    theirs, the one with the least mean pinball loss at 90 % (the tightest honest bound); else the highest coverage.
+    Methods with fewer than 20 judged forecasts are not judged; None where the first is one of them.
 
-    >>> of = {"judged": 100, "loss_90_s": 9.0}
+    >>> of = {"judged": 100, "loss_90_s": 9.0, "error_90": 0.03}
     >>> best_bound({"a": {**of, "coverage_90": 0.13}, "b": {**of, "coverage_90": 0.95}})
     'b'
     >>> best_bound({"a": {**of, "coverage_90": 0.88}, "b": {**of, "coverage_90": 0.95}})
@@ -59,10 +60,26 @@ def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
     first = next(iter(records), None)
     if first not in judged:
         return None
-    holding = [name for name, r in judged.items() if r["coverage_90"] >= 0.9 - 2.0 * math.sqrt(0.09 / r["judged"])]
+    holding = [name for name, r in judged.items() if r["coverage_90"] >= 0.9 - 2.0 * r["error_90"]]
     if first in holding or not holding:
         return first if holding else max(judged, key=lambda name: judged[name]["coverage_90"])
     return min(holding, key=lambda name: judged[name]["loss_90_s"])
+
+
+def error_of_share(held: Sequence[int], promised: float = 0.9) -> float:
+    """The standard error of a share that was promised, from forecasts in the order in which they were made.
+
+    It is that of the sums over ten spells of equal numbers, if the promise is true, and no less than the binomial one:
+    one bad spell is one piece of evidence, however many jobs waited through it.
+
+    >>> [round(error_of_share(held), 2) for held in ([1] * 90 + [0] * 10, [1] * 80 + [0] * 20, [1, 0] * 50)]
+    [0.09, 0.13, 0.13]
+    """
+    n = len(held)
+    sums = [sum(held[n * k // BLOCKS : n * (k + 1) // BLOCKS]) for k in range(BLOCKS)]
+    sizes = [n * (k + 1) // BLOCKS - n * k // BLOCKS for k in range(BLOCKS)]
+    over_spells = sum((kept - promised * size) ** 2 for kept, size in zip(sums, sizes))
+    return math.sqrt(max(over_spells, promised * (1 - promised) * n)) / n if n else math.nan
 
 
 def track_record(
@@ -112,7 +129,8 @@ class _Tally:
     def __init__(self, most: int) -> None:
         self.most = most
         self.users: set[Any] = set()
-        self.errors, self.losses, self.came_true, self.held = array("d"), array("d"), array("b"), 0
+        self.errors, self.losses, self.came_true = array("d"), array("d"), array("b")
+        self.held: list[tuple[float, bool]] = []
 
     def add(self, row: Row) -> None:
         """One more forecast."""
@@ -125,7 +143,7 @@ class _Tally:
             early = max(row["outcome_s"], SHORTEST) < given_waited(as_prediction(row), 0.0, (0.1,)).point
             self.came_true.append(hit and not early)
         self.losses.append(_pinball(row))
-        self.held += hit
+        self.held.append((row["as_of"], hit))
 
     def is_of(self, least_users: int) -> bool:
         """Whether there are enough, of so many users."""
@@ -135,11 +153,13 @@ class _Tally:
         """The figures, with the forecasts that are late already."""
         losses = array("d", [*self.losses, *map(_pinball, late)])
         came_true = array("b", [*(False for _ in late), *self.came_true][: self.most])  # who waits on asked last
+        held = [hit for _, hit in sorted([*self.held, *((row["as_of"], False) for row in late)])]
         return {
             "forecasts": len(self.errors),
             "judged": len(losses),
             "overdue": len(late),
-            "coverage_90": self.held / len(losses) if losses else math.nan,
+            "coverage_90": sum(held) / len(held) if held else math.nan,
+            "error_90": error_of_share(held),
             "loss_90_s": sum(losses) / len(losses) if losses else math.nan,
             "median_ae_s": median(self.errors),
             "like_this": len(came_true),

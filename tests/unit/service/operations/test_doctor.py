@@ -116,6 +116,22 @@ def test_on_a_growing_queue_the_method_answers_whose_bound_holds(path: str) -> N
     assert track_record.answering_method({"wait_methods": ["short"], "answers_by": best}) == "short", "no longer run"
 
 
+@pytest.mark.parametrize(("missed", "answers"), [(lambda k: 40 <= k < 70, "first"), (lambda k: k % 10 < 3, "second")])
+def test_one_bad_spell_does_not_change_the_method_and_misses_all_along_do(path, missed, answers) -> None:
+    """A drained node makes everybody late who waits at that time: that says nothing of the other days."""
+    from batchcast.predict.protocol import Prediction
+
+    with Store(path).begin() as connection:
+        seen = [Sighting(str(k), str(k), NOW - 9000 + k, "RUNNING", start_time=NOW - 8900 + k) for k in range(100)]
+        history.take_in(connection, "c", seen, NOW)
+        for k, row in enumerate(job.request.row for job in clock_jobs.untold_jobs(connection, "c", NOW)):
+            for method, bound in (("first", 50.0 if missed(k) else 150.0), ("second", 10_000.0)):
+                one = {"row": row, "kind": "wait", "moment": "submit", "method": method, "as_of": NOW - 9000 + k}
+                prediction = Prediction(40.0, (0.9,), (bound,), "like jobs")
+                clock_jobs.issue(connection, [{**one, "issued_at": NOW, "prediction": prediction}])
+    assert track_record.best_of(path, "c", ["first", "second"], NOW) == answers
+
+
 def test_what_is_in_force_is_said_not_what_a_file_says(path: str) -> None:
     remember(path, site={"private": True})
     findings = {f["check"]: f for f in doctor.store_findings(load({"store": path}, {}))}
