@@ -14,7 +14,7 @@ from typing import Any
 
 from .errors import BatchcastError
 from .formats.pbs.qstat import parse_qstat, sighting
-from .formats.sighting import Sighting, Site, Snapshot
+from .formats.sighting import NodeAway, Sighting, Site, Snapshot
 from .units import parse_duration
 
 JOBS = ("qstat", "-x", "-t", "-f", "-F", "json")
@@ -47,6 +47,10 @@ class Pbs:
     def reservations(self) -> list[dict[str, Any]]:
         """None that is known of: PBS gives no such reason."""
         return []
+
+    def nodes_away(self) -> tuple[NodeAway, ...]:
+        """None that is known of: nodes are not asked about."""
+        return ()
 
     def hides_jobs(self) -> bool:
         """Whether the server hides jobs from other users now."""

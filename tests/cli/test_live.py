@@ -62,6 +62,9 @@ class Past:
     def now(self) -> float:
         return self.time
 
+    def nodes_away(self) -> tuple[()]:
+        return ()
+
     def reservations(self) -> list[dict]:
         return []
 

@@ -70,12 +70,24 @@ class Sighting(NamedTuple):
         return self.state in OPEN_STATES
 
 
+class NodeAway(NamedTuple):
+    """A node of a partition that is down or drained, and its processors."""
+
+    node: str
+    partition: str
+    procs: float
+
+
 class Snapshot(NamedTuple):
-    """Everything shown at once: the jobs, when it was asked for, and how many pieces could not be read."""
+    """Everything shown at once: the jobs, when it was asked for, how many pieces could not be read.
+
+    `away`: the nodes that are down or drained, where that was asked.
+    """
 
     asked_at: float
     jobs: tuple[Sighting, ...]
     broken: int = 0
+    away: tuple[NodeAway, ...] | None = None
 
 
 class Site(NamedTuple):

@@ -8,7 +8,7 @@ import pwd
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ..formats.sighting import Site, Snapshot
+from ..formats.sighting import NodeAway, Site, Snapshot
 from ..slurm.transport import Commands, Recording, Transport
 from .settings import Settings
 
@@ -36,6 +36,9 @@ class BatchSystem(Protocol):
 
     def reservations(self) -> list[dict[str, Any]]:
         """Name, start, end, whether for maintenance, of every reservation."""
+
+    def nodes_away(self) -> Sequence[NodeAway]:
+        """The nodes that are down or drained."""
 
     def hides_jobs(self) -> bool:
         """Whether users may not see each other's jobs, now."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..errors import BatchcastError, Unreachable
-from ..formats.sighting import Sighting, Site, Snapshot, gathers_memory
+from ..formats.sighting import NodeAway, Sighting, Site, Snapshot, gathers_memory
 from ..formats.sighting import number as count
 from ..formats.slurm import squeue
-from ..formats.slurm.reasons import may_be_down, naming_down
+from ..formats.slurm.reasons import about_nodes, naming_down, no_longer
 from ..formats.slurm.scontrol import parse_config, parse_records
 from ..formats.slurm.squeue import parse_marked
 from ..units import parse_duration
@@ -27,6 +27,7 @@ STATISTICS = ("sdiag",)
 _Read = TypeVar("_Read")
 NODES = ("sinfo", "--noheader", "--exact", "--format=%R %c %m")
 """Partition, processors and memory (MB) of its kinds of nodes, a line a kind, as `scontrol show node` has them."""
+AWAY = ("sinfo", "--noheader", "--Node", "--states=down,drain,fail,no_respond", "--format=%N %R %c")
 
 
 @dataclass(slots=True)
@@ -50,16 +51,32 @@ class Slurm:
     def snapshot(self) -> Snapshot:
         """Every job slurmctld knows, array tasks one by one, in one call.
 
-        Where a job's nodes may be reserved or down, one more says which nodes are down.
+        Where a job waits for nodes that may be down, one more says which are. A reason that holds no longer is as if
+        the scheduler had given none: jobs of higher priority are ahead.
         """
         shown = self._shown(SNAPSHOT)
-        if not any(may_be_down(s.reason) for s in shown.jobs):
-            return shown
-        text = self.transport.ask(("sinfo", "--noheader", "--Node", "--states=down,drain,fail", "--format=%N")).text
-        down = set(text.split())
-        return shown._replace(
-            jobs=tuple(s._replace(reason=naming_down(s.reason, s.nodes_asked, down)) for s in shown.jobs)
-        )
+        away = self._away_or_unknown() if any(about_nodes(s.reason) for s in shown.jobs) else None
+        down = None if away is None else {one.node for one in away}
+        running = {_array(s) for s in shown.jobs if s.state != "PENDING" and (s.is_open or not s.certain)}
+
+        def as_it_is(s: Sighting) -> Sighting:
+            reason = s.reason if down is None else naming_down(s.reason, s.nodes_asked, down)
+            return s._replace(reason="Priority" if no_longer(reason, down, _array(s) in running) else reason)
+
+        jobs = tuple(as_it_is(s) if s.state == "PENDING" else s for s in shown.jobs)
+        return shown._replace(jobs=jobs, away=away)
+
+    def _away_or_unknown(self) -> tuple[NodeAway, ...] | None:
+        try:
+            return self.nodes_away()
+        except Unreachable:
+            return None
+
+    def nodes_away(self) -> tuple[NodeAway, ...]:
+        """The nodes that are down, drained or do not answer, in one call."""
+        text = self.transport.ask(AWAY).text
+        lines = (line.split() for line in text.splitlines())
+        return tuple(NodeAway(words[0], words[1], count(words[2])) for words in lines if len(words) == 3)
 
     def job(self, job_id: str) -> Snapshot:
         """One job (or an array's tasks), for an answer without a store: a single gentle call."""
@@ -216,6 +233,10 @@ class Slurm:
             return None
         ahead, behind = answer.asked_at - float(stamp[1]) - 1, float(stamp[1]) - self.transport.now()
         return ahead if ahead > 0 else -behind if behind > 0 else 0.0
+
+
+def _array(seen: Sighting) -> str:
+    return seen.job_id.partition("_")[0]
 
 
 def _hides_jobs(config: Mapping[str, str]) -> bool:

@@ -125,12 +125,6 @@ def keep_moves(connection: Connection, cluster: str, rows: Sequence[Mapping[str,
         connection.execute(insert(moves), [{**row, "cluster": cluster} for row in rows])
 
 
-def reasons(connection: Connection, cluster: str) -> list[str]:
-    """Why the open jobs wait, each reason once."""
-    query = select(jobs.c.reason).distinct().where(jobs.c.cluster == cluster, jobs.c.open == 1)
-    return [reason for (reason,) in connection.execute(query) if reason]
-
-
 def happened(connection: Connection, cluster: str, since: float) -> list[Mapping[str, Any]]:
     """The jobs that came, left, ended or run since an instant, each with its forecast run time where there is one."""
     run = select(func.min(forecasts.c.point_s)).where(

@@ -127,6 +127,26 @@ def naming_down(reason: str, nodes_asked: str, down: Set[str]) -> str:
     return f"ReqNodeNotAvail, UnavailableNodes:{fold(away)}" if away else reason
 
 
+def no_longer(reason: str, down: Set[str] | None, tasks_run: bool) -> bool:
+    """Whether a reason does not hold any more: the scheduler leaves it until it looks at the job again, hours later.
+
+    The nodes that it names are back (`down` are those that are not; None: unknown), or no task of the array runs whose
+    limit it says is reached.
+
+    >>> no_longer("ReqNodeNotAvail, UnavailableNodes:n[2-3]", {"n3"}, False), no_longer("Priority", set(), False)
+    (False, False)
+    >>> no_longer("ReqNodeNotAvail, UnavailableNodes:n2", {"n3"}, False), no_longer("JobArrayTaskLimit", set(), False)
+    (True, True)
+    """
+    named = expand(_unavailable(reason))
+    return bool(named and down is not None and down.isdisjoint(named)) or (word(reason) == "JobArrayTaskLimit" and not tasks_run)
+
+
+def about_nodes(reason: str) -> bool:
+    """Whether which nodes are down decides what a reason means."""
+    return word(reason) in ("ReqNodeNotAvail", "Nodes required for job are DOWN")
+
+
 def may_be_down(reason: str) -> bool:
     """Whether a reason leaves open if nodes are reserved or down."""
     return word(reason) == "ReqNodeNotAvail" and "May be reserved" in reason

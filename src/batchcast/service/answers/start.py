@@ -45,11 +45,19 @@ HIDDEN = {
     "came": "jobs of higher priority came: %(by)s later",
 }
 UNEXPLAINED = {
-    SOONER: "%(by)s sooner, and no job that ended or left tells why",
-    LATER: "%(by)s later, and no job that came or runs on tells why",
+    SOONER: "%(by)s sooner; nothing seen in the queue explains it",
+    LATER: "%(by)s later; nothing seen in the queue explains it",
 }
-NODES = "nodes %(nodes)s are drained or down: %(by)s later"
-SENTENCES = (NODES, *(text for table in (ONE, SOME, HIDDEN, UNEXPLAINED) for text in table.values()))
+NODE = {
+    "nodes": "node %(nodes)s is drained or down: %(by)s later",
+    "back": "node %(nodes)s is back: %(by)s sooner",
+}
+NODES = {
+    "nodes": "nodes %(nodes)s are drained or down: %(by)s later",
+    "back": "nodes %(nodes)s are back: %(by)s sooner",
+}
+PASSED = "the likely time went by without a start: %(by)s later"
+SENTENCES = (PASSED, *(text for table in (ONE, SOME, HIDDEN, UNEXPLAINED, NODE, NODES) for text in table.values()))
 
 
 def moved(why: str | None, hidden: bool) -> dict[str, Any]:
@@ -66,8 +74,10 @@ def moved(why: str | None, hidden: bool) -> dict[str, Any]:
     cause, by = known["cause"], span(abs(known["by_s"]))
     if not cause:
         said = Sentence(UNEXPLAINED[SOONER if known["by_s"] < 0 else LATER], by=by)
-    elif cause == "nodes":
-        said = Sentence(NODES, nodes=known["nodes"], by=by)
+    elif cause == "passed":
+        said = Sentence(PASSED, by=by)
+    elif cause in NODES:
+        said = Sentence((NODE if known.get("jobs") == 1 else NODES)[cause], nodes=known["nodes"], by=by)
     elif hidden:
         said = Sentence(HIDDEN[cause], by=by)
     else:

@@ -8,12 +8,12 @@ doubles nothing. It asks; only with the setting `plan` it changes limits (`servi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...errors import BatchcastError, Unreachable
-from ...formats.sighting import Site, Snapshot, measures_memory
+from ...formats.sighting import NodeAway, Site, Snapshot, measures_memory
 from ...formats.slurm.reasons import Rule, rule
 from ...planning.record import CycleOutcome
 from ...predict.registry import split_specs
@@ -26,6 +26,7 @@ from ..answers.advice import rules_of
 from ..answers.model_store import clock_path, machine_at, make_predictors
 from ..batch_system import BatchSystem, own_name
 from ..settings import Settings
+from . import moves
 from .clock import Step, StoredClock, compare_with_slurm
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Collector:
         self._clock: StoredClock | None = None
         self._memory_by = ""
         self._history_at = -math.inf
-        self._judged_at = self._kept_at = -math.inf
+        self._judged_at = self._kept_at = self._nodes_at = -math.inf
         self._ticks: tuple[float, float] | None = None
         self._saved_at = -math.inf
         self._shown: frozenset[tuple[str, float]] = frozenset()
@@ -127,9 +128,10 @@ class Collector:
             clock_jobs.write_meta(connection, self.cluster, snapshot_at=snapshot.asked_at, unbroken_since=since)
             if "live_since" not in memory:
                 clock_jobs.write_meta(connection, self.cluster, live_since=snapshot.asked_at)
-        self._learn_reservations(snapshot)
         done.seen = seen  # now that it is written
         self._shown = frozenset((s.job_id, s.submit_time) for s in snapshot.jobs)
+        self._learn_reservations(snapshot)
+        self._learn_nodes(snapshot)
 
     def _learn_reservations(self, snapshot: Snapshot) -> None:
         """When reservations begin and end, where a job waits for one."""
@@ -137,6 +139,18 @@ class Collector:
             reservations = self.scheduler.reservations()
             with self.store.begin() as connection:
                 clock_jobs.write_meta(connection, self.cluster, reservations=reservations)
+
+    def _learn_nodes(self, snapshot: Snapshot) -> None:
+        """Which nodes are down or drained: that makes jobs wait. Asked as often as accounting while a job waits."""
+        away: Sequence[NodeAway] | None = snapshot.away
+        if away is None:
+            waits = any(s.state == "PENDING" for s in snapshot.jobs)
+            if not waits or not self._is_due(snapshot.asked_at, self._nodes_at):
+                return
+            away = self.scheduler.nodes_away()
+        self._nodes_at = snapshot.asked_at
+        with self.store.begin() as connection:
+            moves.note_nodes(connection, self.cluster, away, snapshot.asked_at)
 
     def _clock_was_set(self, now: float) -> bool:
         """Whether the two clocks of this machine went apart since the last cycle."""

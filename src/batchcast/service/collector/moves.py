@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from ...formats.sighting import NodeAway
+from ...formats.slurm.resources import fold
 from ...predict.conditional import given_waited
 from ...predict.protocol import Prediction
 from ...store import clock_jobs
@@ -23,7 +25,10 @@ LEAST_S, LEAST_SHARE = 300.0, 0.1
 """A likely start has moved when it is so many seconds, and such a share of the rest of the wait, from what was told."""
 PAUSE_SHARE = 0.05
 """What a job was told is not remembered again before such a share of its wait has passed."""
+BACK_S = 86400.0
+"""That a node came back is remembered so long."""
 Row = Mapping[str, Any]
+NO_NODES: Mapping[str, Any] = {}
 
 
 class StartTimes(NamedTuple):
@@ -51,8 +56,8 @@ def remember(connection: Connection, cluster: str, answers: Iterable[StartTimes]
             new.append(_row_of(one, now, None))
         elif has_moved(before, one, now):
             moved.append((before, one))
-    nodes, nodes_at = _nodes_away(connection, cluster, now)
     if moved:
+        nodes = clock_jobs.read_meta(connection, cluster).get("nodes") or {}
         jobs = clock_jobs.happened(connection, cluster, min(before["as_of"] for before, _ in moved))
         of = {job["row"]: job for job in jobs}
         spans: dict[tuple[float, Any], Span] = {}
@@ -62,24 +67,50 @@ def remember(connection: Connection, cluster: str, answers: Iterable[StartTimes]
             if key not in spans:
                 spans[key] = Span([job for job in jobs if job["partition_id"] == key[1]], key[0], now)
             by = one.likely - before["likely_start"]
-            reason = spans[key].reason(mine.get("priority"), by < 0)
-            if by > 0 and nodes and before["as_of"] < nodes_at:
-                reason = {"cause": "nodes", "nodes": nodes}
+            changed = _changed_nodes(nodes, key[1], before["as_of"], one, by < 0)
+            reason = spans[key].reason(mine.get("priority"), by < 0, changed)
+            if not reason["cause"] and before["likely_start"] <= now and by > 0:
+                reason = {"cause": "passed"}
             why[one.row] = json.dumps({"by_s": by, "since": before["as_of"], **reason})
             new.append(_row_of(one, now, why[one.row]))
     clock_jobs.keep_moves(connection, cluster, new)
     return why
 
 
-def _nodes_away(connection: Connection, cluster: str, now: float) -> tuple[str, float]:
-    """The nodes that the batch system says are down or drained where a job waits for one, and since when it does."""
-    named = {reason.partition("UnavailableNodes:")[2].strip(" )") for reason in clock_jobs.reasons(connection, cluster)}
-    names = ",".join(sorted(named - {""}))
-    before = clock_jobs.read_meta(connection, cluster).get("nodes_away") or {"names": "", "at": -math.inf}
-    if names == before["names"]:
-        return names, before["at"]
-    clock_jobs.write_meta(connection, cluster, nodes_away={"names": names, "at": now})
-    return names, now
+def note_nodes(connection: Connection, cluster: str, away: Iterable[NodeAway], now: float) -> None:
+    """Keep which nodes are down or drained and which came back in the last day, and since when."""
+    noted = clock_jobs.read_meta(connection, cluster).get("nodes")
+    before = noted or {}
+    nodes: dict[str, dict[str, Any]] = {}
+    for one in away:
+        known = before.get(one.node)
+        first = 0.0 if noted is None else now  # at the first look nobody knows since when
+        since = known["at"] if known and known["away"] else first
+        here = nodes.setdefault(one.node, {"away": True, "at": since, "procs": one.procs, "in": []})
+        here["in"].append(one.partition)
+    for name, known in before.items():
+        if name not in nodes and (known["away"] or known["at"] > now - BACK_S):
+            nodes[name] = {**known, "away": False, "at": now if known["away"] else known["at"]}
+    if nodes != noted:
+        clock_jobs.write_meta(connection, cluster, nodes=nodes)
+
+
+def _changed_nodes(
+    nodes: Mapping[str, Mapping[str, Any]], partition: str | None, since: float, one: StartTimes, sooner: bool
+) -> dict[str, Any]:
+    """The nodes of the partition that went away (came back, where it is sooner) since, with what they could have run.
+
+    Where it is later, nodes that are away longer count too, for nothing: unless something else explains the move.
+    """
+    here = {
+        name: node
+        for name, node in nodes.items()
+        if partition in node["in"] and node["away"] is not sooner and node["at"] > (since if sooner else one.submit)
+    }
+    new = {name: node for name, node in here.items() if node["at"] > since}
+    work = sum(node["procs"] * max(one.likely - node["at"], 0.0) for node in new.values())
+    names = sorted(new or here, key=lambda name: (len(name), name))
+    return {"nodes": fold(names), "count": len(names), "work": work} if names else {}
 
 
 def has_moved(before: Row, one: StartTimes, now: float) -> bool:
@@ -127,10 +158,12 @@ class Span:
                     left.append((job["priority"], procs * _length(job)))
         self.came, self.left = _Above(came), _Above(left)
 
-    def reason(self, priority: float | None, sooner: bool) -> dict[str, Any]:
+    def reason(self, priority: float | None, sooner: bool, nodes: Mapping[str, Any] = NO_NODES) -> dict[str, Any]:
         """What explains most of an answer that moved, for a job of this priority; the cause is empty where nothing."""
         ran = self.early if sooner else self.late
         jobs, work = (self.left if sooner else self.came).than(priority)
+        if nodes and nodes["work"] >= max(work, sum(weight for weight, _, _ in ran)):
+            return {"cause": "back" if sooner else "nodes", "nodes": nodes["nodes"], "jobs": nodes["count"]}
         if jobs and work >= sum(weight for weight, _, _ in ran):
             return {"cause": "left" if sooner else "came", "jobs": jobs}
         if ran:

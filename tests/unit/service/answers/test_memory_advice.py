@@ -44,6 +44,9 @@ class Cluster:
     def ticks(self) -> float:
         return self.time
 
+    def nodes_away(self) -> tuple[()]:
+        return ()
+
     def reservations(self) -> list[dict[str, Any]]:
         return []
 

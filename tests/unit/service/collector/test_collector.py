@@ -49,6 +49,9 @@ class Script:
     def ticks(self) -> float:
         return self.time
 
+    def nodes_away(self) -> tuple[()]:
+        return ()
+
     def reservations(self) -> list[dict]:
         return []
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from batchcast.formats.sighting import Sighting
+from batchcast.formats.sighting import NodeAway, Sighting
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.answers.start import start_answer
-from batchcast.service.collector.moves import remember, start_times
+from batchcast.service.collector.moves import note_nodes, remember, start_times
 from batchcast.service.page.jobs import my_jobs
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
@@ -36,10 +36,16 @@ class Site:
         self.take(0.0, seen("1", 0.0))
         with self.store.begin() as connection:
             clock_jobs.write_meta(connection, "c", wait_methods=[METHOD], cycle_at=0.0, told_until=0.0)
+        self.away(-100.0)
 
     def take(self, at: float, *jobs: Sighting) -> None:
         with self.store.begin() as connection:
             history.take_in(connection, "c", jobs, at)
+
+    def away(self, at: float, *nodes: str, procs: float = 64.0, partition: str = "main") -> None:
+        """These nodes are down, and no others."""
+        with self.store.begin() as connection:
+            note_nodes(connection, "c", [NodeAway(node, partition, procs) for node in nodes], at)
 
     def tell(self, wait: float, now: float) -> dict[str, Any]:
         """What job 1 is answered once it has been told to wait so long in all."""
@@ -89,12 +95,33 @@ def test_a_job_that_outlives_its_forecast_and_nodes_that_are_drained_are_named(s
     assert site.tell(10800.0, 900.0)["why_it_moved"].startswith(
         "a job of 64 processors runs 6 min 40 s longer than forecast"
     )
-    site.take(1400.0, seen("3", 1300.0, user="bo", reason="ReqNodeNotAvail, UnavailableNodes:t9", priority=1.0))
-    assert site.tell(18000.0, 1500.0)["why_it_moved"].startswith("nodes t9 are drained or down: ")
+    site.away(1400.0, "t9")
+    assert site.tell(18000.0, 1500.0)["why_it_moved"].startswith("node t9 is drained or down: ")
+    site.away(1600.0, "t9", "t10", "t11")
+    assert site.tell(28000.0, 3000.0)["why_it_moved"].startswith("nodes t[10-11] are drained or down: ")
+    site.away(4000.0)
+    assert site.tell(14000.0, 4500.0)["why_it_moved"].startswith("nodes t[9-11] are back: ")
+
+
+def test_nodes_of_another_partition_and_those_down_before_the_job_came_explain_nothing(site: Site) -> None:
+    site.away(-50.0, "t1")
+    site.away(700.0, "t1", "g1", partition="gpu")
+    assert "nothing seen" in site.tell(18000.0, 900.0)["why_it_moved"]
+
+
+def test_a_small_node_does_not_hide_much_work_that_came(site: Site) -> None:
+    site.away(700.0, "t9", procs=2.0)
+    site.take(800.0, *(seen(str(k), 700.0 + k, user="bo", priority=90.0, procs=64.0) for k in range(10, 15)))
+    assert site.tell(10800.0, 900.0)["why_it_moved"].startswith("5 jobs of higher priority came: ")
 
 
 def test_what_no_job_explains_is_said_to_be_unexplained(site: Site) -> None:
-    assert site.tell(18000.0, 900.0)["why_it_moved"].endswith("later, and no job that came or runs on tells why")
+    assert site.tell(18000.0, 900.0)["why_it_moved"].endswith("later; nothing seen in the queue explains it")
+
+
+def test_a_likely_time_that_went_by_is_itself_the_reason(site: Site) -> None:
+    said = site.tell(9000.0, 7500.0)["why_it_moved"]
+    assert said.startswith("the likely time went by without a start: ")
 
 
 def test_small_and_quick_moves_are_not_told_and_the_last_reason_stays_until_the_next(site: Site) -> None:
