@@ -16,7 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from batchcast.cli.main import cli
-from batchcast.cli.users.start_text import sentence
+from batchcast.cli.users.start import _print
+from batchcast.cli.users.start_text import came_of, sentence
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.script import chance_done, run_times
 
@@ -132,8 +133,31 @@ def test_the_sentence_never_names_what_is_not_known() -> None:
     known = {"likely_start_s": base + 7200, "by_10_start_s": base + 3600, "by_90_start_s": base + 10800}
     assert sentence(known, base).startswith("between ")
     assert sentence({**known, "by_90_start_s": float("inf")}, base).startswith("not before ")
-    assert "no answer like this has come out yet" in sentence(known, base)
+    assert came_of(known) == "no answer like this has come out yet"
     assert sentence({**known, "likely_start_s": float("nan")}, base) == ""
+
+
+def test_tasks_of_an_array_are_one_line_from_the_first_start_to_the_last(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each task has an answer of its own: an array of hundreds must not fill the screen."""
+    now = 1_000_000.0
+    known = {
+        "partition": "main", "by_10_start_s": now + 60, "likely_wait_s": 900.0, "by_90_wait_s": 9000.0, "waited_s": 60.0,
+        "slurm_start_s": float("nan"), "method": "forecast", "reason_in_words": "jobs are ahead",
+        "counts_from": "submission", "basis": "model: behind 2 jobs", "track_record_forecasts": 40,
+        "track_record_overdue": 0, "track_record_coverage_90": 0.9, "track_record_median_ae_s": 60.0,
+        "track_record_like_this": 40, "track_record_came_true": 0.8,
+    }  # fmt: skip
+    told = [
+        {**known, "job_id": f"7_{k}", "likely_start_s": now + 1000.0 + 100 * k, "by_90_start_s": now + 35000.0 + 100 * k}
+        for k in range(1, 300)
+    ]
+    held = {**told[2], "job_id": "7_300", "reason_in_words": "its array runs at most so many tasks at once"}
+    _print([*told, held, {**told[1], "job_id": "8"}], now, False)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["7_[1-299]", "7_300", "8"]
+    assert re.search(r"\d\d:\d\d:\d\d to \d\d:\d\d:\d\d .*jobs are ahead", lines[1])
+    assert sum("came true" in line for line in lines) == 1, "said once where it is the same for all"
+    assert any(line.startswith("7_1 (the first of 299): between ") for line in lines)
 
 
 def test_watching_shows_answers_until_it_is_stopped(store: str) -> None:

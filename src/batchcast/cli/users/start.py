@@ -238,17 +238,26 @@ def _judge(results: Sequence[Mapping[str, Any]], within: float, share: float) ->
 
 
 def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> None:
-    """The table; tasks of one array with the same answer share a line."""
-
+    """The table; tasks of one array that wait for one reason share a line, from the first start to the last."""
     slurm = slurm or results[0]["method"] is None
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for r in results:
         array, _, task = r["job_id"].partition("_")
-        groups.setdefault((array, str(bool(task)), *_columns(r, now, slurm)), []).append(r)
+        columns = _columns(r, now, slurm)
+        same = (array, columns[0], columns[-1]) if task and math.isfinite(r["likely_start_s"]) else columns
+        groups.setdefault((array, str(bool(task)), *same), []).append(r)
     lines = [["JOBID", "PARTITION", "LIKELY", "BY 90%", "WAITED", *(["SLURM SAYS"] if slurm else []), "WHY IT WAITS"]]
-    lines += [[_together([r["job_id"] for r in same]), *key[2:]] for key, same in groups.items()]
+    for tasks in groups.values():
+        tasks.sort(key=lambda r: r["likely_start_s"] if math.isfinite(r["likely_start_s"]) else math.inf)
+        first, last = (_columns(tasks[k], now, slurm) for k in (0, -1))
+        cells = [_from_to(a, b) if name != "WAITED" else a for name, a, b in zip(lines[0][1:], first, last)]
+        lines.append([_together([r["job_id"] for r in tasks]), *cells])
     print_columns(lines, left=len(lines[0]))
-    for line in (*sentences(results, now), *why_moved(results, now)):
+    heads = [
+        {**tasks[0], "job_id": f"{tasks[0]['job_id']} (the first of {len(tasks):,})"} if len(tasks) > 1 else tasks[0]
+        for tasks in groups.values()
+    ]
+    for line in (*sentences(heads, now), *why_moved(heads, now)):
         click.echo(line)
     for line in _bases([r["basis"] for r in results]):
         click.echo(line)
@@ -260,6 +269,16 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
     for part, r in {r["partition"]: r for r in results}.items():
         if r["method"] is not None:
             click.echo(f"track record on {part}{_record(r)}")
+
+
+def _from_to(first: str, last: str) -> str:
+    """Two cells as one; the day once where it is the same.
+
+    >>> _from_to("2026-11-27T01:00:00", "2026-11-27T02:30:00"), _from_to("main", "main")
+    ('2026-11-27T01:00:00 to 02:30:00', 'main')
+    """
+    day, _, hour = last.partition("T")
+    return first if first == last else f"{first} to {hour if hour and first.startswith(day) else last}"
 
 
 def _bases(said: Sequence[str]) -> list[str]:

@@ -61,12 +61,17 @@ SPANS = {"10_min": "10 min", "1_hour": "1 h", "4_hours": "4 h", "1_day": "1 day"
 
 
 def sentences(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -> list[str]:
-    """One line for each of the first `most` jobs that have an answer with times; tasks that share one are one."""
+    """One line for each of the first `most` jobs that have an answer with times; tasks that share one are one.
+
+    What came of such answers stands at the end, once for all of whom it is the same.
+    """
     lines: dict[str, list[str]] = {}
+    records = dict.fromkeys(came_of(r) for r in results if sentence(r, now))
     for r in results:
-        if words := sentence(r, now):
+        if words := sentence(r, now, "" if len(records) == 1 else came_of(r)):
             lines.setdefault(words, []).append(str(r["job_id"]))
-    return [f"{_names(ids)}: {words}" for words, ids in list(lines.items())[:most]]
+    told = [f"{_names(ids)}: {words}" for words, ids in list(lines.items())[:most]]
+    return told if len(records) != 1 else [f"{told[0]}; {next(iter(records))}"] if len(told) == 1 else [*told, *records]
 
 
 def why_moved(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -> list[str]:
@@ -79,8 +84,8 @@ def why_moved(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -
     return [f"{_names(ids)}, {words}" for words, ids in list(lines.items())[:most]]
 
 
-def sentence(r: Mapping[str, Any], now: float) -> str:
-    """Between the 10 and the 90 % time, most likely at the middle; the chances; what came of the last such answers.
+def sentence(r: Mapping[str, Any], now: float, record: str = "") -> str:
+    """Between the 10 and the 90 % time, most likely at the middle; the chances; the record given.
 
     >>> sentence({"likely_start_s": math.inf}, 0.0)
     ''
@@ -93,13 +98,16 @@ def sentence(r: Mapping[str, Any], now: float) -> str:
     known = [f"{name} {_percent(share)}" for name, share in chances.items() if share == share]
     if known:
         words.append(f"chance to start within {', '.join(known)}")
+    return "; ".join([*words, record] if record else words)
+
+
+def came_of(r: Mapping[str, Any]) -> str:
+    """How many of the last such answers came true."""
     count, share = r.get("track_record_like_this") or 0, r.get("track_record_came_true")
-    if count and share is not None and share == share:
-        of = f"of the last {count:,} answers like this"
-        words.append(f"{of}, {_percent(share)} came true: a start between their two times (80 % should)")
-    else:
-        words.append("no answer like this has come out yet")
-    return "; ".join(words)
+    if not count or share is None or share != share:
+        return "no answer like this has come out yet"
+    of = f"of the last {count:,} answers like this"
+    return f"{of}, {_percent(share)} came true: a start between their two times (80 % should)"
 
 
 def _between(early: float, late: float, now: float) -> str:

@@ -240,7 +240,7 @@ def start_answer(row: Row, now: float, held: Release | None = None, hidden: bool
     point = given.point if given else math.nan
     by_10, by_90 = given.quantiles[1:] if given and len(given.quantiles) > 1 else (math.nan, math.nan)
     at = row["eligible_time"] if known_begin else row["submit_time"] if kind is Rule.MACHINE else math.nan
-    basis = row["basis"] if issued is None and row["basis"] else _basis(issued, waited)
+    basis = row["basis"] if issued is None and row["basis"] else _basis(issued, waited, row)
     if kind in (Rule.NEVER, Rule.ADMIN):
         point = by_10 = by_90 = math.nan
         basis = "no answer until an administrator acts" if kind is Rule.ADMIN else "it cannot start as it is"
@@ -286,11 +286,12 @@ def _counts_from(kind: Rule, name: str, held: Release | None) -> str:
     return other.get(kind, "submission")
 
 
-def _basis(issued: Prediction | None, waited: float) -> str:
+def _basis(issued: Prediction | None, waited: float, row: Row) -> str:
     if issued is None:
-        return "no forecast was issued for this job yet"
+        return "no forecast was issued for this job yet: one comes within a minute"
     reach = max((q for q in issued.quantiles if math.isfinite(q)), default=issued.point)
     if waited > reach:
         more = ", so by how long such waits go on" if issued.levels else ""
         return f"{issued.basis}; it has waited longer than that forecast reached{more}"
-    return issued.basis + ("; given the time waited so far" if waited > 0 else "")
+    renewed = (row.get("as_of") or -math.inf) > row["submit_time"]
+    return issued.basis + ("; given the time waited so far" if waited > 0 and not renewed else "")
