@@ -174,7 +174,7 @@ def calibration_of(site: Site) -> dict[str, Any]:
         "horizons": _by_horizon(rows, least),
         "reliability": _reliability(waited),
         "at_submission": [r for r in beside if r["moment"] == "submit"],
-        "beside_slurm": [r for r in beside if r["moment"] == "slurm"],
+        "beside_slurm": [r for r in beside if r["moment"] == "slurm" and r["came_out"]],
         "renewed": [_renewed(r) for r in beside if r["moment"] in SCORED and r["came_out"]],
         "stale": staleness(site.memory, now),
     }  # fmt: skip

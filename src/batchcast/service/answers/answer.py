@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -51,7 +51,10 @@ AHEAD = "the collector's clock is %(seconds)s s ahead of the batch system's: run
 BEHIND = "the collector's clock is %(seconds)s s behind the batch system's: run NTP on both"
 READING = "history is still being read; no forecast has been issued yet"
 STANDS_BACK = "forecasts stand %(ago)s back, until accounting tells how jobs of that time ended"
-STALE = (NO_CYCLE, LATE, AWAY, AHEAD, BEHIND, READING, STANDS_BACK)
+OLD = "what is said of waiting jobs is as of %(ago)s ago"
+STALE = (NO_CYCLE, LATE, AWAY, AHEAD, BEHIND, READING, STANDS_BACK, OLD)
+OLD_S = 600.0
+"""A renewed answer that is older is said to be."""
 
 
 def staleness(memory: Mapping[str, Any], now: float) -> list[str]:
@@ -79,6 +82,18 @@ def staleness(memory: Mapping[str, Any], now: float) -> list[str]:
     elif at - told_until > max(300.0, 2 * patience):
         notes.append(Sentence(STANDS_BACK, ago=_ago(now - told_until)))
     return notes
+
+
+def age_of(answers: Iterable[Mapping[str, Any]], now: float) -> list[str]:
+    """A note where the newest of the answers that are renewed is old: of a very long queue, or one that cannot be.
+
+    >>> told = {"submit_time_s": 0.0, "forecast_as_of_s": 3600.0}
+    >>> age_of([told], 9000.0), age_of([told], 3700.0), age_of([{**told, "forecast_as_of_s": 0.0}], 9000.0)
+    (['what is said of waiting jobs is as of 1 h 30 min ago'], [], [])
+    """
+    renewed = [one["forecast_as_of_s"] for one in answers if (one["forecast_as_of_s"] or 0.0) > one["submit_time_s"]]
+    old = now - max(renewed, default=now)
+    return [Sentence(OLD, ago=_ago(old))] if old > OLD_S else []
 
 
 def _ago(seconds: float) -> str:

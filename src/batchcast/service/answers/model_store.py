@@ -10,6 +10,7 @@ the classes of predictors and arrays is.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import math
 import os
@@ -117,6 +118,17 @@ def load(place: Path, methods: Sequence[str]) -> SavedClock | None:
     return saved if isinstance(saved, SavedClock) else None
 
 
+def can_answer(clock: LiveClock) -> bool:
+    """Whether what its models were fitted by can be loaded."""
+    fitted = [one for one in clock.predictors.values() if getattr(one, "model", None) is not None]
+    try:
+        for name in {name for one in fitted for name in getattr(one, "needs", ())}:
+            importlib.import_module(name)
+    except Exception:  # not there, or a library of the system is not
+        return False
+    return True
+
+
 def _header(predictors: Sequence[str], body: bytes) -> bytes:
     """The first line: what wrote the file, for which predictors, and what the rest must be."""
     written = {
@@ -219,20 +231,30 @@ def resume(saved: SavedClock, jobs: Iterable[LiveJob], until: float = -math.inf)
     return clock
 
 
-def in_background(work: Callable[[], Any]) -> Future[Any]:
-    """Run work in a thread that the process need not wait for when it ends.
+_last_fit = {"trouble": ""}
 
-    Where what a model needs is not installed there is none; `doctor` says so.
+
+def fit_trouble() -> str:
+    """What went wrong when a model was last fitted; empty where nothing did."""
+    return _last_fit["trouble"]
+
+
+def in_background(work: Callable[[], Any]) -> Future[Any]:
+    """Run a fit in a thread that the process need not wait for when it ends.
+
+    One that fails, whatever the reason, gives no model: the model before it goes on answering, or the simulation does.
     """
     future: Future[Any] = Future()
 
     def run() -> None:
         try:
-            future.set_result(work())
-        except ModuleNotFoundError:
-            future.set_result(None)
-        except BaseException as error:
-            future.set_exception(error)
+            models, trouble = work(), ""
+        except ModuleNotFoundError:  # `doctor` says so
+            models, trouble = None, ""
+        except Exception as error:
+            models, trouble = None, f"no new model, the last one answers: {type(error).__name__}: {error}"
+        _last_fit["trouble"] = trouble
+        future.set_result(models)
 
     threading.Thread(target=run, name="batchcast fit", daemon=True).start()
     return future

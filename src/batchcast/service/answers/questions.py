@@ -19,7 +19,7 @@ from ...units import format_duration, span
 from ..settings import Settings, is_private
 from . import track_record
 from .accuracy import accuracy as scores
-from .answer import Answer, Sentence, staleness
+from .answer import Answer, Sentence, age_of, staleness
 from .disclosure import Site, Viewer, Whose, check_may_see, open_site, rounded, start_settings, used, whole_days
 from .hints import Hints, Like, QueueSnapshot, needs_store
 from .start import Release, release, start_answer
@@ -93,7 +93,7 @@ def _said(
         {**answer, **track_record.record_fields(records[row["partition_id"]], answer["likely_wait_s"])}
         for row, answer in answers
     ]
-    stale = staleness(memory, now)
+    stale = staleness(memory, now) or age_of(results, now)
     if all(r["method"] is None for r in results):
         raise NoAnswer(f"no forecast has been issued for {', '.join(r['job_id'] for r in results[:5])} yet",
                        hint="the collector issues one within an interval; "

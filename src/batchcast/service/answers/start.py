@@ -57,7 +57,9 @@ NODES = {
     "back": "nodes %(nodes)s are back: %(by)s sooner",
 }
 PASSED = "the likely time went by without a start: %(by)s later"
+MANY_PROCESSORS, ONE_PROCESSOR = "%(procs)s processors", "one processor"
 SENTENCES = (PASSED, *(text for table in (ONE, SOME, HIDDEN, UNEXPLAINED, NODE, NODES) for text in table.values()))
+SENTENCES += tuple(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) for text in SENTENCES if MANY_PROCESSORS in text)
 
 
 def moved(why: str | None, hidden: bool) -> dict[str, Any]:
@@ -65,6 +67,8 @@ def moved(why: str | None, hidden: bool) -> dict[str, Any]:
 
     >>> moved('{"by_s": -2400, "since": 5, "cause": "early", "jobs": 1, "procs": 512, "seconds": 10800}', False)
     {'why_it_moved': 'a job of 512 processors ended 3 h early: 40 min sooner', 'moved_by_s': -2400, 'moved_since_s': 5}
+    >>> moved('{"by_s": 300, "since": 5, "cause": "late", "jobs": 1, "procs": 1, "seconds": 90}', False)["why_it_moved"]
+    'a job of one processor runs 1 min 30 s longer than forecast: 5 min later'
     >>> moved('{"by_s": 1500, "since": 5, "cause": "came", "jobs": 5}', True)["why_it_moved"]
     'jobs of higher priority came: 25 min later'
     """
@@ -84,7 +88,9 @@ def moved(why: str | None, hidden: bool) -> dict[str, Any]:
         figures = {"jobs": f"{known['jobs']:,}", "by": by}
         if "procs" in known:
             figures |= {"procs": f"{known['procs']:,g}", "time": span(known["seconds"])}
-        said = Sentence((ONE if known["jobs"] == 1 else SOME)[cause], **figures)
+        text = (ONE if known["jobs"] == 1 else SOME)[cause]
+        small = known.get("procs") == 1
+        said = Sentence(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) if small else text, **figures)
     return {"why_it_moved": said, "moved_by_s": known["by_s"], "moved_since_s": known["since"]}
 
 

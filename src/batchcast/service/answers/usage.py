@@ -29,7 +29,7 @@ LEAST_WASTE = 2.0
 LEAST_WASTED_H = 1.0
 CUT_OFF = "%(cut)s of %(jobs)s were cut off at their limit (usually %(asked)s): raise %(flag)s, or checkpoint"
 SPARED = "asks %(asked)s and usually runs %(ran)s: %(flag)s would have been enough for 95 %%"
-HELD = "asks for %(asked)s processors and holds %(held)s: without %(flag)s (or with %(more)s) they would be used"
+HELD = "asks for %(asked)s and holds %(held)s processors: without %(flag)s (or with %(more)s) they would be used"
 ADVICE = (CUT_OFF, SPARED, HELD)
 RAN = frozenset({"completed", "timeout", "failed", "out_of_memory"})
 

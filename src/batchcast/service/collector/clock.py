@@ -39,7 +39,7 @@ class Renewal:
     """When the queue was renewed last, and what that took."""
 
     def __init__(self) -> None:
-        self.next = -math.inf
+        self.last = self.next = -math.inf
 
     def renew(self, connection: Connection, cluster: str, clock: LiveClock, until: float, now: float) -> int:
         """Write anew what each method that can says of whoever waits, as of `until`; how many forecasts.
@@ -47,7 +47,7 @@ class Renewal:
         Nothing is learned: the clock is afterwards as it was. With none that can, what was written goes.
         """
         able = {key: one for key, one in clock.predictors.items() if hasattr(one, "of_waiting")}
-        if able and now < self.next:
+        if able and self.last <= now < self.next:  # before the last: the clock was ahead, and is set right
             return 0
         before, began = clock.state.now, time.process_time()
         rows = []
@@ -64,7 +64,7 @@ class Renewal:
         clock.state.now = before
         clock_jobs.renew(connection, cluster, rows)
         self._keep_some(connection, cluster, until, now)
-        self.next = now + (time.process_time() - began) / SHARE
+        self.last, self.next = now, now + (time.process_time() - began) / SHARE
         return len(rows)
 
     @staticmethod
@@ -134,7 +134,8 @@ class StoredClock:
         memory = clock_jobs.read_meta(connection, self.cluster)
         fresh = {json.dumps(k): p for k, p in self._make().items()}
         saved = files.load(self.place, list(fresh)) if self.place is not None else None
-        if saved is not None and same_predictors(saved.clock.predictors, fresh) and self._follows(saved, memory, since):
+        same = saved is not None and same_predictors(saved.clock.predictors, fresh) and files.can_answer(saved.clock)
+        if saved is not None and same and self._follows(saved, memory, since):
             self._clock = resume(saved, clock_jobs.told_jobs(connection, self.cluster, saved.told_until))
             self._since = saved.since
             return

@@ -23,7 +23,7 @@ from ...store.history import remove_some
 from .. import settings
 from ..answers import track_record
 from ..answers.advice import rules_of
-from ..answers.model_store import clock_path, machine_at, make_predictors
+from ..answers.model_store import clock_path, fit_trouble, machine_at, make_predictors
 from ..batch_system import BatchSystem, own_name
 from ..settings import Settings
 from . import moves
@@ -288,6 +288,8 @@ class Collector:
             self._clock.forget()
             raise BatchcastError(f"no forecasts: unexpected {type(error).__name__}: {error}") from error
         done.behind_s = self.scheduler.now() - until
+        if trouble := fit_trouble():
+            done.problems.append(trouble)
         if to_keep is not None:
             self._saved_at = done.at
             trouble = self._clock.save(to_keep)

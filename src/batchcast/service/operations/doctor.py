@@ -280,11 +280,16 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Can models be fitted, and is what was learned kept for the next start?"""
     methods = [name.partition(":")[0] for name in memory.get("wait_methods") or ()]
     if "forecast" in methods:
-        there = importlib.util.find_spec("lightgbm") is not None
-        fact = "models can be fitted" if there else "forecast cannot fit its model: it answers from simulation alone"
-        yield judged(
-            "learning", there, fact, f"{how_to_install('learn')}, where the collector runs, and start it again"
-        )
+        why, do = "", how_to_install("learn")
+        try:
+            importlib.import_module("lightgbm")
+        except ModuleNotFoundError:
+            why = "LightGBM is not installed"
+        except Exception as error:  # often a library of the system
+            why, do = f"LightGBM cannot be loaded ({error})", "install what it names (libgomp1 on Debian)"
+        without = f"{why}: forecast cannot fit its model, and answers from simulation alone"
+        do += ", where the collector runs, and start it again"
+        yield judged("learning", not why, without if why else "models can be fitted", do)
     if trouble := memory.get("not_kept"):
         hint = "make room there, or give the collector's user the folder: a start hears all history again without it"
         yield finding("what was learned", "warning", f"not kept: {trouble}", hint)

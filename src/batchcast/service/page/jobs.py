@@ -21,7 +21,7 @@ from ...store.rows import as_prediction, newest
 from ...units import format_duration, parse_duration
 from ..answers import track_record
 from ..answers.advice import as_request
-from ..answers.answer import staleness
+from ..answers.answer import age_of, staleness
 from ..answers.disclosure import Site, Viewer, Whose, check_may_see, open_site, used
 from ..answers.forecaster import begin_condition, forecaster, request_of
 from ..answers.questions import NOT_YET
@@ -139,7 +139,7 @@ def my_jobs(
             "next": first.by_50,
             "next_90": first.by_90,
             "record": track_record.record_of(site, None, known),
-            "stale": [*staleness(site.memory, now), *unknown],
+            "stale": [*(staleness(site.memory, now) or age_of(waiting, now)), *unknown],
         }  # fmt: skip
 
 

@@ -125,6 +125,40 @@ def test_a_file_that_is_wrong_in_any_way_is_as_if_not_there(
     assert len(issued(learning)) > len(before)
 
 
+def test_a_fit_that_fails_costs_no_forecast_and_is_said(learning: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LightGBM that is there and cannot be loaded, for want of a library of the system, is the usual case."""
+
+    def broken(*_: object) -> None:
+        raise OSError("libgomp.so.1: cannot open shared object file")
+
+    monkeypatch.setattr("batchcast.predict.hazard.model.fit", broken)
+    script = Script(jobs(120))
+    collector = collect(script, learning)
+    cycles = [step(script, collector, 1000.0 + 60 * k) for k in range(1, 80)]
+    said = cycles[-1].problems
+    assert said == ["no new model, the last one answers: OSError: libgomp.so.1: cannot open shared object file"]
+    assert sum(cycle.step.issued for cycle in cycles[-30:]) > 0, "the simulation goes on answering"
+    monkeypatch.undo()
+    assert files.in_background(lambda: "a model").result() == "a model"
+    assert files.fit_trouble() == "", "and a fit that succeeds ends it"
+
+
+def test_a_kept_model_whose_library_is_gone_is_not_gone_on_from(
+    learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = path_of(learning_in(copytree(learned, tmp_path / "copy")))
+    kept = load(place, [])
+    assert kept is not None
+    assert files.can_answer(kept.clock)
+    assert any(getattr(one, "model", None) is not None for one in kept.clock.predictors.values())
+
+    def broken(name: str) -> None:
+        raise OSError(f"{name}: a library is missing")
+
+    monkeypatch.setattr(files.importlib, "import_module", broken)
+    assert not files.can_answer(kept.clock)
+
+
 def _owned(stat: object, user: int) -> object:
     class Other:
         st_uid, st_mode = user, stat.st_mode  # type: ignore[attr-defined]

@@ -68,6 +68,17 @@ def test_whoever_waits_has_a_forecast_of_the_last_look_and_is_answered_with_it(q
     assert (last["likely_start_s"], last["basis"]) != (old["likely_start_s"], old["basis"])
 
 
+def test_after_a_clock_that_was_ahead_waiting_jobs_are_renewed_at_once(queue: tuple[Settings, Script]) -> None:
+    settings, script = queue
+    collector = collect(script, settings)
+    step(script, collector, 1000.0, *(1000.0 + 60 * k for k in range(1, 10)))
+    script.ahead = 86400.0
+    step(script, collector, 1600.0)
+    script.ahead = 0.0
+    assert step(script, collector, 1660.0).step.renewed == 8
+    assert {row["renewed_as_of"] for row in rows_of(settings)} == {1657.0}
+
+
 def test_who_has_started_is_forecast_no_more_and_a_method_without_renewals_leaves_none(
     queue: tuple[Settings, Script],
 ) -> None:
