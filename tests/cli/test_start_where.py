@@ -141,15 +141,15 @@ def test_tasks_of_an_array_are_one_line_from_the_first_start_to_the_last(capsys:
     """Each task has an answer of its own: an array of hundreds must not fill the screen."""
     now = 1_000_000.0
     known = {
-        "partition": "main", "by_10_start_s": now + 60, "likely_wait_s": 900.0, "by_90_wait_s": 9000.0, "waited_s": 60.0,
-        "slurm_start_s": float("nan"), "method": "forecast", "reason_in_words": "jobs are ahead",
+        "partition": "main", "by_10_start_s": now + 60, "likely_wait_s": 900.0, "by_90_wait_s": 9000.0,
+        "waited_s": 60.0, "slurm_start_s": float("nan"), "method": "forecast", "reason_in_words": "jobs are ahead",
         "counts_from": "submission", "basis": "model: behind 2 jobs", "track_record_forecasts": 40,
         "track_record_overdue": 0, "track_record_coverage_90": 0.9, "track_record_median_ae_s": 60.0,
         "track_record_like_this": 40, "track_record_came_true": 0.8,
     }  # fmt: skip
+    starts = {k: now + 1000.0 + 100 * k for k in range(1, 300)}
     told = [
-        {**known, "job_id": f"7_{k}", "likely_start_s": now + 1000.0 + 100 * k, "by_90_start_s": now + 35000.0 + 100 * k}
-        for k in range(1, 300)
+        {**known, "job_id": f"7_{k}", "likely_start_s": at, "by_90_start_s": at + 35000.0} for k, at in starts.items()
     ]
     held = {**told[2], "job_id": "7_300", "reason_in_words": "its array runs at most so many tasks at once"}
     _print([*told, held, {**told[1], "job_id": "8"}], now, False)

@@ -139,7 +139,8 @@ def no_longer(reason: str, down: Set[str] | None, tasks_run: bool) -> bool:
     (True, True)
     """
     named = expand(_unavailable(reason))
-    return bool(named and down is not None and down.isdisjoint(named)) or (word(reason) == "JobArrayTaskLimit" and not tasks_run)
+    back = named and down is not None and down.isdisjoint(named)
+    return bool(back) or (word(reason) == "JobArrayTaskLimit" and not tasks_run)
 
 
 def about_nodes(reason: str) -> bool:

@@ -288,8 +288,8 @@ class Collector:
             self._clock.forget()
             raise BatchcastError(f"no forecasts: unexpected {type(error).__name__}: {error}") from error
         done.behind_s = self.scheduler.now() - until
-        if trouble := fit_trouble():
-            done.problems.append(trouble)
+        if unfitted := fit_trouble():
+            done.problems.append(unfitted)
         if to_keep is not None:
             self._saved_at = done.at
             trouble = self._clock.save(to_keep)
