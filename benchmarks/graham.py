@@ -7,7 +7,8 @@ FILE is `data_on_submit_days` of mila-iqia/slurm-queue-time-pred for Graham, its
 may be .gz): a row is a job that still waited at a noon. The first 70 % of the rows by their noon teach, as far as was
 known at the first noon of the others: a job that had not started by then teaches that it waited so long. The others are
 asked for the wait that was left at their noon. Rows of one account and submission second are one array: each counts one
-over the root of their number in the fit.
+over the root of their number in the fit. The file says when a job became eligible even where that was after its noon,
+where it nearly tells the start: such a job has no time of it here.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from batchcast.predict.hazard.model import Waits, fit
 TEACH = 0.7
 NOT_KNOWN_THEN = (
     *("start_time", "elapsed_time", "end_time", "submit_wait", "submit_wait_sec", "eligible_wait", "eligible_wait_sec"),
-    *("run_time", "run_time_sec", "poll_wait", "poll_wait_sec", "state", "alloc_nodes", "priority_x"),
+    *("run_time", "run_time_sec", "poll_wait", "poll_wait_sec", "state", "alloc_nodes", "priority_x", "partition_id_x"),
     *("job_unique_id", "job_summary_id", "job_augment_id", "pending_id", "running_id", "sshare_id", "source_file"),
 )
-"""Columns of what came later, and numbers of rows."""
+"""Columns of what came later (`partition_id_x` is where the job ran, `_y` where it waited), and numbers of rows."""
 
 
 def main() -> None:
@@ -83,17 +84,17 @@ def read(path: str) -> dict[str, Any]:
     size = rows.groupby(["account_id", "submit_time"])["req_cpus"].transform("size")
     noon, left = stamps["poll_time"], stamps["start_time"] - stamps["poll_time"]
     text = rows["req_tres"].fillna("")
-    known: dict[str, Any] = {
+    numeric = rows.select_dtypes("number").columns.difference([*NOT_KNOWN_THEN, "cluster_id"])
+    known: dict[str, Any] = {name: rows[name] for name in numeric}
+    known |= {
         "waited": noon - stamps["submit_time"],
-        "eligible for": noon - stamps["eligible_time"],
+        "eligible for": np.where(stamps["eligible_time"] <= noon, noon - stamps["eligible_time"], np.nan),
         "hour of submission": stamps["submit_time"] % 86400 / 3600,
         "weekday": noon // 86400 % 7,
         "gpus": text.str.extract(r"gres/gpu=(\d+)")[0].astype(float),
         "nodes": text.str.extract(r"node=(\d+)")[0].astype(float),
         "array": np.log1p(size),
     }
-    numeric = rows.select_dtypes("number").columns.difference([*NOT_KNOWN_THEN, "cluster_id"])
-    known |= {name: rows[name] for name in numeric}
     features = np.column_stack([np.asarray(column, float) for column in known.values()]).astype(np.float32)
     order = np.flatnonzero(left > 0)
     order = order[np.argsort(noon[order], kind="stable")]
