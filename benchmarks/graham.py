@@ -84,9 +84,7 @@ def read(path: str) -> dict[str, Any]:
     size = rows.groupby(["account_id", "submit_time"])["req_cpus"].transform("size")
     noon, left = stamps["poll_time"], stamps["start_time"] - stamps["poll_time"]
     text = rows["req_tres"].fillna("")
-    numeric = rows.select_dtypes("number").columns.difference([*NOT_KNOWN_THEN, "cluster_id"])
-    known: dict[str, Any] = {name: rows[name] for name in numeric}
-    known |= {
+    known: dict[str, Any] = {
         "waited": noon - stamps["submit_time"],
         "eligible for": np.where(stamps["eligible_time"] <= noon, noon - stamps["eligible_time"], np.nan),
         "hour of submission": stamps["submit_time"] % 86400 / 3600,
@@ -95,6 +93,8 @@ def read(path: str) -> dict[str, Any]:
         "nodes": text.str.extract(r"node=(\d+)")[0].astype(float),
         "array": np.log1p(size),
     }
+    numeric = rows.select_dtypes("number").columns.difference([*NOT_KNOWN_THEN, "cluster_id"])
+    known |= {name: rows[name] for name in numeric}
     features = np.column_stack([np.asarray(column, float) for column in known.values()]).astype(np.float32)
     order = np.flatnonzero(left > 0)
     order = order[np.argsort(noon[order], kind="stable")]
