@@ -2,6 +2,7 @@
 
     python -m benchmarks.graham FILE
     python -m benchmarks.graham FILE --fits 3    # the mean of three fits answers
+    python -m benchmarks.graham FILE --fits 3 --every 8    # fitted anew every eight noons, as `forecast` learns on
 
 FILE is `data_on_submit_days` of mila-iqia/slurm-queue-time-pred for Graham, its daily files one after the other (CSV,
 may be .gz): a row is a job that still waited at a noon. The first 70 % of the rows by their noon teach, as far as was
@@ -38,6 +39,7 @@ def main() -> None:
     parser.add_argument("file")
     parser.add_argument("--seed", type=int, default=0, help="of the first fit; the others have the next ones")
     parser.add_argument("--fits", type=int, default=1, help="the mean of so many fits answers")
+    parser.add_argument("--every", type=int, default=0, help="fit anew every so many noons, of what is known by then")
     given = parser.parse_args()
     table = read(given.file)
     noon, left = table["noon"], table["left"]
@@ -45,19 +47,18 @@ def main() -> None:
     cut = days[np.searchsorted(np.cumsum([np.sum(noon == day) for day in days]), TEACH * len(noon))]
     teach, asked = noon < cut, noon >= cut
     ended = left[teach] <= cut - noon[teach]
-    waited = np.where(ended, left[teach], cut - noon[teach])
-    began = process_time()
-    lessons = table["features"][teach], Waits(waited, ended, table["weight"][teach])
-    models = [model for seed in range(given.fits) if (model := fit(*lessons, given.seed + seed)) is not None]
-    if not models:
-        raise SystemExit("nothing is known of any start: is this the file?")
+    began, later = process_time(), days[days >= cut]
+    fitted_at = later[:: given.every] if given.every else later[:1]
+    seeds = range(given.seed, given.seed + given.fits)
+    curves = np.concatenate(
+        [answers(table, at, until, seeds) for at, until in zip(fitted_at, (*fitted_at[1:], np.inf), strict=True)]
+    )
     seconds = process_time() - began
-    curves = np.mean([model.curves(table["features"][asked]) for model in models], axis=0)
     forecast = quantiles(curves, np.full((len(curves), 1), 0.5))[:, 0]
     constant = np.full(len(curves), np.median(left[teach][ended]))
     actual = left[asked]
     print(f"{teach.sum():,} rows teach, {ended.mean():.1%} of them had started by then; {asked.sum():,} are asked")
-    print(f"fits: {len(models)}, {seconds:.1f} CPU s; seed {given.seed}\n")
+    print(f"fits: {len(fitted_at)} times {given.fits}, {seconds:.1f} CPU s; seed {given.seed}\n")
     print("| rest of the wait | within x2 | within x3 | median factor |\n|---|---|---|---|")
     off = {"constant": factor(constant, actual), "hazard": factor(forecast, actual)}
     for name, by in off.items():
@@ -70,6 +71,18 @@ def main() -> None:
         f"\nwithin x2, hazard less constant: {100 * pair.difference:.1f} points, 90 % {100 * pair.low:.1f} to "
         f"{100 * pair.high:.1f} over {pair.groups} groups of one account's rows of one week"
     )
+
+
+def answers(table: dict[str, Any], at: float, until: float, seeds: range) -> np.ndarray:
+    """The curves (n, 33) of the rows from the noon `at` on and before `until`, by fits on what was known at `at`."""
+    noon, left = table["noon"], table["left"]
+    teach, asked = noon < at, (noon >= at) & (noon < until)
+    ended = left[teach] <= at - noon[teach]
+    waits = Waits(np.where(ended, left[teach], at - noon[teach]), ended, table["weight"][teach])
+    models = [model for seed in seeds if (model := fit(table["features"][teach], waits, seed)) is not None]
+    if not models:
+        raise SystemExit("nothing is known of any start: is this the file?")
+    return np.asarray(np.mean([model.curves(table["features"][asked]) for model in models], axis=0))
 
 
 def read(path: str) -> dict[str, Any]:

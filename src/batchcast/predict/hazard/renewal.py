@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .bins import BINS, rest_of
-from .calibrated_waits import ENDED, CalibratedWaits, LevelsBySpan, Pool
+from ..protocol import Grounds, Prediction
+from .bins import BINS, WaitCurve, rest_of
+from .calibrated_waits import ENDED, LEVELS, CalibratedWaits, LevelsBySpan, Pool
 from .components import DRAWS, SPREADS, Lag, curves_on_nodes, simulated_curves
-from .features import AT_DRAWS, NAMES
+from .features import AT_DRAWS, NAMES, reason
 from .model import Hazard, Waits
 from .training_rows import Submissions
 
@@ -34,8 +35,11 @@ RENEWAL_COMPONENTS = (
     "simulation, as late as it came out",
     "model",
 )
-"""The ways to forecast what is left: until the last can, a mean of the others."""
+"""What forecasts what is left: until the last can, a mean of the others."""
 MODEL = len(RENEWAL_COMPONENTS) - 1
+RENEWAL_GROUNDS = (Grounds.UNSTATED, *(Grounds.SIMULATION for _ in RENEWAL_COMPONENTS[1:-1]), Grounds.MODEL)
+GONE = 1e-6
+"""The level at which a renewed forecast of the whole wait has what has passed already."""
 
 
 class Snapshot(NamedTuple):
@@ -59,6 +63,37 @@ def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
         random = np.random.default_rng((seed, number))
         there = np.sort(random.choice(there, MOST, replace=False))
     return there
+
+
+class Renewed(NamedTuple):
+    """Of every queued job in order of arrival: its `row`, seconds `waited`, chances (n, 33) of what is left, `bounds`
+    (n, 7) on it at LEVELS, which of the ways said so (n,), and the `features` (n, f) that it sees now at its place."""
+
+    row: np.ndarray
+    waited: np.ndarray
+    chances: np.ndarray
+    bounds: np.ndarray
+    way: np.ndarray
+    features: np.ndarray
+
+    def curve(self, place: int) -> WaitCurve:
+        """The chances of what is left of one job's wait."""
+        return WaitCurve(self.chances[place])
+
+    def words(self, place: int) -> str:
+        """Why it waits, as things stand now."""
+        return reason(self.features[place])
+
+    def prediction(self, place: int) -> Prediction:
+        """The whole wait of one job, as a predictor answers: what it has waited and what is left."""
+        waited = float(self.waited[place])
+        rest = np.maximum(np.ceil(self.bounds[place] - 1e-9), 0.0)
+        whole = np.maximum(waited + rest, 1.0).tolist()
+        way = int(self.way[place])
+        words = f"{RENEWAL_COMPONENTS[way] if way >= 0 else 'nothing known'}: {self.words(place)}"
+        grounds = RENEWAL_GROUNDS[way] if way >= 0 else Grounds.NO_HISTORY
+        levels, quantiles = (GONE, *LEVELS), (max(waited, 1.0), *whole)
+        return Prediction(whole[len(LEVELS) // 2], levels, quantiles, words, grounds)
 
 
 class Expected(NamedTuple):
@@ -92,13 +127,13 @@ class Renewal:
 
     Notes
     -----
-    The model of what is left starts from what the job was promised at its submission, given the time waited since, and
-    learns from looks what the state by now says beyond that. A model of submissions and looks together, that has to
-    learn the whole anew, did worse at looks than that promise on some logs (a trial). The last two fits answer
-    together. Before the first that promise and the simulations answer, each weighing by its CRPS so far. What is
-    promised is corrected apart for jobs that have waited so long (`LevelsBySpan`), as all ages together are where few
-    outcomes of that age are known. All looks at one job come out
-    together: the k-th since the last outcome known counts 1 / k.
+    The model of what is left starts from what the job was promised at its submission, given the time waited since
+    (on a described machine pooled with what its nodes say now), and learns from looks what the state by now says
+    beyond that. A model of submissions and looks together, that has to learn the whole anew, did worse at looks
+    than that promise on some logs (a trial). The last two fits answer together. Before the first that promise and
+    the simulations answer, each weighing by its CRPS so far. What is promised is corrected apart for jobs that have
+    waited so long (`LevelsBySpan`), as all ages together are where few outcomes of that age are known. All looks at
+    one job come out together: the k-th since the last outcome known counts 1 / k.
 
     >>> nobody = Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES))), np.zeros((0, DRAWS)))
     >>> Renewal(300).expected(nobody, np.zeros((0, 33))).way

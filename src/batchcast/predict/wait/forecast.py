@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,56 +21,34 @@ from ..hazard.features import reason
 from ..hazard.history_features import blank_history, with_room
 from ..hazard.model import Fitting, Hazard, Taught
 from ..hazard.queue_features import COUNT
-from ..hazard.renewal import EVERY, LEAST_VOTES, RENEWAL_COMPONENTS, Renewal, Snapshot, sampled_places
+from ..hazard.renewal import EVERY, LEAST_VOTES, Renewal, Renewed, Snapshot, sampled_places
 from ..hazard.training_rows import ENDED, LEFT, SPOILED, Bursts, Submissions
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel
-from .forecast_components import COMPONENTS, GROUNDS, Class, Components, Who, class_of, look_at, seen_in, sender_of
+from .forecast_components import (
+    COMPONENTS,
+    GROUNDS,
+    Class,
+    Components,
+    Seen,
+    Who,
+    class_of,
+    look_at,
+    seen_in,
+    sender_of,
+)
 
-RENEWAL_GROUNDS = (Grounds.UNSTATED, *(Grounds.SIMULATION for _ in RENEWAL_COMPONENTS[1:-1]), Grounds.MODEL)
 NO_VOTE = -2  # in place of the number of a submission that does not count: no ring holds it
-GONE = 1e-6
-"""The level at which a renewed forecast of the whole wait has what has passed already."""
-
-
-class Renewed(NamedTuple):
-    """Of every queued job in order of arrival: its `row`, seconds `waited`, chances (n, 33) of what is left, `bounds`
-    (n, 7) on it at LEVELS, which of the ways said so (n,), and the `features` (n, f) that it sees now at its place."""
-
-    row: np.ndarray
-    waited: np.ndarray
-    chances: np.ndarray
-    bounds: np.ndarray
-    way: np.ndarray
-    features: np.ndarray
-
-    def curve(self, place: int) -> WaitCurve:
-        """The chances of what is left of one job's wait."""
-        return WaitCurve(self.chances[place])
-
-    def words(self, place: int) -> str:
-        """Why it waits, as things stand now."""
-        return reason(self.features[place])
-
-    def prediction(self, place: int) -> Prediction:
-        """The whole wait of one job, as a predictor answers: what it has waited and what is left."""
-        waited = float(self.waited[place])
-        rest = np.maximum(np.ceil(self.bounds[place] - 1e-9), 0.0)
-        whole = np.maximum(waited + rest, 1.0).tolist()
-        way = int(self.way[place])
-        words = f"{RENEWAL_COMPONENTS[way] if way >= 0 else 'nothing known'}: {self.words(place)}"
-        grounds = RENEWAL_GROUNDS[way] if way >= 0 else Grounds.NO_HISTORY
-        levels, quantiles = (GONE, *LEVELS), (max(waited, 1.0), *whole)
-        return Prediction(whole[len(LEVELS) // 2], levels, quantiles, words, grounds)
 
 
 def renewed(method: Forecast, at: SystemState) -> Renewed:
     """The whole queue forecast anew from the present state, asked once for all.
 
-    The futures are drawn and simulated once for all who wait; the model of what is left of a wait, which learned from
-    looks at those that waited (hazard.renewal), starts from the forecast at the submission, given the time waited, and
-    is asked with what each sees now. Until it is first fitted that promise and the simulations answer. All are
-    corrected by what became of earlier looks at jobs that had waited about as long. Nothing is learned.
+    The futures are drawn and simulated once for all who wait; the model of what is left of a wait, which learned
+    from looks at those that waited (hazard.renewal), starts from the forecast at the submission, given the time
+    waited, and from the nodes of a described machine, and is asked with what each sees now. Until it is first
+    fitted that promise and the simulations answer. All are corrected by what became of earlier looks at jobs that
+    had waited about as long. Nothing is learned.
     O(queued (queued + running)).
 
     >>> from batchcast.predict.wait.forecast import Forecast
@@ -177,6 +154,7 @@ class Forecast:
         self.model: Hazard | None = None
         self.fitting: Fitting | None = None
         self.fitted_at = 0
+        self.last_asked: tuple[JobRequest, int, Seen] | None = None
         self.number = self.votes = self.looked_at = 0
         self.bursts = Bursts()
         self.renewal = Renewal(window)
@@ -274,8 +252,10 @@ class Forecast:
         columns = at.columns()
         entry = np.zeros(1, JOB)
         entry[0] = entry_of(job, at.now, [at.code(name, getattr(job, name)) for name in NAMES])
-        row = self._features(columns, entry, -1, at.now, self._run_quantiles(job, at))
-        curves = self._curves(row, class_of(entry[0]), self.components.on_nodes(job, at))
+        run, on_nodes = self._run_quantiles(job, at), self.components.on_nodes(job, at)
+        row = self._features(columns, entry, -1, at.now, run)
+        curves = self._curves(row, class_of(entry[0]), on_nodes)
+        self.last_asked = job, at.version, Seen(run, row, on_nodes, curves)
         return row, curves, self.calibration.chances(curves, self.bursts.is_deep(sender_of(entry[0])))
 
     def _run_quantiles(self, job: JobRequest, at: SystemState) -> np.ndarray:
@@ -352,13 +332,16 @@ class Forecast:
 
     def _submitted(self, job: JobRequest, entry: int, at: SystemState, columns: Columns) -> None:
         """The clock's state has the job already: what it saw before, and what that promised."""
-        run = self._run_quantiles(job, at)
         requests = columns.jobs[entry : entry + 1]
-        row, key = self._features(columns, requests, entry, at.now, run), class_of(requests[0])
-        self.runs[entry] = run
-        on_nodes = self.components.on_nodes(job, at)
-        curves = self._curves(row, key, on_nodes)
-        sender = sender_of(requests[0])
+        key, sender = class_of(requests[0]), sender_of(requests[0])
+        if self.last_asked is not None and self.last_asked[0] is job and self.last_asked[1] == at.version - 1:
+            run, row, on_nodes, curves = self.last_asked[2]  # a clock asks before it submits: half of an answer's cost
+        else:
+            run, on_nodes = self._run_quantiles(job, at), self.components.on_nodes(job, at)
+            row = self._features(columns, requests, entry, at.now, run)
+            curves = self._curves(row, key, on_nodes)
+        self._make_room(entry + 1)
+        self.runs[entry], self.last_asked = run, None
         chances = self.calibration.chances(curves, self.bursts.is_deep(sender))
         self._note(job.row, at.now, (key, sender), (row, on_nodes), curves, chances)
 

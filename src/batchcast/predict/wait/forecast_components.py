@@ -275,6 +275,15 @@ class _OfLog(NodesComponent):
             self.looks[event.job.row] = self.of_look(look, at)
 
 
+class Seen(NamedTuple):
+    """What was seen of a job submitted now: run-time quantiles, features, what nodes say, the curves of all ways."""
+
+    run: np.ndarray
+    features: np.ndarray
+    on_nodes: Nodes
+    curves: np.ndarray
+
+
 COMPONENTS = (
     *("simulation on the machine's nodes" for _ in SPREADS),
     "simulation on the machine's nodes, as late as it came out",
