@@ -198,6 +198,9 @@ class RequestDetails(NamedTuple):
         What the machine does not have (a feature, a license, a partition) is passed over, as is a job that it depends
         on and `keys` does not name.
         """
+        is_task = "_" in str(job_id)
+        if not said and not is_task:
+            return request
         more: dict[str, Any] = {}
         if features := features_of(_said(said, "constraint"), self.features):
             more["features"] = features
@@ -216,7 +219,7 @@ class RequestDetails(NamedTuple):
             more["partitions"] = parts
         if name := _said(said, "reservation"):
             more["reservation"] = name
-        if found := re.fullmatch(r"(\d+)_(\d+)", str(job_id)):
+        if is_task and (found := re.fullmatch(r"(\d+)_(\d+)", str(job_id))):
             most = _amount(said, "array_throttle")
             more |= {"array": found[1], "task": int(found[2]), "throttle": int(most) if most > 0 else 0}
         if text := _said(said, "dependency"):

@@ -290,10 +290,10 @@ def reason(features: np.ndarray) -> str:
     """One line: who waits already, whether there is room, and when there is likely to be some.
 
     >>> reason(np.zeros(len(NAMES)))
-    'nobody waits; too little room, until about 0 min from now'
+    'nobody ahead of it; too little room, until about 0 min from now'
     """
     queued, before, own = (round(float(np.expm1(features[k]))) for k in (_QUEUED, _BEFORE, _OWN))
-    words = "nobody waits" if queued == 0 else f"behind {queued} job{'s' if queued != 1 else ''}"
+    words = "nobody ahead of it" if queued == 0 else f"behind {queued} job{'s' if queued != 1 else ''}"
     if queued and before:
         words += f", {before} of them no larger nor longer"
     if own:

@@ -7,7 +7,7 @@ And their features of a whole log.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ from ..hazard.simulated_waits import PLANS
 from ..hazard.training_rows import Bursts
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel, RunTimes
-from .scheduler_replay import start_on, starts_on
+from .scheduler_replay import Asked, Length, start_on, starts_on
 
 Looks = dict[int, Snapshot]
 Class = tuple[int, int, int]
@@ -183,7 +183,8 @@ class NodesComponent:
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The waits (DRAWS,) if the job came now and nobody after it, in seconds, as quantiles; NaN where one never
         starts."""
-        waits = sorted(self._wait(job, at, length) for length in self._futures(at))
+        asked = Asked.of(self.machine, at, job)
+        waits = sorted(self._wait(job, at, length, asked) for length in self._futures(at))
         levels = tuple((draw + 0.5) / DRAWS for draw in range(DRAWS))
         return Prediction(waits[DRAWS // 2], levels, tuple(waits), "simulated on nodes", Grounds.SIMULATION)
 
@@ -191,11 +192,12 @@ class NodesComponent:
         """log(1 + rest of the wait) of those that wait, by row, in each future in turn; none of who never starts."""
         if not 0 < len(at.queued) <= MOST_WAITING:
             return {}
-        futures = [starts_on(self.machine, at, length) for length in self._futures(at)]
+        asked = Asked.of(self.machine, at)
+        futures = [starts_on(self.machine, at, length, asked) for length in self._futures(at)]
         together = set(futures[0]).intersection(*futures[1:])
         return {row: tuple(sorted(math.log1p(future[row] - at.now) for future in futures)) for row in together}
 
-    def _futures(self, at: SystemState) -> list[Callable[[JobRequest, SystemState], float]]:
+    def _futures(self, at: SystemState) -> list[Length]:
         """What each job runs, in each future."""
         drawn: dict[int, list[float]] = {}
         known = self.expected if len(at.running) + len(at.queued) > MOST_ANEW else {}
@@ -241,9 +243,9 @@ class NodesComponent:
         """A job waited so long, for which these log(1 + wait) were simulated."""
         self.lag.add(simulated[DRAWS // 2], wait)
 
-    def _wait(self, job: JobRequest, at: SystemState, length: Callable[[JobRequest, SystemState], float]) -> float:
+    def _wait(self, job: JobRequest, at: SystemState, length: Length, asked: Asked) -> float:
         """The wait in one future, in seconds, NaN where it never starts; `length` says what each job runs there."""
-        found = start_on(self.machine, job, at, length)
+        found = start_on(self.machine, job, at, length, asked)
         return math.nan if isinstance(found, str) else found[0] - at.now
 
     def _drawn(self, job: JobRequest, at: SystemState, known: Mapping[int, RunTimes]) -> list[float]:

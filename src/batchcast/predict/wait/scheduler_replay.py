@@ -8,7 +8,7 @@ does.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -32,37 +32,40 @@ LAST, DEPENDS = "asked", "dependency"
 LONGEST = 1e9
 
 
-def start_on(machine: Machine, job: JobRequest, at: SystemState, length: Length) -> tuple[float, int] | str:
+def start_on(
+    machine: Machine, job: JobRequest, at: SystemState, length: Length, asked: Asked | None = None
+) -> tuple[float, int] | str:
     """The instant at which `job` would start if nobody else came, and how many jobs could not be placed; or why never.
 
     The job itself, where it waits already, is nobody else. Running jobs hold the nodes that the state knows, else what
     they asked for on nodes that the model chooses, and end after `length`, one that is over now; the queue has the
     users' submissions, so that age counts, and waits for jobs that it depends on. Slurm plans by the limits, where they
-    are known. Use before that is unknown: fair-share begins even.
+    are known. Use before that is unknown: fair-share begins even. Who asks several times of one state gives what was
+    `asked` of the machine by then.
     """
-    asked = Asked.of(machine, at, job)
+    asked = asked or Asked.of(machine, at, job)
     mine = asked.request(LAST, job, at.now, length(job, at))
     if isinstance(mine, str):
         return mine
-    starts, lost = _simulated(machine, asked, at, length, mine, job.row)
+    starts, lost = _simulated(machine, asked, at, length, mine)
     start = starts.get((mine.key, mine.task))
     return "no node, limit or reservation lets it start" if start is None else (max(start, at.now), lost)
 
 
-def starts_on(machine: Machine, at: SystemState, length: Length) -> dict[int, float]:
+def starts_on(machine: Machine, at: SystemState, length: Length, asked: Asked) -> dict[int, float]:
     """The instants at which those that wait would start if nobody came any more, by row; none of who never does."""
-    starts, _ = _simulated(machine, Asked.of(machine, at), at, length)
+    starts, _ = _simulated(machine, asked, at, length)
     return {int(key): max(start, at.now) for (key, _), start in starts.items() if int(key) in at.queued}
 
 
 def _simulated(
-    machine: Machine, asked: Asked, at: SystemState, length: Length, mine: NodeRequest | None = None, itself: int = -1
+    machine: Machine, asked: Asked, at: SystemState, length: Length, mine: NodeRequest | None = None
 ) -> tuple[dict[tuple[str, int], float], int]:
     """Starts from now on, up to that of `mine` where there is one, and how many of the others could not be placed."""
     parts = {p.name: k for k, p in enumerate(machine.partitions)}
     fixed: dict[tuple[str, int], Takes] = {}
     requests, lost = [], 0
-    for key, each, start in _others(at, itself):
+    for key, each, start, nodes in asked.others:
         span = length(each, at)
         if start is not None:
             span = max(start + span, at.now + 1.0) - start
@@ -72,39 +75,40 @@ def _simulated(
             continue
         requests.append(made)
         if start is not None:
-            fixed[made.key, made.task] = (start, parts[made.partitions[0]], asked.held(at.nodes.get(each.row), made))
+            held = tuple((node, math.ceil(made.cpus / len(nodes))) for node in nodes)
+            fixed[made.key, made.task] = (start, parts[made.partitions[0]], held)
     watched = None if mine is None else (mine.key, mine.task)
     wanted = requests if mine is None else [*requests, mine]
     done = simulate_slurm(machine, wanted, recorded=Recorded(fixed=fixed), since=at.now, watched=watched, lazy=1)
     return done.starts(), lost
 
 
-def _others(at: SystemState, itself: int = -1) -> Iterator[tuple[str, JobRequest, float | None]]:
-    """Who runs, with its start, and who waits, but for the job of row `itself`."""
-    for row, held in at.running.items():
-        yield str(row), held.job, held.start_time
-    for row, job in at.queued.items():
-        if row != itself:
-            yield str(row), job, None
+Other = tuple[str, JobRequest, float | None, tuple[int, ...]]
+"""Somebody who runs or waits: key, request, start and places of its nodes, where it runs and they are known."""
 
 
 class Asked(NamedTuple):
-    """What jobs ask of a machine: its sizes, what it has of their details, its nodes' places, keys by job id."""
+    """What jobs ask of a machine: its sizes, what it has of their details, who runs and waits, keys by job id."""
 
     sizes: MachineSizes
     details: RequestDetails
-    places: Mapping[str, int]
+    others: list[Other]
     keys: Mapping[str, Sequence[str]]
 
     @classmethod
     def of(cls, machine: Machine, at: SystemState, job: JobRequest | None = None) -> Asked:
-        """Of those that run and wait, and of a job beside them; whoever has left already holds up nobody."""
-        others = list(_others(at))
-        every = [each for _, each, _ in others] if job is None else [job, *(each for _, each, _ in others)]
-        depends = any(each.extra.get(DEPENDS) for each in every)
-        ids = {key: each.job_id for key, each, _ in others} if depends else {}
+        """Of those that run and wait beside a job; whoever has left already holds up nobody."""
         places = {name: k for k, name in enumerate(machine.node_names())} if at.nodes else {}
-        return cls(MachineSizes.of(machine), RequestDetails.of(machine), places, keys_by_id(ids))
+        others: list[Other] = [
+            (str(row), held.job, held.start_time, places_of(at.nodes.get(row), places))
+            for row, held in at.running.items()
+        ]
+        itself = -1 if job is None else job.row
+        others += [(str(row), each, None, ()) for row, each in at.queued.items() if row != itself]
+        every = [each for _, each, *_ in others] if job is None else [job, *(each for _, each, *_ in others)]
+        depends = any(each.extra.get(DEPENDS) for each in every)
+        keys = keys_by_id({key: each.job_id for key, each, *_ in others}) if depends else {}
+        return cls(MachineSizes.of(machine), RequestDetails.of(machine), others, keys)
 
     def request(self, key: str, job: JobRequest, submit: float, span: float) -> NodeRequest | str:
         """A job's request, or why the machine has no room for it."""
@@ -115,16 +119,18 @@ class Asked(NamedTuple):
         made = self.sizes.request(key, asked, run, kib_per_proc=each)
         return made if isinstance(made, str) else self.details.complete(made, job.job_id, job.extra, self.keys)
 
-    def held(self, nodes: str | None, made: NodeRequest) -> tuple[tuple[int, int], ...]:
-        """The places of a running job's nodes, with an equal share of its processors; none where they are unknown."""
-        if nodes is None:
-            return ()
-        try:
-            names = expand(nodes)
-        except UsageError:
-            return ()
-        known = [self.places[name] for name in names if name in self.places]
-        return tuple((place, math.ceil(made.cpus / len(names))) for place in known) if len(known) == len(names) else ()
+
+def places_of(nodes: str | None, places: Mapping[str, int]) -> tuple[int, ...]:
+    """The places of the nodes of a host list; none where one of them is not among `places`.
+
+    >>> places_of("n[1-2]", {"n1": 0, "n2": 1}), places_of("n[1-2]", {"n1": 0}), places_of("n[", {})
+    ((0, 1), (), ())
+    """
+    try:
+        names = expand(nodes or "")
+    except UsageError:
+        return ()
+    return tuple(places[name] for name in names) if all(name in places for name in names) else ()
 
 
 class SchedulerReplay:
