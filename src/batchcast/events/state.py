@@ -32,10 +32,11 @@ class SystemState:
     """What a scheduler knows at `now`; handed to predictors as it is, read-only by its interface, never copied.
 
     `running` maps a job's row to `Running` in order of start, `queued` maps it to `JobRequest` in order of arrival,
-    `nodes` the row of one that runs to the host list it holds, where that is known. `columns()` is the same as arrays,
-    for predictors in numpy and for compiled ones. `total` is the machine's processors (NaN when unknown); `free` is
-    total minus what runs, never below 0, since real logs sometimes run more than their header admits. `version` counts
-    the changes, so that what was derived from a state can be told from what is stale.
+    `nodes` the row of one that runs to the host list it holds, where that is known; `nodes_away` are down or
+    drained now, where somebody told the clock. `columns()` is the same as arrays, for predictors in numpy and for
+    compiled ones. `total` is the machine's processors (NaN when unknown); `free` is total minus what runs, never
+    below 0, since real logs sometimes run more than their header admits. `version` counts the changes, so that what
+    was derived from a state can be told from what is stale.
 
     A clock owns the state and feeds it with `apply`: O(1), half a microsecond. The columns are brought up to date when
     somebody reads them, all events since the last reading in one compiled call, so a clock whose predictors read
@@ -68,6 +69,7 @@ class SystemState:
         self._waits: list[tuple[float, bool]] | None = None
         self._event: Event | None = None
         self.nodes: dict[int, str] = {}
+        self.nodes_away: frozenset[str] = frozenset()
         self._last_entry = -1
         self._known = jobs
         self._requests = requests

@@ -98,3 +98,11 @@ def test_a_job_of_whole_nodes_shares_them_with_nobody() -> None:
     alone = running(0, 1, 2000, req_nodes=1.0, extra={"exclusive": 1.0})
     asked = job(9, 0.0, 1, 60)
     assert 2000 <= SchedulerReplay(machine=homogeneous(1, 8)).predict(asked, state_of(*alone)).point <= 2090
+
+
+def test_a_node_that_is_away_runs_nothing() -> None:
+    state, machine = state_of(*running(0, 8, 2000)), homogeneous(2, 8)
+    asked = job(9, 0.0, 8, 60)
+    assert SchedulerReplay(machine=machine).predict(asked, state).point <= 60
+    state.nodes_away = frozenset({"n2", "of another machine"})
+    assert 2000 <= SchedulerReplay(machine=machine).predict(asked, state).point <= 2090

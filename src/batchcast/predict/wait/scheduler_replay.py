@@ -20,6 +20,7 @@ from ...events.event import Change, Event, Submit
 from ...events.state import SystemState
 from ...formats.slurm.resources import expand
 from ...job import JobRequest
+from ...schedule.slurm.arrays import FAR
 from ...schedule.slurm.simulate import Recorded, Takes, simulate_slurm
 from ..fallback import LargestLimit
 from ..protocol import Grounds, Prediction, at_least_a_second
@@ -37,11 +38,11 @@ def start_on(
 ) -> tuple[float, int] | str:
     """The instant at which `job` would start if nobody else came, and how many jobs could not be placed; or why never.
 
-    The job itself, where it waits already, is nobody else. Running jobs hold the nodes that the state knows, else what
-    they asked for on nodes that the model chooses, and end after `length`, one that is over now; the queue has the
-    users' submissions, so that age counts, and waits for jobs that it depends on. Slurm plans by the limits, where they
-    are known. Use before that is unknown: fair-share begins even. Who asks several times of one state gives what was
-    `asked` of the machine by then.
+    The job itself, where it waits already, is nobody else. Running jobs hold the nodes that the state knows, else
+    what they asked for on nodes that the model chooses, and end after `length`, one that is over now; the queue has
+    the users' submissions, so that age counts, and waits for jobs that it depends on. Nodes that are away stay
+    away. Slurm plans by the limits, where they are known. Use before that is unknown: fair-share begins even. Who
+    asks several times of one state gives what was `asked` of the machine by then.
     """
     asked = asked or Asked.of(machine, at, job)
     mine = asked.request(LAST, job, at.now, length(job, at))
@@ -79,7 +80,8 @@ def _simulated(
             fixed[made.key, made.task] = (start, parts[made.partitions[0]], held)
     watched = None if mine is None else (mine.key, mine.task)
     wanted = requests if mine is None else [*requests, mine]
-    done = simulate_slurm(machine, wanted, recorded=Recorded(fixed=fixed), since=at.now, watched=watched, lazy=1)
+    now = Recorded(asked.down, fixed)
+    done = simulate_slurm(machine, wanted, recorded=now, since=at.now, watched=watched, lazy=1)
     return done.starts(), lost
 
 
@@ -88,17 +90,19 @@ Other = tuple[str, JobRequest, float | None, tuple[int, ...]]
 
 
 class Asked(NamedTuple):
-    """What jobs ask of a machine: its sizes, what it has of their details, who runs and waits, keys by job id."""
+    """What jobs ask of a machine: its sizes, what it has of their details, who runs and waits, keys by job id, and the
+    nodes that are away."""
 
     sizes: MachineSizes
     details: RequestDetails
     others: list[Other]
     keys: Mapping[str, Sequence[str]]
+    down: list[tuple[str, float, float]]
 
     @classmethod
     def of(cls, machine: Machine, at: SystemState, job: JobRequest | None = None) -> Asked:
         """Of those that run and wait beside a job; whoever has left already holds up nobody."""
-        places = {name: k for k, name in enumerate(machine.node_names())} if at.nodes else {}
+        places = {name: k for k, name in enumerate(machine.node_names())} if at.nodes or at.nodes_away else {}
         others: list[Other] = [
             (str(row), held.job, held.start_time, places_of(at.nodes.get(row), places))
             for row, held in at.running.items()
@@ -108,7 +112,8 @@ class Asked(NamedTuple):
         every = [each for _, each, *_ in others] if job is None else [job, *(each for _, each, *_ in others)]
         depends = any(each.extra.get(DEPENDS) for each in every)
         keys = keys_by_id({key: each.job_id for key, each, *_ in others}) if depends else {}
-        return cls(MachineSizes.of(machine), RequestDetails.of(machine), others, keys)
+        down = [(name, -FAR, FAR) for name in sorted(at.nodes_away) if name in places]
+        return cls(MachineSizes.of(machine), RequestDetails.of(machine), others, keys, down)
 
     def request(self, key: str, job: JobRequest, submit: float, span: float) -> NodeRequest | str:
         """A job's request, or why the machine has no room for it."""

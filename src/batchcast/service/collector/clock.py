@@ -52,6 +52,7 @@ class Renewal:
         before, began = clock.state.now, time.process_time()
         rows = []
         clock.state.now = max(before, until)
+        clock.state.nodes_away = moves.nodes_away(connection, cluster)
         why: dict[int, str | None] = {}
         for number, (key, one) in enumerate(able.items()):
             said = one.of_waiting(clock.state)

@@ -95,6 +95,12 @@ def note_nodes(connection: Connection, cluster: str, away: Iterable[NodeAway], n
         clock_jobs.write_meta(connection, cluster, nodes=nodes)
 
 
+def nodes_away(connection: Connection, cluster: str) -> frozenset[str]:
+    """The nodes that were down or drained when that was asked last."""
+    noted = clock_jobs.read_meta(connection, cluster).get("nodes") or {}
+    return frozenset(name for name, node in noted.items() if node["away"])
+
+
 def _changed_nodes(
     nodes: Mapping[str, Mapping[str, Any]], partition: str | None, since: float, one: StartTimes, sooner: bool
 ) -> dict[str, Any]:

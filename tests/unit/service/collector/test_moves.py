@@ -12,7 +12,7 @@ from batchcast.formats.sighting import NodeAway, Sighting
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.answers.start import start_answer
-from batchcast.service.collector.moves import note_nodes, remember, start_times
+from batchcast.service.collector.moves import nodes_away, note_nodes, remember, start_times
 from batchcast.service.page.jobs import my_jobs
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
@@ -152,3 +152,13 @@ def test_the_reason_is_kept_as_figures_that_any_language_can_tell(site: Site) ->
     why = json.loads(site.row()["renewed_why"])
     assert {"by_s", "since", "cause"} <= why.keys()
     assert math.isfinite(why["by_s"])
+
+
+def test_the_clock_knows_the_nodes_that_are_away_and_no_longer_those_that_came_back(url: str) -> None:
+    site = Site(url)
+    site.away(0.0)
+    site.away(60.0, "n3", "n4")
+    site.away(120.0, "n4")
+    with site.store.begin() as connection:
+        assert nodes_away(connection, "c") == {"n4"}
+        assert nodes_away(connection, "another") == frozenset()
