@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import pytest
+
 from batchcast.cluster.machine import Machine, NodeGroup, Partition, homogeneous
 from batchcast.events.event import Event, Start, Submit
 from batchcast.events.state import SystemState
@@ -106,3 +108,13 @@ def test_a_node_that_is_away_runs_nothing() -> None:
     assert SchedulerReplay(machine=machine).predict(asked, state).point <= 60
     state.nodes_away = frozenset({"n2", "of another machine"})
     assert 2000 <= SchedulerReplay(machine=machine).predict(asked, state).point <= 2090
+
+
+@pytest.mark.parametrize("said", [
+    {"reservation": "none such"}, {"constraint": "[a*2&b]"}, {"licenses": "matlab:x,,:"}, {"partition_list": ",,"},
+    {"dependency": ":::,?"}, {"dependency": "afterok:9(unfulfilled)"}, {"cpus_per_task": 1e9}, {"array_throttle": 1e12},
+], ids=str)  # fmt: skip
+def test_what_the_machine_does_not_have_is_passed_over(said: dict[str, object]) -> None:
+    state = state_of(*running(0, 8, 2000, extra=said), Submit(1.0, job(1, 1.0, 4, 600, extra=said)))
+    asked = job(9, 1.0, 4, 60, extra=said)
+    assert SchedulerReplay(machine=homogeneous(2, 8)).predict(asked, state).point <= 660

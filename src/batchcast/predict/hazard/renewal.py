@@ -26,7 +26,7 @@ BORROWED = 30.0
 SHARE = 0.5
 """Of a model's chances in what it says, beside those that it starts from: half of each was better than either."""
 ON_NODES = 1 + len(SPREADS) + 1
-"""The first so many ways need no figures of the queue; what they say together is what the model starts from."""
+"""The first so many components need no figures of the queue; their mean is what the model starts from."""
 RENEWAL_COMPONENTS = (
     "forecast at submission, given the time waited",
     *("simulation on the machine's nodes" for _ in SPREADS),
