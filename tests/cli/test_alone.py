@@ -67,14 +67,17 @@ for number, state in (("7", "PENDING"), ("8", "RUNNING")):
 
 
 def asked(tmp_path: Path, *words: str, squeue: bool = False) -> subprocess.CompletedProcess[str]:
-    """A verb in a Python that has no SQLAlchemy, beside a sacct that knows twenty jobs, and a squeue of two."""
+    """Run a verb without SQLAlchemy. Its PATH holds a sacct with twenty jobs and, on request, a squeue with two jobs.
+
+    The PATH holds nothing else: a Slurm that is installed on this machine must not change what the tests see.
+    """
     folder = tmp_path / "bin"
     folder.mkdir(exist_ok=True)
     for name, text in [("sacct", SACCT), ("squeue", SQUEUE)][: 1 + squeue]:
         (folder / name).write_text(text.format(python=sys.executable, now=int(time.time())))
         (folder / name).chmod(0o755)
     code = "import sys; sys.modules['sqlalchemy'] = None; from batchcast.cli.main import entry; entry()"
-    environment = {**os.environ, "PATH": f"{folder}:/usr/bin:/bin", "HOME": str(tmp_path), "TZ": "UTC",
+    environment = {**os.environ, "PATH": str(folder), "HOME": str(tmp_path), "TZ": "UTC",
                    "BATCHCAST_CONFIG": os.devnull, "BATCHCAST_STORE": str(tmp_path / "none.db")}  # fmt: skip
     return subprocess.run([sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True,
                           check=False, timeout=120)  # fmt: skip
@@ -101,8 +104,19 @@ def test_report_and_walltime_need_no_more_than_the_core(tmp_path: Path) -> None:
     done = asked(tmp_path, "walltime", "--name", "rel*", "-u", "ada")
     assert "#SBATCH --time=00:10:00" in done.stdout, done.stderr
     assert "asked the scheduler once instead" in done.stderr
+
+
+def test_start_names_the_next_step_with_and_without_a_squeue(tmp_path: Path) -> None:
     done = asked(tmp_path, "start", "1")
-    assert done.returncode != 0
+    assert done.returncode == 4
+    assert "there is no squeue on this machine" in done.stderr
+    assert "run this where the batch system's clients are" in done.stderr
+    broken = tmp_path / "bin" / "squeue"
+    broken.write_text(f"#!{sys.executable}\nimport sys\nsys.exit('squeue: error: Connection refused')\n")
+    broken.chmod(0o755)
+    done = asked(tmp_path, "start", "1")
+    assert done.returncode == 4
+    assert "Connection refused" in done.stderr
     assert "batchcast doctor checks every part" in done.stderr
 
 
