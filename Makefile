@@ -10,7 +10,7 @@ UV := $(if $(PIP_INDEX_URL),UV_DEFAULT_INDEX='$(PIP_INDEX_URL)') $(BIN)/uv pip i
 # own settings name, pip installs.
 install = @$(UV) --python $(1) $(2) 2> $(VENV)/uv.log || $(1) $(PIP) $(2)
 
-.PHONY: setup setup-run setup-docs setup-workflows demo test test-long test-lab test-lab-all test-all lint bench docs reference lock wheel deb rpm packages \
+.PHONY: setup setup-run setup-docs setup-workflows demo test test-long test-lab test-lab-all test-all lint house bench docs reference lock wheel deb rpm packages \
 	try-deb container try-container try-ansible slurm-lab-experiments clean
 setup: $(VENV)/.dev
 setup-run: $(VENV)/.run
@@ -73,7 +73,10 @@ lint: setup
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m tools.prose
+
+# A report, not a test: the rooms, their sizes, what may be too large, and what to do about it.
+house: setup
+	@$(BIN)/python -m tools.rooms
 
 bench: setup
 	@$(BIN)/python -m benchmarks

@@ -1,6 +1,8 @@
-"""The structure of the package: a table of its rooms, circles of imports, arrows uphill, what is too large.
+"""Report on the structure of the package: `make house`, or `python -m tools.rooms [CHECKOUT]`.
 
-python -m tools.rooms [FOLDER]: of this checkout, or of another one. tests/unit/house/test_rooms.py holds the rules.
+It prints the rooms and their sizes, circles of imports, imports from a lower room to a higher one, the words of each
+shelf of the docs, and whatever may be too large, with advice. Circles and imports uphill are tests too
+(tests/unit/house/test_rooms.py); sizes are advice only, because a long file may hold one idea.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-MOST_THINGS, MOST_LINES, MOST_ARGUMENTS, MOST_FUNCTION_LINES = 20, 400, 8, 60
+MOST_THINGS, MOST_LINES, MOST_ARGUMENTS, MOST_FUNCTION_LINES, MOST_GUIDE_WORDS = 20, 600, 8, 60, 700
 KERNELS = {"kernel", "inner", "inlined", "allocating"}
 ROOT = Path(__file__).parent.parent
 Graph = dict[str, dict[str, list[str]]]
@@ -196,7 +198,7 @@ def too_large(package: Path) -> list[str]:
 
 
 def main(checkout: Path) -> None:
-    """Print the table and what breaks the rules."""
+    """Print the report."""
     package = checkout / "src" / "batchcast"
     files, arrows, typed = modules(package), graph(package), graph(package, for_types=True)
     rooms: dict[str, list[Path]] = {}
@@ -212,11 +214,42 @@ def main(checkout: Path) -> None:
     for circle in circles(typed):
         print(f"  {', '.join(circle)}")
     print(f"arrows uphill: {len(uphill(arrows, layers_of(checkout)))}")
-    many = ", ".join(f"{name} {count}" for name, count in crowded_in(checkout).items())
-    print(f"crowded folders: {many or 'none'}")
-    large = too_large(package)
-    print(f"functions of more than {MOST_ARGUMENTS} arguments or {MOST_FUNCTION_LINES} lines: {len(large)}")
-    for line in large:
+    _advise(
+        f"folders of more than {MOST_THINGS} Python files and folders",
+        [f"{name}: {count}" for name, count in crowded_in(checkout).items()],
+        "join files that are read together, or give a group of them a folder named by what it does",
+    )
+    _advise(
+        f"files of more than {MOST_LINES} lines of code",
+        [f"{name}: {code_lines(m.path)}" for name, m in files.items() if code_lines(m.path) > MOST_LINES],
+        "split a file that holds two ideas; leave a file that holds one",
+    )
+    _advise(
+        f"functions of more than {MOST_ARGUMENTS} arguments or {MOST_FUNCTION_LINES} lines",
+        too_large(package),
+        "pass what belongs together as one dataclass; move a step that has a name of its own into a function",
+    )
+    words = {path: len(path.read_text(encoding="utf-8").split()) for path in (checkout / "docs").rglob("*.md")}
+    shelves: dict[str, int] = {}
+    for path, count in words.items():
+        shelf = path.relative_to(checkout / "docs").parts[0]
+        shelves[shelf] = shelves.get(shelf, 0) + count
+    print("words of the docs: " + ", ".join(f"{shelf} {count:,}" for shelf, count in sorted(shelves.items())))
+    _advise(
+        f"guides of more than {MOST_GUIDE_WORDS} words",
+        [
+            f"{path.name}: {count}"
+            for path, count in words.items()
+            if path.parent.name == "guides" and count > MOST_GUIDE_WORDS
+        ],
+        "keep one task a guide; measurements belong in docs/evidence",
+    )
+
+
+def _advise(what: str, findings: list[str], advice: str) -> None:
+    """Print a finding a line, and what to do about them."""
+    print(f"{what}: {len(findings)}" + (f" ({advice})" if findings else ""))
+    for line in findings:
         print(f"  {line}")
 
 

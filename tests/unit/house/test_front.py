@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -31,7 +32,10 @@ def test_a_workflow_runs_targets_that_make_knows(path: Path) -> None:
 def test_every_python_that_the_package_names_is_tested() -> None:
     classified = {c.rsplit(" ", 1)[1] for c in PROJECT["classifiers"] if "Python :: 3." in c}
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
-    assert set(workflow["jobs"]["tests"]["strategy"]["matrix"]["python"]) == classified
+    weekly, on_push = re.findall(r"'(\[.*?\])'", workflow["jobs"]["tests"]["strategy"]["matrix"]["python"])
+    assert set(json.loads(weekly)) == classified
+    in_order = sorted(classified, key=lambda version: int(version.partition(".")[2]))
+    assert json.loads(on_push) == [in_order[0], in_order[-1]], "a push runs the oldest and the newest"
     wheel = re.search(r"for version in ([\d. ]+);", (ROOT / "tools" / "wheel.sh").read_text())
     assert wheel is not None
     assert set(wheel[1].split()) == classified

@@ -1,46 +1,27 @@
-"""The structure of the house: no circle of imports, no arrow uphill, no crowded folder, no file too long to read."""
+"""The structure of the package: no circle of imports, and no import from a lower room to a higher one."""
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
 
 import pytest
 from tools.rooms import (
-    MOST_FUNCTION_LINES,
     ROOT,
     Graph,
     circles,
     code_lines,
     crowded,
-    crowded_in,
     graph,
     in_words,
     layers_of,
-    modules,
     too_large,
     uphill,
 )
 
-import batchcast
-from batchcast.predict import OWN
-
 PACKAGE = ROOT / "src" / "batchcast"
 PUBLIC = "batchcast"
 """Imports the whole API for type checkers alone; what runs finds a name's module when it is asked for."""
-PRIVATE_WORDS = re.compile(
-    r"(^|_)(ask|believe|chosen|door|heard|hidden|judged|kept|lanes|lessons|looks|promises|see|told|ways)($|_)"
-)
-DOOR = "the documented way in from Python, whose keywords stand in people's studies"
-SETTINGS = "a registered method, whose settings are words of the command line: name:setting=value"
-TOO_LARGE = {
-    "evaluation.evaluation.evaluate": DOOR,
-    "evaluation.replay.replay": DOOR,
-    "simulation.simulate.simulate": DOOR,
-    "predict.wait.ibl.__init__": SETTINGS,
-}
-"""Functions of more than eight arguments, and why."""
 
 
 @cache
@@ -61,31 +42,6 @@ def test_no_circle_of_imports_for_types_either() -> None:
 
 def test_no_arrow_uphill() -> None:
     assert not uphill(ours(for_types=True) | {PUBLIC: {}}, layers_of(ROOT))
-
-
-def test_no_crowded_folder() -> None:
-    assert not crowded_in(ROOT)
-
-
-def test_no_file_too_long_to_read() -> None:
-    long = {
-        name: lines for name, m in modules(PACKAGE).items() if (lines := len(m.path.read_text().splitlines())) > 400
-    }
-    assert not long, long
-
-
-def test_no_file_is_named_by_a_word_of_our_own() -> None:
-    assert not [name for name in modules(PACKAGE) if PRIVATE_WORDS.search(name.rpartition(".")[2])]
-
-
-def test_functions_of_many_arguments_are_those_named() -> None:
-    found = {text.partition(":")[0].removeprefix("batchcast."): text for text in too_large(PACKAGE)}
-    assert found.keys() == TOO_LARGE.keys()
-    assert not [text for text in found.values() if int(text.split(", ")[1].split()[0]) > MOST_FUNCTION_LINES]
-    public = {place.removeprefix("batchcast.").replace(":", ".") for place in batchcast._PLACES.values()}
-    assert {name for name, why in TOO_LARGE.items() if why == DOOR} <= public
-    methods = {f"predict.{place.partition(':')[0]}" for own in OWN.values() for place in own.values()}
-    assert {name.rpartition(".")[0] for name, why in TOO_LARGE.items() if why == SETTINGS} <= methods
 
 
 @pytest.fixture
