@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 from pathlib import Path
@@ -25,6 +26,20 @@ def absent(reason: str) -> None:
     if REQUIRE_REAL:
         pytest.fail(f"BATCHCAST_REQUIRE_REAL=1, but {reason}")
     pytest.skip(reason)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests of LightGBM where the system lacks libgomp, which comes with compilers and not with PyPI's wheel."""
+    try:
+        ctypes.CDLL("libgomp.so.1")
+    except OSError as error:
+        if not REQUIRE_REAL:
+            reason = f"LightGBM cannot be loaded here: {error} (Debian package libgomp1)"
+            for item in items:
+                settings = getattr(item, "callspec", None)
+                words = [str(value) for value in settings.params.values()] if settings else []
+                if item.get_closest_marker("lightgbm") or any(w.startswith(("boosted", "forecast:")) for w in words):
+                    item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")

@@ -244,6 +244,11 @@ PARTS = {"sqlalchemy": "store", "psycopg": "store", "pyarrow": "parquet", "sklea
 
 def _outside(error: OSError | ModuleNotFoundError) -> str:
     """What the machine did not allow, or what is not installed, and the next step."""
+    if isinstance(error, OSError) and "cannot open shared object file" in str(error):
+        library = str(error).partition(":")[0]
+        package = " (Debian: libgomp1; Red Hat and SUSE: libgomp)" if library.startswith("libgomp") else ""
+        hint = f"install it with the system's package manager{package}"
+        return f"a library of the system is missing: {library}\n  try: {hint}"
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         room = error.errno in (errno.ENOSPC, errno.EDQUOT)

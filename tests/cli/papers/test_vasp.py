@@ -75,6 +75,7 @@ def test_features_of_a_broken_directory_name_file_line_and_tag(tmp_path):
         run("vasp", "features", here)
 
 
+@pytest.mark.lightgbm
 def test_collect_makes_a_log_that_irpa_uses_like_any_other_predictor(tree):
     output = tree / "jobs.parquet"
     result = run("vasp", "collect", "--log", tree / "jobs.log", "--root", tree / "root", "-o", output, "--json")

@@ -106,8 +106,6 @@ def fit(features: np.ndarray, waits: Waits, seed: int = 0, known: np.ndarray | N
     forecasts `known` (n, 33) of each row they start from these (as LightGBM's initial score), else from the bins' base
     rates.
     """
-    import lightgbm
-
     entered = np.where(waits.ended, bin_of(waits.waited) + 1, passed(waits.waited))
     entered = np.minimum(entered, BINS - 1)
     job = np.repeat(np.arange(len(entered)), entered)
@@ -125,6 +123,8 @@ def fit(features: np.ndarray, waits: Waits, seed: int = 0, known: np.ndarray | N
     )
     if not starts.any() or starts.all():
         return None
+    import lightgbm
+
     if known is None:
         rate = (np.bincount(bins, weight * starts, BINS) + 0.5) / (np.bincount(bins, weight, BINS) + 1.0)
         base = np.log(rate / (1.0 - rate))

@@ -132,6 +132,7 @@ def test_brbf_says_how_many_keys_have_a_network_and_how_much_they_answer(runs):
     assert np.isnan(vasp_study.predict_split(runs.trace, split, "bayesian_ridge").by_key)
 
 
+@pytest.mark.lightgbm
 def test_tables_2_to_4_have_the_printed_figures_beside_ours(runs):
     rows = [row | {"name": row["predictor"]} for row in study(runs, ["bayesian_ridge", "boosted"], resamples=1)[:2]]
     precision, recall = range_tables(rows, "here")

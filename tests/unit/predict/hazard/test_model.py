@@ -5,10 +5,12 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pytest
 
 from batchcast.predict.hazard.model import Waits, fit
 
 
+@pytest.mark.lightgbm
 def test_a_model_that_was_kept_says_the_same_and_is_kept_again_unread() -> None:
     rng = np.random.default_rng(5)
     features = rng.random((400, 3)).astype(np.float32)

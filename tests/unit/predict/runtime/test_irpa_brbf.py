@@ -79,6 +79,7 @@ def test_continuations_teach_nothing():
     assert not method.trained
 
 
+@pytest.mark.lightgbm
 def test_quantiles_come_from_errors_on_jobs_not_learnt_from():
     method, requests, run = taught("boosted", 150)
     assert method.predict(requests[200], SystemState()).levels == ()

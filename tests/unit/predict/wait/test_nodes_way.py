@@ -47,6 +47,7 @@ def test_on_the_first_day_a_job_of_whole_nodes_is_told_of_the_nodes() -> None:
     assert "nodes" in said.basis
 
 
+@pytest.mark.lightgbm
 def test_a_log_and_the_clock_say_the_same_on_a_machine() -> None:
     kept = ("submit_time", "wait_time", "run_time", "req_procs", "req_time", "user_id")
     log = Trace.from_arrays({name: small_log(60).column(name) for name in kept})  # no partitions that it has not

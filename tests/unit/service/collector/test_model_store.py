@@ -96,6 +96,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.lightgbm
 @pytest.mark.parametrize("wrong", ["cut", "flipped", "older", "another's code", "not ours", "open to all"])
 def test_a_file_that_is_wrong_in_any_way_is_as_if_not_there(
     learned: Path, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -143,6 +144,7 @@ def test_a_fit_that_fails_costs_no_forecast_and_is_said(learning: Settings, monk
     assert files.fit_trouble() == "", "and a fit that succeeds ends it"
 
 
+@pytest.mark.lightgbm
 def test_a_kept_model_whose_library_is_gone_is_not_gone_on_from(
     learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ def rows_of(settings: Settings) -> list[dict[str, Any]]:
         reader.close()
 
 
+@pytest.mark.lightgbm
 def test_whoever_waits_has_a_forecast_of_the_last_look_and_is_answered_with_it(queue: tuple[Settings, Script]) -> None:
     settings, script = queue
     collector = collect(script, settings)
