@@ -127,6 +127,10 @@ _SHORT_STATES = {
     "f": "failed", "nf": "node_fail", "oom": "out_of_memory", "pd": "pending", "pr": "preempted", "r": "running",
     "rq": "requeued", "rs": "resizing", "rv": "revoked", "s": "suspended", "to": "timeout",
 }  # fmt: skip
+_SLURM_STATES = frozenset({
+    *SWF_NUMBERS, *_SHORT_STATES.values(), "running", "pending", "suspended", "stopped", "signaling", "stage_out",
+    "special_exit", "requeue_hold", "requeue_fed", "resv_del_hold", "power_up_node", "update_db", "expediting",
+}) - {"partial", "partial_completed", "partial_failed"}  # fmt: skip
 _STATE = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")
 
 
@@ -165,6 +169,16 @@ def status_from_sacct(state: str) -> str | None:
     if state.strip()[match.end() : match.end() + 1] == "+":  # sacct cuts a state at its column's width
         return next((full for full in sorted(SWF_NUMBERS) if full.startswith(word)), word)
     return _SHORT_STATES.get(word, word)
+
+
+def is_slurm_state(state: str) -> bool:
+    """Whether a text is one of Slurm's states as sacct prints it, or says that the state is unknown.
+
+    >>> is_slurm_state("CANCELLED by 1000"), is_slurm_state("OUT_OF_ME+"), is_slurm_state("FAIL"), is_slurm_state("")
+    (True, True, False, True)
+    """
+    word = status_from_sacct(state)
+    return not state.strip() or word in _SLURM_STATES or state.strip().lower() in ("unknown", "none", "n/a")
 
 
 def status_words(text: str) -> frozenset[str]:

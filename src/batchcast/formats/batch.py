@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from ..errors import UsageError
+from ..job import is_slurm_state
 from ..units import parse_duration, parse_memory
 from .chunks import Problems
 from .memory import per_gpu
@@ -19,6 +20,7 @@ from .slurm.sacct_layout import Layout
 from .slurm.sbatch import parse_submit_line
 from .times import STAMP_FORMS, LocalClock, Stamps, parse_stamps
 
+STRANGE_STATE = "state: none of Slurm's, kept as it is (a line that is cut short can have such a state)"
 NULL = {"", "Unknown", "None", "N/A", "(null)"}
 BAD, UNLIMITED = math.inf, -math.inf
 
@@ -172,11 +174,20 @@ class Batch:
         return gpus
 
     def codes(self, words: Codes, *names: str) -> np.ndarray:
-        """Codes of a column of names; all null where it is not there."""
-        texts = self.text(*names)
-        if texts is None:
-            return np.full(len(self._lines), -1, dtype=np.int32)
-        return np.fromiter(map(words.__getitem__, texts), dtype=np.int32, count=len(texts))
+        """Codes of a column of names, and of the next one where a job has none; all null where none is there."""
+        codes = np.full(len(self._lines), -1, dtype=np.int32)
+        for name in names:
+            texts = self.text(name)
+            if texts is not None and (codes < 0).any():
+                more = np.fromiter(map(words.__getitem__, texts), dtype=np.int32, count=len(texts))
+                codes = np.where(codes < 0, more, codes)
+        return codes
+
+    def report_states(self, name: str) -> None:
+        """Note the states that are none of Slurm's; they stay as they are."""
+        texts = self.text(name) or ()
+        strange = {text for text in set(texts) if not is_slurm_state(text)}
+        self._report([k for k, text in enumerate(texts) if text in strange] if strange else [], STRANGE_STATE, texts)
 
     def said(self, words: Codes, option: str) -> np.ndarray:
         """Codes of what an option of the command of submission says; null where it does not, or the dump lacks it.

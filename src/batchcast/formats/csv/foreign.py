@@ -9,10 +9,10 @@ from datetime import UTC, tzinfo
 
 import numpy as np
 
-from ...job import status_from_sacct, status_from_swf
+from ...job import is_slurm_state, status_from_sacct, status_from_swf
 from ...table import LogInfo, Nominal, Trace, Values
 from ...units import parse_memory
-from ..batch import BAD, UNLIMITED, Codes, Memo, either, name_or_null
+from ..batch import BAD, STRANGE_STATE, UNLIMITED, Codes, Memo, either, name_or_null
 from ..chunks import GrowingColumn, Problems, as_ids, count_duplicates, in_house_order, join_ids, sorted_nominal
 from ..slurm.resources import parse_tres, tres_gpus
 from ..times import STAMP_FORMS, UNFINISHED, LocalClock, Stamps, are, parse_stamps, run_and_wait
@@ -96,6 +96,8 @@ class _Table:
                 known = self._words[column]
                 codes = np.fromiter(map(known.__getitem__, values), dtype=np.int32, count=len(values))
                 self._grow(self._codes, column.target, -1, codes)
+                if column.target == "status" and column.unit == "slurm":
+                    self._report_states(values, lines)
             elif column.target not in ("submit_time", "job_id"):
                 measured[column.target] = self._measure(column, values, lines)
         measured |= self._outcome(stamps[0], times, measured, texts, lines)
@@ -109,6 +111,12 @@ class _Table:
             ids = [text or f"row{line}" for text, line in zip(ids, lines)]
         self._ids.append(np.arange(self.jobs + 1, self.jobs + len(lines) + 1) if ids is None else as_ids(ids))
         self.jobs += len(lines)
+
+    def _report_states(self, texts: Sequence[str], lines: Sequence[int]) -> None:
+        """Note the states that are neither Slurm's nor in the map; they stay as they are."""
+        strange = {text for text in set(texts) if text.strip() not in self._mapped.status and not is_slurm_state(text)}
+        for k in [k for k, text in enumerate(texts) if text in strange] if strange else ():
+            self._problems.unknown(lines[k], f"{STRANGE_STATE}; [status] in the map can say what it means", texts[k])
 
     def is_submit(self, text: str) -> bool:
         """Whether a cell is a submit time."""

@@ -6,7 +6,7 @@ Job steps, and lines torn by their own text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 
 import numpy as np
@@ -18,159 +18,8 @@ from ...table import LogInfo, Nominal, Trace, Values, log_order
 from ..batch import SAID_NUMBERS, Batch, Codes, either, memos, name_or_null, positive
 from ..chunks import GrowingColumn, Problems, as_ids, count_duplicates, join_ids, sorted_nominal, whole_texts
 from ..times import UNFINISHED, LocalClock, are, run_and_wait
-from .sacct_layout import COMMAND, MOST_PIECES, Layout, StepPeaks
-
-_LONGEST_NAME = 20  # lines one job's text may be spread over
-
-Columns = list[Sequence[str]]
-
-
-class Records:
-    """Deals a dump's lines out as columns of text; counts steps, headers and repairs.
-
-    A line with too many fields is mended where the columns of known form decide how; a line with too few is joined
-    with those that follow until it is whole, the fewest lines that will do, but never with a line that is whole by
-    itself. A header in the middle (dumps written one after the other) changes the layout from there on.
-    """
-
-    def __init__(self, problems: Problems) -> None:
-        self.layout: Layout | None = None
-        self.steps = self.mended = self.headers = 0
-        self._problems = problems
-        self.peaks = StepPeaks()
-        self._torn: list[tuple[int, str]] = []
-        self._number = 0
-
-    def take(self, lines: Sequence[str]) -> Iterator[tuple[Layout, Columns, list[int]]]:
-        """Columns of job records and their line numbers, in batches that share a layout."""
-        good: list[str] = []
-        numbers: list[int] = []
-        mended: list[list[str]] = []
-        layout, begun = self.layout, self._number
-        for number, line in enumerate(lines, start=begun + 1):
-            self._number = number
-            if layout is not None and not self._torn and layout.is_plain(line):
-                good.append(line)
-                numbers.append(number)
-                continue
-            mended += self._odd(line, good)
-            if self.layout is not layout:
-                if layout is not None:
-                    yield from self._batches(layout, good, numbers, mended)
-                good, numbers, mended = [], [], []
-                layout = self.layout
-        if layout is not None:
-            yield from self._batches(layout, good, numbers, mended)
-
-    def close(self) -> None:
-        """The text has ended: what is still torn stays so."""
-        self._give_up(len(self._torn))
-
-    def notes(self) -> list[str]:
-        """What was done to lines, in sentences."""
-        notes = []
-        if self.mended:
-            notes.append(f"{self.mended} lines torn by a delimiter or line break in a name were put together again")
-        if self.headers > 1:
-            notes.append(f"{self.headers} header lines: several dumps in one file")
-        return notes
-
-    def _batches(
-        self, layout: Layout, good: list[str], numbers: list[int], mended: list[list[str]]
-    ) -> Iterator[tuple[Layout, Columns, list[int]]]:
-        if good:
-            flat = layout.delimiter.join(good).split(layout.delimiter)  # one list, not one a line: less to collect
-            columns: Columns = [flat[k :: layout.width] for k in range(layout.width)]
-            steps = [k for k, job in enumerate(columns[layout.job]) if "." in job]
-            self.peaks.take(layout, columns)
-            if steps:
-                self.steps += len(steps)
-                keep = sorted(set(range(len(good))) - set(steps))
-                columns = [[column[k] for k in keep] for column in columns]
-                numbers = [numbers[k] for k in keep]
-            if numbers:
-                yield layout, columns, numbers
-        if mended:
-            self.peaks.take(layout, list(zip(*mended)))
-        rows = [row for row in mended if "." not in row[layout.job]]
-        self.steps += len(mended) - len(rows)
-        if rows:
-            yield layout, list(zip(*rows)), [self._number] * len(rows)
-
-    def _odd(self, line: str, good: list[str]) -> list[list[str]]:
-        """A line that is not plainly a record: a blank, a header, a torn line; the records it completes, if any."""
-        layout, new_layout = self.layout, Layout.of(line)
-        if new_layout is not None:
-            self._give_up(len(self._torn))
-            self.layout = new_layout
-            self.headers += 1
-            return []
-        if layout is None:
-            if line.strip():
-                self._problems.drop(self._number, "before the header", line)
-            return []
-        fields = layout.split(line)
-        alone = fields if layout.is_record(fields) else layout.mend(fields)
-        if alone is not None:
-            self._give_up(len(self._torn))
-            self.mended += alone is not fields
-            return [alone]
-        if not self._torn and len(fields) == 1 and layout.ends_in_text and good:
-            good[-1] += "\n" + line
-            self.mended += bool(line)
-            return []
-        if self._torn or line.strip():
-            self._torn.append((self._number, line))
-        whole = self._joined(layout)
-        if len(self._torn) > _LONGEST_NAME:
-            self._give_up(1)
-        return whole
-
-    def _joined(self, layout: Layout) -> list[list[str]]:
-        """The record that the last torn lines make together, the fewest of them: a line cut short is not part."""
-        pieces = 1
-        for k in range(len(self._torn) - 1, -1, -1):
-            pieces += self._torn[k][1].count(layout.delimiter)
-            if pieces > layout.width + MOST_PIECES:
-                break
-            if pieces < layout.width or k == len(self._torn) - 1:
-                continue
-            fields = layout.split("\n".join(line for _, line in self._torn[k:]))
-            whole = fields if layout.fits(fields) else layout.mend(fields)
-            if whole is not None:
-                self._give_up(k)
-                self._torn.clear()
-                self.mended += 1
-                return [whole]
-        return []
-
-    def _give_up(self, count: int) -> None:
-        """The first so many torn lines are broken for good."""
-        for number, line in self._torn[:count]:
-            if line.strip():
-                self._broken(line, number)
-        del self._torn[:count]
-
-    def _broken(self, line: str, number: int) -> None:
-        assert self.layout is not None
-        count = line.count(self.layout.delimiter) + 1
-        if count != self.layout.width:
-            self._problems.drop(number, f"{count} fields instead of {self.layout.width}", line)
-        else:
-            self._problems.drop(number, "no job record", line)
-
-
-def no_header(source: str, line: str) -> Exception:
-    """The error for a text without a header of sacct's column names."""
-    return input_error(
-        source,
-        "no header line of sacct's column names with JobID and Submit",
-        line=1,
-        value=line,
-        accepted="`sacct -P` (or --parsable2) with its header, so without -n",
-        hint=COMMAND,
-    )
-
+from .sacct_layout import COMMAND, Layout
+from .sacct_lines import Columns, Records, no_header
 
 _NAMES = {
     "user_id": ("user", "uid"),
@@ -218,8 +67,8 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
     """
     problems = Problems(source, strict)
     records, table = Records(problems), _Table(problems, LocalClock(zone))
-    first = ""
-    for text in whole_texts(blocks):
+    first, end = "", [b"\n"]
+    for text in whole_texts(_watched(blocks, end)):
         lines = [line.removesuffix("\r") for line in text.split("\n")]
         first = first or lines[0]
         for layout, columns, numbers in records.take(lines):
@@ -227,10 +76,52 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
     records.close()
     if records.layout is None:
         raise no_header(source, first)
+    return _whole(table, records, source, () if end[0] in (b"\n", b"\r") else (_CUT,))
+
+
+def read_sacct_columns(
+    columns: Mapping[str, Sequence[str]],
+    source: str = "(memory)",
+    *,
+    strict: bool = False,
+    zone: tzinfo = UTC,
+    notes: Sequence[str] = (),
+) -> Trace:
+    """The trace of records whose fields are known apart: what `sacct` names each column, and its texts (n,).
+
+    Steps are among the records, as in `read_sacct`. Raises InputError without JobID (or JobIDRaw) and Submit.
+
+    >>> read_sacct_columns({"JobID": ["7", "7.0"], "Submit": ["60", "60"], "MaxRSS": ["", "2M"]}).number("used_mem_kib")
+    array([2048.])
+    """
+    layout = Layout.named([name.lower() for name in columns])
+    if "submit" not in layout.place or not {"jobid", "jobidraw"} & set(layout.place):
+        raise no_header(source, "|".join(columns))
+    problems = Problems(source, strict)
+    records, table = Records(problems), _Table(problems, LocalClock(zone))
+    texts = list(columns.values())
+    jobs, numbers = records.take_columns(layout, texts, list(range(1, len(texts[0]) + 1)))
+    if numbers:
+        table.add(layout, jobs, numbers)
+    return _whole(table, records, source, notes)
+
+
+_CUT = "the last line does not end with a line break: it may be cut short"
+
+
+def _watched(blocks: Iterable[bytes], end: list[bytes]) -> Iterator[bytes]:
+    """The blocks; `end` holds the last byte that was not empty."""
+    for block in blocks:
+        end[0] = block[-1:] or end[0]
+        yield block
+
+
+def _whole(table: _Table, records: Records, source: str, notes: Sequence[str]) -> Trace:
+    """The trace of all that was read; InputError where it holds no job."""
     if not table.jobs:
         steps = f"; {records.steps} job steps were ignored" if records.steps else ""
-        raise input_error(source, "no job record in it" + steps + problems.because(), hint=COMMAND)
-    return table.trace(source, records)
+        raise input_error(source, "no job record in it" + steps + table.problems.because(), hint=COMMAND)
+    return table.trace(source, records, notes)
 
 
 class _Table:
@@ -238,7 +129,8 @@ class _Table:
 
     def __init__(self, problems: Problems, clock: LocalClock) -> None:
         self.jobs = self.unfinished = self.unlimited = 0
-        self._problems, self._clock = problems, clock
+        self.problems, self._clock = problems, clock
+        self.names: Mapping[str, int] = {}
         self._numbers = {name: GrowingColumn(np.nan) for name in _NUMBERS}
         self._codes = {name: GrowingColumn(-1) for name in (*_NAMES, *_SAID, "status")}
         self._words = {name: Codes(name_or_null) for name in (*_NAMES, *_SAID)} | {"status": Codes(status_from_sacct)}
@@ -247,19 +139,21 @@ class _Table:
 
     def add(self, layout: Layout, columns: Columns, numbers: list[int]) -> None:
         """Take in columns of one layout; a record without a submit time is dropped."""
-        batch = Batch(layout, columns, numbers, self._problems, self._memo)
+        self.names = layout.place
+        batch = Batch(layout, columns, numbers, self.problems, self._memo)
         stamps = batch.stamps(self._clock, "submit")
         assert stamps is not None  # no layout without it
         submit = stamps[0]
         missing = np.isnan(submit)
         if missing.any():
             for k in np.flatnonzero(missing).tolist():
-                self._problems.drop(numbers[k], "no submit time", columns[layout.place["submit"]][k], where="Submit")
+                self.problems.drop(numbers[k], "no submit time", columns[layout.place["submit"]][k], where="Submit")
             good = np.flatnonzero(~missing).tolist()
             if good:
                 self.add(layout, [[column[k] for k in good] for column in columns], [numbers[k] for k in good])
             return
         codes = {name: batch.codes(self._words[name], *_NAMES.get(name, ("state",))) for name in (*_NAMES, "status")}
+        batch.report_states("state")
         for name, option in _SAID.items():
             said = batch.said(self._words[name], option)
             codes[name] = np.where(codes[name] >= 0, codes[name], said) if name in codes else said
@@ -312,7 +206,7 @@ class _Table:
         run = batch.not_negative(run, "run time (end before start)")
         return run, batch.not_negative(wait, "wait (start before submission)")
 
-    def trace(self, source: str, records: Records) -> Trace:
+    def trace(self, source: str, records: Records, more: Sequence[str] = ()) -> Trace:
         """The whole, sorted, with what there is to say."""
         ids = join_ids(self._ids)
         columns: dict[str, Values] = {}
@@ -332,12 +226,13 @@ class _Table:
         if not is_sorted:
             for name, column in columns.items():
                 columns[name] = column.take(order) if isinstance(column, Nominal) else column[order]
-        dropped = self._problems.counts() | ({"job step (only jobs count)": records.steps} if records.steps else {})
+        dropped = self.problems.counts() | ({"job step (only jobs count)": records.steps} if records.steps else {})
         notes = [
+            *more,
             *records.notes(),
             *records.peaks.notes(),
             *_outgrown_words(outgrown),
-            *self._problems.notes(),
+            *self.problems.notes(),
             *self._remarks(),
             *self._clock.notes(),
         ]
@@ -345,7 +240,7 @@ class _Table:
             notes.append("the records were not in order of submit time and job number: sorted")
         if repeats := count_duplicates(ids):
             notes.append(f"{repeats} records repeat a job number that an earlier one has: all are kept")
-        header = {"columns": "|".join(records.layout.place) if records.layout else ""}
+        header = {"columns": "|".join(self.names)}
         if self._clock.local:
             header["local_times"] = str(self._clock.local)
         info = LogInfo(source=source, format="sacct", header=header, dropped=dropped, notes=tuple(notes))

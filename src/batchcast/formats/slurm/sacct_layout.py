@@ -6,68 +6,58 @@ And the rows of job steps gathered into one peak of memory a job.
 
 from __future__ import annotations
 
+import csv
 import math
-import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..memory import STEP_FIELDS, Peak, outgrew, peak
+from .sacct_forms import Taken, check_of, may_hold_delimiters, take_apart
 
 DELIMITERS = ("|", "^", "\t", ";", "\x1f", ",")
 COMMAND = "sacct -a -P -S 2026-01-01 -o ALL > jobs.txt"
 """What prints a file that can be read, job steps and their peaks of memory too."""
-_UNKNOWN = r"|Unknown|None|N/A|INVALID"
-_TIME = rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?\S*|\d{{1,12}}(\.\d*)?{_UNKNOWN}"
-_DURATION = rf"(\d+-)?\d+(:\d+){{0,2}}(\.\d+)?|UNLIMITED|Partition_Limit|INVALID{_UNKNOWN}"
-_NUMBER = r"\d*\.?\d*"
-_TRES = r"([\w./:-]+=[\w.]+(,[\w./:-]+=[\w.]+)*)?"
-_WHOLE = (
-    "elapsedraw", "reqcpus", "alloccpus", "ncpus", "reqnodes", "allocnodes", "nnodes", "restarts", "uid", "gid",
-    "priority", "cputimeraw",
-)  # fmt: skip
-_FORMS = {
-    "jobid": r"\d+([_+]\S+)?(\.\S+)?",
-    "jobidraw": r"\d+(\+\d+)?(\.\S+)?",
-    "state": r"[A-Z][A-Z_]*\+?( by \S+)?",
-    "reqmem": r"(\d+(\.\d+)?[KMGTPE]?[nc]?|\?)?",
-    "exitcode": r"(\d+:\d+)?",
-    **dict.fromkeys(("submit", "eligible", "start", "end"), _TIME),
-    **dict.fromkeys(("elapsed", "timelimit", "timelimitraw", "planned", "reserved", "totalcpu", "cputime"), _DURATION),
-    **dict.fromkeys(_WHOLE, _NUMBER),
-    **dict.fromkeys(("reqtres", "alloctres"), _TRES),
-    "workdir": r"(/.*)?",
-    **dict.fromkeys(("user", "group", "qos", "account", "partition", "cluster"), r"[^\s/]*"),
-}
-_CHECKS = {name: re.compile(form, re.DOTALL) for name, form in _FORMS.items()}
-_FREE_TEXT = (
-    "jobname", "workdir", "submitline", "comment", "admincomment", "systemcomment", "extra", "stdout", "stderr", "stdin"
-)  # fmt: skip
-MOST_PIECES = 12
+_QUOTED = (",", ";", "\t")
+"""Delimiters of CSV files: their cells may stand in quotes, which `sacct` itself never writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A dump's columns: the delimiter, how many there are, and the place of each by its lower-case name."""
+    """A dump's columns: the delimiter, how many there are, and the place of each by its lower-case name.
+
+    `names` are all of them in order; `is_quoted` where cells may stand in quotes (RFC 4180).
+    """
 
     delimiter: str
     width: int
     place: dict[str, int]
+    names: tuple[str, ...]
+    is_quoted: bool = False
 
     @classmethod
     def of(cls, line: str) -> Layout | None:
         """The layout a line gives when it is a header: job ids and submit times are among its columns.
 
-        >>> Layout.of("JobID|Submit|State").place
-        {'jobid': 0, 'submit': 1, 'state': 2}
+        >>> Layout.of("JobID|Submit|State").place, Layout.of('"JobID";"Submit"').is_quoted
+        ({'jobid': 0, 'submit': 1, 'state': 2}, True)
         """
+        if "submit" not in (lowered := line.lower()) or "jobid" not in lowered:
+            return None
         for delimiter in DELIMITERS:
-            names = [name.strip().lower().split("%")[0] for name in line.split(delimiter)]
+            quoted = '"' in line
+            cells = cells_of(line, delimiter) if quoted else line.split(delimiter)
+            names = tuple(name.strip().lower().split("%")[0] for name in cells or ())
             if "submit" in names and ("jobid" in names or "jobidraw" in names):
-                return cls(delimiter, len(names), {name: names.index(name) for name in names})
+                return cls.named(names, delimiter, quoted or delimiter in _QUOTED)
         return None
+
+    @classmethod
+    def named(cls, names: Sequence[str], delimiter: str = "|", is_quoted: bool = False) -> Layout:
+        """The layout of these columns, named in lower case."""
+        return cls(delimiter, len(names), {name: names.index(name) for name in names}, tuple(names), is_quoted)
 
     @property
     def job(self) -> int:
@@ -79,7 +69,7 @@ class Layout:
 
         A header has no number there; a line torn by a name has another number of fields.
         """
-        if line.count(self.delimiter) != self.width - 1:
+        if line.count(self.delimiter) != self.width - 1 or (self.is_quoted and '"' in line):
             return False
         job = self.job
         return line[:1].isdigit() if job == 0 else line.split(self.delimiter, job + 1)[job][:1].isdigit()
@@ -88,65 +78,54 @@ class Layout:
         """The place of the first of these columns that is there."""
         return next((self.place[name] for name in names if name in self.place), None)
 
-    def split(self, line: str) -> list[str]:
-        """A line's fields."""
-        return line.split(self.delimiter)
+    def split(self, line: str) -> list[str] | None:
+        """A line's fields; None where a quote is opened and not closed."""
+        return cells_of(line, self.delimiter) if self.is_quoted and '"' in line else line.split(self.delimiter)
 
     def is_record(self, fields: Sequence[str]) -> bool:
         """Whether these are the right number of fields with a job id and a submit time where they belong."""
-        return len(fields) == self.width and all(
-            _CHECKS[name].fullmatch(fields[self.place[name]])
-            for name in ("jobid", "jobidraw", "submit")
-            if name in self.place
-        )
+        return len(fields) == self.width and not self._misfits(fields, ("jobid", "jobidraw", "submit"))
 
-    def fits(self, fields: Sequence[str]) -> bool:
-        """Whether every column of a known form has it: the right number of fields, times where times are due, ..."""
-        return len(fields) == self.width and all(
-            check.fullmatch(fields[self.place[name]]) for name, check in _CHECKS.items() if name in self.place
-        )
+    def misfits(self, fields: Sequence[str]) -> list[str]:
+        """The columns of a known form whose fields do not have it."""
+        return self._misfits(fields, self.names)
 
-    def mend(self, fields: Sequence[str]) -> list[str] | None:
-        """The fields of a line whose text columns held delimiters, where the other columns decide it; else None.
+    def _misfits(self, fields: Sequence[str], names: Sequence[str]) -> list[str]:
+        wrong = []
+        for name in names:
+            check = check_of(name)
+            if check is not None and name in self.place and not check(fields[self.place[name]]):
+                wrong.append(name)
+        return wrong
 
-        Every way to give the surplus pieces to the free-text columns is tried; the ways under which all columns of a
-        known form fit must agree on all of those columns.
-        """
-        if not self.width < len(fields) <= self.width + MOST_PIECES:
-            return None
-        fitting = [pieces for pieces in self._splits(fields) if self.fits(pieces)]
-        if not fitting:
-            return None
-        text = {self.place[name] for name in _FREE_TEXT if name in self.place}
-        sure = {tuple(field for k, field in enumerate(pieces) if k not in text) for pieces in fitting}
-        return fitting[0] if len(sure) == 1 else None
+    def has_submit(self, fields: Sequence[str]) -> bool:
+        """Whether one of the fields is a time of submission; quick, and no record is without one."""
+        check = check_of("submit")
+        return check is not None and any(map(check, fields))
+
+    def mend(self, fields: Sequence[str]) -> Taken:
+        """A line whose text columns held delimiters or line breaks, where the other columns decide how."""
+        if len(fields) == self.width:
+            return Taken(None if self.misfits(fields) else list(fields))
+        return take_apart(self.names, fields, self.delimiter)
 
     @property
     def ends_in_text(self) -> bool:
         """Whether the last column is free text, so that a line break in it leaves a whole line before it."""
-        return any(self.place.get(name) == self.width - 1 for name in _FREE_TEXT)
-
-    def _splits(self, fields: Sequence[str]) -> Iterator[list[str]]:
-        text = sorted(self.place[name] for name in _FREE_TEXT if name in self.place)
-        for gifts in _shares(len(fields) - self.width, len(text)):
-            pieces, at = [], 0
-            for k in range(self.width):
-                take = 1 + (gifts[text.index(k)] if k in text else 0)
-                pieces.append(self.delimiter.join(fields[at : at + take]))
-                at += take
-            yield pieces
+        return may_hold_delimiters(self.names[-1])
 
 
-def _shares(total: int, among: int) -> Iterator[tuple[int, ...]]:
-    """Every way to deal `total` pieces to `among` columns, the first column served most first."""
-    if among == 0:
-        return
-    if among == 1:
-        yield (total,)
-        return
-    for mine in range(total, -1, -1):
-        for rest in _shares(total - mine, among - 1):
-            yield (mine, *rest)
+def cells_of(line: str, delimiter: str) -> list[str] | None:
+    """The cells of one record of CSV, which may have line breaks in quotes; None where quotes do not match.
+
+    >>> cells_of('1,"a,b","say ""hi"" twice"', ","), cells_of('1,"a', ",")
+    (['1', 'a,b', 'say "hi" twice'], None)
+    """
+    try:
+        rows = list(csv.reader([f"{part}\n" for part in line.split("\n")], delimiter=delimiter, strict=True))
+    except csv.Error:
+        return None
+    return rows[0] if len(rows) == 1 else None
 
 
 _PLACES = {name.lower(): name for name in (*STEP_FIELDS[1:], "AllocNodes", "AllocTRES", "State")}

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The forms of sacct's columns, and how a line is taken apart whose text columns hold the delimiter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from .sbatch import parse_submit_line
+
+_UNKNOWN = r"|Unknown|None|N/A|INVALID"
+_TIME = rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?\S*|\d{{1,12}}(\.\d*)?{_UNKNOWN}"
+_DURATION = rf"(\d+-)?\d+(:\d+){{0,2}}(\.\d+)?|UNLIMITED|Partition_Limit|INVALID{_UNKNOWN}"
+_NUMBER = r"\d*\.?\d*"
+_TRES = r"([\w./:-]+=[\w.]+(,[\w./:-]+=[\w.]+)*)?"
+_USAGE = r"([\w./:-]+=\S*)?"
+_SIZE = rf"-?\d*(\.\d+)?[KMGTPE]?{_UNKNOWN}"
+_WORD = r"\S*"
+_WHOLE = (
+    "elapsedraw", "reqcpus", "alloccpus", "ncpus", "reqnodes", "allocnodes", "nnodes", "restarts", "uid", "gid",
+    "priority", "cputimeraw", "ntasks", "associd", "dbindex", "qosraw", "reservationid", "wckeyid", "resvcpuraw",
+    "plannedcpuraw", "maxdiskreadtask", "maxdiskwritetask", "maxpagestask", "maxrsstask", "maxvmsizetask", "mincputask",
+)  # fmt: skip
+_DURATIONS = ("elapsed", "totalcpu", "cputime", "suspended", "systemcpu", "usercpu")
+_EMPTY_DURATIONS = ("timelimit", "timelimitraw", "planned", "reserved", "avecpu", "mincpu", "resvcpu", "plannedcpu")
+"""Durations that sacct leaves empty, of jobs or of steps; those before are always there."""
+_SIZES = (
+    "averss", "avepages", "avevmsize", "avediskread", "avediskwrite", "maxrss", "maxpages", "maxvmsize", "maxdiskread",
+    "maxdiskwrite", "avecpufreq", "consumedenergy", "consumedenergyraw",
+)  # fmt: skip
+_WORDS = (
+    "blockid", "flags", "layout", "mcslabel", "qosreq", "reservation", "reqreservation", "failednode", "sluid",
+    "reqcpufreq", "reqcpufreqmin", "reqcpufreqmax", "reqcpufreqgov", "reqgres", "reqtresgpu", "allocgres",
+    "maxdiskreadnode", "maxdiskwritenode", "maxpagesnode", "maxrssnode", "maxvmsizenode", "mincpunode",
+)  # fmt: skip
+_FORMS = {
+    "jobid": r"\d+([_+]\S+)?(\.\S+)?",
+    "jobidraw": r"\d+(\+\d+)?(\.\S+)?",
+    "state": r"[A-Z][A-Z_]*\+?( by \S+)?",
+    "reqmem": r"(\d+(\.\d+)?[KMGTPE]?[nc]?|\?)?",
+    "nodelist": r"None assigned|\S*",
+    "reason": r".*",
+    "": _WORD,  # the end of a line of `sacct -p`, or the numbers that a table program puts first
+    "submit": _TIME,
+    **dict.fromkeys(("eligible", "start", "end"), rf"({_TIME})?"),
+    **dict.fromkeys(("exitcode", "derivedexitcode"), r"(\d+:\d+)?"),
+    **dict.fromkeys(_DURATIONS, _DURATION),
+    **dict.fromkeys(_EMPTY_DURATIONS, rf"({_DURATION})?"),
+    **dict.fromkeys(_WHOLE, _NUMBER),
+    **dict.fromkeys(_SIZES, _SIZE),
+    **dict.fromkeys(_WORDS, _WORD),
+    **dict.fromkeys(("reqtres", "alloctres"), _TRES),
+    **{
+        f"tresusage{way}{what}": _USAGE
+        for way in ("in", "out")
+        for what in ("ave", "max", "maxnode", "maxtask", "min", "minnode", "mintask", "tot")
+    },
+    **dict.fromkeys(("user", "group", "qos", "account", "partition", "cluster"), r"[^\s/]*"),
+}
+_TEXT_FORMS = {
+    "jobname": r".*",
+    "workdir": r"(/.*)?",
+    "submitline": r"([\w./~+-]*(sbatch|srun|salloc|scrun|scrontab)[\w.+-]*(\s.*)?)?",
+    "constraints": r"([^\s|&]+([|&][^\s|&]+)*)?",
+}
+"""Text that is read and may hold the delimiter. Text that nobody reads (comments, paths of output) has no form."""
+_SAID = {"constraints": "constraint", "jobname": "job-name"}
+"""Text columns that the command of submission may repeat, by its option."""
+_CHECKS = {name: re.compile(form, re.DOTALL).fullmatch for name, form in (_FORMS | _TEXT_FORMS).items()}
+MOST_PIECES = 64
+
+
+def check_of(name: str) -> Callable[[str], object] | None:
+    """The check of a column by its lower-case name: whether a field has its form; None for text of any form.
+
+    >>> bool(check_of("submit")("2026-03-01T10:00:00")), bool(check_of("submit")("relax")), check_of("comment")
+    (True, False, None)
+    """
+    return _constraint if name == "constraints" else None if name == "jobname" else _CHECKS.get(name)
+
+
+def _constraint(text: str) -> bool:
+    """Whether a text can be a constraint: no empty side of an operator, and every bracket closed."""
+    return bool(_CHECKS["constraints"](text)) and all(text.count(a) == text.count(b) for a, b in ("[]", "()"))
+
+
+def may_hold_delimiters(name: str) -> bool:
+    """Whether a column is text that people write; a column of a name that is not known may be."""
+    return name not in _FORMS
+
+
+def is_read(name: str) -> bool:
+    """Whether a column must be certain before a line is taken: it is one of a known form, or text that is read."""
+    return name in _CHECKS
+
+
+class Taken(NamedTuple):
+    """A line taken apart: its fields, or None where no way fits; `undecided` where several ways differ."""
+
+    fields: list[str] | None
+    undecided: bool = False
+
+
+def take_apart(names: Sequence[str], pieces: Sequence[str], delimiter: str) -> Taken:
+    """The fields of a line with more pieces than columns, if the columns of known form decide which text has them.
+
+    Every way to give the surplus pieces to text columns is followed, column by column. All ways under which every
+    column of a known form fits must agree on each column that is read (`is_read`); if they differ in a text that the
+    command of submission repeats (`-C`, `-J` in SubmitLine), the command decides. O(columns x surplus^2).
+
+    Parameters
+    ----------
+    names
+        The columns (n,), lower case.
+    pieces
+        What stands between the line's delimiters, n or more.
+    delimiter
+        What text columns get back between their pieces.
+
+    Examples
+    --------
+    >>> take_apart(["jobid", "jobname", "state"], ["7", "a", "b", "FAILED"], "|")
+    Taken(fields=['7', 'a|b', 'FAILED'], undecided=False)
+    >>> take_apart(["jobid", "constraints", "jobname"], ["7", "intel", "amd", "j"], "|")
+    Taken(fields=None, undecided=True)
+    """
+    surplus = len(pieces) - len(names)
+    if not 0 < surplus <= MOST_PIECES:
+        return Taken(None)
+    ways = _Ways(names, pieces, delimiter)
+    if not ways.edges[0]:
+        return Taken(None)
+    if ways.undecided():
+        ways.ask_the_command()
+    return Taken(None, undecided=True) if ways.undecided() else Taken(ways.fields())
+
+
+class _Ways:
+    """All ways to deal pieces to columns: `edges[k]` are pairs (surplus used before column k, and after it)."""
+
+    def __init__(self, names: Sequence[str], pieces: Sequence[str], delimiter: str) -> None:
+        self.names, self.pieces, self.delimiter = names, pieces, delimiter
+        self.edges: list[list[tuple[int, int]]] = []
+        surplus, here = len(pieces) - len(names), {0}
+        for k, name in enumerate(names):
+            check = check_of(name)
+            last = surplus if may_hold_delimiters(name) else -1
+            self.edges.append(
+                [
+                    (before, after)
+                    for before in sorted(here)
+                    for after in range(before, max(before, last) + 1)
+                    if check is None or check(self.text(k, before, after))
+                ]
+            )
+            here = {after for _, after in self.edges[k]}
+        self._keep({surplus})
+
+    def text(self, k: int, before: int, after: int) -> str:
+        """What column k holds on one way."""
+        return self.delimiter.join(self.pieces[k + before : k + after + 1])
+
+    def undecided(self) -> list[int]:
+        """The columns that are read and that differ between the ways."""
+        return [k for k, name in enumerate(self.names) if is_read(name) and len(self.edges[k]) != 1]
+
+    def ask_the_command(self) -> None:
+        """Keep the ways on which a text is what the command of submission says it is, if they agree on the command."""
+        if "submitline" not in self.names:
+            return
+        every, line = self.edges, self.names.index("submitline")
+        agreeing = []
+        for edge in every[line]:
+            self.edges = [[edge] if k == line else edges for k, edges in enumerate(every)]
+            if self._agree(parse_submit_line(self.text(line, *edge))):
+                agreeing.append(self.edges)
+        self.edges = agreeing[0] if len(agreeing) == 1 else every
+
+    def _agree(self, said: Mapping[str, str]) -> bool:
+        """Keep the ways on which texts with a delimiter are what the command says; whether there is such a text."""
+        agrees = False
+        for k, name in enumerate(self.names):
+            text = said.get(_SAID.get(name, ""), "")
+            same = [edge for edge in self.edges[k] if self.text(k, *edge) == text] if self.delimiter in text else []
+            self.edges[k] = same or self.edges[k]
+            agrees |= bool(same)
+        here = {0}
+        for k, edges in enumerate(self.edges):
+            self.edges[k] = [edge for edge in edges if edge[0] in here]
+            here = {after for _, after in self.edges[k]}
+        self._keep({len(self.pieces) - len(self.names)})
+        return agrees and all(self.edges)
+
+    def fields(self) -> list[str]:
+        """The fields on one way; the ways differ in nothing that is read."""
+        fields, before = [], 0
+        for k, edges in enumerate(self.edges):
+            after = next(end for start, end in edges if start == before)
+            fields.append(self.text(k, before, after))
+            before = after
+        return fields
+
+    def _keep(self, ends: set[int]) -> None:
+        """Drop the ways that do not use every piece."""
+        for k in range(len(self.edges) - 1, -1, -1):
+            self.edges[k] = [edge for edge in self.edges[k] if edge[1] in ends]
+            ends = {before for before, _ in self.edges[k]}

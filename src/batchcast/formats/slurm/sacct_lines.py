@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lines of a `sacct -P` dump as columns of text: torn lines put together, headers, messages, job steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ...errors import input_error
+from ...job import is_slurm_state
+from ..chunks import Problems
+from .sacct_forms import MOST_PIECES, Taken
+from .sacct_layout import COMMAND, Layout, StepPeaks
+
+_LONGEST_TEXT = 100  # lines one job's text may be spread over
+_MOST_HOPELESS = 10_000  # lines that cost a search each: a file with more of them is no dump
+_MESSAGE = re.compile(r"(sacct|squeue|scontrol|slurm\w*|srun|sbatch|ssh|bash)(\[\d+\])?: .*|CLUSTER: \S+\s*")
+"""What programs print between records: their errors, and the name of a cluster."""
+MESSAGE = "a message, not a record"
+UNDECIDED = "its text columns can be taken apart in more than one way (`sacct -P --delimiter=^` prints no such line)"
+
+Columns = list[Sequence[str]]
+Row = tuple[int, list[str]]
+"""A record that took a closer look: its line number and its fields."""
+
+
+class Records:
+    """Deals a dump's lines out as columns of text; counts steps, headers and repairs.
+
+    A line with too many fields is mended where the columns of known form decide how; a line with too few is joined
+    with those that follow until it is whole, the fewest lines that will do, but never with a line that is whole by
+    itself. What can be taken apart in several ways is dropped. A header in the middle (dumps written one after the
+    other) changes the layout from there on.
+    """
+
+    def __init__(self, problems: Problems) -> None:
+        self.layout: Layout | None = None
+        self.steps = self.mended = self.headers = 0
+        self._problems = problems
+        self._first_mended = ""
+        self.peaks = StepPeaks()
+        self._torn: list[tuple[int, str]] = []
+        self._number = self._hopeless = 0
+
+    def take(self, lines: Sequence[str]) -> Iterator[tuple[Layout, Columns, list[int]]]:
+        """Columns of job records and their line numbers, in the order of the file, in batches that share a layout."""
+        good: list[str] = []
+        numbers: list[int] = []
+        rows: list[Row] = []
+        layout, begun = self.layout, self._number
+        for number, line in enumerate(lines, start=begun + 1):
+            self._number = number
+            if layout is not None and not self._torn and layout.is_plain(line):
+                good.append(line)
+                numbers.append(number)
+                continue
+            last = rows[-1][1] if rows and not (numbers and numbers[-1] > rows[-1][0]) else None
+            rows += [(number, row) for row in self._odd(line, good, last)]
+            if self.layout is not layout:
+                if layout is not None:
+                    yield from self._batches(layout, good, numbers, rows)
+                good, numbers, rows = [], [], []
+                layout = self.layout
+        if layout is not None:
+            yield from self._batches(layout, good, numbers, rows)
+
+    def take_columns(self, layout: Layout, columns: Columns, numbers: list[int]) -> tuple[Columns, list[int]]:
+        """The job records among records that come as columns; steps are counted, and their memory is kept."""
+        self.peaks.take(layout, columns)
+        steps = [k for k, job in enumerate(columns[layout.job]) if "." in job]
+        if not steps:
+            return columns, numbers
+        self.steps += len(steps)
+        keep = sorted(set(range(len(numbers))) - set(steps))
+        return [[column[k] for k in keep] for column in columns], [numbers[k] for k in keep]
+
+    def close(self) -> None:
+        """The text has ended: what is still torn stays so."""
+        self._give_up(len(self._torn))
+
+    def notes(self) -> list[str]:
+        """What was done to lines, in sentences."""
+        notes = []
+        if self.mended:
+            what = "torn by a delimiter or line break in a text were put together again"
+            notes.append(f"{self.mended} lines {what} (first: {self._first_mended})")
+        if self.headers > 1:
+            notes.append(f"{self.headers} header lines: several dumps in one file")
+        return notes
+
+    def _batches(
+        self, layout: Layout, good: list[str], numbers: list[int], rows: list[Row]
+    ) -> Iterator[tuple[Layout, Columns, list[int]]]:
+        """Plain lines and mended rows as columns, in the order of the file."""
+        columns: Columns = [[] for _ in layout.names]
+        if good:
+            flat = layout.delimiter.join(good).split(layout.delimiter)  # one list, not one a line: less to collect
+            columns = [flat[k :: layout.width] for k in range(layout.width)]
+        columns, numbers = self._without_misfits(layout, columns, numbers)
+        if rows:
+            numbers = [*numbers, *(number for number, _ in rows)]
+            order = sorted(range(len(numbers)), key=numbers.__getitem__)
+            mended = list(zip(*(row for _, row in rows)))
+            whole = [[*column, *more] for column, more in zip(columns, mended)]
+            columns, numbers = [[column[k] for k in order] for column in whole], [numbers[k] for k in order]
+        if numbers:
+            columns, numbers = self.take_columns(layout, columns, numbers)
+        if numbers:
+            yield layout, columns, numbers
+
+    def _without_misfits(self, layout: Layout, columns: Columns, numbers: list[int]) -> tuple[Columns, list[int]]:
+        """The records without those whose state is none of Slurm's while other columns do not fit either: shifted."""
+        state = layout.first("state")
+        if state is None:
+            return columns, numbers
+        strange = {text for text in set(columns[state]) if not is_slurm_state(text)}
+        gone = set()
+        for k in [k for k, text in enumerate(columns[state]) if text in strange] if strange else ():
+            wrong = [name for name in layout.misfits([column[k] for column in columns]) if name != "state"]
+            if wrong:
+                self._problems.drop(numbers[k], "fields that are not those of their columns", columns[state][k])
+                gone.add(k)
+        if not gone:
+            return columns, numbers
+        keep = [k for k in range(len(numbers)) if k not in gone]
+        return [[column[k] for k in keep] for column in columns], [numbers[k] for k in keep]
+
+    def _odd(self, line: str, good: list[str], last: list[str] | None) -> list[list[str]]:
+        """The records that a line completes which is not plainly one: a header, a message, a torn line, a blank.
+
+        `last` is the record before the line, where that is not the last of `good`.
+        """
+        layout, new_layout = self.layout, Layout.of(line)
+        if new_layout is not None:
+            self._give_up(len(self._torn))
+            self.layout = new_layout
+            self.headers += 1
+            return []
+        if layout is None:
+            if line.strip():
+                self._problems.drop(self._number, "before the header", line)
+            return []
+        if _MESSAGE.fullmatch(line):
+            self._problems.drop(self._number, MESSAGE, line)
+            return []
+        fields = layout.split(line)
+        if fields is not None:
+            is_whole = layout.is_record(fields)
+            alone = Taken(fields) if is_whole else self._mend(fields) if len(fields) > layout.width else Taken(None)
+            if alone.fields is not None:
+                self._give_up(len(self._torn))
+                self._count_mended(line, not is_whole)
+                return [alone.fields]
+            if alone.undecided:
+                self._give_up(len(self._torn))
+                self._problems.drop(self._number, UNDECIDED, line)
+                return []
+            if not self._torn and len(fields) == 1 and layout.ends_in_text and (good or last is not None):
+                if last is not None:
+                    last[-1] += "\n" + line
+                else:
+                    good[-1] += "\n" + line
+                self._count_mended(line, bool(line))
+                return []
+        if self._torn or line.strip():
+            self._torn.append((self._number, line))
+        whole = self._joined(layout)
+        if len(self._torn) > _LONGEST_TEXT:
+            self._give_up(1)
+        return whole
+
+    def _joined(self, layout: Layout) -> list[list[str]]:
+        """The record that the last torn lines make together, the fewest of them: a line cut short is not part."""
+        pieces = 1
+        for k in range(len(self._torn) - 1, -1, -1):
+            pieces += self._torn[k][1].count(layout.delimiter)
+            if pieces > layout.width + MOST_PIECES and not layout.is_quoted:
+                break
+            if pieces < layout.width or k == len(self._torn) - 1:
+                continue
+            fields = layout.split("\n".join(line for _, line in self._torn[k:]))
+            whole = Taken(None) if fields is None else self._mend(fields)
+            if whole.fields is not None:
+                self._give_up(k)
+                self._count_mended(self._torn[0][1], True)
+                self._torn.clear()
+                return [whole.fields]
+            if whole.undecided:
+                self._give_up(k)
+                self._problems.drop(self._torn[0][0], UNDECIDED, self._torn[0][1])
+                self._torn.clear()
+                return []
+        return []
+
+    def _mend(self, fields: list[str]) -> Taken:
+        """A line put together, as `Layout.mend`; nothing once very many lines of a file were past mending."""
+        assert self.layout is not None
+        if self._hopeless > _MOST_HOPELESS or not self.layout.has_submit(fields):
+            return Taken(None)
+        taken = self.layout.mend(fields)
+        self._hopeless += taken == Taken(None)
+        return taken
+
+    def _count_mended(self, line: str, is_mended: bool) -> None:
+        if is_mended:
+            self._first_mended = self._first_mended or f"line {self._number}: {line[:60]!r}"
+            self.mended += 1
+
+    def _give_up(self, count: int) -> None:
+        """The first so many torn lines are broken for good."""
+        for number, line in self._torn[:count]:
+            if line.strip():
+                self._broken(line, number)
+        del self._torn[:count]
+
+    def _broken(self, line: str, number: int) -> None:
+        assert self.layout is not None
+        fields = self.layout.split(line)
+        if fields is None:
+            self._problems.drop(number, "quotes that do not match", line)
+        elif len(fields) != self.layout.width:
+            self._problems.drop(number, f"{len(fields)} fields instead of {self.layout.width}", line)
+        else:
+            self._problems.drop(number, "no job record", line)
+
+
+def no_header(source: str, line: str) -> Exception:
+    """The error for a text without a header of sacct's column names."""
+    return input_error(
+        source,
+        "no header line of sacct's column names with JobID and Submit",
+        line=1,
+        value=line,
+        accepted="`sacct -P` (or --parsable2) with its header, so without -n",
+        hint=COMMAND,
+    )
