@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from datetime import UTC, date, timedelta, tzinfo
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -26,6 +27,7 @@ from ..errors import InputError, UsageError, input_error
 from ..table import LogInfo, Nominal, Trace
 from ..table.arrow import arrow, from_arrow, info_from_json, info_to_json, to_arrow
 from ..table.joined import Names, every_name, joined, with_categories
+from ..units import format_duration
 from .whole_file import beside, whole_file
 
 
@@ -53,9 +55,10 @@ def read_parquet(path: str | Path) -> Trace:
     return parse_parquet(data, str(path))
 
 
-def parse_parquet(data: bytes, name: str) -> Trace:
+def parse_parquet(data: bytes, name: str, *, strict: bool = False, zone: tzinfo = UTC) -> Trace:
     """The trace in a Parquet file's bytes, as `table.arrow.from_arrow` reads a table; checksums of pages are verified.
 
+    A table of sacct's columns (JobID and Submit among them) is read as a sacct dump, `strict` and `zone` as there.
     Raises InputError for bytes that are no Parquet file, or a damaged one. O(rows).
     """
     pa, pq = arrow()
@@ -64,8 +67,25 @@ def parse_parquet(data: bytes, name: str) -> Trace:
     except (pa.ArrowException, OSError, ValueError, TypeError, MemoryError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise input_error(name, f"is not a readable Parquet file ({reason})", hint="write it again") from None
+    names = [column.lower() for column in table.column_names]
+    if "submit" in names and {"jobid", "jobidraw"} & set(names):
+        from ..formats.slurm.sacct import read_sacct_columns
+
+        texts = {column: [_text(value) for value in table[column].to_pylist()] for column in table.column_names}
+        return read_sacct_columns(texts, name, strict=strict, zone=zone)
     trace = from_arrow(table, name)
     return trace.with_info(replace(trace.info, format="parquet"))
+
+
+def _text(value: Any) -> str:
+    """A value of a table as sacct writes it; empty for none."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, timedelta):
+        return format_duration(value.total_seconds())
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 class Answers:

@@ -166,8 +166,10 @@ def _opened(source: Source, format: str | None, chosen: ColumnMap | None) -> tup
     if not first.startswith(b"PAR1"):
         blocks = unix_text(chain([first], blocks))
         first = next(blocks, b"")
-    kind = "csv" if chosen else format or sniff(first) or _unrecognised(source, first)
-    return chain([first], blocks), kind
+    kind = "csv" if chosen else format or sniff(first)
+    if not chosen and not format and kind in (None, "csv"):
+        _refuse_named(source, first)
+    return chain([first], blocks), kind or _unrecognised(source, first)
 
 
 def _parse_as(
@@ -183,7 +185,7 @@ def _parse_as(
     if format == "parquet":
         from .parquet import parse_parquet
 
-        return parse_parquet(b"".join(whole), source.name)
+        return parse_parquet(b"".join(whole), source.name, strict=strict, zone=zone(timezone or "UTC"))
     if format == "batsim":
         from ..formats.batsim import read_batsim
 
@@ -258,6 +260,15 @@ def sniff(sample: bytes) -> str | None:
     if looks_like_swf(sample):  # junk may come first
         return "swf"
     return "csv" if header_of(sample) else None
+
+
+def _refuse_named(source: Source, sample: bytes) -> None:
+    """Raise InputError for a text that is known and is no log."""
+    from ..formats.slurm.other_texts import named_text
+
+    line = sample.split(b"\n", 1)[0][:_GLANCE].decode("utf-8", "replace").rstrip("\r")
+    if named := named_text(line):
+        raise input_error(source.name, f"this is {named[0]}", line=1, value=line, accepted=FORMS, hint=named[1])
 
 
 def _unrecognised(source: Source, sample: bytes) -> str:
