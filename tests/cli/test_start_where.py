@@ -19,7 +19,7 @@ from batchcast.cli.main import cli
 from batchcast.cli.users.start import _print
 from batchcast.cli.users.start_text import came_of, sentence
 from batchcast.predict.protocol import Prediction
-from batchcast.service.answers.script import chance_done, run_times
+from batchcast.service.answers.script import _ordered, chance_done, run_times
 
 from .test_live import ME, _store, measured
 
@@ -57,10 +57,12 @@ def where(store: str, *words: str) -> list[dict]:
     return json.loads(run("start", "--test", *words, "--where", "--json", store=store).stdout)["results"]
 
 
-def test_every_way_to_submit_is_shown_the_soonest_done_first(store: str, script: str) -> None:
+def test_every_way_to_submit_is_shown_the_safest_start_first_at_the_size_asked_for(store: str, script: str) -> None:
     results = where(store, script)
     assert {r["what"] for r in results} == {"as asked", "limit as advised", "half the size", "twice the size"}
-    ends = [r["likely_end_s"] for r in results]
+    same = [r for r in results if r["same_size"]]
+    assert results[: len(same)] == same, "no other size stands above the size asked for"
+    ends = [r["by_90_start_s"] + r["likely_run_s"] for r in same]
     assert ends == sorted(ends)
     asked = next(r for r in results if r["what"] == "as asked")
     half = next(r for r in results if r["what"] == "half the size")
@@ -71,8 +73,40 @@ def test_every_way_to_submit_is_shown_the_soonest_done_first(store: str, script:
         assert r["by_10_start_s"] <= r["likely_start_s"] <= r["by_90_start_s"]
         assert r["chance_done_by"] is None
     text = run("start", "--test", script, "--where", store=store)
-    assert text.stdout.splitlines()[-1] == f"best: sbatch {results[0]['flags']} {script}"
+    *_, rule, best = text.stdout.splitlines()
+    assert best == f"best: sbatch {results[0]['flags']} {script}"
+    assert "earliest BY 90%" in rule
     assert "half the nodes run twice as long" in text.stderr, "what was assumed is said"
+
+
+WAYS = {  # likely and 90 % start, likely run, core-hours: the case of the newcomer's note, item 9
+    "as asked": (True, 10.0, 20.0, 3000.0, 4.0, 0.5),
+    "twice the size": (False, 5.0, 18000.0, 1500.0, 4.0, 0.9),
+    "another queue": (True, 0.0, 9000.0, 3000.0, 4.0, 0.7),
+    "unknown": (True, float("nan"), float("nan"), 3000.0, 4.0, float("nan")),
+}
+
+
+@pytest.mark.parametrize(
+    ("by", "any_size", "order"),
+    [
+        (False, False, ["as asked", "another queue", "unknown", "twice the size"]),
+        (False, True, ["as asked", "another queue", "twice the size", "unknown"]),
+        (True, False, ["another queue", "as asked", "unknown", "twice the size"]),
+        (True, True, ["twice the size", "another queue", "as asked", "unknown"]),
+    ],
+)
+def test_another_size_is_the_best_only_on_request_and_the_90_percent_time_decides(
+    by: bool, any_size: bool, order: list[str]
+) -> None:
+    ways = [
+        {
+            "what": what, "same_size": same, "likely_start_s": likely, "by_90_start_s": late, "likely_run_s": run_s,
+            "core_hours": hours, "chance_done_by": chance if by else float("nan"),
+        }
+        for what, (same, likely, late, run_s, hours, chance) in WAYS.items()
+    ]  # fmt: skip
+    assert [way["what"] for way in _ordered(ways, any_size)] == order
 
 
 def test_memory_is_asked_for_printed_and_kept_whole_at_another_size(measured: str, tmp_path: Path) -> None:
@@ -104,7 +138,13 @@ def test_a_time_of_day_that_is_over_is_tomorrows_and_a_date_that_is_over_is_refu
 
 
 @pytest.mark.parametrize(
-    "words", [("--where",), ("--test", "x.sh", "--done-by", "18:00"), ("--watch", "--within", "2h")]
+    "words",
+    [
+        ("--where",),
+        ("--test", "x.sh", "--done-by", "18:00"),
+        ("--test", "x.sh", "--any-size"),
+        ("--watch", "--within", "2h"),
+    ],
 )
 def test_options_that_do_not_go_together_say_with_what_they_go(store: str, words: tuple[str, ...]) -> None:
     assert "go" in str(run("start", *words, store=store, code=2).exception)

@@ -51,7 +51,7 @@ LONGEST = 32
     "--machine", type=click.Path(), metavar="FILE", help="With --test: Slurm's two loops on this machine simulated too."
 )
 @click.option(
-    "--where", "where", is_flag=True, help="With --test: every partition, QOS and a few sizes, the best first."
+    "--where", "where", is_flag=True, help="With --test: every partition and QOS, the best first; other sizes below."
 )
 @click.option(
     "--done-by",
@@ -59,8 +59,9 @@ LONGEST = 32
     cls=Renamed,
     formerly=("--by",),
     metavar="TIME",
-    help="With --where: the chance to be done by then decides.",
+    help="With --where: the chance to be done by then decides, not the 90% time.",
 )
+@click.option("--any-size", is_flag=True, help="With --where: half or twice the size may be the best too.")
 @click.option("--watch", is_flag=True, help="Ask again every 10 s until Ctrl-C; redraws on a terminal.")
 @click.option("--within", metavar="SPAN", help="Exit code 1 unless every job's chance to start within it is enough.")
 @click.option("--chance", default="90%", show_default=True, metavar="SHARE", help="With --within: how high.")
@@ -78,6 +79,7 @@ def command(
     machine: str | None,
     where: bool,
     by: str | None,
+    any_size: bool,
     watch: bool,
     within: str | None,
     chance: str,
@@ -95,8 +97,8 @@ def command(
     from ...service.settings import load
 
     asked_span = parse_within(within, chance) if within is not None else None
-    if (where and script is None) or (by is not None and not where):
-        raise UsageError("--done-by goes with --where, and --where with --test SCRIPT")
+    if (where and script is None) or ((by is not None or any_size) and not where):
+        raise UsageError("--done-by and --any-size go with --where, and --where with --test SCRIPT")
     if machine is not None and (script is None or where):
         raise UsageError("--machine goes with --test SCRIPT, without --where")
     if watch and (script == "-" or asked_span is not None):
@@ -105,7 +107,7 @@ def command(
 
     def ask_now(now: float) -> Answer:
         if script is not None:
-            return _ask_of_script(settings, script, asked, where, by, now, machine)
+            return _ask_of_script(settings, script, asked, where, by, now, machine, any_size)
         whose = user or (None if job_ids and not me else whoami())
         try:
             asked_for = {"job": ",".join(job_ids) or None, "user": whose}
@@ -126,7 +128,7 @@ def command(
         if where:
             from .start_text import print_where
 
-            print_where(reply.results, now, by is not None, script or "")
+            print_where(reply.results, now, by is not None, any_size, script or "")
         else:
             _print(reply.results, now, slurm)
 
@@ -159,6 +161,7 @@ def _ask_of_script(
     by: str | None,
     now: float,
     machine: str | None = None,
+    any_size: bool = False,
 ) -> Answer:
     """What `--test` says, with `--where` of every way to submit."""
     from ...service.answers.fallback import answer_or_ask_service
@@ -179,8 +182,9 @@ def _ask_of_script(
     if until is not None and by is not None and until <= now and re.fullmatch(r"[\d:]+", by):
         until += 86400.0  # a time of day that is over is tomorrow's, as for sbatch
     given = options if until is None else {**options, "by": f"uts{until:.0f}"}
+    given = {**given, "any-size": "yes"} if any_size else given
     return answer_or_ask_service(
-        settings, "where", given, lambda: answer_where(settings, options, myself(), now, until)
+        settings, "where", given, lambda: answer_where(settings, options, myself(), now, until, any_size)
     )
 
 

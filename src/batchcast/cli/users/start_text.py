@@ -14,8 +14,8 @@ from ..output import print_columns
 from ..site_options import clock
 
 
-def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool, script: str) -> None:
-    """One line a way, then the best one, to be copied."""
+def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool, any_size: bool, script: str) -> None:
+    """One line a way, then the best one, to be copied, and by which rule it is the best."""
     from ...units import format_memory, span
 
     asks = any(_known(r["memory_kib"]) for r in results)
@@ -50,7 +50,23 @@ def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool
         )
     print_columns(lines, left=2)
     if results:
-        click.echo(f"best: sbatch {results[0]['flags']} {shlex.quote(script)}")
+        click.echo(best_words(results, deadline, any_size, script))
+
+
+def best_words(ways: Sequence[Mapping[str, Any]], deadline: bool, any_size: bool, script: str) -> str:
+    """The rule by which the first way is the best, and its options; without a way at the size asked for, that.
+
+    >>> ways = [{"same_size": True, "flags": "--ntasks=4"}, {"same_size": False, "flags": "--ntasks=8"}]
+    >>> print(best_words(ways, False, False, "job.sh"))
+    the best has the earliest BY 90% plus likely run time, at the size asked for (--any-size: at any size)
+    best: sbatch --ntasks=4 job.sh
+    """
+    if not any_size and not ways[0]["same_size"]:
+        return "no partition takes the size that the script asks for (--any-size calls another size the best)"
+    rule = "highest chance to be done in time" if deadline else "earliest BY 90% plus likely run time"
+    others = not any_size and not all(way["same_size"] for way in ways)
+    size = ", at the size asked for (--any-size: at any size)" if others else ""
+    return f"the best has the {rule}{size}\nbest: sbatch {ways[0]['flags']} {shlex.quote(script)}"
 
 
 def _known(value: float | None) -> bool:

@@ -127,27 +127,36 @@ class Placement(NamedTuple):
 
 
 def answer_where(
-    settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, by: float | None = None
+    settings: Settings,
+    options: Mapping[str, str],
+    viewer: Viewer,
+    now: float,
+    by: float | None = None,
+    any_size: bool = False,
 ) -> Answer:
-    """All ways to submit these options, the best first: by the chance to be done at `by` (epoch), else the soonest end.
+    """All ways to submit these options, the best first.
 
-    Where chances are within 2 points of the best, fewer core-hours come first.
+    Without `by`, the best way is the way with the earliest 90 % start time plus likely run time. With `by` (epoch
+    seconds), the best way has the highest chance to be done by then; among chances within 2 points of the highest, the
+    way with the fewest core-hours is the best. Ways at another size than the script's come last, unless `any_size`
+    is set: whether a program runs twice as fast on twice the nodes is an assumption, not a forecast.
     """
     if by is not None and by <= now:
         raise UsageError("--done-by: that is over (accepted: a time to come: 18:00, now+6hours, 2030-01-31T12:00)")
     with open_site(settings, viewer, now) as site:
         ask = forecaster(site)
-        results = placements(site, options, ask, by)
+        results = placements(site, options, ask, by, any_size)
         notes = [*staleness(site.memory, now), *ask.notes]
         notes.append(
             "assumed: half the nodes run twice as long and hold twice as much each, twice the nodes half as long and "
             "half as much; you may use every partition shown, and the QOS that your jobs had there in 90 days"
         )
-        return Answer({"cluster": site.cluster}, {**start_settings(settings, now), "by_s": by}, notes, results)
+        shown = {**start_settings(settings, now), "by_s": by, "any_size": any_size}
+        return Answer({"cluster": site.cluster}, shown, notes, results)
 
 
 def placements(
-    site: Site, options: Mapping[str, str], clock: Forecaster, by: float | None = None
+    site: Site, options: Mapping[str, str], clock: Forecaster, by: float | None = None, any_size: bool = False
 ) -> list[dict[str, Any]]:
     """The same from a clock that is there already: one flat object a way, the best first."""
     begin = begin_condition(options, site.now)[1] or site.now
@@ -156,7 +165,7 @@ def placements(
     for choice in _choices(site, options, clock):
         job = request_of(choice.options, site, site.viewer.name or "")
         results.append(_result(choice, job, clock.wait(job), run, begin, by))
-    return _ordered(results)
+    return _ordered(results, any_size)
 
 
 def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[Placement]:
@@ -236,6 +245,7 @@ def _result(
     done = chance_done(wait, runs, by - begin) if by is not None else math.nan
     return {
         "what": choice.what,
+        "same_size": choice.longer == 1.0,
         "partition": job.partition_id,
         "qos": job.qos,
         "flags": _flags(choice.options),
@@ -286,18 +296,21 @@ def _flags(options: Mapping[str, str]) -> str:
     return " ".join(f"--{name}={shlex.quote(options[name])}" for name in names if name in options)
 
 
-def _ordered(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The best first: see `answer_where`."""
-    done = [r["chance_done_by"] for r in results if r["chance_done_by"] == r["chance_done_by"]]
-    if not done:
-        return sorted(results, key=lambda r: (_last_if_unknown(r["likely_end_s"]), r["core_hours"]))
-    best = max(done)
+def _ordered(results: list[dict[str, Any]], any_size: bool) -> list[dict[str, Any]]:
+    """The ways to submit in the order that `answer_where` describes."""
+    ranked = [r for r in results if any_size or r["same_size"]]
+    best = max((r["chance_done_by"] for r in ranked if r["chance_done_by"] == r["chance_done_by"]), default=None)
 
     def place(r: dict[str, Any]) -> tuple[float, ...]:
+        size = 0.0 if any_size or r["same_size"] else 1.0
+        if best is None:
+            run = r["likely_run_s"] if r["likely_run_s"] == r["likely_run_s"] else 0.0
+            times = (_last_if_unknown(r["by_90_start_s"]) + run, _last_if_unknown(r["likely_start_s"]) + run)
+            return (size, *times, r["core_hours"])
         chance = r["chance_done_by"] if r["chance_done_by"] == r["chance_done_by"] else -1.0
         if chance >= best - 0.02:
-            return (0.0, r["core_hours"], -chance)
-        return (1.0, -chance, r["core_hours"])
+            return (size, 0.0, r["core_hours"], -chance)
+        return (size, 1.0, -chance, r["core_hours"])
 
     return sorted(results, key=place)
 

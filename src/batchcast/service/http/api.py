@@ -205,9 +205,11 @@ def _test(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answe
 def _where(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
     from ..answers.script import answer_where
 
-    by = _one(given, "by")
-    options = {name: _one(given, name) or "" for name in given if name != "by"}
-    return answer_where(settings, options, viewer, now, parse_when(by, now) if by else None)
+    by, any_size = _one(given, "by"), _one(given, "any-size") or "no"
+    if any_size not in ("yes", "no"):
+        raise UsageError(f"any-size={any_size[:20]!r} (accepted: yes, no)")
+    options = {name: _one(given, name) or "" for name in given if name not in ("by", "any-size")}
+    return answer_where(settings, options, viewer, now, parse_when(by, now) if by else None, any_size == "yes")
 
 
 def _choices(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
@@ -249,7 +251,7 @@ def _health(settings: Settings, given: Given, viewer: Viewer, now: float) -> Ans
 ENDPOINTS: dict[str, tuple[str, tuple[str, ...], Handler]] = {
     "/v1/start": ("start", ("job", "user"), _start),
     "/v1/test": ("start", HEARD, _test),
-    "/v1/where": ("start", (*HEARD, "by"), _where),
+    "/v1/where": ("start", (*HEARD, "by", "any-size"), _where),
     "/v1/choices": ("choices", ("choice", "user"), _choices),
     "/v1/walltime": ("walltime", ("job", "name", "user", "risk"), _walltime),
     "/v1/report": ("report", ("user", "account", "partition", "starttime", "endtime"), _report),
@@ -292,11 +294,12 @@ _MEANING = {
     "endtime": ("until when", "now"),
     "choice": ("sbatch's long options as a query of its own; up to 20 such parameters", "ntasks=4&time=240"),
     "by": ("the chance to be done by then decides: a time to come", "now+6hours"),
+    "any-size": ("whether half or twice the size may come first: yes or no", "no"),
 }
 _WHAT = {
     "start": "When waiting jobs start: likely, by 90 %, why, and the track record of such answers",
     "test": "When a job that asks for this would start, if the viewer submitted it now",
-    "where": "Every partition and a few sizes for such a job, the soonest done first",
+    "where": "Every partition and a few sizes for such a job, the best first",
     "choices": "When a job would start with each choice of a form, in milliseconds: for portals",
     "hint": "What the last jobs like this one were advised, at once: for job_submit.lua",
     "walltime": "A time limit and a memory request for the next job like these, and why",
