@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import BatchcastError
+from .errors import BatchcastError, InputError
 from .formats.pbs.qstat import parse_qstat, sighting
 from .formats.sighting import NodeAway, Sighting, Site, Snapshot
 from .units import parse_duration
 
 JOBS = ("qstat", "-x", "-t", "-f", "-F", "json")
-JOBS_AS_TEXT = ("qstat", "-f")
+JOBS_AS_TEXT = ("qstat", "-x", "-t", "-f")
+JOBS_OF_KIN = ("qstat", "-f")
 SERVER = ("qstat", "-B", "-f")
 QUEUES = ("qstat", "-Q", "-f")
 TWO_WEEKS = 14 * 86400.0
@@ -26,10 +28,15 @@ TWO_WEEKS = 14 * 86400.0
 
 @dataclass(slots=True)
 class Pbs:
-    """A PBS server behind a transport; `as_text` for kin that know neither -x nor JSON (Torque, Slurm's wrappers)."""
+    """A PBS server behind a transport; `as_text` for kin that know neither -x nor JSON (Torque, Slurm's wrappers).
+
+    `json_fails` is set once qstat printed JSON that cannot be read; from then on the text form is asked for. OpenPBS
+    22 and older print invalid JSON for a variable such as `N=005`, for as long as that job stays in the history.
+    """
 
     transport: Any
     as_text: bool = False
+    json_fails: bool = False
 
     def now(self) -> float:
         """The transport's clock."""
@@ -58,11 +65,11 @@ class Pbs:
 
     def snapshot(self) -> Snapshot:
         """Every job the server knows, subjobs one by one, finished ones as long as it keeps them."""
-        return self._ask(JOBS_AS_TEXT if self.as_text else JOBS)
+        return self._ask()
 
     def job(self, job_id: str) -> Snapshot:
         """One job, for an answer without a store."""
-        return self._ask((*(JOBS_AS_TEXT if self.as_text else JOBS), *job_id.split(",")))
+        return self._ask(*job_id.split(","))
 
     def jobs_of(self, user: str) -> Snapshot:
         """A user's jobs, likewise."""
@@ -107,19 +114,34 @@ class Pbs:
             gathers={"Type": "pbs/mom"},
         )
 
-    def _ask(self, command: tuple[str, ...]) -> Snapshot:
-        answer = self.transport.ask(command)
+    def _ask(self, *ids: str) -> Snapshot:
+        """These jobs, or all; jobs that cannot be read, or whose id appears twice, are counted."""
+        asked_at, records = self._records(ids)
+        times = Counter(job_id for job_id, _ in records)
         jobs: list[Sighting] = []
         broken = 0
-        for job_id, attributes in parse_qstat(answer.text):
+        for job_id, attributes in records:
             try:
+                if times[job_id] > 1:  # in text, a line break in a variable can imitate another user's job
+                    raise InputError(f"{job_id}: printed twice")
                 job = sighting(job_id, attributes)
             except (BatchcastError, ValueError):
                 broken += 1
                 continue
             if job is not None:
                 jobs.append(job)
-        return Snapshot(answer.asked_at, tuple(jobs), broken)
+        return Snapshot(asked_at, tuple(jobs), broken)
+
+    def _records(self, ids: tuple[str, ...]) -> tuple[float, list[tuple[str, dict[str, str]]]]:
+        """When qstat was asked, and what it printed: as JSON, or as text where the JSON cannot be read."""
+        if not self.as_text and not self.json_fails:
+            answer = self.transport.ask((*JOBS, *ids))
+            try:
+                return answer.asked_at, parse_qstat(answer.text)
+            except InputError:
+                self.json_fails = True
+        answer = self.transport.ask((*(JOBS_OF_KIN if self.as_text else JOBS_AS_TEXT), *ids))
+        return answer.asked_at, parse_qstat(answer.text)
 
 
 def _blocks(text: str, kind: str) -> list[tuple[str, dict[str, str]]]:

@@ -98,6 +98,7 @@ def _row(cycle: Any) -> dict[str, Any]:
     """A cycle as one flat object."""
     return {
         "jobs_shown": cycle.jobs,
+        "jobs_unreadable": cycle.broken,
         "jobs_new": cycle.seen.new + cycle.ended.new,
         "ends": cycle.ended.changed,
         "forecasts_issued": cycle.step.issued,
@@ -117,7 +118,9 @@ def _line(cycle: Any) -> str:
     p = cycle.planned
     behind = "history is being read" if cycle.behind_s != cycle.behind_s else f"{cycle.behind_s:.0f} s behind"
     return (
-        f"{counted(cycle.jobs)} shown, {cycle.seen.new + cycle.ended.new:,} new, "
+        f"{counted(cycle.jobs)} shown, "
+        + (f"{cycle.broken:,} that could not be read, " if cycle.broken else "")
+        + f"{cycle.seen.new + cycle.ended.new:,} new, "
         f"{counted(cycle.ended.changed, 'end')} from accounting, {counted(cycle.step.issued, 'forecast')} issued"
         f", clock {behind}"
         + (f", {counted(cycle.gone, 'old job')} let go" if cycle.gone else "")

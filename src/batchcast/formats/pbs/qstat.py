@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from ...columns import ASKED, HELD
 from ...errors import BatchcastError, InputError
@@ -41,7 +40,9 @@ SKIPPED = ("B", "M")
 def parse_qstat(text: str) -> list[tuple[str, dict[str, str]]]:
     """Job id and attributes of every job, whichever form the text has; nested JSON resources become `Resource_List.x`.
 
-    In text, a line that begins with a tab goes on with the value before it. Raises InputError for broken JSON.
+    In text, a line that begins with a tab goes on with the value before it. Values are printed raw there, so a line
+    break in a user's environment can imitate an attribute or a job: the first value of an attribute holds.
+    Raises InputError for broken JSON.
 
     >>> parse_qstat("Job Id: 7.pbs\\n    Job_Name = a = b\\n    job_state = Q\\n")
     [('7.pbs', {'Job_Name': 'a = b', 'job_state': 'Q'})]
@@ -49,34 +50,42 @@ def parse_qstat(text: str) -> list[tuple[str, dict[str, str]]]:
     if text.lstrip().startswith("{"):
         return _parse_json(text)
     jobs: list[tuple[str, dict[str, str]]] = []
-    last = ""
-    for line in text.splitlines():
+    last, margin = "", ""
+    for line in text.split("\n"):  # splitlines() would also break a value at a form feed or at U+2028
         if match := re.match(r"Job Id:\s*(\S+)", line):
             jobs.append((match[1], {}))
-            last = ""
-        elif jobs and last and line.startswith("\t") and " = " not in line[:40]:
+            last, margin = "", ""
+        elif last and margin == " " and line.startswith("\t"):
             jobs[-1][1][last] += line[1:]
-        elif jobs and (match := re.match(r"\s+([A-Za-z_][\w.]*) = (.*)", line)):
-            last = match[1]
-            jobs[-1][1][last] = match[2]
+        elif jobs and (match := re.match(r"(\s)\s*([A-Za-z_][\w.]*) = (.*)", line)):
+            margin = margin or match[1]  # Slurm's wrapper begins attributes with a tab, and breaks no value
+            last = match[2] if match[2] not in jobs[-1][1] else ""
+            jobs[-1][1].setdefault(match[2], match[3])
     return jobs
 
 
 def _parse_json(text: str) -> list[tuple[str, dict[str, str]]]:
     try:
-        records: Mapping[str, Any] = json.loads(text).get("Jobs", {})
-    except (ValueError, AttributeError) as error:
-        raise InputError(f"qstat's JSON cannot be read: {error}") from None
-    jobs = []
-    for job_id, attributes in records.items():
-        flat: dict[str, str] = {}
-        for name, value in attributes.items():
-            if isinstance(value, Mapping):
-                flat |= {f"{name}.{key}": str(inner) for key, inner in value.items()}
-            else:
-                flat[name] = str(value)
-        jobs.append((job_id, flat))
-    return jobs
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"qstat's JSON cannot be read: {error}", hint="qstat -f -t -x prints the same as text"
+        ) from None
+    records = document.get("Jobs", {})
+    if not isinstance(records, Mapping):
+        raise InputError("qstat's JSON cannot be read: 'Jobs' is not an object with one entry for each job")
+    return [(job_id, _flat(attributes)) for job_id, attributes in records.items()]
+
+
+def _flat(attributes: object) -> dict[str, str]:
+    """A job's attributes as text form names them; none for what is no JSON object."""
+    flat: dict[str, str] = {}
+    for name, value in attributes.items() if isinstance(attributes, Mapping) else ():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{key}": str(inner) for key, inner in value.items()}
+        else:
+            flat[name] = str(value)
+    return flat
 
 
 def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
