@@ -64,7 +64,7 @@ def serve(folder: Path, json_text: str, text: str) -> dict[str, str]:
 
 
 def document(*jobs: str) -> str:
-    return '{ "timestamp":1795700000, "pbs_version":"22.05.11", "pbs_server":"pbs01", "Jobs":{ %s } }' % ",\n".join(
+    return '{ "timestamp":1795700000, "pbs_server":"pbs01", "Jobs":{ ' + ",\n".join(jobs) + " } }"
         jobs
     )
 

@@ -12,6 +12,7 @@ from ..errors import BatchcastError, Unreachable
 from ..formats.sighting import NodeAway, Sighting, Site, Snapshot, gathers_memory
 from ..formats.sighting import number as count
 from ..formats.slurm import squeue
+from ..formats.slurm.node_state import is_away
 from ..formats.slurm.reasons import about_nodes, naming_down, no_longer
 from ..formats.slurm.scontrol import parse_config, parse_records
 from ..formats.slurm.squeue import parse_marked
@@ -27,7 +28,7 @@ STATISTICS = ("sdiag",)
 _Read = TypeVar("_Read")
 NODES = ("sinfo", "--noheader", "--exact", "--format=%R %c %m")
 """Partition, processors and memory (MB) of its kinds of nodes, a line a kind, as `scontrol show node` has them."""
-AWAY = ("sinfo", "--noheader", "--Node", "--states=down,drain,fail,no_respond", "--format=%N %R %c")
+AWAY = ("sinfo", "--noheader", "--Node", "--states=down,drain,fail,no_respond", "--format=%N %R %c %T")
 
 
 @dataclass(slots=True)
@@ -73,10 +74,10 @@ class Slurm:
             return None
 
     def nodes_away(self) -> tuple[NodeAway, ...]:
-        """The nodes that are down, drained or do not answer, in one call."""
+        """The nodes that are down, drained or do not answer, in one call; one that sleeps or wakes up is none of them."""
         text = self.transport.ask(AWAY).text
         lines = (line.split() for line in text.splitlines())
-        return tuple(NodeAway(words[0], words[1], count(words[2])) for words in lines if len(words) == 3)
+        return tuple(NodeAway(w[0], w[1], count(w[2])) for w in lines if len(w) == 4 and is_away(w[3]))
 
     def job(self, job_id: str) -> Snapshot:
         """One job (or an array's tasks), for an answer without a store: a single gentle call."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from ...cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation
 from ...errors import InputError, UsageError
 from ...units import parse_duration, parse_memory
+from .node_state import is_away
 from .resources import amount, expand, parse_tres
 
 _KEY = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z0-9_:/.]*)=")
@@ -43,7 +44,6 @@ def parse_records(text: str, first: str) -> list[dict[str, str]]:
     return [dict(reversed(r.items())) for r in records]
 
 
-_DOWN = ("DOWN", "DRAIN", "FAIL", "MAINT", "POWERED_DOWN", "FUTURE", "UNKNOWN")
 _MODELLED = {
     "SelectType": ("cons_tres", "cons_res"),
     "TopologyPlugin": ("none", "default", "flat"),
@@ -149,7 +149,7 @@ def _node_groups(text: str) -> list[NodeGroup]:
     groups: list[NodeGroup] = []
     for r in parse_records(text, "NodeName"):
         features = tuple(f for f in r.get("AvailableFeatures", "").split(",") if f not in _NONE)
-        down = any(word in r.get("State", "").upper() for word in _DOWN)
+        down = is_away(r.get("State", ""))
         cpus = int(r.get("CPUEfctv") or r.get("CPUTot", "1"))
         kind = (
             cpus,

@@ -81,7 +81,7 @@ def _node(n: Mapping[str, Any]) -> dict[str, str]:
         "Gres": n.get("gres") or "(null)",
         "AvailableFeatures": _words(n.get("features")) or "(null)",
         "Weight": str(n.get("weight", 1)),
-        "State": "+".join(_list(n.get("state"))),
+        "State": "+".join((*_list(n.get("state")), *_list(n.get("state_flags")))),  # flags apart until v0.0.38
     }
 
 
