@@ -65,8 +65,6 @@ def serve(folder: Path, json_text: str, text: str) -> dict[str, str]:
 
 def document(*jobs: str) -> str:
     return '{ "timestamp":1795700000, "pbs_server":"pbs01", "Jobs":{ ' + ",\n".join(jobs) + " } }"
-        jobs
-    )
 
 
 @pytest.mark.parametrize("kind", INVALID)

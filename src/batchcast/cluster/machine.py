@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 
 TURNS = {"DAILY": 86400.0, "WEEKLY": 7 * 86400.0}
 NOTHING: Mapping[str, float] = {}
@@ -92,7 +92,7 @@ class Qos:
     """
 
     name: str
-    priority: float = 0
+    priority: float = 0.0
     preempts: tuple[str, ...] = ()
     limits: Limits = Limits()
     preempt_mode: str = ""
@@ -110,7 +110,7 @@ class Association:
     account: str = ""
     user: str = ""
     parent: str = ""
-    shares: float = 1
+    shares: float = 1.0
     limits: Limits = Limits()
 
 
@@ -166,6 +166,40 @@ class Machine:
         """The partition of that name; the default one for an empty name."""
         wanted = (p for p in self.partitions if p.name == name or (not name and p.default))
         return next(wanted, None)
+
+
+LEAST = {"cpus": 1, "sockets": 1, "threads": 1, "weight": 0, "memory_mib": 0}
+MOST = 1 << 40
+
+
+def check_machine(machine: Machine, where: str) -> None:
+    """InputError where a number of a node cannot be one, a node is there twice, or a reservation has no times.
+
+    >>> check_machine(homogeneous(2, 0), "machine.toml")
+    Traceback (most recent call last):
+    batchcast.errors.InputError: machine.toml: nodes n1, ...: cpus is 0 (accepted: a number from 1)
+    """
+    seen: set[str] = set()
+    for group in machine.nodes:
+        if not group.names:
+            raise InputError(f"{where}: nodes without a name", hint='names = "n[1-4]"')
+        if double := (seen & set(group.names)) or len(set(group.names)) < len(group.names):
+            name = min(double) if isinstance(double, set) else max(group.names, key=group.names.count)
+            raise InputError(f"{where}: node {name} is there twice (accepted: each name once)")
+        seen |= set(group.names)
+        shown = group.names[0] + (", ..." if len(group.names) > 1 else "")
+        numbers = {name: getattr(group, name) for name in LEAST} | dict(group.gres)
+        for name, number in numbers.items():
+            least = LEAST.get(name, 0)
+            if not (least <= number <= MOST or (name == "memory_mib" and number == math.inf)):
+                raise InputError(f"{where}: nodes {shown}: {name} is {number} (accepted: a number from {least})")
+    for partition in machine.partitions:
+        for name, number in (("tier", partition.priority_tier), ("job factor", partition.priority_job_factor)):
+            if not 0 <= number <= MOST:
+                raise InputError(f"{where}: partition {partition.name}: {name} is {number} (accepted: from 0)")
+    for reservation in machine.reservations:
+        if not (math.isfinite(reservation.start) and math.isfinite(reservation.end)):
+            raise InputError(f"{where}: reservation {reservation.name}: start and end are not seconds (accepted: 3600)")
 
 
 def homogeneous(nodes: int, cpus: int, memory_mib: float = math.inf, **settings: str) -> Machine:
@@ -272,7 +306,7 @@ def _resized(machine: Machine, value: str) -> Machine:
         return tuple(m for n in nodes if n not in taken for m in (n, *more.get(n, ())))
 
     partitions = tuple(replace(p, nodes=changed(p.nodes)) for p in machine.partitions)
-    empty = [p.name for p in partitions if not p.nodes]
+    empty = [p.name for p, before in zip(partitions, machine.partitions) if before.nodes and not p.nodes]
     if empty:
         raise UsageError(f"nodes={value}: partition {empty[0]} would have no node")
     kept = tuple(replace(r, nodes=tuple(n for n in r.nodes if n not in taken)) for r in machine.reservations)

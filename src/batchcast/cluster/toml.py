@@ -7,12 +7,14 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from typing import Any
 
-from ..errors import InputError, input_error
+import msgspec
+
+from ..errors import InputError, UsageError, input_error
 from ..units import span
-from .machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation
+from .machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation, check_machine
 
 TABLES = {
     "nodes": NodeGroup,
@@ -21,17 +23,27 @@ TABLES = {
     "association": Association,
     "reservation": Reservation,
 }
+FIELDS = {
+    "nodes": "nodes",
+    "partition": "partitions",
+    "qos": "qos",
+    "association": "associations",
+    "reservation": "reservations",
+}
 Expand = Any  # a text of node names to the names
 Fold = Any
 
 
 def write_machine(machine: Machine, fold: Fold) -> str:
-    """The machine as TOML; `fold` shortens lists of nodes. What is unknown or unlimited is left away."""
-    lines = [f"name = {json.dumps(machine.name)}", "", "[settings]  # slurm.conf's words"]
-    lines += [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in machine.settings.items()]
+    """The machine as TOML; `fold` shortens lists of nodes. What is unknown or unlimited is left away.
+
+    A value that a reader would not take for granted is written whatever it is: `nodes = ""` of an empty partition.
+    """
+    lines = [f"name = {_value(machine.name)}", "", "[settings]  # slurm.conf's words"]
+    lines += [f"{_value(key)} = {_value(value)}" for key, value in machine.settings.items()]
     if machine.licenses:
         lines += ["", "[licenses]"]
-        lines += [f"{json.dumps(key)} = {value:g}" for key, value in machine.licenses.items()]
+        lines += [f"{_value(key)} = {_value(value)}" for key, value in machine.licenses.items()]
     for title, items in (
         ("nodes", machine.nodes),
         ("partition", machine.partitions),
@@ -55,24 +67,26 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
     """
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{path}: not TOML: {error}", hint="batchcast machine capture -o machine.toml") from None
     unknown = set(table) - {*TABLES, "settings", "name", "left_out", "licenses"}
     if unknown:
         raise input_error(path, "no such table", value=min(unknown), accepted=", ".join([*TABLES, "settings"]))
+    for key in TABLES:
+        if not isinstance(table.get(key, []), list) or not all(isinstance(item, dict) for item in table.get(key, [])):
+            raise input_error(path, f"{key} is not a list of tables", accepted=f"[[{key}]] before each one")
     items = {
         key: tuple(_item(kind, key, item, expand, path) for item in table.get(key, [])) for key, kind in TABLES.items()
     }
-    machine = Machine(
-        items["nodes"], items["partition"], items["qos"], items["association"], items["reservation"],
-        {key: str(value) for key, value in table.get("settings", {}).items()}, table.get("name", ""),
-        tuple(table.get("left_out", ())),
-        {key: float(value) for key, value in table.get("licenses", {}).items()},
-    )  # fmt: skip
+    given = {key: table[key] for key in ("settings", "name", "left_out", "licenses") if key in table}
+    if isinstance(given.get("settings"), Mapping):
+        given["settings"] = {key: str(value) for key, value in given["settings"].items()}
+    machine: Machine = _taken(Machine, {name: items[key] for key, name in FIELDS.items()} | given, path)
     if not machine.nodes or not machine.partitions:
         raise InputError(
             f"{path}: a machine needs [[nodes]] and [[partition]]", hint="batchcast machine capture -o machine.toml"
         )
+    check_machine(machine, path)
     known = set(machine.node_names())
     for partition in machine.partitions:
         strange = [name for name in partition.nodes if name not in known]
@@ -83,30 +97,54 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
 
 def _item(kind: Any, title: str, item: Mapping[str, Any], expand: Expand, path: str) -> Any:
     names = {f.name: f for f in fields(kind)}
-    limits = {f.name for f in fields(Limits)}
+    limits = {f.name for f in fields(Limits)} if "limits" in names else set[str]()
+    where = f"{path}: [[{title}]]"
     given: dict[str, Any] = {}
-    inside: dict[str, Any] = {}
     for key, value in item.items():
         if key in names and key != "limits":
-            nodes = key in ("names", "nodes", "down")
-            given[key] = (
-                expand(value)
-                if nodes and isinstance(value, str)
-                else tuple(value)
-                if isinstance(value, list)
-                else value
-            )
-        elif "limits" in names and key in limits:
-            inside[key] = value
+            is_nodes = key in ("names", "nodes", "down") and isinstance(value, str)
+            given[key] = _expanded(value, expand, f"{where} {key}") if is_nodes else value
+        elif key in limits:
+            given.setdefault("limits", {})[key] = value
         else:
-            accepted = ", ".join(sorted((set(names) - {"limits"}) | (limits if "limits" in names else set())))
+            accepted = ", ".join(sorted((set(names) - {"limits"}) | limits))
             raise input_error(path, f"no such key in [[{title}]]", value=key, accepted=accepted)
-    if "limits" in names:
-        given["limits"] = Limits(**inside)
+    if absent := [name for name, f in names.items() if _is_needed(f) and name not in given]:
+        which = f" {item['name']!r}" if "name" in item else ""
+        form = f"{absent[0]} = {FORMS[absent[0]]}"
+        raise input_error(path, f"[[{title}]]{which} is not complete: it has no {absent[0]}", accepted=form)
+    return _taken(kind, given, where)
+
+
+FORMS = {
+    "names": '"n[1-4]"', "cpus": "16", "name": '"all"', "nodes": '"n[1-4]", or "" for none', "start": "0",
+    "end": "3600",
+}  # fmt: skip
+
+
+def _expanded(text: str, expand: Expand, where: str) -> Any:
     try:
-        return kind(**given)
-    except TypeError as error:
-        raise InputError(f"{path}: [[{title}]] is not complete: {error}") from None
+        return expand(text)
+    except UsageError as error:
+        raise InputError(f"{where}: {error.message}", hint=error.hint) from None
+
+
+def _taken(kind: Any, given: Mapping[str, Any], where: str) -> Any:
+    """The values as an object of this kind; InputError where one has another type."""
+    try:
+        return msgspec.convert(given, kind, from_attributes=True)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{where}: {str(error).replace(' - at `$', ' - at `')}") from None
+
+
+def _is_needed(f: Field[Any]) -> bool:
+    """Whether a reader takes nothing for granted where the field is not given."""
+    return f.default is MISSING and f.default_factory is MISSING
+
+
+def _is_granted(value: Any, f: Field[Any]) -> bool:
+    """Whether a reader takes this empty, unknown or unlimited value for granted."""
+    return f.default_factory is not MISSING or repr(f.default) == repr(value)
 
 
 def _pairs(item: Any, fold: Fold) -> list[str]:
@@ -115,19 +153,24 @@ def _pairs(item: Any, fold: Fold) -> list[str]:
         value = getattr(item, f.name)
         if f.name == "limits":
             lines += _pairs(value, fold)
-        elif f.name in ("names", "nodes", "down") and value:
-            lines.append(f"{f.name} = {json.dumps(fold(value))}")
-        elif value not in ("", (), {}) and not (isinstance(value, float) and not math.isfinite(value)):
-            lines.append(f"{f.name} = {_value(value)}")
+        elif not (_is_nothing(value) and _is_granted(value, f)):
+            lines.append(f"{f.name} = {_value(fold(value) if f.name in ('names', 'nodes', 'down') else value)}")
     return lines
+
+
+def _is_nothing(value: Any) -> bool:
+    """Empty, unknown or unlimited."""
+    return value in ("", (), {}) or (isinstance(value, float) and not math.isfinite(value))
 
 
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{json.dumps(k)} = {_value(v)}" for k, v in value.items()) + " }"
+        return "{ " + ", ".join(f"{_value(k)} = {_value(v)}" for k, v in value.items()) + " }"
     if isinstance(value, tuple):
         return "[" + ", ".join(_value(v) for v in value) + "]"
-    return json.dumps(value)
+    if isinstance(value, str):  # TOML knows JSON's escapes but for surrogates, and asks for one more
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return str(value) if isinstance(value, float) else json.dumps(value)
 
 
 SCHEDULER = ("SchedulerType", "PriorityType", "SelectType", "SelectTypeParameters", "AccountingStorageEnforce")
@@ -149,7 +192,7 @@ def describe(machine: Machine, fold: Callable[[Sequence[str]], str]) -> list[str
         state = "" if part.up else ", not up"
         default = ", default" if part.default else ""
         lines.append(
-            f"  {part.name}: {fold(part.nodes)}, limits of {span(part.max_time)} at most"
+            f"  {part.name}: {fold(part.nodes) or 'no nodes'}, limits of {span(part.max_time)} at most"
             f"{_unless_asked(part.default_time)}, tier {part.priority_tier}{default}{state}"
         )
     settings = {key: machine.settings[key] for key in SCHEDULER if key in machine.settings}
@@ -166,7 +209,9 @@ def describe(machine: Machine, fold: Callable[[Sequence[str]], str]) -> list[str
     if machine.reservations:
         lines += ["", "reservations"]
         for r in machine.reservations:
-            lines.append(f"  {r.name}: {fold(r.nodes)}, {span(r.end - r.start)} {','.join(r.flags)}".rstrip())
+            lines.append(
+                f"  {r.name}: {fold(r.nodes) or 'no nodes'}, {span(r.end - r.start)} {','.join(r.flags)}".rstrip()
+            )
     if machine.left_out:
         lines += ["", "not modelled: " + ", ".join(machine.left_out)]
     return lines

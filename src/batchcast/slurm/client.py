@@ -74,7 +74,7 @@ class Slurm:
             return None
 
     def nodes_away(self) -> tuple[NodeAway, ...]:
-        """The nodes that are down, drained or do not answer, in one call; one that sleeps or wakes up is none of them."""
+        """The nodes that are down, drained or do not answer, in one call; none that sleeps or wakes up."""
         text = self.transport.ask(AWAY).text
         lines = (line.split() for line in text.splitlines())
         return tuple(NodeAway(w[0], w[1], count(w[2])) for w in lines if len(w) == 4 and is_away(w[3]))

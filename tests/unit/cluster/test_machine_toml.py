@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import math
+from dataclasses import replace
+
 import pytest
 
-from batchcast.cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation
-from batchcast.cluster.toml import read_machine_toml
+from batchcast.cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation, vary
+from batchcast.cluster.toml import describe, read_machine_toml
 from batchcast.errors import InputError
-from batchcast.formats.slurm.resources import expand
+from batchcast.formats.slurm.resources import expand, fold
 from batchcast.formats.slurm.scontrol import read_machine
-from batchcast.trace.machine import toml_of
+from batchcast.trace.machine import machine_of, toml_of
 
 WHOLE = Machine(
     (NodeGroup(("a1", "a2"), 16, memory_mib=64000.0, gres={"gpu:a100": 4}, features=("new",), down=("a2",)),),
@@ -36,7 +40,7 @@ def test_what_is_written_is_read_again() -> None:
     [
         ("[[node]]\ncpus = 1", "no such table"),
         ('[[nodes]]\nnames = "a1"\ncores = 4', "no such key"),
-        ('[[nodes]]\nnames = "a1"', "not complete"),
+        ('[[nodes]]\nnames = "a1"', "has no cpus"),
         ('[[nodes]]\nnames = "a1"\ncpus = 4\n[[partition]]\nname = "p"\nnodes = "b1"', "in no [[nodes]]"),
         ("= 4", "not TOML"),
         ("", "needs [[nodes]]"),
@@ -60,3 +64,93 @@ def test_dumps_without_nodes_say_which_command_makes_them() -> None:
     with pytest.raises(InputError, match="NodeName") as error:
         read_machine("", "PartitionName=p Nodes=n1\n")
     assert "scontrol show node" in str(error.value)
+
+
+NODE = "NodeName=n1 CPUTot=8 RealMemory=1000 Sockets=1 ThreadsPerCore=1 State=IDLE\n"
+MAIN = "PartitionName=main Default=YES MaxTime=UNLIMITED Nodes=n1 State=UP\n"
+EMPTY = "PartitionName=empty Default=NO MaxTime=UNLIMITED Nodes=(null) State=UP TotalCPUs=0 TotalNodes=0\n"
+SEEN_AS = {
+    "text": {"node.txt": NODE, "partition.txt": MAIN + EMPTY},
+    "json": {
+        "node.txt": NODE,
+        "partition.json": json.dumps(
+            {"partitions": [{"name": "main", "nodes": {"configured": "n1"}}, {"name": "empty", "nodes": {"total": 0}}]}
+        ),
+    },
+    "slurm.conf": {"slurm.conf": 'NodeName=n1 CPUs=8\nPartitionName=main Nodes=n1\nPartitionName=empty Nodes=""\n'},
+}
+
+
+@pytest.mark.parametrize("form", SEEN_AS)
+def test_a_partition_without_nodes_is_written_and_read(form: str) -> None:
+    machine = machine_of(SEEN_AS[form], "here")
+    assert [(p.name, p.nodes) for p in machine.partitions] == [("main", ("n1",)), ("empty", ())]
+    again = read_machine_toml(toml_of(machine), expand)
+    assert repr(again.partitions) == repr(machine.partitions)
+    assert any("empty: no nodes" in line for line in describe(again, fold))
+    assert vary(again, {"nodes": "+1"}).cpus == 16
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        replace(WHOLE, partitions=(Partition("", ()),)),
+        replace(WHOLE, qos=(Qos("", limits=Limits(grp_tres={"cpu": math.inf}), preempt_exempt_time=math.inf),)),
+        replace(WHOLE, reservations=(Reservation("", (), 0.0, 1.0, until=math.nan),)),
+        replace(WHOLE, name='a "b" \x7f \\ \N{PARTY POPPER}', settings={"x y": "\t"}, licenses={"a": 1234567.0}),
+    ],
+)
+def test_whatever_is_written_is_read(machine: Machine) -> None:
+    again = read_machine_toml(toml_of(machine), expand)
+    assert repr(again.qos) == repr(machine.qos)
+    assert repr(again.reservations) == repr(machine.reservations)
+    assert (again.name, again.settings, again.licenses) == (machine.name, machine.settings, machine.licenses)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[[nodes]]\nnames = "a1"\ncpus = "x"', "cpus"),
+        ('[[nodes]]\nnames = "a1"\ncpus = 0\n[[partition]]\nname = "p"\nnodes = "a1"', "cpus is 0"),
+        ('[[nodes]]\nnames = "a1,a1"\ncpus = 4\n[[partition]]\nname = "p"\nnodes = "a1"', "node a1 is there twice"),
+        ('[[nodes]]\nnames = "a1"\ncpus = 4\n[[partition]]\nname = "p"', "partition]] 'p' .* it has no nodes"),
+        ('[[nodes]]\nnames = "a[1"\ncpus = 4', "not a node list"),
+        ("nodes = 5", "not a list of tables"),
+        ("settings = 5", "settings"),
+        ("[licenses]\na = 'x'", "licenses"),
+    ],
+)
+def test_a_broken_description_is_told_without_python(text: str, says: str) -> None:
+    with pytest.raises(InputError, match=says) as error:
+        read_machine_toml(text, expand)
+    assert "__init__" not in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "says"),
+    [
+        ("node.txt", NODE.replace("CPUTot=8", "CPUTot=eight"), "NodeName=n1: CPUTot=eight"),
+        ("node.txt", NODE.replace("CPUTot=8", "CPUTot=0"), "cpus is 0"),
+        ("node.txt", NODE.replace("RealMemory=1000", "RealMemory=nan"), "RealMemory=nan"),
+        ("node.txt", NODE + NODE, "node n1 is there twice"),
+        ("partition.txt", MAIN.replace("State", "PriorityTier=-1 State"), "PartitionName=main: PriorityTier=-1"),
+        ("qos.txt", "Priority|Flags\n10|\n", "no column Name"),
+        ("assoc.txt", "User|Share\nann|1\n", "no column Account"),
+        ("node.json", '{"nodes": [{"cpus": 4}]}', r"nodes\[0\]: .*no 'name'"),
+        ("node.json", '{"nodes": [5]}', "another form"),
+        ("node.json", "{" + '"a":[' * 9000, "not JSON"),
+    ],
+)
+def test_a_bad_number_in_a_dump_names_its_record(file: str, text: str, says: str) -> None:
+    texts = {"node.txt": NODE, "partition.txt": MAIN, file: text}
+    if file == "node.json":
+        del texts["node.txt"]
+    with pytest.raises(InputError, match=says):
+        machine_of(texts, "here")
+
+
+def test_a_reservation_without_times_is_left_out_and_named() -> None:
+    texts = {"node.txt": NODE, "partition.txt": MAIN, "reservation.txt": "ReservationName=r StartTime=? Nodes=n1\n"}
+    machine = machine_of(texts, "here")
+    assert machine.reservations == ()
+    assert machine.left_out == ("reservation r (no start or no end)",)

@@ -6,8 +6,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ...cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation
+from ...cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation, check_machine
 from ...errors import InputError, UsageError
 from ...units import parse_duration, parse_memory
 from .node_state import is_away
@@ -105,17 +106,30 @@ def read_machine(
     partitions = tuple(_partition(record, nodes, settings) for record in parse_records(partition, "PartitionName"))
     if not partitions:
         raise InputError("no PartitionName= in the partitions' text", hint="scontrol show partition -o > partition.txt")
-    return Machine(
+    reservations = [_reservation(record) for record in parse_records(reservation, "ReservationName")]
+    timeless = [f"reservation {r.name} (no start or no end)" for r in reservations if math.isnan(r.end - r.start)]
+    machine = Machine(
         nodes,
         partitions,
-        tuple(_qos(row) for row in table(qos)),
-        tuple(_association(row) for row in table(assoc)),
-        tuple(_reservation(record) for record in parse_records(reservation, "ReservationName")),
+        tuple(_qos(row) for row in _named_rows(qos, "qos", "Name")),
+        tuple(_association(row) for row in _named_rows(assoc, "assoc", "Account")),
+        tuple(r for r in reservations if not math.isnan(r.end - r.start)),
         settings,
         settings.get("ClusterName", ""),
-        tuple(_left_out(settings, node, partition, reservation, qos, assoc)),
+        (*_left_out(settings, node, partition, reservation, qos, assoc), *timeless),
         {name: float(count) for name, count in gres(settings.get("Licenses", "")).items()},
     )
+    check_machine(machine, "the nodes' text")
+    return machine
+
+
+def _named_rows(text: str, what: str, column: str) -> list[dict[str, str]]:
+    """Rows of `sacctmgr -P show`; InputError where there is no column of names."""
+    rows = table(text)
+    if rows and column not in rows[0]:
+        raise InputError(f"{what}.txt: no column {column} in {'|'.join(rows[0])[:80]!r}",
+                         hint=f"sacctmgr -P show {what} > {what}.txt")  # fmt: skip
+    return [row for row in rows if row.get(column)]
 
 
 def table(text: str) -> list[dict[str, str]]:
@@ -139,7 +153,7 @@ def gres(text: str) -> dict[str, int]:
         return counts
     for item in re.split(r",(?![^(]*\))", text):
         words = re.sub(r"\(.*\)", "", item).removeprefix("gres/").replace("=", ":").split(":")
-        number = words.pop() if words[-1].isdigit() else "1"
+        number = words.pop() if re.fullmatch("[0-9]{1,12}", words[-1]) else "1"
         counts[":".join(words)] = counts.get(":".join(words), 0) + int(number)
     return counts
 
@@ -150,15 +164,14 @@ def _node_groups(text: str) -> list[NodeGroup]:
     for r in parse_records(text, "NodeName"):
         features = tuple(f for f in r.get("AvailableFeatures", "").split(",") if f not in _NONE)
         down = is_away(r.get("State", ""))
-        cpus = int(r.get("CPUEfctv") or r.get("CPUTot", "1"))
         kind = (
-            cpus,
-            int(r.get("Sockets", "1")),
-            int(r.get("ThreadsPerCore", "1")),
-            float(r.get("RealMemory", "inf")) - float(r.get("MemSpecLimit", "0")),
+            _whole(r, "CPUEfctv" if r.get("CPUEfctv") else "CPUTot", 1),
+            _whole(r, "Sockets", 1),
+            _whole(r, "ThreadsPerCore", 1),
+            max(float(_whole(r, "RealMemory", math.inf) - _whole(r, "MemSpecLimit", 0)), 0.0),
             gres(r.get("Gres", "")),
             features,
-            int(r.get("Weight", "1")),
+            _whole(r, "Weight", 1),
         )
         name = r["NodeName"]
         last = groups[-1] if groups else None
@@ -169,6 +182,17 @@ def _node_groups(text: str) -> list[NodeGroup]:
         else:
             groups.append(NodeGroup((name,), *kind, down=(name,) if down else ()))
     return groups
+
+
+def _whole(r: Mapping[str, str], key: str, otherwise: Any) -> Any:
+    """A whole number of a record; InputError names the record where there is something else."""
+    word = r.get(key, "")
+    if word in _NONE:
+        return otherwise
+    if not re.fullmatch(r"[0-9]{1,12}", word):
+        first = next(iter(r))
+        raise InputError(f"{first}={r[first]}: {key}={word[:40]} (accepted: a whole number, e.g. {key}=16)")
+    return int(word)
 
 
 def _partition(r: Mapping[str, str], nodes: tuple[NodeGroup, ...], settings: Mapping[str, str]) -> Partition:
@@ -183,8 +207,8 @@ def _partition(r: Mapping[str, str], nodes: tuple[NodeGroup, ...], settings: Map
         tuple(name for name in everyone if name in named),
         _seconds(r.get("MaxTime", ""), math.inf),
         _seconds(r.get("DefaultTime", ""), math.nan),
-        int(r.get("PriorityTier", "1")),
-        int(r.get("PriorityJobFactor", "1")),
+        _whole(r, "PriorityTier", 1),
+        _whole(r, "PriorityJobFactor", 1),
         _or(amount(r.get("MaxNodes", "")), math.inf),
         per_cpu,
         per_node,

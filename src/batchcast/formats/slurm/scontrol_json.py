@@ -55,32 +55,42 @@ def as_text(name: str, text: str, where: str = "") -> str:
         return text
     try:
         document = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{where or name}: not JSON: {error}", hint=f"scontrol show {name} --json") from None
     key, record = RECORDS[name]
     items = document.get(key)
     if not isinstance(items, list):
         raise InputError(f"{where or name}: no list {key!r} in this JSON", hint=f"scontrol show {name} --json")
-    rows = [record(item) for item in items]
+    rows = [_record(record, item, f"{where or name}: {key}[{k}]") for k, item in enumerate(items)]
     if name in ("qos", "assoc"):
         titles = list(rows[0]) if rows else []
         return "".join("|".join(line) + "\n" for line in [titles, *(list(row.values()) for row in rows)])
     return "".join(" ".join(f"{key}={value}" for key, value in row.items()) + "\n" for row in rows)
 
 
+def _record(record: Any, item: Any, where: str) -> dict[str, str]:
+    """One record as text; InputError names its place where it has another form than Slurm's."""
+    try:
+        row = {key: str(value) for key, value in record(item).items()}
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError) as error:
+        why = f"no {error}" if isinstance(error, KeyError) else "a value has another form than Slurm's"
+        raise InputError(f"{where}: cannot be read: {why}", hint="copy what the command printed anew") from None
+    return {key: " ".join(value.split()) for key, value in row.items()}
+
+
 def _node(n: Mapping[str, Any]) -> dict[str, str]:
     return {
         "NodeName": n["name"],
-        "CPUTot": str(n.get("cpus", 1)),
-        "CPUEfctv": str(n.get("effective_cpus") or n.get("cpus", 1)),
-        "Sockets": str(n.get("sockets", 1)),
-        "ThreadsPerCore": str(n.get("threads", 1)),
-        "RealMemory": str(n.get("real_memory", "inf")),
-        "MemSpecLimit": str(n.get("specialized_memory", 0)),
-        "CoreSpecCount": str(n.get("specialized_cores", 0)),
+        "CPUTot": _number(n.get("cpus")) or "1",
+        "CPUEfctv": _number(n.get("effective_cpus") or n.get("cpus")) or "1",
+        "Sockets": _number(n.get("sockets")) or "1",
+        "ThreadsPerCore": _number(n.get("threads")) or "1",
+        "RealMemory": _number(n.get("real_memory")) or "(null)",
+        "MemSpecLimit": _number(n.get("specialized_memory")) or "0",
+        "CoreSpecCount": _number(n.get("specialized_cores")) or "0",
         "Gres": n.get("gres") or "(null)",
         "AvailableFeatures": _words(n.get("features")) or "(null)",
-        "Weight": str(n.get("weight", 1)),
+        "Weight": _number(n.get("weight")) or "1",
         "State": "+".join((*_list(n.get("state")), *_list(n.get("state_flags")))),  # flags apart until v0.0.38
     }
 
@@ -103,8 +113,8 @@ def _partition(p: Mapping[str, Any]) -> dict[str, str]:
         "Nodes": _at(p, "nodes/configured") or "",
         "MaxTime": _span(_at(p, "maximums/time")) or "UNLIMITED",
         "DefaultTime": _span(_at(p, "defaults/time")) or "NONE",
-        "PriorityTier": str(_at(p, "priority/tier") or 1),
-        "PriorityJobFactor": str(_at(p, "priority/job_factor") or 1),
+        "PriorityTier": _number(_at(p, "priority/tier")) or "1",
+        "PriorityJobFactor": _number(_at(p, "priority/job_factor")) or "1",
         "MaxNodes": _number(_at(p, "maximums/nodes")) or "UNLIMITED",
         "MinNodes": str(_at(p, "minimums/nodes") or 0),
         "MaxCPUsPerNode": _number(_at(p, "maximums/cpus_per_node")) or "UNLIMITED",
