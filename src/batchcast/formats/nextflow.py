@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import math
 import re
@@ -45,14 +46,18 @@ def read_nextflow(text: str, source: str, zone: tzinfo, *, strict: bool = False)
     tenths of its request. What was cached did not run: those lines, and lines that cannot be read, are counted.
     InputError for a line that cannot be read with `strict`, and where no task ran.
     """
-    lines = text.splitlines()
-    delimiter = "\t" if "\t" in lines[0] else ","
+    first, *lines = (line.removesuffix("\r") for line in text.split("\n"))  # a tag may hold a form feed or U+2028
+    delimiter = "\t" if "\t" in first else ","
+    names = [name.strip() for name in _cells(first, delimiter, 0)]
     rows, cached, broken = [], 0, 0
-    for number, cells in enumerate(csv.DictReader(lines, delimiter=delimiter), 2):
-        if cells.get("status") == "CACHED":
-            cached += 1
+    for number, line in enumerate(lines, 2):
+        if not line:
             continue
         try:
+            cells = dict(zip(names, _cells(line, delimiter, len(names)), strict=True))
+            if cells.get("status") == "CACHED":
+                cached += 1
+                continue
             rows.append(_task(cells, zone))
         except (ValueError, TypeError, AttributeError) as error:
             if strict:
@@ -72,6 +77,16 @@ def read_nextflow(text: str, source: str, zone: tzinfo, *, strict: bool = False)
     )
     rows.sort(key=lambda row: row["submit_time"])
     return Trace.from_arrays({name: [row[name] for row in rows] for name in rows[0]}, info)
+
+
+def _cells(line: str, delimiter: str, count: int) -> list[str]:
+    """The cells of one line. Nextflow writes tags and scripts raw, quotes too; who rewrites a table may quote cells."""
+    if delimiter == "," and '"' in line:
+        with contextlib.suppress(csv.Error):
+            cells = next(csv.reader([line], strict=True))
+            if not count or len(cells) == count:
+                return cells
+    return line.split(delimiter)
 
 
 def _task(cells: Mapping[str, Any], zone: tzinfo) -> dict[str, Any]:

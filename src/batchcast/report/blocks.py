@@ -168,8 +168,8 @@ class Section:
 def shown(value: Any, kind: Kind) -> str:
     """A value as people read it; an en dash where there is none.
 
-    >>> shown(0.4774, "share"), shown(8733.2, "seconds"), shown(81934, "count"), shown(float("nan"), "number")
-    ('47.7 %', '2 h 26 min', '81,934', '–')
+    >>> shown(0.4774, "share"), shown(8733.2, "seconds"), shown(8992.56, "count"), shown(float("nan"), "number")
+    ('47.7 %', '2 h 26 min', '8,993', '–')
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
@@ -186,7 +186,7 @@ def _number(value: Any) -> str:
 _SHOWN: Mapping[str, Callable[[Any], str]] = {
     "text": str,
     "difference": str,
-    "count": lambda value: f"{int(value):,}",
+    "count": lambda value: f"{value:,.0f}",
     "seconds": lambda value: span(float(value)),
     "memory": lambda value: format_memory(1024.0 * float(value)),
     "share": lambda value: f"{100 * value:.1f} %",

@@ -98,3 +98,25 @@ def test_the_file_is_known_by_its_columns_and_limits_are_advised(tmp_path: Path,
     done = batchcast("limits", path, "--memory")
     assert done.returncode == 0, done.stderr
     assert "advice at the risk" in done.stdout
+
+
+@pytest.mark.parametrize("delimiter", ["\t", ","])
+def test_a_quote_in_a_tag_swallows_no_line(delimiter: str) -> None:
+    """Nextflow writes tags raw: one that begins with a quote is no quoted cell."""
+    tags = ["s1", '"odd', "s3", "s4", 'e"f', '"', "a\x0cb", "c\u2028d"]
+    rows = (changed(task_id=str(k), tag=tag) for k, tag in enumerate(tags, 1))
+    trace = read_nextflow(table(*rows, delimiter=delimiter), "trace.txt", UTC)
+    codes, names = trace.nominal("tag")
+    assert [names[code] for code in codes] == tags
+    assert trace.info.dropped == {}
+
+
+def test_a_table_that_was_written_anew_may_quote() -> None:
+    row = changed(tag='"a, ""b"""')
+    trace = read_nextflow(table(tuple(f'"{n}"' for n in NAMES), row, delimiter=","), "trace.csv", UTC)
+    assert len(trace) == 1
+
+
+def test_a_line_with_a_tab_too_many_is_counted() -> None:
+    trace = read_nextflow(table(RAW, changed(task_id="2", tag="a\tb"), changed(task_id="3")), "trace.txt", UTC)
+    assert (len(trace), trace.info.dropped) == (2, {"line that cannot be read": 1})

@@ -126,6 +126,20 @@ def test_sizes_asked_and_held(changes, procs, alloc) -> None:
 
 
 @pytest.mark.parametrize(
+    ("vnodes", "hosts", "nodes"),
+    [
+        ("(n1[0]:ncpus=2:mem=1gb+n1[1]:ncpus=2:mem=1gb)", "n1/1*4", 1),
+        ("(n1[0]:ncpus=2+n1[1]:ncpus=2)", "", 1),
+        ("(n1[0]:ncpus=2)+(n2[0]:ncpus=2)", "n1/1*2+n2/0*2", 2),
+        ("(n1:ncpus=2)+(n1:ncpus=2)", "n1/1*2+n1/3*2", 1),
+    ],
+)
+def test_vnodes_of_one_host_are_one_node(vnodes: str, hosts: str, nodes: int) -> None:
+    trace = one(exec_vnode=vnodes, exec_host=hosts)
+    assert (trace.number("alloc_nodes")[0], trace.number("alloc_procs")[0]) == (nodes, 4)
+
+
+@pytest.mark.parametrize(
     ("changes", "run", "wait", "status"),
     [
         ({"Exit_status": "0"}, 100, 50, "completed"),

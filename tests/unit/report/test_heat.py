@@ -143,7 +143,7 @@ def test_waste_is_a_table_for_each_grouping_and_bars_of_the_largest(found: Evalu
     series = [trace["name"] for trace in bars.data if trace["meta"]["variant"] == "by user"]
     assert series == ["used", "cut at the limit", "asked and unused"]
     whole = found.waste_rows()[0]
-    assert f"{int(whole['asked_core_h']):,} core-hours" in str(words)
+    assert f"{whole['asked_core_h']:,.0f} core-hours" in str(words)
 
 
 def test_a_job_without_a_limit_is_said() -> None:

@@ -67,22 +67,24 @@ def asked(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
 def held(vnodes: str, hosts: str) -> tuple[float, float]:
     """Processors and nodes a job held, NaN unknown: ncpus in exec_vnode, else the slots in exec_host.
 
-    >>> held("(n1:ncpus=4:mem=1kb)+(n2:ncpus=2+n3:ncpus=2)", "n1/0*4+n2/0*4")
-    (8.0, 3.0)
+    Nodes are the distinct hosts of exec_host; without it, those of exec_vnode, whose vnodes `n1[0]` and `n1[1]` are
+    parts of one host.
+
+    >>> held("(n1:ncpus=4:mem=1kb)+(n2:ncpus=2+n3:ncpus=2)", "n1/0*4+n2/0*4"), held("(n1[0]:ncpus=2+n1[1]:ncpus=2)", "")
+    ((8.0, 2.0), (4.0, 1.0))
     >>> held("", "n1/0*8+n2/3"), held("", "n1/0-3,6+n2/0"), held("", "n1/0+n1/1"), held("", "")
     ((9.0, 2.0), (6.0, 2.0), (2.0, 1.0), (nan, nan))
     """
-    procs = 0.0
-    if vnodes:
-        procs = float(sum(map(int, _NCPUS.findall(vnodes))))
-        names = {part.strip("()").partition(":")[0] for part in vnodes.split("+")}
-        return (procs or math.nan), float(len(names))
-    names = set()
+    slots, names = 0.0, set()
     for part in hosts.split("+") if hosts else ():
-        name, _, slots = part.partition("/")
+        name, _, places = part.partition("/")
         names.add(name)
-        procs += _slots(slots)
-    return (procs or math.nan), (float(len(names)) or math.nan)
+        slots += _slots(places)
+    if vnodes:
+        slots = float(sum(map(int, _NCPUS.findall(vnodes))))
+        vnode_names = (part.strip("()").partition(":")[0] for part in vnodes.split("+"))
+        names = names or {re.sub(r"\[\d+\]$", "", name) for name in vnode_names}
+    return (slots or math.nan), (float(len(names)) or math.nan)
 
 
 def ending(status: str, never_ran: bool, is_torque: bool, at_limit: bool) -> str:
