@@ -1,4 +1,4 @@
-"""What rows of steps cost accounting, on the lab: python benchmarks/service/accounting_steps.py
+"""What rows of steps cost accounting, on the lab: python benchmarks/service/accounting_steps.py [JOBS]
 
 sacct is called with them and without.
 """
@@ -12,12 +12,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "slurm" / "lab"), str(ROOT)]
-JOBS = 150
+JOBS = int(sys.argv[1]) if len(sys.argv) > 1 else 150
 ROUNDS = 5
 
 
 def main() -> None:
-    """150 jobs of a batch step and two more; CPU of slurmdbd and time of the client, a call."""
+    """Jobs of a batch step and two more, 150 by default; CPU of slurmdbd and time of the client, a call."""
     from slurm_lab import Lab
 
     from batchcast.formats.slurm import squeue

@@ -19,7 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-from memory import MEMORY_MAX_MB, ask, fill, held_mb
+from memory import MEMORY_MAX_MB, ask, fill, held_mb, serving
 
 REPORTS, SLOW, IDLE = 20, 16, 500
 BOUND_S = 1.0
@@ -88,23 +88,17 @@ def main() -> None:
         path, place = given, str(Path(folder) / "api.sock")
         if given.isdigit():
             fill(path := str(Path(folder) / "s.db"), int(given))
-        words = [sys.executable, "-c", "from batchcast.cli.main import entry; entry()", "serve", "-q"]
         drop = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
-        with subprocess.Popen([*words, "--store", path, "--listen", place], stderr=subprocess.PIPE) as server:
-            assert server.stderr is not None
-            server.stderr.readline()  # where it serves
-            try:
-                calm, _ = measure(place, server.pid, 10.0)
-                with subprocess.Popen([*drop, sys.executable, __file__, "bob", place], stdout=subprocess.PIPE) as worst:
-                    assert worst.stdout is not None
-                    worst.stdout.readline()
-                    try:
-                        took, most = measure(place, server.pid, seconds)
-                    finally:
-                        worst.kill()
-                        lines = worst.stdout.read().decode().splitlines()
-            finally:
-                server.terminate()
+        with serving(path, place) as pid:
+            calm, _ = measure(place, pid, min(10.0, seconds))
+            with subprocess.Popen([*drop, sys.executable, __file__, "bob", place], stdout=subprocess.PIPE) as worst:
+                assert worst.stdout is not None
+                worst.stdout.readline()
+                try:
+                    took, most = measure(place, pid, seconds)
+                finally:
+                    worst.kill()
+                    lines = worst.stdout.read().decode().splitlines()
     for name, waits in (("calm", calm), ("under attack", took)):
         print(f"{name}: {len(waits)} questions, half within {waits[len(waits) // 2]:.3f} s, 99 % within "
               f"{waits[int(0.99 * len(waits))]:.3f} s, the slowest {waits[-1]:.3f} s")  # fmt: skip

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections import deque
 from pathlib import Path
 
-from memory import fill
+from memory import fill, serving
 
 WAITING, CONNECTIONS = 2000, 32
 TARGET_RATE, TARGET_S = 1000.0, 0.025
@@ -154,15 +153,9 @@ def main() -> None:
             ids = fill_waiting(path)
         else:
             ids = [str(20_000_000 + k) for k in range(WAITING)]
-        words = [sys.executable, "-c", "from batchcast.cli.main import entry; entry()", "serve", "-q"]
-        with subprocess.Popen([*words, "--store", path, "--listen", place], stderr=subprocess.PIPE) as server:
-            assert server.stderr is not None
-            server.stderr.readline()  # where it serves
-            try:
-                asyncio.run(Load(ids, 50.0, 4.0).run(place))  # the first loads what it needs, and the track records
-                found = {rate: measured(place, server.pid, ids, rate, seconds) for rate in rates}
-            finally:
-                server.terminate()
+        with serving(path, place) as pid:
+            asyncio.run(Load(ids, 50.0, min(4.0, seconds)).run(place))  # it loads what it needs, and the track records
+            found = {rate: measured(place, pid, ids, rate, seconds) for rate in rates}
     sys.exit(found.get(TARGET_RATE, 0.0) >= TARGET_S)
 
 

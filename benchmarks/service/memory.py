@@ -14,6 +14,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 MEMORY_MAX_MB = 512
@@ -103,6 +105,25 @@ def held_mb(pid: int) -> float:
     return total / 1024
 
 
+@contextmanager
+def serving(store: str, place: str) -> Iterator[int]:
+    """`batchcast serve` on a unix socket for the length of the block; its process id, once it answers."""
+    words = [sys.executable, "-m", "batchcast", "serve", "--quiet", "--store", store, "--listen", place]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stderr is not None
+            said = []
+            for line in child.stderr:  # a warning may come before the line that says where it answers
+                said.append(line)
+                if "answering from" in line:
+                    break
+            else:
+                sys.exit(f"batchcast serve ended before it answered:\n{''.join(said)}")
+            yield child.pid
+        finally:
+            child.terminate()
+
+
 class Peak:
     """The most that a process and its children held within the block, looked at every 20 ms."""
 
@@ -133,14 +154,8 @@ def main() -> None:
             fill(path, count)
         else:
             path = given
-        words = [sys.executable, "-c", "from batchcast.cli.main import entry; entry()", "serve", "-q"]
-        with subprocess.Popen([*words, "--store", path, "--listen", place], stderr=subprocess.PIPE) as child:
-            try:
-                assert child.stderr is not None
-                child.stderr.readline()  # where it serves
-                worst = questions(child.pid, place, count)
-            finally:
-                child.terminate()
+        with serving(path, place) as pid:
+            worst = questions(pid, place, count)
         print(json.dumps({"jobs": count, "worst_mb": round(worst), "allowed_mb": MEMORY_MAX_MB}))
         sys.exit(worst > MEMORY_MAX_MB)
 

@@ -39,7 +39,7 @@ peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.s
 print(json.dumps([cpu, peak]), file=sys.stderr)
 """
 VERBS = {
-    "convert": ("convert", "-", "{log}/"),
+    "convert": ("convert", "-", "-o", "{log}/"),
     "simulate": ("simulate", "{log}", "--predictor", "last_2", "--in-periods", "{log}-simulate"),
     "runtime": ("runtime", "{log}", "--predictor", "last_2,recent_mean", "--in-periods", "{log}-runtime"),
     "wait": ("wait", "{log}", "--predictor", "recent_wait", "--in-periods", "{log}-wait"),

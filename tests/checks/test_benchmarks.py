@@ -1,0 +1,155 @@
+"""Each program in benchmarks/ starts on small input, and runs to its end or for some seconds of processor time."""
+
+from __future__ import annotations
+
+import csv
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.conftest import ROOT, SHARED
+
+from batchcast.trace import demo_path
+
+CPU_S = 3
+"""Processor seconds after which the kernel stops a program that is still running: it has started."""
+ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "FOLDER_JOBS": "2000"}
+LOG = str(demo_path())
+TIMED = [f"speed/{path.stem}.py" for path in sorted((ROOT / "benchmarks" / "speed").glob("[!_]*.py"))]
+SMALL = {
+    "looks.py": [LOG, "--places", "101:200"],
+    "machines/made_caps.py": ["--logs", "1"],
+    "machines/rank_ceiling.py": ["--made"],
+    "memory_sizers.py": ["TASKS", "--rules", "ours,witt percentile"],
+    "planning/limits_by_name.py": [LOG],
+    "planning/order_on_logs.py": [LOG, "--first", "300"],
+    "planning/planned_unseen.py": [LOG, "--jobs", "300"],
+    "policy/grid_box.py": ["search", "1", "64x4:c_lolo"],
+    "policy/interval_coverage.py": ["--logs", "2"],
+    "policy/risk.py": [LOG],
+    "policy/rollout.py": [LOG, "--replicates", "1"],
+    "policy/study.py": [LOG, "--replicates", "1"],
+    "order_site.py": [LOG, "--rows", "limits"],
+    "waits/bursts.py": [LOG, "--places", "101:300"],
+    "waits/tails.py": [LOG, "--jobs", "101:300"],
+    "waits/wait_beside.py": [LOG],
+}
+"""Arguments by program, below `benchmarks`."""
+SERVICE = {
+    "service/collector_memory.py": ["500"],
+    "service/flood.py": ["200", "1"],
+    "service/load.py": ["200", "20", "1"],
+    "service/memory.py": ["200"],
+}
+"""Programs that start a service: they end by themselves, and may end with 1 where the machine misses their target."""
+ON_RECORDS = {
+    "graham.py": "traces/DRAC-Graham-2021-submitdays.csv.gz",
+    "machines/answer_sheet.py": "reference/usc-81",
+    "prove.py": "reference/slurm",
+    "recorded_waits.py": "reference/slurm/fifo-1",
+}
+ON_SLURM = (
+    "order_decisions.py",
+    "order_gain.py",
+    "order_load.py",
+    "planning_gain.py",
+    "workflow_gain.py",
+    "planning/order_payers.py",
+    "planning/order_tried.py",
+    "planning/planning_cost.py",
+    "service/accounting_steps.py",
+    "service/submit_cost.py",
+)
+"""Programs that need a real Slurm, or what one of these wrote: tests/slurm/programs/test_benchmarks.py runs them."""
+NO_PROGRAMS = ("__init__.py", "__main__.py", "slurm_record.py", "speed/__init__.py")
+
+
+def command(program: str) -> list[str]:
+    """The program as its first lines say that it is started."""
+    module = f"benchmarks.{program.removesuffix('.py').replace('/', '.')}"
+    if program in TIMED:
+        return ["-m", "benchmarks", Path(program).stem]
+    if f"python -m {module}" in (ROOT / "benchmarks" / program).read_text():
+        return ["-m", module]
+    return [str(ROOT / "benchmarks" / program)]
+
+
+def started(program: str, *words: str, cpu_s: int | None = CPU_S) -> subprocess.CompletedProcess[str]:
+    """What the program did until its end, or until it and its children had each used `cpu_s` of processor time."""
+
+    def limit() -> None:
+        if cpu_s is not None:
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 5))
+
+    return subprocess.run([sys.executable, *command(program), *words], cwd=ROOT, capture_output=True, text=True,
+                          timeout=500, env={**os.environ, **ENVIRONMENT}, preexec_fn=limit)  # fmt: skip
+
+
+def fault(done: subprocess.CompletedProcess[str]) -> str:
+    """Why this is no start, in the program's own words; empty where it is one."""
+    last = (done.stderr.strip().splitlines() or [""])[-1]
+    if done.returncode == -signal.SIGXCPU or "SIGXCPU" in last:  # it, or a program that it started
+        return ""
+    if done.returncode or "Traceback" in done.stderr:
+        return done.stderr or f"ended with {done.returncode}"
+    return "" if done.stdout.strip() else "printed nothing"
+
+
+def write_tasks(path: Path) -> None:
+    """A trace file of Nextflow with two processes whose tasks hold less than was requested for them."""
+    names = ("process", "rchar", "peak_rss", "realtime", "memory", "submit", "complete", "status")
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(names)
+        for k in range(120):
+            held = 2**30 * (1 + k % 5)
+            begun = 60_000 * k
+            rows.writerow([f"p{k % 2}", held // 2, held, 50_000, 8 * 2**30, begun, begun + 55_000, "COMPLETED"])
+
+
+def test_each_program_has_a_place_in_a_list() -> None:
+    listed = [*TIMED, *SMALL, *SERVICE, *ON_RECORDS, *ON_SLURM, *NO_PROGRAMS]
+    there = [str(path.relative_to(ROOT / "benchmarks")) for path in (ROOT / "benchmarks").rglob("*.py")]
+    assert sorted(listed) == sorted(there)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("program", TIMED)
+def test_a_timing_starts(program: str) -> None:
+    assert not fault(started(program))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("program", SMALL)
+def test_an_experiment_on_a_log_starts(program: str, tmp_path: Path) -> None:
+    write_tasks(tmp_path / "tasks.csv")
+    assert not fault(started(program, *(str(tmp_path / "tasks.csv") if w == "TASKS" else w for w in SMALL[program])))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("program", SERVICE)
+def test_a_measurement_of_the_service_runs_to_its_end(program: str) -> None:
+    done = started(program, *SERVICE[program], cpu_s=None)
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (0, 1)
+    assert done.stdout.strip(), done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.shared
+@pytest.mark.parametrize("program", ON_RECORDS)
+def test_an_experiment_on_records_starts(program: str, shared: Path) -> None:
+    if not (shared / ON_RECORDS[program]).exists():
+        pytest.skip(f"no {ON_RECORDS[program]} in {SHARED.name}")
+    assert not fault(started(program, str(shared / ON_RECORDS[program])))
+
+
+def test_a_program_that_crashes_is_seen() -> None:
+    crash = subprocess.run([sys.executable, "-c", "open('/none')"], capture_output=True, text=True)
+    assert "FileNotFoundError" in fault(crash)
+    silent = subprocess.run([sys.executable, "-c", ""], capture_output=True, text=True)
+    assert fault(silent) == "printed nothing"
