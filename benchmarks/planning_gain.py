@@ -383,7 +383,7 @@ def main() -> int:
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--jobs", type=int, default=300)
     parser.add_argument("--load", type=float, default=1.3)
-    parser.add_argument("--speed", type=float, default=100.0)
+    parser.add_argument("--speed", type=float, default=60.0)
     parser.add_argument("-o", "--output", type=Path, default=Path("planning_gain.jsonl"))
     given = parser.parse_args()
     if reason := missing(given.speed):

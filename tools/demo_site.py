@@ -1,4 +1,8 @@
-"""A store as after three weeks of a collector, from a synthetic log: python -m tools.demo_site STORE [--looks]."""
+"""A store as after three weeks of a collector, from a synthetic log: python -m tools.demo_site STORE [--looks].
+
+With `--steady` the collector last ran at noon of the last Monday, so that a store made in any week holds the same
+forecasts and outcomes.
+"""
 
 from __future__ import annotations
 
@@ -111,9 +115,17 @@ def _keep(store: Store, clock: StoredClock) -> None:
         print(f"not kept: {trouble}", file=sys.stderr)
 
 
-def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False, looks: bool = False) -> None:
+def last_monday(now: float) -> float:
+    """Noon of the last Monday, UTC."""
+    noon = 4 * 86400 + 43200  # the first Monday after 1970 began
+    return now - (now - noon) % (7 * 86400)
+
+
+def build(
+    path: str, jobs: int = 5000, seed: int = 7, private: bool = False, looks: bool = False, steady: bool = False
+) -> None:
     """Write the store; the last three weeks have forecasts; with `looks` they were renewed in the last days."""
-    now = time.time()
+    now = last_monday(time.time()) if steady else time.time()
     recipe = replace(Recipe(), jobs=jobs, procs=1024, load=0.6)
     seen = sightings(make_log(np.random.default_rng(seed), recipe), now, seed)
     wait = f"{FORECAST},recent_wait,qbets"
@@ -146,4 +158,5 @@ def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False, loo
 
 
 if __name__ == "__main__":
-    build(sys.argv[1], private="--private" in sys.argv, looks="--looks" in sys.argv)
+    given = {name: f"--{name}" in sys.argv for name in ("private", "looks", "steady")}
+    build(sys.argv[1], **given)

@@ -1,0 +1,102 @@
+"""The marks of a page: which figure stands where, and whether it is the one in the file.
+
+A figure in running text is followed by a comment that readers do not see, `2 min 4 s<!--=runtime-thetagpu:kernel.median_s-->`.
+`|1` after the name shows a number with one digit after the point, a share in per cent. A table, or what a command
+prints, stands between `<!--=NAME#BLOCK-->` and `<!--end-->`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from batchcast.units import span
+
+from .files import ROOT, FigureError
+
+MARK = re.compile(r"<!--=(?P<study>[\w-]+):(?P<value>[^|\s]+?)(?:\|(?P<digits>\d))?-->")
+BLOCK = re.compile(r"<!--=(?P<study>[\w-]+)#(?P<block>[\w-]+)-->\n(?P<text>.*?)\n<!--end-->", re.DOTALL)
+ANY = re.compile(r"<!--\s*=")
+
+
+def pages(root: Path = ROOT) -> list[Path]:
+    """The pages that can hold figures."""
+    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+
+
+def shown(name: str, value: Any, digits: str | None = None) -> list[str]:
+    """How a page may write a value; the first is the usual form.
+
+    A name in `_s` is a span of time in seconds and one in `_share` is a share, written in per cent with one digit
+    after the point.
+    """
+    if isinstance(value, str):
+        return [value]
+    if name.endswith("_s"):
+        return [span(value)]
+    if name.endswith("_share"):
+        number = f"{100 * value:.{digits or 1}f}"
+        return [f"{number} %", number]
+    if digits is not None:
+        text = f"{value:,.{digits}f}"
+    else:
+        text = f"{value:,}"
+    return [text, text.replace("0.", ".", 1)] if text.startswith(("0.", "-0.")) else [text]
+
+
+def faults(page: Path, text: str, files: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """A sentence for each mark of a page whose figure is not the one in the file."""
+    for mark in MARK.finditer(text):
+        line = text.count("\n", 0, mark.start()) + 1
+        where = f"{_name(page)}, line {line}"
+        try:
+            value = _value(files, mark["study"], "values", mark["value"])
+        except FigureError as error:
+            yield f"{where}: {error}"
+            continue
+        before = text[: mark.start()].rstrip("*_")
+        forms = shown(mark["value"], value, mark["digits"])
+        # a figure that goes on over the end of a line is the same figure
+        found = " ".join(before[-80:].split())
+        if not any(found.endswith(form) and not re.search(r"[\d.,]$", found[: -len(form)]) for form in forms):
+            yield f"{where}: the page says ...{found[-30:]!r}, {mark['study']}.json says {forms[0]!r} for {mark['value']}"
+    for block in BLOCK.finditer(text):
+        line = text.count("\n", 0, block.start()) + 1
+        where = f"{_name(page)}, line {line}"
+        try:
+            lines = _value(files, block["study"], "blocks", block["block"])
+        except FigureError as error:
+            yield f"{where}: {error}"
+            continue
+        if block["text"].strip("\n") != "\n".join(lines):
+            yield f"{where}: the lines are not those of {block['study']}.json, {block['block']}"
+    marks = len(ANY.findall(text))
+    if marks != len(MARK.findall(text)) + len(BLOCK.findall(text)):
+        yield f"{_name(page)}: {marks} marks begin with <!--=, and not all can be read (tools/figures/pages.py shows how)"
+
+
+def with_blocks(text: str, files: Mapping[str, Mapping[str, Any]]) -> str:
+    """The page with its tables and printed lines as the files have them; figures in sentences are left to people."""
+
+    def made(block: re.Match[str]) -> str:
+        lines = files.get(block["study"], {}).get("blocks", {}).get(block["block"])
+        if lines is None:
+            return block[0]
+        return f"<!--={block['study']}#{block['block']}-->\n\n" + "\n".join(lines) + "\n\n<!--end-->"
+
+    return BLOCK.sub(made, text)
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT)) if page.is_relative_to(ROOT) else page.name
+
+
+def _value(files: Mapping[str, Mapping[str, Any]], study: str, kind: str, name: str) -> Any:
+    """One value or block of a file; raises FigureError where it does not hold it."""
+    if study not in files:
+        raise FigureError(f"no file docs/figures/{study}.json")
+    if name not in files[study][kind]:
+        raise FigureError(f"docs/figures/{study}.json has no {name} (it has {', '.join(files[study][kind])})")
+    return files[study][kind][name]

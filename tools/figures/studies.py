@@ -1,0 +1,382 @@
+"""The commands behind the figures of README and docs, and what is read from each."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from batchcast.units import span
+
+from .files import Figures, Study
+
+THETA, GWU = "ThetaGPU-2022.csv.gz", "GWU-2019.csv.gz"
+KTH, CTC, SP2, HPC2N, BLUE, DS, LPC, DAS2 = (
+    f"{name}.swf.gz"
+    for name in (
+        "KTH-SP2-1996-2.1-cln", "CTC-SP2-1996-3.1-cln", "SDSC-SP2-1998-4.2-cln", "HPC2N-2002-2.2-cln",
+        "SDSC-BLUE-2000-4.2-cln", "SDSC-DS-2004-2.1-cln", "LPC-EGEE-2004-1.2-cln", "DAS2-fs1-2003-1",
+    )
+)  # fmt: skip
+GRAHAM = "DRAC-Graham-2021-submitdays.csv.gz"
+
+
+def table(head: str, rows: Iterable[Sequence[object]]) -> list[str]:
+    """The lines of a Markdown table; `head` has its titles between bars."""
+    titles = [title.strip() for title in head.split("|")]
+    lines = [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
+    return lines + [f"| {' | '.join(str(cell) for cell in row)} |" for row in rows]
+
+
+def name_of(log: str) -> str:
+    """A log's name without the endings of its file."""
+    return re.sub(r"\.(swf|csv)\.gz$", "", log)
+
+
+def by_name(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """A document's rows by their predictor."""
+    return {row["predictor"]: row for row in document["results"]}
+
+
+def between(row: dict[str, Any], name: str, form: str) -> str:
+    """A difference with its 90 % interval."""
+    middle, low, high = (format(row[f"{name}_difference{end}"], form) for end in ("", "_low", "_high"))
+    return f"{middle} ({low} .. {high})"
+
+
+def signed(seconds: float) -> str:
+    """A span of time with its sign."""
+    return span(seconds) if seconds < 0 else f"+{span(seconds)}"
+
+
+def read_modern(documents: list[Any], _: Path) -> Figures:
+    """Errors of three methods on two logs of 2019 and 2022."""
+    found, rows = Figures(), []
+    for log, document in zip(("ThetaGPU", "GWU"), documents, strict=True):
+        for name, row in by_name(document).items():
+            bound = row.get("coverage_90")
+            found.values |= {
+                f"{log}.jobs": row["jobs"],
+                f"{log}.{name}.mean_s": round(row["mae_s"]),
+                f"{log}.{name}.median_s": round(row["median_ae_s"], 1),
+                f"{log}.{name}.verdict": row.get("mae_s_verdict", "the reference"),
+            }
+            if bound is not None:
+                found.values[f"{log}.{name}.bound_share"] = round(bound, 4)
+            ends = [row.get(f"mae_s_difference{end}") for end in ("", "_low", "_high")]
+            against = "-" if ends[0] is None else f"{signed(ends[0])} ({signed(ends[1])} to {signed(ends[2])})"
+            title = "users' limits" if name == "requested" else f"`{name}`"
+            cells = span(row["mae_s"]), span(row["median_ae_s"]), "-" if bound is None else f"{100 * bound:.1f} %"
+            rows.append((log, title, *cells, against))
+    head = "log | predictor | mean error | median error | 90 % bound held | mean error against `recent_mean`"
+    found.blocks["table"] = table(head, rows)
+    return found
+
+
+SETS = {
+    "HPC2N04": f"{HPC2N} --from 2004-01-01 --to 2005-01-01",
+    "HPC2N05": f"{HPC2N} --from 2005-01-01",
+    "SDSC02": f"{BLUE} --from 2002-01-01 --timezone +01:00 --status 1",
+    "SDSC04": f"{DS} --status 1",
+    "CTC": CTC,
+    "SDSC-SP2": SP2,
+    "KTH": KTH,
+    "SDSC-BLUE": BLUE,
+    "DAS2": DAS2,
+    "LPC": LPC,
+}
+
+
+def read_sets(documents: list[Any], _: Path) -> Figures:
+    """`kernel` and `last_2` against `recent_mean` on ten sets, and how often `kernel` is ahead."""
+    found, kernel, last = Figures(), [], []
+    words: list[str] = []
+    for name, document in zip(SETS, documents, strict=True):
+        rows = by_name(document)
+        own, reference, other = rows["kernel"], rows["recent_mean"], rows["last_2"]
+        words += [own["mae_s_verdict"], f"apa {own['apa_verdict']}"]
+        kernel.append(
+            (name, f"{own['mae_s']:,.0f} {own['apa']:.3f}", f"{reference['mae_s']:,.0f} {reference['apa']:.3f}",
+             between(own, "mae_s", "+,.0f"), between(own, "apa", "+.3f"))
+        )  # fmt: skip
+        ends = " to ".join(f"{other[f'mae_s_difference_{end}']:+,.0f}" for end in ("low", "high"))
+        last.append(
+            (name, f"{other['jobs']:,}", f"{other['mae_s']:,.0f}", f"{other['underestimate_rate']:.3f}",
+             f"{reference['mae_s']:,.0f}", f"{reference['underestimate_rate']:.3f}",
+             f"{other['mae_s_verdict']}: {ends} s")
+        )  # fmt: skip
+    numbers = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    found.values = {
+        "sets": numbers[len(documents)],
+        "mae_ahead": numbers[words.count("ahead")],
+        "mae_level": numbers[words.count("level")],
+        "mae_behind": numbers[words.count("behind")],
+        "apa_ahead": numbers[words.count("apa ahead")],
+    }
+    head = "set | `kernel`: MAE, accuracy | `recent_mean` | `kernel` minus `recent_mean`: MAE | accuracy"
+    found.blocks["kernel"] = table(head, kernel)
+    head = "set | jobs | `last_2` MAE, s | underestimates | `recent_mean` MAE, s | underestimates"
+    found.blocks["last_2"] = table(head + " | `last_2` against `recent_mean`, 90 %", last[:4])
+    return found
+
+
+def read_wait(documents: list[Any], _: Path) -> Figures:
+    """How well waits on ThetaGPU were forecast."""
+    found, rows = Figures(), []
+    for name, row in by_name(documents[0]).items():
+        found.values |= {
+            f"{name}.median_s": row["median_abs_error_s"],
+            f"{name}.mean_s": round(row["mean_abs_error_s"]),
+            f"{name}.crps": round(row["crps_log"], 2),
+        }
+        kept = [row.get(f"interval_{level}") for level in (80, 90)]
+        if None not in kept:
+            found.values |= {f"{name}.kept{level}_share": round(one, 4) for level, one in zip((80, 90), kept)}
+        ends = [row.get(f"mean_abs_error_s_difference{end}") for end in ("", "_low", "_high")]
+        against = "-" if ends[0] is None else f"{signed(ends[0])} ({signed(ends[1])} to {signed(ends[2])})"
+        shares = ("-" if one is None else f"{100 * one:.1f} %" for one in kept)
+        spans = span(row["median_abs_error_s"]), span(row["mean_abs_error_s"])
+        rows.append((f"`{name}`", f"{row['jobs']:,}", *spans, *shares, f"{row['crps_log']:.2f}", against))
+    head = "predictor | jobs | median error | mean error | 80 % kept | 90 % kept | CRPS"
+    found.blocks["table"] = table(f"{head} | mean error against `forecast`", rows)
+    return found
+
+
+EVALUATED = (KTH, CTC, SP2, HPC2N)
+
+
+def result(folder: Path, report: str) -> list[dict[str, Any]]:
+    """The rows of a report's result.json."""
+    rows: list[dict[str, Any]] = json.loads((folder / report / "result.json").read_text(encoding="utf-8"))["results"]
+    return rows
+
+
+def read_evaluated(_: list[Any], folder: Path) -> Figures:
+    """How near simulations come to four recorded logs."""
+    found, rows = Figures(), []
+    for log in EVALUATED:
+        name = name_of(log)
+        row = next(row for row in result(folder, name_of(log)) if row["part"] == "validity")
+        short = name.split("-")[0] if not name.startswith("SDSC") else "SDSC-SP2"
+        found.values |= {f"{short}.verdict": row["verdict"], f"{short}.ratio": round(row["recorded_over_simulated"], 1)}
+        means = (span(row[f"{which}_mean_wait_s"]) for which in ("recorded", "simulated"))
+        rows.append((name, f"{row['jobs']:,}", *means, f"{row['recorded_over_simulated']:.1f}", row["verdict"]))
+    head = "log | jobs | recorded mean wait | simulated (EASY, requests) | ratio | verdict"
+    found.blocks["table"] = table(head, rows)
+    return found
+
+
+def read_graham(_: list[Any], folder: Path) -> Figures:
+    """Which forecast is nearest on a log without users, and whether a column helps it."""
+    rows = result(folder, "report")
+    errors = {row["predictor"]: row["mae_s"] for row in rows if row["part"] == "forecast"}
+    best = min((name for name in errors if name != "actual"), key=lambda name: errors[name])
+    helps = sorted({row["part"] for row in rows} & {"column", "columns", "help"})
+    values = {f"{name}.mean_s": round(error) for name, error in errors.items()}
+    return Figures({"best": best, "columns_that_help": len(helps), **values})
+
+
+def read_loops(documents: list[Any], _: Path) -> Figures:
+    """What learning at the recorded ends changes on SDSC-SP2."""
+    names = {"easy": "EASY", "easy-sjbf": "EASY-SJBF", "forecast": "forecast"}
+    found, rows = Figures(), []
+    for row in documents[-1]["results"]:
+        if row["part"] != "schedule" or row["predictor"] in ("requested", "actual"):
+            continue
+        closed, opened = row["mean_wait_s_a"], row["mean_wait_s_b"]
+        change = f"{signed(row['mean_wait_s_change'])} ({100 * (opened / closed - 1):+.1f} %)"
+        ends = " to ".join(signed(row[f"wait_change_{end}_s"]) for end in ("low", "high"))
+        found.values[f"{row['policy']}.{row['predictor']}.verdict"] = row["wait_change_verdict"]
+        rows.append((names[row["policy"]], row["predictor"], span(closed), span(opened), change, ends))
+    head = "policy | planned with | mean wait, closed | open | change | 90 % interval"
+    found.blocks["table"] = table(head, rows)
+    return found
+
+
+def read_pools(documents: list[Any], _: Path) -> Figures:
+    """Two logs under EASY on a pool and under Slurm's loops."""
+    found, rows = Figures(), []
+    for log, policy, document in zip((KTH, KTH, SP2, SP2), ("EASY", "Slurm's loops") * 2, documents, strict=True):
+        row = document["log"]["validity"]
+        means = (f"{row[f'{which}_mean_wait_s']:,.0f} s" for which in ("recorded", "simulated"))
+        near = (f"{row[name]:.2f}" for name in ("wait_distance", "wait_rank_correlation"))
+        rows.append((f"{name_of(log)}, {policy}", *means, *near, row["verdict"]))
+    head = "log | recorded mean wait | simulated | distance of the distributions | rank correlation | verdict"
+    found.blocks["table"] = table(head, rows)
+    return found
+
+
+LEARNED = (KTH, THETA, DS, CTC, GWU)
+
+
+def read_learned(documents: list[Any], _: Path) -> Figures:
+    """How near machines learned from the first 60 % of a log come on the rest."""
+    found, rows, near = Figures(), [], 0
+    for log, document in zip(LEARNED, documents, strict=True):
+        row = next(row for row in document["results"] if row["part"] == "validity")
+        ratio = row["recorded_over_simulated"]
+        near += 1 / 1.25 <= ratio <= 1.25
+        means = (span(row[f"{which}_mean_wait_s"]) for which in ("recorded", "simulated"))
+        marks = (f"{row[name]:.2f}" for name in ("wait_distance", "wait_rank_correlation"))
+        rows.append((name_of(log), *means, *marks, row["verdict"]))
+    words = ("none", "one", "two", "three", "four", "five")
+    found.values = {"logs": words[len(LEARNED)], "within_a_quarter": words[near]}
+    found.blocks["table"] = table("log | recorded mean wait | simulated | distance | rank correlation | verdict", rows)
+    return found
+
+
+def read_answers(printed: list[Any], _: Path) -> Figures:
+    """How a simulated Slurm ranks settings that slurmctld's own code was run with."""
+    text = " ".join(printed[0].split())
+    settings = re.search(r"runs of (\d+) settings", text)
+    ranks = re.findall(r"Spearman of the settings' means (\d\.\d+)", text)
+    assert settings, text[:300]
+    return Figures({"settings": int(settings[1]), "described": float(ranks[0]), "corrected": float(ranks[1])})
+
+
+def read_coverage(printed: list[Any], _: Path) -> Figures:
+    """How often intervals hold zero where there is no difference."""
+    lines = printed[0].strip().splitlines()
+    shares = [float(re.findall(r"[\d.]+ % \|$", line)[0].split()[0]) for line in lines[2:]]
+    values = {"least": round(min(shares)), "most": round(max(shares))}
+    return Figures(values, {"table": lines})
+
+
+def read_accuracy(printed: list[Any], _: Path) -> Figures:
+    """What `accuracy` says of the made-up site."""
+    lines = printed[-1].rstrip("\n").splitlines()
+    shown = ["```", "$ batchcast accuracy --store /tmp/demo.db | head -7", *lines, "```"]
+    return Figures({}, {"printed": shown})
+
+
+def read_demo_log(documents: list[Any], _: Path) -> Figures:
+    """The log that examples and the tutorial use."""
+    log = documents[-1]["log"]
+    return Figures({"jobs": log["jobs"], "procs": round(log["machine_procs"])})
+
+
+def read_order(documents: list[Any], _: Path) -> Figures:
+    """KTH by arrival and by forecast, on Slurm's loops."""
+    found, rows = Figures(), []
+    for order, age, document in zip(("none", "forecast"), ("", "found"), documents, strict=True):
+        row = document["results"][0]
+        hours = (f"{row[name] / 3600:.{digits}f}" for name, digits in (("mean_wait_s", 2), ("max_wait_s", 1)))
+        mean, longest = hours
+        rows.append((order, age, mean, f"{row['mean_bounded_slowdown']:.1f}", longest))
+    found.blocks["table"] = table(
+        "`--order` | `--age` | mean wait, h | mean bounded slowdown | longest wait, h", rows
+    )
+    return found
+
+
+def read_lab_order(printed: list[Any], _: Path) -> Figures:
+    """The first table that order_gain.py prints: minutes by arm."""
+    lines = [line for line in printed[0].splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    end = next((k for k, row in enumerate(cells[1:], 1) if row[:2] == ["seed", "load"]), len(cells))
+    head, rows = cells[0], cells[2:end]
+    found = Figures({}, {"table": lines[:end]})
+    for row in rows:
+        one = dict(zip(head, row, strict=True))
+        arm = one["arm"]
+        found.values |= {f"{arm}.jobs": int(one["jobs"]), f"{arm}.mean_wait_min": float(one["mean wait"])}
+        found.values |= {f"{arm}.longest_min": float(one["longest"]), f"{arm}.worse_off": one["people worse off"]}
+        if ends := re.match(r"(\S+) \((\S+) to (\S+)\)", one["wait difference"]):
+            found.values |= {f"{arm}.{name}": float(ends[k]) for k, name in ((1, "change"), (2, "low"), (3, "high"))}
+    first = rows[0][head.index("longest")]
+    for row in rows[1:]:
+        found.values[f"{row[0]}.longest_times"] = round(float(row[head.index("longest")]) / float(first), 2)
+    short = [[*row[:3], row[3], row[4], row[5]] for row in rows if row[0] not in ("limits", "both")]
+    found.blocks["short"] = table(" | ".join(head[:6]), short)
+    return found
+
+
+def read_lab_limits(printed: list[Any], _: Path) -> Figures:
+    """The table that planning_gain.py prints: by processors, the lab and the simulated clock."""
+    lines = [line for line in printed[0].splitlines() if line.startswith("|")]
+    row = next(line for line in lines if line.startswith("| all |") or line.startswith("| all "))
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    values: dict[str, Any] = {"jobs": int(cells[1]), "as_it_is_min": float(cells[3]), "planned_min": float(cells[4])}
+    return Figures(values | {"gain": cells[6]}, {"table": lines})
+
+
+def read_sizes(printed: list[Any], _: Path) -> Figures:
+    """What tools/sizes.py prints."""
+    return Figures(json.loads(printed[-1]))
+
+
+def runs(selection: str) -> str:
+    """The command for one of the ten sets."""
+    return f"batchcast runtime {selection} --predictor kernel,recent_mean,last_2"
+
+
+ARMS = "none,limits,order,both,order/account"
+STUDIES = (
+    Study(
+        "runtime-modern",
+        tuple(f"batchcast runtime {log} --predictor kernel,recent_mean,requested" for log in (THETA, GWU)),
+        read_modern, (THETA, GWU),
+    ),
+    Study("runtime-sets", tuple(runs(one) for one in SETS.values()), read_sets, (HPC2N, BLUE, DS, CTC, SP2, KTH, LPC, DAS2)),
+    Study("wait-thetagpu", (f"batchcast wait {THETA} --predictor forecast,pqstar",), read_wait, (THETA,)),
+    Study(
+        "evaluate-logs", tuple(f"batchcast evaluate {log} -o {name_of(log)}/" for log in EVALUATED),
+        read_evaluated, EVALUATED, json=False,
+    ),
+    Study(
+        "evaluate-graham", (f"batchcast evaluate {GRAHAM} --procs-total peak --policy easy -o report/",),
+        read_graham, (GRAHAM,), json=False,
+    ),
+    Study(
+        "loops-sdsc-sp2",
+        (f"batchcast evaluate {SP2} -o closed/", f"batchcast evaluate {SP2} -o open/ --loop open",
+         "batchcast compare closed/ open/"),
+        read_loops, (SP2,),
+    ),
+    Study(
+        "validity-pools",
+        tuple(f"batchcast simulate {log} {how}" for log in (KTH, SP2) for how in ("--policy easy", "--scheduler slurm")),
+        read_pools, (KTH, SP2),
+    ),
+    Study(
+        "machine-learned", tuple(f"batchcast machine learn {log} -o {name_of(log)}.toml" for log in LEARNED),
+        read_learned, LEARNED,
+    ),
+    Study("what-if-answers", ("python -m benchmarks.prove usc-81",), read_answers, ("usc-81",)),
+    Study("interval-coverage", ("python -m benchmarks.policy.interval_coverage --logs 1000",), read_coverage, rerun="long"),
+    Study(
+        "demo-log",
+        ("""python -c "import batchcast, shutil; shutil.copy(batchcast.demo_path(), 'demo.swf.gz')" """.strip(),
+         "batchcast info demo.swf.gz"),
+        read_demo_log,
+    ),
+    Study(
+        "demo-site-accuracy",
+        ("python -m tools.demo_site demo.db --steady", "batchcast accuracy --store demo.db | head -7"),
+        read_accuracy, json=False,
+    ),
+    Study(
+        "order-kth", tuple(f"batchcast simulate {KTH} --scheduler slurm --order {order}" for order in ("none", "forecast")),
+        read_order, (KTH,),
+    ),
+    Study(
+        "lab-order",
+        (f"python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 --load 2 --arms {ARMS} -o order.jsonl",),
+        read_lab_order, rerun="lab",
+    ),
+    Study(
+        "lab-order-anew",
+        ("python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 --load 2 --arms none,order -o order.jsonl "
+         "--replicates 10",),
+        read_lab_order, rerun="lab",
+    ),
+    Study(
+        "lab-limits",
+        ("python benchmarks/planning_gain.py --seeds 1,2,3 --jobs 300 --load 1.3 --speed 60 -o gain.jsonl",),
+        read_lab_limits, rerun="lab",
+    ),
+    Study("sizes", ("python -m tools.sizes",), read_sizes, rerun="long", exact=False),
+    Study("test-time", ("python -m tools.sizes test",), read_sizes, rerun="long", exact=False),
+)  # fmt: skip
