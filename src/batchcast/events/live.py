@@ -163,5 +163,7 @@ class LiveClock:
         self.predictors = {name: self.predictors[name] for name in names}
         self._cadences = []
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "beside"}
+    def cadences(self) -> dict[str, Cadence]:
+        """The cadence of each predictor that is fitted anew from time to time, by its name."""
+        names = {id(predictor): name for name, predictor in self.predictors.items()}
+        return {names[id(cadence.predictor)]: cadence for cadence in self._cadences}

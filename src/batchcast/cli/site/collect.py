@@ -72,6 +72,8 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     log = Log(say, settings["log_format"])
 
     def report(cycle: Cycle) -> None:
+        if cycle.step.rebuilt:
+            log("rebuilt", f"batchcast collect: {cycle.step.rebuilt}", level="warning")
         for problem in cycle.problems:
             log("problem", f"batchcast collect: {problem}", level="warning")
         if as_json:

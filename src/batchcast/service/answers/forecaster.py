@@ -98,7 +98,7 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
     methods = {json.dumps((kind, name)): (kind, name) for kind, name in first.items() if name}
     keys = {kind: key for key, (kind, _) in methods.items()}
     notes: tuple[str, ...] = ()
-    clock = _from_model_store(site, list(methods))
+    clock = _from_model_store(site, methods)
     if clock is None:
         clock = _from_history(site, methods)
         notes = (f"learned anew from at most {MOST_REPLAYED} jobs: what the collector keeps cannot be read here",)
@@ -106,27 +106,36 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
     return Forecaster(clock, keys, notes)
 
 
-def _from_model_store(site: Site, keys: list[str]) -> LiveClock | None:
+def _from_model_store(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClock | None:
     """The saved clock brought up to now; no model is fitted on the way."""
-    from .model_store import clock_path, load, resume
+    from .model_store import Unusable, clock_path, load, resume
 
-    saved = load(clock_path(site.settings["store"], site.cluster), keys)
-    reached = site.memory.get("told_until") or -math.inf
-    if saved is None or saved.told_until > reached or saved.late != site.memory.get("late", 0):
+    try:
+        saved = load(clock_path(site.settings["store"], site.cluster), _fresh(site, methods))
+    except Unusable:
         return None
-    saved.clock.only(keys)
+    reached = site.memory.get("told_until") or -math.inf
+    if saved.told_until > reached or saved.late != site.memory.get("late", 0):
+        return None
+    saved.clock.only(methods)
     return resume(saved, _known(site, saved.told_until), site.now)
 
 
 def _from_history(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClock:
-    from .model_store import machine_at, make_predictor, replay
+    from .model_store import replay
 
     heard = site.memory.get("heard_since")
     bound = site.reader.ask("nth_last_end", cluster=site.cluster, most=MOST_REPLAYED)
     since = max([-1e300 if heard is None else float(heard), *(row["end_time"] for row in bound)])
+    return replay(_known(site, since), _fresh(site, methods), site.memory, site.now)
+
+
+def _fresh(site: Site, methods: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    """Predictors that have learned nothing, as the settings describe them."""
+    from .model_store import machine_at, make_predictor
+
     on = machine_at(site.settings["machine"])
-    fresh = {key: make_predictor(kind, spec, on if kind == "wait" else None) for key, (kind, spec) in methods.items()}
-    return replay(_known(site, since), fresh, site.memory, site.now)
+    return {key: make_predictor(kind, spec, on if kind == "wait" else None) for key, (kind, spec) in methods.items()}
 
 
 def _known(site: Site, since: float) -> Iterator[LiveJob]:

@@ -1,34 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """The live clock with its models, saved in a file beside the store: a restart need not replay all of history.
 
-`start --test` reads it too. Whatever is wrong with the file (missing, damaged, of another version, another's) it is as
-if it were not there: history is then replayed. It holds everybody's jobs, so it is its writer's alone, and read only
-where it is the reader's own or root's: what is unpickled could otherwise be another's program, and even so nothing but
-the classes of predictors and arrays is.
+`start --test` reads it too. A file that cannot be used (missing, damaged, of another version, another user's) costs a
+replay of history and nothing else. The file holds plain values and arrays (`plain_state`): it names no code, and every
+predictor is made from the site's settings before its state is filled in. Compiled kernels follow the numbers in those
+arrays without checking them, so a file counts only if it carries the digest that this user's secret key gives: a file
+that came from elsewhere, in an unpacked folder for example, is not read.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import importlib
 import json
 import math
 import os
-import pickle
 import re
+import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
-from enum import EnumType
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from msgspec import msgpack
+
 from ...cluster.machine import Machine
-from ...compiled.place import LEARNED, fingerprint
+from ...compiled.place import LEARNED, fingerprint, kernel_folder
 from ...events.live import DELIVERED_GONE, LiveClock, LiveJob, live_events, live_stream
-from ...job import JobRequest
+from ...events.state import SystemState
 from ...predict.peak_memory import LateMemory
 from ...predict.recommend import LimitAdvice
 from ...predict.registry import make, split_specs
@@ -37,28 +40,14 @@ from ...trace.whole_file import whole_file
 from ...version import __version__
 from ..settings import default_store
 from .advice import RISK
+from .plain_state import NotPlain, Reader, Writer, decoded, in_place
 
-FORMAT = 4
-ROOMS = (
-    "batchcast.predict.",
-    "batchcast.events.",
-    "batchcast.job",
-    "batchcast.schedule.",
-    "batchcast.table",
-    "batchcast.cluster.",
-)
-OTHERS = {
-    "builtins": {"bytearray", "complex", "frozenset", "object", "set", "slice"},
-    "collections": {"Counter", "OrderedDict", "defaultdict", "deque"},
-    "copyreg": {"_reconstructor"},
-    "lightgbm.basic": {"Booster"},
-    "numpy": {"dtype", "ndarray"},
-    "numpy._core.multiarray": {"_reconstruct", "scalar"},
-    "numpy._core.numeric": {"_frombuffer"},
-    "numpy.random._pickle": {"__bit_generator_ctor", "__generator_ctor"},
-    "numpy.random._pcg64": {"PCG64"},
-    "numpy.random.bit_generator": {"SeedSequence", "__pyx_unpickle_SeedSequence"},
-}
+FORMAT = 5
+KEY_BYTES = 32
+
+
+class Unusable(Exception):
+    """Why a file of a saved clock is not gone on from."""
 
 
 @dataclass(frozen=True)
@@ -89,104 +78,146 @@ def clock_path(store: str, cluster: str) -> Path:
     return path.with_name(f"{path.name}.{re.sub(r'[^A-Za-z0-9-]', '_', cluster)}.clock")
 
 
-def save(place: Path, saved: SavedClock) -> None:
-    """Write it whole, for its owner alone. OSErrors pass."""
-    body = pickle.dumps(saved, protocol=5)
+def save(place: Path, saved: SavedClock) -> str:
+    """Write the clock whole, for its owner alone; in words which predictors could not be written. OSErrors pass."""
+    clock = saved.clock
+    kept: dict[str, msgpack.Ext] = {}
+    left_out = []
+    for name, predictor in clock.predictors.items():
+        try:
+            kept[name] = in_place(msgpack.encode(Writer().plain(predictor)))  # by itself: a question needs few
+        except NotPlain as error:
+            left_out.append(f"{name} learns anew at every start, since it holds what cannot be kept: {error}")
+    body = msgpack.encode(
+        {
+            "state": Writer().plain(clock.state),
+            "predictors": kept,
+            "cadences": {name: [each.count, each.last] for name, each in clock.cadences().items()},
+            "machines": {name: _machine_of(clock.predictors[name]) for name in kept},
+            "told_until": saved.told_until,
+            "late": saved.late,
+            "since": saved.since,
+            "heard": list(saved.heard.items()),
+        }
+    )
     place.parent.mkdir(parents=True, exist_ok=True)
+    head = _head(list(kept))
     with whole_file(place) as part, open(part, "wb", opener=_owners_alone) as file:
-        file.write(_header(list(saved.clock.predictors), body))
+        file.write(head + _digest(_secret_key(), head, body) + b"\n")
         file.write(body)
+    return "; ".join(left_out)
 
 
 def _owners_alone(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
-def load(place: Path, methods: Sequence[str]) -> SavedClock | None:
-    """What is saved there of a clock that drives at least these predictors; None where nothing fit for use is."""
+def load(place: Path, fresh: Mapping[str, Any]) -> SavedClock:
+    """What is saved there, filled into `fresh`: predictors by name, made from the settings and used for nothing else.
+
+    Unusable says why nothing is; what was filled by then is of no use.
+    """
     try:
-        with place.open("rb") as file:
+        return _filled(_trusted_body(place, fresh), fresh)
+    except Unusable:
+        raise
+    except Exception as error:  # this user's own file, of the same code, and still damaged: it can fail in any way
+        raise Unusable(f"damaged ({type(error).__name__})") from error
+
+
+def _trusted_body(place: Path, fresh: Mapping[str, Any]) -> bytes:
+    """The bytes after the two lines of the head, if this user's own batchcast of this very code wrote them."""
+    try:
+        with open(place, "rb", opener=_for_reading) as file:
             if not _is_safe(os.fstat(file.fileno())):
-                return None
-            head, body = file.readline(), file.read()
+                raise Unusable("others than this user can write it")
+            head, digest, body = file.readline(), file.readline().rstrip(b"\n"), file.read()
+    except FileNotFoundError:
+        raise Unusable("") from None
+    except OSError as error:
+        raise Unusable(str(error.strerror)) from None
+    try:
         driven = json.loads(head)["predictors"]
-        if head != _header(driven, body) or not set(methods) <= set(driven):
-            return None
-        saved = _Reader(body).load()
-    except Exception:  # a damaged file can fail in any way, and costs no more than hearing history again
-        return None
-    return saved if isinstance(saved, SavedClock) else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise Unusable("not a file of a saved clock") from None
+    if head != _head(driven):
+        raise Unusable("written by another version of batchcast")
+    if not hmac.compare_digest(digest, _digest(_secret_key(), head, body)):
+        raise Unusable("not written by this user's batchcast on this machine, or damaged")
+    if missing := sorted(set(fresh) - set(driven)):
+        raise Unusable(f"without {', '.join(missing)}")
+    return body
+
+
+def _for_reading(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _filled(body: bytes, fresh: Mapping[str, Any]) -> SavedClock:
+    plain = decoded(body)
+    if any(plain["machines"][name] != _machine_of(one) for name, one in fresh.items()):
+        raise Unusable("learned on another described machine")
+    kept = plain["predictors"]
+    clock = LiveClock({name: Reader().read(decoded(kept[name]), one) for name, one in fresh.items()})
+    clock.state = Reader().read(plain["state"], SystemState())
+    for name, cadence in clock.cadences().items():
+        cadence.count, cadence.last = plain["cadences"][name]
+    return SavedClock(clock, plain["told_until"], plain["late"], plain["since"], dict(plain["heard"]))
+
+
+def _machine_of(predictor: Any) -> str:
+    return repr(getattr(predictor, "machine", None))
 
 
 def can_answer(clock: LiveClock) -> bool:
     """Whether what its models were fitted by can be loaded."""
     fitted = [one for one in clock.predictors.values() if getattr(one, "model", None) is not None]
     try:
-        for name in {name for one in fitted for name in getattr(one, "needs", ())}:
+        for name in {name for one in fitted for name in getattr(type(one), "needs", ())}:  # of the code, not the file
             importlib.import_module(name)
     except Exception:  # not there, or a library of the system is not
         return False
     return True
 
 
-def _header(predictors: Sequence[str], body: bytes) -> bytes:
-    """The first line: what wrote the file, for which predictors, and what the rest must be."""
-    written = {
-        "format": FORMAT,
-        "batchcast": __version__,
-        "code": fingerprint(LEARNED),
-        "predictors": list(predictors),
-        "sha256": hashlib.sha256(body).hexdigest(),
-    }
+def _head(predictors: list[str]) -> bytes:
+    """The first line: what wrote the file, and for which predictors."""
+    written = {"format": FORMAT, "batchcast": __version__, "code": fingerprint(LEARNED), "predictors": predictors}
     return json.dumps(written).encode() + b"\n"
+
+
+def _digest(key: bytes, head: bytes, body: bytes) -> bytes:
+    return hmac.digest(key, hashlib.sha256(head).digest() + hashlib.sha256(body).digest(), "sha256").hex().encode()
+
+
+def _secret_key() -> bytes:
+    """This user's key, made where it is missing: beside the compiled kernels, where nobody else can write either.
+
+    A key of the moment where none can be kept: what is saved with it then lasts as long as this process.
+    """
+    folder = kernel_folder()
+    if not folder:
+        return _KEY_OF_THE_MOMENT
+    place = Path(folder).parent / "clock.key"
+    with suppress(FileExistsError, PermissionError):
+        made = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(made, "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+    try:
+        with open(place, "rb", opener=_for_reading) as file:
+            stat, key = os.fstat(file.fileno()), file.read(KEY_BYTES + 1)
+    except OSError:
+        return _KEY_OF_THE_MOMENT
+    is_ours = stat.st_uid == os.geteuid() and not stat.st_mode & 0o077 and len(key) == KEY_BYTES
+    return key if is_ours else _KEY_OF_THE_MOMENT
+
+
+_KEY_OF_THE_MOMENT = secrets.token_bytes(KEY_BYTES)
 
 
 def _is_safe(stat: os.stat_result) -> bool:
     """Whether nobody but this user or root can have written it."""
     return stat.st_uid in (0, os.geteuid()) and not stat.st_mode & 0o022
-
-
-def _fields_of_a_job(*names: str) -> Any:
-    """What some predictors keep: an attrgetter, here for a job's own fields and for nothing that could be called."""
-    if not set(names) <= set(JobRequest._fields):
-        raise pickle.UnpicklingError(f"{names} are no fields of a job")
-    return attrgetter(*names)
-
-
-def _method_of(owner: Any, name: str) -> Any:
-    """A method that some predictors keep, of a predictor or a part of one: those rooms open and start nothing.
-
-    Or a member of an enumeration, which Python 3.11.0 to 3.11.3 pickle as an attribute of its class.
-    """
-    if isinstance(owner, EnumType) and owner.__module__.startswith(ROOMS):
-        return owner[name]
-    if not type(owner).__module__.startswith(ROOMS) or name.startswith("__"):
-        raise pickle.UnpicklingError(f"{name} of a {type(owner).__name__} is no part of a clock")
-    return getattr(owner, name)
-
-
-class _Reader(pickle.Unpickler):
-    """Unpickles predictors, states and arrays, and nothing else."""
-
-    def __init__(self, body: bytes) -> None:
-        from io import BytesIO
-
-        super().__init__(BytesIO(body))
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module == __name__ and name == SavedClock.__name__:
-            return SavedClock
-        if (module, name) == ("operator", "attrgetter"):
-            return _fields_of_a_job
-        if (module, name) == ("builtins", "getattr"):
-            return _method_of
-        if module.startswith(ROOMS):
-            known = super().find_class(module, name)
-            if isinstance(known, type):
-                return known
-        elif name in OTHERS.get(module, ()):
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"{module}.{name} is no part of a clock")
 
 
 def replay(
@@ -287,9 +318,3 @@ def machine_at(path: str) -> Machine | None:
     from ...trace.machine import open_machine
 
     return open_machine(path)
-
-
-def same_predictors(saved: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
-    """Whether what was saved are the predictors that would be made now, on the same described machine."""
-    machines = ({k: repr(getattr(one, "machine", None)) for k, one in each.items()} for each in (saved, fresh))
-    return next(machines) == next(machines)

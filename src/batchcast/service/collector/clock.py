@@ -26,7 +26,7 @@ from ...store.rows import as_prediction, newest, node_peak
 from ..answers import model_store as files
 from ..answers.accuracy import BEFORE, SCORED
 from ..answers.advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
-from ..answers.model_store import SavedClock, resume, same_predictors
+from ..answers.model_store import SavedClock, Unusable, resume
 from . import moves
 
 NEXT = "next"
@@ -101,12 +101,16 @@ def _finite(said: Prediction) -> Prediction:
 
 @dataclass(slots=True)
 class Step:
-    """What one move of the clock did: events told, forecasts issued, events that came late, forecasts renewed."""
+    """What one move of the clock did: events told, forecasts issued, events that came late, forecasts renewed.
+
+    `rebuilt` says why what was saved could not be gone on from, if history was replayed for that reason.
+    """
 
     events: int = 0
     issued: int = 0
     late: int = 0
     renewed: int = 0
+    rebuilt: str = ""
 
 
 class StoredClock:
@@ -126,6 +130,7 @@ class StoredClock:
         self.cluster, self.memory_s, self.place, self.rules = cluster, memory_s, place, rules
         self._make = make_predictors
         self._clock: LiveClock | None = None
+        self.rebuilt = ""
         self._since = -math.inf
         self._renewal = Renewal()
         self._next: dict[tuple[object, ...], int] = {}
@@ -133,16 +138,31 @@ class StoredClock:
     def rebuild(self, connection: Connection, since: float = -math.inf) -> None:
         """Go on from what was saved, else hear again what was told of the jobs not gone before `since` (linear)."""
         memory = clock_jobs.read_meta(connection, self.cluster)
-        fresh = {json.dumps(k): p for k, p in self._make().items()}
-        saved = files.load(self.place, list(fresh)) if self.place is not None else None
-        same = saved is not None and same_predictors(saved.clock.predictors, fresh) and files.can_answer(saved.clock)
-        if saved is not None and same and self._follows(saved, memory, since):
+        try:
+            saved = self._saved(memory, since)
+        except Unusable as error:
+            self.rebuilt = f"{self.place}: {error}: history is replayed instead" if str(error) else ""
+        else:
             self._clock = resume(saved, clock_jobs.told_jobs(connection, self.cluster, saved.told_until))
             self._since = saved.since
             return
-        self._clock = files.replay(clock_jobs.told_jobs(connection, self.cluster, since), fresh, memory)
+        self._clock = files.replay(clock_jobs.told_jobs(connection, self.cluster, since), self._fresh(), memory)
         self._since = since
         clock_jobs.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
+
+    def _fresh(self) -> dict[str, Any]:
+        return {json.dumps(key): predictor for key, predictor in self._make().items()}
+
+    def _saved(self, memory: Mapping[str, Any], since: float) -> SavedClock:
+        """The saved clock, where it can be gone on from; Unusable says why not, in no words where none was saved."""
+        if self.place is None:
+            raise Unusable("")
+        saved = files.load(self.place, self._fresh())
+        if not files.can_answer(saved.clock):
+            raise Unusable("a library that its models need cannot be loaded")
+        if not self._follows(saved, memory, since):
+            raise Unusable("not of the history in this store")
+        return saved
 
     def _follows(self, saved: SavedClock, memory: Mapping[str, Any], since: float) -> bool:
         """Whether this store is what the saved clock had seen: nothing came late, or was undone, in between."""
@@ -171,12 +191,11 @@ class StoredClock:
         if self.place is None:
             return None
         try:
-            files.save(self.place, saved)
+            return files.save(self.place, saved) or None
         except OSError as error:
             return f"{self.place}: {error.strerror}"
-        except Exception as error:  # somebody's own predictor that cannot be pickled
+        except Exception as error:  # somebody's own predictor, whose state fails
             return f"{self.place}: {type(error).__name__}: {error}"
-        return None
 
     def _slack(self) -> float:
         """How far the oldest that was heard may lie behind what is to be remembered before all is heard anew."""
@@ -195,7 +214,8 @@ class StoredClock:
         before = memory.get("told_until", -math.inf) or -math.inf
         waiting = clock_jobs.untold_jobs(connection, self.cluster, until)
         begun = {j.request.row: _begun(j.start_time, j.end_time) for j in waiting}
-        step, issue = Step(), []
+        step, issue = Step(rebuilt=self.rebuilt), []
+        self.rebuilt = ""
         events = live_events(waiting, until)
         ended: dict[int, JobRequest] = {}
         for event in events:

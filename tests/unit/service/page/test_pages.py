@@ -182,12 +182,11 @@ def test_operators_and_prometheus_see_what_advice_came_to(site: tuple[Settings, 
 @as_root
 def test_a_limit_loads_nothing_that_only_waits_need(site: tuple[Settings, Server]) -> None:
     """The clock that is kept holds fitted models of waits; a limit's answer reads them and asks none."""
-    from batchcast.service.answers.model_store import clock_path, load
+    from batchcast.service.answers.model_store import clock_path
 
     store = site[0]["store"]
     kept = clock_path(store, "demo")
     assert b"tree_sizes" in kept.read_bytes(), "it holds a fitted model"
-    assert load(kept, []) is not None, "it can be read here"
     code = (
         "import sys; sys.argv = ['batchcast', 'walltime', '--user', 'carl', '--name', '*']\n"
         "from batchcast.cli.main import entry\n"

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of predictors as plain values (numbers, text, bytes, lists), and predictors filled with it again.
+
+A file of such values names no code: an object in it is a number into `CLASSES`, a list in this file. Functions are not
+written: a predictor is first made from the site's settings, and only its data come from the file. What holds anything
+else (a model of scikit-learn, an object of another package) is `NotPlain`, and its predictor is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from functools import cache, partial
+from importlib import import_module
+from operator import attrgetter
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import msgpack
+
+from ...cluster.machine import Machine
+
+_CLASSES = {
+    "events.event": "Capacity Change End Overdue Requeue Start Submit Withdraw",
+    "events.record": "Columns",
+    "events.state": "Running SystemState",
+    "job": "JobRequest",
+    "predict.calibration.keeper": "OnlineCalibration _Bounds _Issued _Open",
+    "predict.conditional": "_Tail",
+    "predict.fallback": "LargestLimit",
+    "predict.gate": "Warming",
+    "predict.hazard.bins": "WaitCurve",
+    "predict.hazard.calibrated_waits": "CalibratedWaits LevelsBySpan LevelsInBursts Pool",
+    "predict.hazard.components": "Lag RecentWaits",
+    "predict.hazard.features": "Room",
+    "predict.hazard.history_features": "WaitHistory",
+    "predict.hazard.model": "Fitting Hazard Taught Trees Waits",
+    "predict.hazard.renewal": "Expected Renewal Renewed Snapshot _Look",
+    "predict.hazard.training_rows": "Bursts Submissions _Sender",
+    "predict.knn.genetic": "Evolved Gene Parameters Trial",
+    "predict.knn.nearest": "Linear Scaled",
+    "predict.knn.orders": "Orders",
+    "predict.knn.store": "Batches Rows Store",
+    "predict.namesakes": "Namesakes",
+    "predict.peak_memory": "AskedANode Held LateMemory PeakMemory",
+    "predict.protocol": "Grounds Prediction",
+    "predict.recommend": "Advice LimitAdvice",
+    "predict.runtime.calibrated": "Calibrated",
+    "predict.runtime.kernel": "Kernel RunTimes",
+    "predict.runtime.knn_ga": "KnnGa",
+    "predict.runtime.largest_recent": "LargestRecent",
+    "predict.runtime.last_2": "Last2",
+    "predict.runtime.minh_wolters": "Groups MinhWolters Weighted",
+    "predict.runtime.parzen": "Parzen",
+    "predict.runtime.recent_mean": "RecentMean",
+    "predict.runtime.requested": "Requested",
+    "predict.runtime.smith_templates": "SmithTemplates Template",
+    "predict.runtime.su": "Su TextClusters",
+    "predict.runtime.trip": "Tobit Trip",
+    "predict.runtime.user_clusters": "Behaviour UserClusters",
+    "predict.similarity.coding": "Coded Coder",
+    "predict.similarity.memory": "Memory Options",
+    "predict.wait.forecast": "Forecast",
+    "predict.wait.forecast_components": "Components Log NodesComponent Seen",
+    "predict.wait.forward": "ForwardPlans",
+    "predict.wait.groups": "Clock QueuedByGroup",
+    "predict.wait.ibl": "Ibl",
+    "predict.wait.ibl_attributes": "Attributes",
+    "predict.wait.ibl_leaves": "Cells TrainingPart",
+    "predict.wait.ibl_nearest": "Instances Room",
+    "predict.wait.log_uniform": "Histories LogUniform",
+    "predict.wait.pqstar": "PQStar",
+    "predict.wait.pqstar_memory": "Histories Rules",
+    "predict.wait.qbets": "Group Learned Qbets",
+    "predict.wait.qbets_kernel": "Terms Waits",
+    "predict.wait.recent_wait": "RecentWait Waits",
+    "predict.wait.scheduler_replay": "Asked SchedulerReplay",
+    "schedule.forward_kernel": "Forward",
+}
+CLASSES = tuple(f"{module}:{name}" for module, names in _CLASSES.items() for name in names.split())
+"""Every class that a kept predictor is made of; a file can name no other."""
+CODE = (FunctionType, MethodType, BuiltinFunctionType, partial, attrgetter, type, Machine)
+"""What is never written: whoever is made from the settings has it already."""
+SCALARS = frozenset({type(None), bool, int, float, str, bytes})
+REFERENCE, LIST, TUPLE, DICT, SET, FROZEN, DEQUE, BYTES, INTEGER, NUMBER, ARRAY, OBJECT, OWN = range(13)
+FACTORIES: tuple[Any, ...] = (None, int, float, list, dict, set)  # of a defaultdict
+DICTS: tuple[type, ...] = (dict, defaultdict, Counter, OrderedDict)
+
+
+_DECODER = msgpack.Decoder(ext_hook=lambda _code, data: data)
+
+
+def in_place(data: bytes) -> msgpack.Ext:
+    """Bytes that `decoded` gives as a view into what it reads, so that a large array is copied once."""
+    return msgpack.Ext(0, data)
+
+
+def decoded(body: bytes | memoryview) -> Any:
+    """The plain values in bytes of msgpack."""
+    return _DECODER.decode(body)
+
+
+class NotPlain(TypeError):
+    """A predictor holds something that no file of plain values can hold."""
+
+
+@cache
+def _numbers() -> Mapping[str, int]:
+    return {name: number for number, name in enumerate(CLASSES)}
+
+
+@cache
+def _class(number: int) -> Any:
+    module, _, name = CLASSES[number].partition(":")
+    return getattr(import_module(f"batchcast.{module}"), name)
+
+
+class Writer:
+    """Turns objects into plain values; what is met twice is written once, so that what was shared is shared again."""
+
+    def __init__(self) -> None:
+        self._met: list[Any] = []  # held, so that no other object gets its id
+        self._places: dict[int, int] = {}
+
+    def plain(self, value: Any) -> Any:
+        """The plain form of one value: itself, or a list that begins with what it is."""
+        kind = type(value)
+        if kind in SCALARS:
+            return value if kind is not int or -(2**63) <= value < 2**63 else [INTEGER, str(value)]
+        if isinstance(value, np.generic):
+            return [NUMBER, _plain_dtype(value.dtype), value.tobytes()]
+        if id(value) in self._places:
+            return [REFERENCE, self._places[id(value)]]
+        self._places[id(value)] = len(self._met)
+        self._met.append(value)
+        for known, write in WRITERS:
+            if kind in known:
+                return write(self, value)
+        return self._object(value)
+
+    def _all(self, values: Iterable[Any]) -> list[Any]:
+        """Plain forms, after a mark of whether every one of them is itself."""
+        given = list(values)
+        if all(type(one) in SCALARS and (type(one) is not int or -(2**63) <= one < 2**63) for one in given):
+            return [True, given]
+        return [False, [self.plain(one) for one in given]]
+
+    def _dict(self, value: Any) -> list[Any]:
+        made = FACTORIES.index(getattr(value, "default_factory", None))
+        return [DICT, DICTS.index(type(value)), made, *self._all(value.keys()), *self._all(value.values())]
+
+    def _array(self, value: np.ndarray) -> list[Any]:
+        turned = value.flags.f_contiguous and not value.flags.c_contiguous
+        whole = np.ascontiguousarray(value.T if turned else value)
+        if value.dtype.hasobject:
+            raise NotPlain("an array of objects")
+        return [ARRAY, _plain_dtype(value.dtype), list(value.shape), turned, in_place(whole.tobytes())]
+
+    def _object(self, value: Any) -> list[Any]:
+        kind = type(value)
+        number = _numbers().get(f"{kind.__module__.removeprefix('batchcast.')}:{kind.__qualname__}")
+        if number is None or _class(number) is not kind:
+            if callable(getattr(kind, "state", None)) and callable(getattr(kind, "restore", None)):
+                return [OWN, self.plain(value.state())]
+            raise NotPlain(f"{kind.__module__}.{kind.__qualname__}")
+        if isinstance(value, Enum):
+            return [OBJECT, number, value.value]
+        if isinstance(value, tuple):
+            return [OBJECT, number, *self._all(value)]
+        if isinstance(value, msgspec.Struct):
+            return [OBJECT, number, *self._all(getattr(value, name) for name in kind.__struct_fields__)]
+        state = value.__getstate__()
+        if hasattr(kind, "__setstate__") and not isinstance(state, dict):
+            return [OBJECT, number, self.plain(state)]
+        return [OBJECT, number, {name: self.plain(of) for name, of in _attributes(state) if not isinstance(of, CODE)}]
+
+
+def _attributes(state: Any) -> list[tuple[str, Any]]:
+    """Name and value of all that Python holds of an object, in its dictionary and its slots."""
+    parts = state if isinstance(state, tuple) else (state,)
+    return [item for part in parts if part for item in part.items()]
+
+
+def _plain_dtype(dtype: np.dtype[Any]) -> Any:
+    """A dtype by the text of its fields, with the places that compiled kernels expect them at."""
+    if dtype.fields is None:
+        return dtype.str
+    fields = list(dtype.fields.values())
+    formats = [[of[0].base.str, list(of[0].shape)] for of in fields]
+    return [list(dtype.fields), formats, [of[1] for of in fields], dtype.itemsize, dtype.isalignedstruct]
+
+
+def _read_dtype(plain: Any) -> np.dtype[Any]:
+    if isinstance(plain, str):
+        dtype: np.dtype[Any] = np.dtype(plain)
+    else:
+        names, formats, offsets, size, aligned = plain
+        shaped = [(of, tuple(shape)) if shape else of for of, shape in formats]
+        dtype = np.dtype({"names": names, "formats": shaped, "offsets": offsets, "itemsize": size}, align=aligned)
+    if dtype.hasobject:
+        raise ValueError("an array of objects")
+    return dtype
+
+
+WRITERS: tuple[tuple[tuple[type, ...], Callable[[Writer, Any], list[Any]]], ...] = (
+    ((tuple,), lambda w, v: [TUPLE, *w._all(v)]),
+    ((list,), lambda w, v: [LIST, *w._all(v)]),
+    (DICTS, Writer._dict),
+    ((deque,), lambda w, v: [DEQUE, v.maxlen, *w._all(v)]),
+    ((np.ndarray,), Writer._array),
+    ((set,), lambda w, v: [SET, *w._all(v)]),
+    ((frozenset,), lambda w, v: [FROZEN, *w._all(v)]),
+    ((bytearray,), lambda w, v: [BYTES, bytes(v)]),
+)
+
+
+class Reader:
+    """Makes objects of plain values again; ValueError, TypeError or the like for values that no `Writer` wrote."""
+
+    def __init__(self) -> None:
+        self._made: list[Any] = []
+        self._filled: set[int] = set()  # ids of what was made from the settings: each is filled once
+
+    def read(self, plain: Any, fresh: Any = None) -> Any:
+        """The value; `fresh`, an object of the same class made from the settings, is filled in place."""
+        if type(plain) is not list:
+            return plain
+        kind = plain[0]
+        if kind == TUPLE and plain[1]:  # most of what there is, and half of the time that reading takes
+            values = tuple(plain[2])
+            self._made.append(values)
+            return values
+        if kind == REFERENCE:
+            return self._made[plain[1]]
+        if kind == INTEGER:
+            return int(plain[1])
+        if kind == NUMBER:
+            return np.frombuffer(plain[2], _read_dtype(plain[1]))[0]
+        place = len(self._made)
+        self._made.append(None)
+        made = READERS[kind](self, plain, place, fresh)
+        self._made[place] = made
+        return made
+
+    def _all(self, is_plain: bool, values: list[Any]) -> list[Any]:
+        return values if is_plain else [self.read(one) for one in values]
+
+    def _tuple(self, plain: list[Any], _place: int, fresh: Any) -> tuple[Any, ...]:
+        if not plain[1] and isinstance(fresh, tuple) and len(fresh) == len(plain[2]):
+            return tuple(self.read(one, old) for one, old in zip(plain[2], fresh))
+        return tuple(self._all(plain[1], plain[2]))
+
+    def _list(self, plain: list[Any], place: int, fresh: Any) -> list[Any]:
+        made: list[Any] = []
+        self._made[place] = made
+        if not plain[1] and isinstance(fresh, list) and len(fresh) == len(plain[2]):
+            made.extend(self.read(one, old) for one, old in zip(plain[2], fresh))
+        else:
+            made.extend(self._all(plain[1], plain[2]))
+        return made
+
+    def _dict(self, plain: list[Any], place: int, fresh: Any) -> Any:
+        _, number, factory, keys_plain, keys, plain_values, values = plain
+        kind = DICTS[number]
+        made: Any = defaultdict(FACTORIES[factory]) if kind is defaultdict else kind()
+        self._made[place] = made
+        names = self._all(keys_plain, keys)
+        old = fresh if isinstance(fresh, dict) else {}
+        if plain_values:
+            made.update(zip(names, values))
+        else:
+            for name, one in zip(names, values):
+                made[name] = self.read(one, old.get(name))
+        return made
+
+    def _deque(self, plain: list[Any], place: int, _fresh: Any) -> deque[Any]:
+        made: deque[Any] = deque(maxlen=plain[1])
+        self._made[place] = made
+        made.extend(self._all(plain[2], plain[3]))
+        return made
+
+    def _set(self, plain: list[Any], place: int, _fresh: Any) -> set[Any]:
+        made: set[Any] = set()
+        self._made[place] = made
+        made.update(self._all(plain[1], plain[2]))
+        return made
+
+    def _array(self, plain: list[Any], _place: int, _fresh: Any) -> np.ndarray:
+        _, dtype, shape, turned, data = plain
+        flat = np.frombuffer(data, _read_dtype(dtype)).copy()
+        return flat.reshape(shape[::-1]).T if turned else flat.reshape(shape)
+
+    def _object(self, plain: list[Any], place: int, fresh: Any) -> Any:
+        kind, state = _class(plain[1]), plain[2:]
+        if issubclass(kind, Enum):
+            return kind(state[0])
+        if issubclass(kind, tuple):
+            if len(state[1]) != len(kind._fields):
+                raise ValueError(f"{kind.__name__} of {len(state[1])} fields")
+            return tuple.__new__(kind, self._all(*state))
+        if issubclass(kind, msgspec.Struct):
+            return kind(**dict(zip(kind.__struct_fields__, self._all(*state), strict=True)))
+        made = fresh if type(fresh) is kind and id(fresh) not in self._filled else kind.__new__(kind)
+        self._filled.add(id(fresh))
+        self._made[place] = made
+        if not isinstance(state[0], dict):
+            made.__setstate__(self.read(state[0]))
+            return made
+        values = {name: self.read(of, getattr(made, name, None)) for name, of in state[0].items() if name[:2] != "__"}
+        if hasattr(kind, "__setstate__"):
+            code = {name: of for name, of in made.__dict__.items() if isinstance(of, CODE)}
+            made.__setstate__(code | values)
+            return made
+        for name, of in values.items():
+            object.__setattr__(made, name, of)
+        return made
+
+    def _own(self, plain: list[Any], _place: int, fresh: Any) -> Any:
+        """A predictor of another package, which takes its state by itself."""
+        state = self.read(plain[1])
+        fresh.restore(state)
+        return fresh
+
+
+READERS: tuple[Callable[[Reader, list[Any], int, Any], Any], ...] = (
+    *(Reader._list,) * 2,  # REFERENCE is answered before
+    Reader._tuple,
+    Reader._dict,
+    Reader._set,
+    lambda reader, plain, place, fresh: frozenset(reader._all(plain[1], plain[2])),
+    Reader._deque,
+    lambda reader, plain, place, fresh: bytearray(plain[1]),
+    *(Reader._list,) * 2,  # INTEGER and NUMBER are answered before
+    Reader._array,
+    Reader._object,
+    Reader._own,
+)

@@ -1,0 +1,134 @@
+"""A file of a kept model that somebody else made: it runs nothing, imports nothing and is not gone on from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import msgpack
+
+from batchcast.compiled.place import LEARNED, fingerprint
+from batchcast.events.live import LiveClock
+from batchcast.predict.registry import make
+from batchcast.service.answers import model_store, plain_state
+from batchcast.service.answers.model_store import SavedClock, Unusable, load, save
+from batchcast.version import __version__
+
+ROOM = "batchcast.events.kernel"
+CTYPES = "np._core._internal.ctypes"
+
+
+def text(of: str) -> bytes:
+    return b"\x8c" + bytes([len(of)]) + of.encode()
+
+
+def named(name: str) -> bytes:
+    """What the pickle of protocol 4 calls a class: a module of ours, and a dotted name that leads out of it."""
+    return text(ROOM) + text(f"{CTYPES}.{name}") + b"\x93"
+
+
+def pickled(command: str) -> bytes:
+    """A pickle that runs a command past a list of allowed modules: CDLL(None), then its `system` of the command."""
+    library = named("CDLL") + b"N\x85R"
+    function = named("pythonapi._FuncPtr") + text("system") + library + b"\x86\x85R"
+    return b"\x80\x04" + function + b"C" + bytes([len(command)]) + command.encode() + b"\x85R."
+
+
+def fresh() -> dict[str, Any]:
+    return {"last_2": make("runtime", "last_2")}
+
+
+def kept(place: Path) -> Path:
+    """A file as this user's own batchcast writes it."""
+    save(place, SavedClock(LiveClock(fresh(), 8.0), 0.0, 0, 0.0, {}))
+    return place
+
+
+def test_a_pickle_with_a_dotted_name_runs_nothing(tmp_path: Path) -> None:
+    body = pickled(f"touch {tmp_path / 'ran'}")
+    head = {"format": 4, "batchcast": __version__, "code": fingerprint(LEARNED), "predictors": ["last_2"]}
+    place = tmp_path / "store.db.c.clock"
+    place.write_bytes(json.dumps({**head, "sha256": hashlib.sha256(body).hexdigest()}).encode() + b"\n" + body)
+    place.chmod(0o600)
+    with pytest.raises(Unusable):
+        load(place, fresh())
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_file_that_this_user_s_batchcast_did_not_write_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels follow the numbers in it unchecked: a folder that was unpacked somewhere must not bring such numbers."""
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(model_store, "_secret_key", lambda: b"of the one who made the folder")
+        place = kept(tmp_path / "clock")
+    read: list[object] = []
+    monkeypatch.setattr(model_store, "_filled", lambda *given: read.append(given))
+    with pytest.raises(Unusable, match="not written by this user's batchcast"):
+        load(place, fresh())
+    assert not read
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        [plain_state.OBJECT, 10**6, {}],
+        [plain_state.OBJECT, 0, {"needs": ["hostile_module"]}],
+        [plain_state.ARRAY, "|O", [1], False, b"\0" * 8],
+        [plain_state.OWN, ["hostile_module"]],
+        [plain_state.REFERENCE, 0],
+        [99],
+        ["hostile_module", "main"],
+    ],
+)
+def test_nothing_that_stands_in_a_file_is_imported_or_called(state: list[Any], tmp_path: Path) -> None:
+    """Even with the key: the one barrier that is left then is that no code is named by what stands there."""
+    (tmp_path / "hostile_module.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        made = plain_state.Reader().read(state, None)
+    except Exception:
+        made = None
+    finally:
+        sys.path.remove(str(tmp_path))
+    assert "hostile_module" not in sys.modules
+    assert not (tmp_path / "ran").exists()
+    assert not callable(getattr(made, "predict", None))
+
+
+def test_a_predictor_whose_instance_names_a_library_imports_none(tmp_path: Path) -> None:
+    predictor = make("runtime", "last_2")
+    predictor.model, predictor.needs = "fitted", ("hostile_module",)
+    assert model_store.can_answer(LiveClock({"last_2": predictor})), "the class says what is needed, not its state"
+
+
+def test_an_attribute_of_the_class_is_not_set_by_a_file() -> None:
+    number = plain_state.CLASSES.index("predict.runtime.last_2:Last2")
+    other = plain_state.CLASSES.index("predict.runtime.trip:Trip")
+    made = plain_state.Reader().read([plain_state.OBJECT, number, {"__class__": [plain_state.OBJECT, other, {}]}])
+    assert type(made).__name__ == "Last2"
+
+
+def test_the_key_is_made_once_and_closed_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_store, "kernel_folder", lambda: str(tmp_path / "kernels"))
+    key = model_store._secret_key()
+    assert model_store._secret_key() == key
+    assert (tmp_path / "clock.key").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "clock.key").chmod(0o640)
+    assert model_store._secret_key() != key, "a key that others can read proves nothing"
+    (tmp_path / "clock.key").unlink()
+    (tmp_path / "clock.key").symlink_to(tmp_path / "somebody's")
+    assert model_store._secret_key() not in (b"", key)
+    assert not (tmp_path / "somebody's").exists()
+
+
+def test_a_list_of_numbers_of_classes_is_closed() -> None:
+    """Each class stands in the code's own list, and none of them is found by a name that the file brings."""
+    assert all(isinstance(plain_state._class(number), type) for number in range(len(plain_state.CLASSES)))
+    plain = plain_state.Writer().plain(make("runtime", "last_2"))
+    assert b"batchcast" not in msgpack.encode(plain)
+    assert b"Last2" not in msgpack.encode(plain)
