@@ -41,6 +41,15 @@ class Job:
     admin_comment: str = ""
     factor: int = 0
     held: bool = False
+    own: int = 1000
+    account: str = ""
+    qos: str = "normal"
+    partition: str = "main"
+
+    @property
+    def priority(self) -> int:
+        """What slurmctld makes of its own priority and the factor: 1 at least."""
+        return max(self.own + self.factor, 1)
 
 
 @dataclass
@@ -72,7 +81,7 @@ class Scripted:
             text = CONFIG.format(enforce=self.enforce, prolog=self.prolog or "(null)") + self.priority
         elif words.startswith("sprio"):
             waiting = (j for j in self.jobs.values() if j.state == "PENDING" and not j.held)
-            text = "".join(f"{j.job_id} {1000 + j.factor} {j.factor}\n" for j in waiting)
+            text = "".join(f"{j.job_id} {j.priority} {j.factor}\n" for j in waiting)
         elif words.endswith("format=Priority"):
             text = self.qos
         elif words.startswith("squeue"):
@@ -92,7 +101,8 @@ class Scripted:
     def shown(job: Job, command: Sequence[str]) -> str:
         values = {
             "JobID": job.job_id, "JobArrayID": job.job_id, "SubmitTime": "9000", "State": job.state,
-            "TimeLimit": f"{job.limit}:00", "Partition": "main", "UserName": "ada", "BatchFlag": "1",
+            "TimeLimit": f"{job.limit}:00", "Partition": job.partition, "UserName": "ada", "QOS": job.qos,
+            "Account": job.account or "N/A", "BatchFlag": "1",
             "MinTime": f"{job.time_min}:00", "NumCPUs": "1", "EligibleTime": "9000", "Comment": job.comment or "(null)",
             "admin_comment": job.admin_comment or "(null)",
         }  # fmt: skip

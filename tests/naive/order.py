@@ -27,14 +27,31 @@ def factors(rows: list[Row], within: str, age: float, band: int, now: float) -> 
     if within == "queue":
         answer = {g: by_level(tasks, age, band, now) for g, tasks in free.items()}
     else:
-        owns = [tasks[0].priority - tasks[0].factor for tasks in records.values()]
+        parties = [{g: t for g, t in free.items() if t[0].party == one} for one in {t[0].party for t in free.values()}]
+        peers = [some for party in parties for some in within_band(party, band)]
+        spreads = [max(owns) - min(owns) for owns in ([own(t) for t in some.values()] for some in peers)]
         step = 1
-        while max(owns, default=0) - min(owns, default=0) > 31 * step:
+        while max(spreads, default=0) > 31 * step:
             step *= 2
         answer = {}
-        for party in {tasks[0].party for tasks in free.values()}:
-            answer |= dealt({g: t for g, t in free.items() if t[0].party == party}, age, band, now, step)
+        for some in peers:
+            answer |= dealt(some, age, band, now, step)
     return [row.factor if row.group in blocked else answer[row.group] for row in rows]
+
+
+def own(tasks: list[Row]) -> float:
+    return tasks[0].priority - tasks[0].factor
+
+
+def within_band(party: dict[int, list[Row]], band: int) -> list[dict[int, list[Row]]]:
+    """The party in parts, from its highest priority down: no part is wider than the band."""
+    parts: list[dict[int, list[Row]]] = []
+    for g in sorted(party, key=lambda g: -own(party[g])):
+        if parts and own(next(iter(parts[-1].values()))) - own(party[g]) <= band:
+            parts[-1][g] = party[g]
+        else:
+            parts.append({g: party[g]})
+    return parts
 
 
 def exact(tasks: list[Row]) -> float:
@@ -63,14 +80,17 @@ def dealt(records: dict[int, list[Row]], age: float, band: int, now: float, step
         past = now - arrival(tasks) > age
         return (-1.0 if past else exact(tasks) // 1 if exact(tasks) < math.inf else math.inf, arrival(tasks))
 
-    own = {g: tasks[0].priority - tasks[0].factor for g, tasks in records.items()}
-    prizes = sorted(own.values(), reverse=True)
+    prizes = sorted((own(tasks) for tasks in records.values()), reverse=True)
     answer = {}
-    for prize, g in zip(prizes, sorted(records, key=lambda g: rank(records[g]))):
-        due, stands = min(prize - own[g], band), records[g][0].factor
-        lower = math.floor(due / step) * step
-        answer[g] = stands if due - 2 * step < stands <= due else lower
-    return {g: int(factor) for g, factor in answer.items()}
+    for prize, g in zip(prizes, sorted(records, key=lambda g: (rank(records[g]), g))):
+        mine, stands = own(records[g]), records[g][0].factor
+        due, least = prize - mine, max(-band, 1 - mine)
+        finer: float = step
+        while math.floor(due / finer) * finer < min(least, due):
+            finer /= 2
+        lower = math.floor(due / finer) * finer
+        answer[g] = stands if due - 2 * step < stands <= due and stands >= least else lower
+    return {g: math.floor(factor) for g, factor in answer.items()}
 
 
 def ages(looks: list[tuple[float, dict[int, tuple[float, float]]]], processors: float) -> list[float]:

@@ -4,8 +4,9 @@
 What orders is a job's work: its forecast times its processors. Under Slurm's loops a wide job at the head keeps the
 machine waiting for its processors, so the shortest first loses what it gains (docs/guides/planning.md). Among everybody
 (`within="queue"`) a job's factor is that of its level: 63 levels by work, five to two doublings, and one above them for
-who waited longer than the age. Within an account or a user's own jobs, the priorities that they have
-by themselves are dealt out anew among them, rounded down: nobody outside is passed by more jobs than before.
+who waited longer than the age. Within an account or a user's own jobs, in one QOS and one partition, the priorities
+that they have by themselves are dealt out anew among those that differ by at most the band, rounded down: nobody outside is
+passed by more jobs than before, and no job loses more than the band.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class Queue(NamedTuple):
 
     `group` is one number for the tasks that share a record in slurmctld. `arrival` is since when nothing but the queue
     holds a job (NaN: something else does). `priority` holds the present `factor`; `ours` says that we have set it.
-    `forecast` is the run time to order by: where there is none, the limit. `party` numbers the account or the user.
+    `forecast` is the run time to order by: where there is none, the limit. `party` numbers those who may change places
+    within an account or a user: jobs of one account (and user), one QOS and the same partitions.
     """
 
     group: np.ndarray
@@ -207,24 +209,46 @@ def _dealt(
     party: np.ndarray,
     band: int,
 ) -> np.ndarray:
-    """Each party's own priorities dealt out anew among its records: past the age by arrival, then the least work.
+    """The factors that deal each party's own priorities out anew: past the age by arrival, then the least work.
 
-    What is dealt is rounded down to a step, so at most 64 factors are in use and no other party is passed; nobody rises
-    by more than the band. Party -1 gets nothing.
+    Priorities are dealt out only among records that differ by the band at most, so a factor lies between -band and
+    band. Each is rounded down to a step, so about 64 factors are in use and no other party is passed; the step is
+    halved where it would round too low. Party -1 gets nothing.
     """
     level = np.floor(STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK))
-    best = np.lexsort((arrival, np.where(aged, -1.0, level), party))
-    prizes = np.lexsort((arrival, -own, party))  # parties stand at the same places in both
+    peers, spread = _peers(own, party, band)
+    best = np.lexsort((arrival, np.where(aged, -1.0, level), peers))
+    prizes = np.lexsort((arrival, -own, peers))  # peers stand at the same places in both
     due = np.zeros(len(own))
     due[best] = own[prizes] - own[best]
-    due = np.minimum(np.where(party == -1, 0.0, due), band)
-    step = _step(own)
-    factor = np.floor(due / step) * step  # where that is below 1, Slurm makes it 1: still no more than was dealt
-    keeps = (stands <= due) & (stands > due - 2 * step)
-    return np.where(keeps, stands, factor).astype(np.int64)
+    due = np.where(party == -1, 0.0, due)
+    least = np.maximum(-float(band), 1.0 - own)  # below a priority of 1 Slurm makes it 1, which hides what it was
+    step = finer = _step(spread)
+    factor = np.floor(due / step) * step
+    while (low := factor < np.minimum(least, due)).any():
+        finer /= 2
+        factor[low] = np.floor(due[low] / finer) * finer
+    keeps = (stands <= due) & (stands > due - 2 * step) & (stands >= least)
+    return np.floor(np.where(keeps, stands, factor)).astype(np.int64)
 
 
-def _step(own: np.ndarray) -> float:
-    """A power of two, at least 1, of which the priorities' whole spread holds 31 at most."""
-    spread = float(own.max() - own.min()) if len(own) else 0.0
+def _peers(own: np.ndarray, party: np.ndarray, band: int) -> tuple[np.ndarray, float]:
+    """Numbers (n,) of the records among which priorities are dealt out, and the widest spread in one number.
+
+    From a party's highest priority down, a record more than the band below the first of its number begins a new
+    number.
+    """
+    ranked = np.lexsort((-own, party))
+    peers, number, top, of, spread = np.empty(len(own), np.int64), -1, 0.0, None, 0.0
+    for row, mine, whose in zip(ranked.tolist(), own[ranked].tolist(), party[ranked].tolist()):
+        if whose != of or mine < top - band:
+            number, top, of = number + 1, mine, whose
+        peers[row] = number
+        if whose != -1:
+            spread = max(spread, top - mine)
+    return peers, spread
+
+
+def _step(spread: float) -> float:
+    """A power of two, at least 1, of which the widest spread of priorities holds 31 at most."""
     return float(2.0 ** max(math.ceil(math.log2(spread / 31)), 0)) if spread > 0 else 1.0

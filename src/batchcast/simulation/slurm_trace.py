@@ -77,13 +77,17 @@ def reorder_by(
     lengths = np.array([length(r) for r in ordered])
     sizes = np.array([float(r.cpus) for r in ordered])
     finder = AgeFinder(float(machine.cpus))
+    where: dict[tuple[object, ...], int] = {}  # no place changes hands across a QOS or a partition
+    kinds = np.array([where.setdefault((r.qos, tuple(sorted(r.partitions))), len(where)) for r in ordered], np.int64)
     steady = rule.within == "queue" and rule.age == rule.age
 
     def reorder(seen: Seen) -> tuple[np.ndarray, float]:
         group = np.where(seen.array >= 0, len(ordered) + seen.array, seen.places)
+        who = seen.user if rule.within == "user" else seen.account
+        party = who.astype(np.int64) * len(where) + kinds[seen.places]
         queue = Queue(
             group, seen.arrival, sizes[seen.places], seen.priority, seen.factor, seen.factor != 0,
-            lengths[seen.places], seen.user if rule.within == "user" else seen.account,
+            lengths[seen.places], party,
         )  # fmt: skip
         age = rule.age
         if age != age:

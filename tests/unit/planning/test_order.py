@@ -57,7 +57,7 @@ def test_leaves_alone_what_is_somebody_elses_and_moves_arrays_whole(case: tuple[
         if row.factor != 0 and not row.ours:
             assert now == row.factor
         else:
-            assert now <= band
+            assert -band <= now <= band
     assert all(len(some) == 1 for some in by_record.values())
 
 
@@ -78,12 +78,12 @@ def test_few_factors_and_none_changes_while_nothing_does(case: tuple[list[Row], 
 
 
 @pytest.mark.parametrize("within", ["queue", "account"])
-def test_ten_thousand_jobs_share_sixty_four_factors(within: str) -> None:
+def test_ten_thousand_jobs_share_few_factors(within: str) -> None:
     rng, n = np.random.default_rng(0), 10_000
     rows = np.arange(n), rng.uniform(0, NOW, n), np.ones(n), rng.integers(1, 20_000, n).astype(float)
     queue = Queue(*rows, np.zeros(n), np.zeros(n, bool), rng.lognormal(7, 2, n), rng.integers(0, 50, n))
     factor = decide_order(queue, OrderRule(within, 172_800.0), NOW).factor
-    assert 20 < len(np.unique(factor)) <= LEVELS
+    assert 20 < len(np.unique(factor)) <= 2 * LEVELS
 
 
 @given(queues())

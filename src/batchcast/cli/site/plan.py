@@ -181,6 +181,7 @@ def _cluster(settings: Any) -> str:
 def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
     from ...service.batch_system import open_scheduler
     from ...service.planning.agent import Planner
+    from ...service.planning.order import extremes
     from ...service.planning.terms import ORDERS
     from ...store.database import Store
 
@@ -203,7 +204,8 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
         said.append("that is said of limits, which plan = order leaves alone")
     if settings["plan"] in ORDERS:
         placed = sum(factor != 0 for factor in factors.values())
-        said.append(f"nothing would be ordered: {why_not}" if why_not else f"{placed} would have a place in the order")
+        would_be = f"{placed} would have a place in the order; {extremes(factors)}".removesuffix("; ")
+        said.append(f"nothing would be ordered: {why_not}" if why_not else would_be)
     return said, results
 
 

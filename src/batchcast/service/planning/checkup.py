@@ -14,6 +14,7 @@ from ...planning.decide import PLANNED_BY_ANOTHER
 from ...planning.order import head_start
 from ...planning.record import ORDER_RECORD, State
 from ...slurm import limits
+from ...store.database import Store
 from ...store.reader import Reader
 from ...units import span
 from ..batch_system import own_name
@@ -125,6 +126,7 @@ def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, An
     if settings["plan"] in ORDERS:
         site = limits.reserving(scheduler.transport)
         yield _order_finding(scheduler, settings, site)
+        yield from _order_now(scheduler, settings)
         yield _reserve_finding(site, settings["plan_within"], settings["plan_band"])
     yield judged(
         "right to write comments" if settings["plan"] == "advise" else "right to change limits",
@@ -158,10 +160,34 @@ def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -
         return finding("priorities", "failed", error.message, error.hint or "does sprio answer here?")
     do = "nothing is ordered until that or plan_band is set otherwise"
     fact = f"a job rises by {settings['plan_band']} at most, within its {settings['plan_within']}"
+    if settings["plan_within"] != "queue":
+        fact = f"a job rises or falls by {settings['plan_band']} at most, within its {settings['plan_within']}"
+        fact += " in one QOS and one partition"
     longer = head_start(settings["plan_band"], site.by_age, site.max_age)
     if settings["plan_within"] == "queue" and longer < math.inf:
         fact += f"; half the work counts as much as {span(longer)} of waiting, by PriorityWeightAge"
     return judged("priorities", not why, why or fact, do, "failed")
+
+
+def _order_now(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
+    """The lowest and the highest factor that a cycle would set now: what the order takes from one job for another."""
+    from ..answers.disclosure import choose_cluster
+    from .order import Orderer, extremes
+
+    try:
+        with Reader(settings["store"]) as reader:
+            cluster = str(choose_cluster(reader, settings["cluster"] or None))
+        store = Store(settings["store"], read_only=True)
+        try:
+            factors, why = Orderer(scheduler.transport, store, settings).preview(cluster)
+        finally:
+            store.close()
+    except BatchcastError as error:
+        yield finding("order now", "warning", error.message, error.hint or "batchcast plan --dry-run says more")
+        return
+    fact = why or extremes(factors) or "no waiting job opted in"
+    beyond = any(abs(factor) > settings["plan_band"] for factor in factors.values())
+    yield judged("order now", not beyond, fact, "batchcast plan --off, and report this: it is a defect", "failed")
 
 
 def _reserve_finding(found: limits.Reserving, within: str, band: int) -> dict[str, Any]:

@@ -177,11 +177,12 @@ class Orderer:
     ) -> dict[str, int]:
         """The factor that each record which may be ordered should have, by the pure decision."""
         names = [i for i, group in groups.items() if group.may]
-        party: dict[tuple[str, str], int] = {}
+        party: dict[tuple[object, ...], int] = {}
         within, columns, ids = self.settings["plan_within"], [], []
         for k, name in enumerate(names):
             group, shown = groups[name], groups[name].seen
-            who = group.first.account, group.first.user if within == "user" else ""
+            one = group.first
+            who = one.account, one.user if within == "user" else "", one.qos, tuple(sorted(one.partitions))
             number = party.setdefault(who, len(party))
             for job in group.tasks:
                 said = forecasts.get((job.job_id, job.submit_time))
@@ -290,6 +291,19 @@ class Orderer:
     def _write(self, cluster: str, record: Mapping[str, Standing], steps: Sequence[Step], at: float) -> None:
         with self.store.begin() as connection:
             planned.write_order(connection, cluster, record, steps, at)
+
+
+def extremes(factors: Mapping[str, int]) -> str:
+    """The lowest and the highest factor of a preview, and whose, in words; empty without jobs.
+
+    >>> extremes({"7": -512, "8": 0, "9": 1024})
+    'the lowest factor would be -512, of job 7; the highest +1024, of job 9'
+    """
+    if not factors:
+        return ""
+    lowest, highest = min(factors, key=lambda i: factors[i]), max(factors, key=lambda i: factors[i])
+    low = f"the lowest factor would be {factors[lowest]:+d}, of job {lowest}"
+    return f"{low}; the highest {factors[highest]:+d}, of job {highest}"
 
 
 def _is_ours(seen: Priority, standing: Standing | None) -> bool:

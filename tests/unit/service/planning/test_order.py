@@ -7,6 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import HealthCheck, given
+from hypothesis import settings as rules
+from hypothesis import strategies as st
 from tests.scripted_slurm import Job, Site
 
 from batchcast.cli.main import cli
@@ -263,3 +266,89 @@ def test_plan_counts_no_place_that_was_given_back(tmp_path: Path, monkeypatch: p
     assert "2 on a place in the order" in CliRunner().invoke(cli, ["plan"]).output
     assert CliRunner().invoke(cli, ["plan", "--off"]).exit_code == 0
     assert "0 on a place in the order" in CliRunner().invoke(cli, ["plan"]).output
+
+
+@st.composite
+def mixed_queues(draw: st.DrawFn) -> list[Job]:
+    """Jobs of two accounts in three QOS and three partitions, whose QOS decides most of their own priorities."""
+    some = []
+    for k in range(1, draw(st.integers(1, 14)) + 1):
+        qos, weight = draw(st.sampled_from([("high", 20_000), ("normal", 0), ("scavenger", 0)]))
+        partition = draw(st.sampled_from(["main", "short", "main,short"]))
+        own, limit = weight + draw(st.integers(1, 1500)), draw(st.sampled_from([1, 10, 120, 2880]))
+        account = draw(st.sampled_from(["a", "b"]))
+        some.append(Job(str(k), limit, own=own, account=account, qos=qos, partition=partition))
+    return some
+
+
+@rules(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(mixed_queues(), st.sampled_from(["account", "user"]), st.sampled_from([128, 1000, 10_000]))
+def test_within_an_account_priorities_stay_in_their_qos_and_partition(
+    tmp_path_factory: pytest.TempPathFactory, jobs: list[Job], within: str, band: int
+) -> None:
+    """A job of a high QOS once fell from 20,170 to 1, as if its priority were its account's to deal out."""
+    one = Site(
+        tmp_path_factory.mktemp("site"), *jobs, plan="order", plan_within=within, plan_band=band, plan_partitions="",
+        plan_qos="high,normal,scavenger",
+    )  # fmt: skip
+    for _ in range(3):
+        one.slurm.jobs[jobs[0].job_id].own += 100  # age adds up
+        look(one)
+        parties: dict[tuple[str, ...], list[Job]] = {}
+        for job in one.slurm.jobs.values():
+            assert job.own - band <= job.priority <= job.own + band
+            assert job.own + job.factor >= 1
+            parties.setdefault((job.account, job.qos, job.partition), []).append(job)
+        for party in parties.values():
+            before, after = (sorted((of(job) for job in party), reverse=True) for of in (own_of, priority_of))
+            assert all(now <= was for now, was in zip(after, before))
+            if len(party) == 1:
+                assert party[0].factor == 0
+
+
+def own_of(job: Job) -> int:
+    return job.own
+
+
+def priority_of(job: Job) -> int:
+    return job.priority
+
+
+def urgent_and_small(tmp_path: Path, **settings: object) -> Site:
+    """The account of the operator's day: one urgent job of a high QOS with much work, and small normal ones."""
+    urgent = Job("319", 2880, own=20_170, account="a", qos="high")
+    small = (Job(str(k), k, own=100 + 30 * k, account="a") for k in range(1, 9))
+    return site(tmp_path, urgent, *small, plan_within="account", **settings)
+
+
+def test_an_urgent_job_keeps_its_priority_beside_small_ones_of_its_account(tmp_path: Path) -> None:
+    one = urgent_and_small(tmp_path)
+    look(one)
+    assert one.slurm.jobs["319"].priority == 20_170
+    assert any(job.factor for job in one.slurm.jobs.values())  # the small ones change places among themselves
+
+
+def test_doctor_and_the_dry_run_say_the_most_that_a_job_would_lose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = urgent_and_small(tmp_path)
+    with one.store.begin() as connection:
+        clock_jobs.write_meta(connection, "c", live_since=0.0)
+    lost, loser = min((factor, name) for name, factor in one.planner.orderer.preview("c")[0].items())
+    assert lost < 0
+    said = f"the lowest factor would be {lost:+d}, of job {loser}"
+    slurm = type("Scheduler", (), {"transport": one.slurm, "now": one.slurm.now, "admin_level": lambda *_: "x"})()
+    settings = one.settings.replaced(store=str(tmp_path / "s.db"), cluster="c")
+    found = {row["check"]: row for row in ground_findings(slurm, settings)}["order now"]
+    assert said in found["found"]
+    assert found["state"] == "ok"
+    config = tmp_path / "right.toml"
+    config.write_text(
+        f'store = "{tmp_path / "s.db"}"\nplan = "order"\nplan_partitions = "main"\nplan_within = "account"\n'
+    )
+    monkeypatch.setenv("BATCHCAST_CONFIG", str(config))
+    monkeypatch.setattr(
+        batch_system, "open_scheduler", lambda settings: (SimpleNamespace(transport=one.slurm, now=one.slurm.now), "")
+    )
+    ran = CliRunner().invoke(cli, ["plan", "--dry-run"])
+    assert said in ran.output + ran.stderr, ran.exception
