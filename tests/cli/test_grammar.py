@@ -263,3 +263,8 @@ def test_local_times_are_noted_and_a_zone_moves_them(tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     run("convert", str(log), "--timezone", "Europe/Stockholm", "-o", str(out))
     assert "1782889200" in out.read_text()  # 09:00 there is 07:00 UTC
+
+
+def test_debug_is_accepted_after_the_verb() -> None:
+    """An unexpected error says "the same with --debug": people add it at the end of the line."""
+    assert run("info", DEMO, "--debug").stdout == run("--debug", "info", DEMO).stdout

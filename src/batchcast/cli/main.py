@@ -174,6 +174,13 @@ class LazyGroup(click.Group):
         with flags_in_messages():
             return super().main(*given, **named)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; `--debug` counts after the verb too, which is where people add it to what failed."""
+        ours = args.index("--") if "--" in args else len(args)
+        if "--debug" in args[:ours]:
+            args = ["--debug", *(word for word in args[:ours] if word != "--debug"), *args[ours:]]
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The verbs, in the order a newcomer meets them; last those that entry points bring."""
         return [*VERBS, *commands()]

@@ -84,10 +84,12 @@ def week(settings: Settings, reader: Reader, cluster: str, terms: Terms, since: 
 def never_seen(run: np.ndarray, interval: float) -> np.ndarray:
     """The chance that a job of each run time (n,), started at any moment between two looks, is over before the next.
 
-    >>> never_seen(np.array([0.0, 10.0, 30.0, 99.0]), 30.0).round(2).tolist()
-    [1.0, 0.67, 0.0, 0.0]
+    A job that never ran (NaN: it was cancelled while it waited) is not over before a look.
+
+    >>> never_seen(np.array([0.0, 10.0, 30.0, 99.0, math.nan]), 30.0).round(2).tolist()
+    [1.0, 0.67, 0.0, 0.0, 0.0]
     """
-    return np.clip(1.0 - run / interval, 0.0, 1.0)
+    return np.nan_to_num(np.clip(1.0 - run / interval, 0.0, 1.0))
 
 
 def _judged(row: Row | None, wait: float, terms: Terms, settings: Settings) -> tuple[float, str]:

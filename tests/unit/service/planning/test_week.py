@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 
 from batchcast.cluster.machine import Machine, NodeGroup, Partition
 from batchcast.errors import NoAnswer
@@ -85,6 +85,22 @@ def test_jobs_that_are_over_before_a_look_are_counted_or_left_alone(tmp_path: Pa
     assert "  23 of them over before a cycle, with the planned limit left in accounting" in sentences([rows[0.0]])
     assert (rows[30.0]["planned"], rows[30.0]["never_seen"]) == (0, 0)
     assert rows[30.0]["left_alone"][TOO_SHORT] == 35  # with the first, that started at once
+
+
+def test_jobs_cancelled_while_they_waited_are_summed_up_with_the_others(tmp_path: Path) -> None:
+    """`plan --dry-run` with the guide's own settings ended with "cannot convert float NaN to integer"."""
+    place = store(tmp_path)
+    opened = Store(place)
+    with opened.begin() as connection:
+        gone = {"open": 0, "state": "cancelled", "status": "cancelled", "start_time": None, "end_time": 9000.0}
+        connection.execute(update(jobs).where(jobs.c.row.in_([5, 7])).values(**gone))
+    opened.close()
+    settings = load({"store": place, "runtime": "kernel", "plan": "limits", "plan_partitions": "main"}, {})
+    one = week(settings, Reader(place), "c", TERMS, 0.0, 1e9)
+    rows = by_partition(one)
+    assert sentences(rows)[-1]
+    assert sum(row["jobs"] for row in rows) == 40
+    assert all(row["never_seen"] == 0 for row in rows)
 
 
 def test_on_a_machine_the_same_week_is_planned_with_either_and_no_job_is_cut(tmp_path: Path) -> None:
