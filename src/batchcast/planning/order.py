@@ -5,8 +5,8 @@ What orders is a job's work: its forecast times its processors. Under Slurm's lo
 machine waiting for its processors, so the shortest first loses what it gains (docs/guides/planning.md). Among everybody
 (`within="queue"`) a job's factor is that of its level: 63 levels by work, five to two doublings, and one above them for
 who waited longer than the age. Within an account or a user's own jobs, in one QOS and one partition, the priorities
-that they have by themselves are dealt out anew among those that differ by at most the band, rounded down: nobody outside is
-passed by more jobs than before, and no job loses more than the band.
+that jobs have by themselves are dealt out anew among those that differ by at most the band, rounded down: nobody
+outside is passed by more jobs than before, and no job loses more than the band.
 """
 
 from __future__ import annotations
