@@ -70,3 +70,12 @@ def own_name() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return str(os.getuid())
+
+
+def why_blind(scheduler: Any, user: str) -> str:
+    """Why this user does not see others' jobs on a batch system that hides them, in words; empty: the user sees them.
+
+    Raises Unreachable where that cannot be asked. A batch system that cannot say is believed to show all.
+    """
+    ask = getattr(scheduler, "why_blind", None)
+    return "" if ask is None else str(ask(user))

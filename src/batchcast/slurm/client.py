@@ -35,11 +35,13 @@ AWAY = ("sinfo", "--noheader", "--Node", "--states=down,drain,fail,no_respond", 
 class Slurm:
     """A Slurm cluster behind a transport. Nothing here changes a job: it asks squeue, sacct and scontrol show.
 
-    `gathers` is how accounting measures jobs, as `scontrol show config` last said; asked when it is first needed.
+    `gathers` is how accounting measures jobs, and `slurm_user` whom slurmctld runs as, as `scontrol show config` last
+    said; asked when it is first needed.
     """
 
     transport: Transport
     gathers: Mapping[str, str] = field(default_factory=dict)
+    slurm_user: str = ""
 
     def now(self) -> float:
         """The transport's clock."""
@@ -164,8 +166,19 @@ class Slurm:
         """Whether Slurm hides jobs from other users now: one cheap call."""
         return _hides_jobs(self._config())
 
+    def why_blind(self, user: str) -> str:
+        """Why this user does not see others' jobs while Slurm hides them, in words; empty: the user sees them."""
+        if user in ("root", self.slurm_user):
+            return ""
+        level = self.admin_level(user)
+        if level.lower() in ("operator", "administrator"):
+            return ""
+        known = f"has the level {level}" if level else "is in no association"
+        return f"Slurm hides jobs (PrivateData), and {user}, who collects, {known}"
+
     def _config(self) -> Mapping[str, str]:
         config = parse_config(self.transport.ask(CONFIG).text)
+        self.slurm_user = config.get("SlurmUser", "").partition("(")[0]
         self.gathers = {name: config.get(f"JobAcctGather{name}", "") for name in ("Type", "Frequency", "Params")}
         return config
 

@@ -86,6 +86,15 @@ def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(insert(forecasts), rows)
 
 
+def rows_forecast(connection: Connection, rows: Sequence[int]) -> set[int]:
+    """Of these rows, those for which forecasts were issued at their submission."""
+    found: set[int] = set()
+    for k in range(0, len(rows), MOST_ROWS):
+        which = forecasts.c.row.in_(rows[k : k + MOST_ROWS]), forecasts.c.moment == "submit"
+        found |= set(connection.scalars(select(forecasts.c.row).where(*which).distinct()))
+    return found
+
+
 def take_back(connection: Connection, moment: str, rows: Sequence[int]) -> None:
     """Delete the forecasts of these jobs that were issued for that moment."""
     for k in range(0, len(rows), MOST_ROWS):

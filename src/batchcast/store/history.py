@@ -44,6 +44,7 @@ from .sighted import (
 )
 
 _CHUNK = 400
+TOLD = ("told_start", "told_end", "told_status")
 _KEY = (jobs.c.job_id, jobs.c.submit_time)
 
 
@@ -155,8 +156,8 @@ def _changes(row: dict[str, Any], s: Sighting) -> dict[str, Any]:
     changed = {k: v for k, v in fresh.items() if row[k] != v and (v is not None or k in ("reason", "expected_start"))}
     if row["status"] == OUT_OF_MEMORY and changed.get("status") == "failed":
         del changed["status"]  # accounting measured why; the queue goes on showing the plain word
-    if again:
-        changed |= {"status": None, "end_time": None, "open": 1}
+    if again:  # the clock heard that it was gone: it hears anew that it was submitted, and renews it like the others
+        changed |= {"status": None, "end_time": None, "open": 1, **dict.fromkeys(TOLD), "told": 0}
     if row["vanished"] is not None and (s.is_open or changed):
         changed["vanished"] = None
     return changed
@@ -177,6 +178,13 @@ def open_keys(connection: Connection, cluster: str) -> Iterator[tuple[int, str, 
     query = select(jobs.c.row, jobs.c.job_id, jobs.c.submit_time, jobs.c.vanished)
     for row in connection.execute(query.where(jobs.c.cluster == cluster, jobs.c.open == 1)):
         yield row[0], row[1], row[2], row[3]
+
+
+def has_others_open(connection: Connection, cluster: str, user: str) -> bool:
+    """Whether a job of anybody but `user` is believed to be in the system."""
+    of_others = or_(jobs.c.user_id.is_(None), jobs.c.user_id != user)
+    query = select(jobs.c.row).where(jobs.c.cluster == cluster, jobs.c.open == 1, of_others).limit(1)
+    return connection.scalar(query) is not None
 
 
 def mark_vanished(connection: Connection, rows: Sequence[int], since: float) -> None:

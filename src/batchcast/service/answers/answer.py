@@ -52,7 +52,8 @@ BEHIND = "the collector's clock is %(seconds)s s behind the batch system's: run 
 READING = "history is still being read; no forecast has been issued yet"
 STANDS_BACK = "forecasts stand %(ago)s back, until accounting tells how jobs of that time ended"
 OLD = "what is said of waiting jobs is as of %(ago)s ago"
-STALE = (NO_CYCLE, LATE, AWAY, AHEAD, BEHIND, READING, STANDS_BACK, OLD)
+BLIND = "the collector cannot see other users' jobs since %(ago)s: what is said of waiting jobs is as of then"
+STALE = (NO_CYCLE, BLIND, LATE, AWAY, AHEAD, BEHIND, READING, STANDS_BACK, OLD)
 OLD_S = 600.0
 """A renewed answer that is older is said to be."""
 
@@ -69,6 +70,8 @@ def staleness(memory: Mapping[str, Any], now: float) -> list[str]:
         return [Sentence(NO_CYCLE)]
     if now - at > patience:
         notes.append(Sentence(LATE, ago=_ago(now - at)))
+    if blind := memory.get("blind"):
+        notes.append(Sentence(BLIND, ago=_ago(now - blind["since"])))
     for daemon, counter in memory.get("health", {}).items():
         if counter.get("away_since"):
             ago = _ago(now - counter["away_since"])

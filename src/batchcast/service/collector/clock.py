@@ -218,12 +218,14 @@ class StoredClock:
         self.rebuilt = ""
         events = live_events(waiting, until)
         ended: dict[int, JobRequest] = {}
+        again = [event.job.row for event in events if isinstance(event, Submit) and event.time <= before]
+        known = clock_jobs.rows_forecast(connection, again)  # given up for lost, and seen again
         for event in events:
             if isinstance(event, End) and event.time > live_since:
                 ended[event.job.row] = event.job
             step.late += event.time <= before
             row = event.job.row if isinstance(event, Submit) else -1
-            ask = isinstance(event, Submit) and begun[row] > live_since
+            ask = isinstance(event, Submit) and begun[row] > live_since and row not in known
             for key, prediction in self._clock.tell(event, ask).items():
                 method = json.loads(key)[1]
                 shared = {"row": row, "moment": "submit", "method": method, "as_of": event.time, "issued_at": issued_at}

@@ -28,6 +28,7 @@ from ..batch_system import BatchSystem, own_name
 from ..settings import Settings
 from . import moves
 from .clock import Step, StoredClock, compare_with_slurm
+from .sight import Sight
 
 if TYPE_CHECKING:
     from ..planning.agent import Planner
@@ -76,6 +77,7 @@ class Collector:
         self._ticks: tuple[float, float] | None = None
         self._saved_at = -math.inf
         self._shown: frozenset[tuple[str, float]] = frozenset()
+        self._sight = Sight()
 
     @property
     def cluster(self) -> str:
@@ -94,6 +96,9 @@ class Collector:
                 done.unreachable |= isinstance(error, Unreachable)
                 if self.site is None:  # never yet seen: nothing to fetch or tell
                     return done
+            if self._sight.blind:  # what is not shown may still be there: nothing is planned, given up or told
+                done.problems.append(self._sight.blind)
+                break
         try:
             self._note(done)
         except BatchcastError as error:
@@ -110,6 +115,8 @@ class Collector:
         snapshot = self.scheduler.snapshot()
         done.jobs, done.broken = len(snapshot.jobs), snapshot.broken
         assert self.site is not None
+        if self._sight.look(self.scheduler, self.store, self.cluster, self.site.private, snapshot):
+            return
         with self.store.begin() as connection:
             memory = clock_jobs.read_meta(connection, self.cluster)
             last = memory.get("snapshot_at")

@@ -207,6 +207,11 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     memory, now = reader.memory(cluster), time.time()
     notes = staleness(memory, now)
     do = "systemctl status batchcast-collect, journalctl -u batchcast-collect"
+    if blind := memory.get("blind"):
+        fact = f"since {_when(blind['since'])} {blind['why']}: its clock stands still, and no job is given up for lost"
+        who = memory.get("collected_by") or "the collector's user"
+        grant = f"sacctmgr add user {who} account=ACCOUNT adminlevel=operator (modify, if it is there)"
+        yield finding("collector's sight", "failed", fact, grant)
     bad = "failed" if is_collector_down(memory, now) else "warning"
     yield judged("collector", not notes, "; ".join(notes) or "up to date", do, bad)
     yield _privacy(settings, memory, f"PrivateData at the last look, {_when(memory.get('cycle_at'))}")

@@ -40,6 +40,7 @@ class Script:
     ahead: float = 0.0
     unsure: float = 0.0
     private: bool = False
+    blind: bool = False
     by_id: tuple[Sighting, ...] = ()
     asked: list[tuple[float, float]] = field(default_factory=list)
 
@@ -58,6 +59,9 @@ class Script:
     def hides_jobs(self) -> bool:
         return self.private
 
+    def why_blind(self, user: str) -> str:
+        return f"Slurm hides jobs, and {user} has the level None" if self.private and self.blind else ""
+
     def ended(self, ids: Sequence[str], since: float) -> Snapshot:
         whole = self.history(since, self.now())
         return whole._replace(jobs=tuple(s for s in whole.jobs if s.job_id in ids) + self.by_id)
@@ -65,14 +69,15 @@ class Script:
     def snapshot(self) -> Snapshot:
         if not self.ctld:
             raise Unreachable("slurmctld is away")
-        shown = [self._seen(j) for j in self.jobs if j.submit <= self.time < j.end + self.keeps]
+        shown = [self._seen(j) for j in self.jobs if j.submit <= self.time < j.end + self.keeps and not self.blind]
         return Snapshot(self.now(), tuple(shown))
 
     def history(self, since: float, until: float) -> Snapshot:
         if not self.dbd:
             raise Unreachable("slurmdbd is away")
         self.asked.append((since, until))
-        return Snapshot(self.now(), tuple(self._seen(j) for j in self.jobs if since <= j.end <= min(until, self.time)))
+        ended = [j for j in self.jobs if since <= j.end <= min(until, self.time) and not self.blind]
+        return Snapshot(self.now(), tuple(map(self._seen, ended)))
 
     def site(self) -> Site:
         return Site("c", "22.05", self.keeps, self.private, 16.0, True, {}, self.ahead - self.unsure)
@@ -436,3 +441,55 @@ def test_the_clock_remembers_a_window_and_what_if_hears_the_same(settings: Setti
     assert sum(len(v) for v in recent.__dict__.values() if isinstance(v, dict)) <= 3
     step(script, again, *(40 * day + 3600 * h for h in range(1, 24 * 4, 6)))
     assert Reader(short["store"]).memory("c")["heard_since"] > 40 * day, "and the window moves on"
+
+
+def test_a_collector_that_may_not_see_jobs_loses_none_and_renews_all_when_it_may(settings: Settings) -> None:
+    """PrivateData went on before the collector was an operator: 141 jobs were lost, and what came back stayed so."""
+    settings = settings.replaced(wait="forecast", patience_s=60.0)
+    jobs = [Job(str(k), 1005 + k, 1050 + k, 1100 + k) for k in range(3)]
+    jobs += [Job("7", 1200, 9000, 9100), Job("8", 1210, 2500, 2600), Job("9", 1220, 1700, 1800)]
+    script = Script(jobs)
+    collector = collect(script, settings)
+    step(script, collector, *range(1000, 1300, 30))
+    script.private = script.blind = True
+    cycle = step(script, collector, *range(1300, 2200, 30))
+    assert "has the level None" in cycle.problems[0]
+    rows = dict(stored(settings, "job_id, status"))
+    assert rows["7"] is rows["8"] is rows["9"] is None
+    memory = Reader(settings["store"]).memory("c")
+    assert memory["told_until"] < 1300
+    assert any("cannot see other users' jobs" in note for note in staleness(memory, 2200.0))
+    script.blind = False
+    step(script, collector, *range(2200, 2300, 30))
+    assert stored(settings, "job_id, status, start_time, end_time")[5] == ("9", "completed", 1700, 1800)
+    assert Reader(settings["store"]).memory("c")["blind"] is None
+    with Store(settings["store"]).begin() as connection:
+        assert [name for (name,) in connection.exec_driver_sql(RENEWED)] == ["7", "8"]
+
+
+RENEWED = "SELECT job_id FROM renewed JOIN jobs ON jobs.row = renewed.row ORDER BY job_id"
+
+
+def test_a_right_that_is_taken_away_is_noticed_in_the_cycle_that_shows_nobody(settings: Settings) -> None:
+    script = Script([Job("7", 1005, 9000, 9100)], private=True)
+    collector = collect(script, settings)
+    step(script, collector, *range(1000, 1100, 30))
+    script.blind = True
+    assert "has the level None" in step(script, collector, 1120).problems[0]
+    assert stored(settings) == [("7", None, None, 1, 1)]
+
+
+def test_a_job_given_up_for_lost_and_seen_again_is_renewed_like_the_others(settings: Settings) -> None:
+    settings = settings.replaced(wait="forecast", patience_s=60.0)
+    script = Script([Job("7", 1005, 9000, 9100), Job("8", 1010, 9000, 9100)])
+    collector = collect(script, settings)
+    step(script, collector, *range(1000, 1100, 30))
+    script.blind = True  # on a batch system that does not say so
+    step(script, collector, *range(1100, 1600, 30))
+    assert dict(stored(settings, "job_id, status")) == {"7": "lost", "8": "lost"}
+    script.blind = False
+    step(script, collector, *range(1600, 1800, 30))
+    with Store(settings["store"]).begin() as connection:
+        assert [name for (name,) in connection.exec_driver_sql(RENEWED)] == ["7", "8"]
+        asked = "SELECT count(*) FROM forecasts WHERE kind = 'wait' AND moment = 'submit'"
+        assert connection.exec_driver_sql(asked).scalar() == 2

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the collector's user may see others' jobs: a job that is hidden is not a job that is gone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...errors import BatchcastError
+from ...formats.sighting import Snapshot
+from ...store import clock_jobs, history
+from ...store.database import Store
+from ..batch_system import own_name, why_blind
+
+EVERY_S = 300.0
+"""While jobs are hidden and shown to this user, the right to see them is asked for again after so long."""
+
+
+class Sight:
+    """What is known of the collector's right to see jobs. `blind` says why it has none; empty: it sees them."""
+
+    def __init__(self) -> None:
+        self.blind = ""
+        self._asked_at = -math.inf
+
+    def look(self, scheduler: Any, store: Store, cluster: str, private: bool, snapshot: Snapshot) -> str:
+        """Why others' jobs cannot be seen at this snapshot, in words; since when stands in the store as `blind`.
+
+        Asked when jobs become hidden, in each cycle while they cannot be seen, every five minutes otherwise, and at
+        once when no job of anybody else is shown any more, since a right can be taken away. While that cannot be
+        asked, what was known before holds.
+        """
+        me = own_name()
+        with store.begin() as connection:
+            known = clock_jobs.read_meta(connection, cluster).get("blind")
+            alone = private and all(s.asked.get("user_id") == me for s in snapshot.jobs)
+            alone = alone and history.has_others_open(connection, cluster, me)
+        if not private:
+            self.blind, self._asked_at = "", -math.inf
+        elif self.blind or alone or not 0 <= snapshot.asked_at - self._asked_at < EVERY_S:
+            try:
+                self.blind, self._asked_at = why_blind(scheduler, me), snapshot.asked_at
+            except BatchcastError as error:
+                if alone or self._asked_at == -math.inf:
+                    self.blind = f"Slurm hides jobs, and whether {me} may see them cannot be asked: {error.message}"
+        if bool(self.blind) != bool(known):
+            blind = {"since": snapshot.asked_at, "why": self.blind} if self.blind else None
+            with store.begin() as connection:
+                clock_jobs.write_meta(connection, cluster, blind=blind)
+        return self.blind
