@@ -21,7 +21,7 @@ from .slurm.sbatch import parse_submit_line
 from .times import STAMP_FORMS, LocalClock, Stamps, parse_stamps
 
 STRANGE_STATE = "state: none of Slurm's, kept as it is (a line that is cut short can have such a state)"
-NULL = {"", "Unknown", "None", "N/A", "(null)"}
+NULL = {"", "Unknown", "None", "N/A", "(null)", "None assigned"}
 BAD, UNLIMITED = math.inf, -math.inf
 
 

@@ -199,9 +199,12 @@ def _parse_as(
         from ..formats.pbs.accounting import read_pbs
 
         return read_pbs(whole, source.name, strict=strict)
-    from ..formats.slurm.sacct import read_sacct
+    from ..formats.slurm.sacct import read_sacct, read_sacct_json
 
-    return read_sacct(whole, source.name, strict=strict, zone=zone(timezone or "UTC"))
+    first = next(whole, b"")
+    is_json = first.lstrip()[:1] == b"{"
+    read = read_sacct_json if is_json else read_sacct
+    return read(chain([first], whole), source.name, strict=strict, zone=zone(timezone or "UTC"))
 
 
 def _parse_csv(
@@ -238,6 +241,10 @@ def sniff(sample: bytes) -> str | None:
     if sample.startswith(b"PAR1"):
         return "parquet"
     if sample.lstrip()[:1] == b"{":
+        from ..formats.slurm.job_json import looks_like_job_json
+
+        if looks_like_job_json(sample):
+            return "sacct"
         from ..formats.batsim import looks_like_batsim
 
         return "batsim" if looks_like_batsim(sample) else None

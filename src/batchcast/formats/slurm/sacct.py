@@ -18,6 +18,7 @@ from ...table import LogInfo, Nominal, Trace, Values, log_order
 from ..batch import SAID_NUMBERS, Batch, Codes, either, memos, name_or_null, positive
 from ..chunks import GrowingColumn, Problems, as_ids, count_duplicates, join_ids, sorted_nominal, whole_texts
 from ..times import UNFINISHED, LocalClock, are, run_and_wait
+from .job_json import job_columns
 from .sacct_layout import COMMAND, Layout
 from .sacct_lines import Columns, Records, no_header
 
@@ -104,6 +105,22 @@ def read_sacct_columns(
     if numbers:
         table.add(layout, jobs, numbers)
     return _whole(table, records, source, notes)
+
+
+def read_sacct_json(
+    blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False, zone: tzinfo = UTC
+) -> Trace:
+    """The trace of what `sacct --json` or `squeue --json` printed: the columns of `read_sacct`, from the same values.
+
+    Of a job that waits, the start that `squeue` shows is Slurm's forecast and is not read. Raises InputError for a text
+    that is no such JSON.
+
+    >>> job = b'{"job_id": 7, "submit_time": 60, "job_state": ["PENDING"], "time_limit": 2, "start_time": 99}'
+    >>> trace = read_sacct_json([b'{"jobs": [', job, b"]}"]); trace.req_time.tolist(), trace.wait_time.tolist()
+    ([120.0], [nan])
+    """
+    columns, notes = job_columns(b"".join(blocks), source)
+    return read_sacct_columns(columns, source, strict=strict, zone=zone, notes=notes)
 
 
 _CUT = "the last line does not end with a line break: it may be cut short"

@@ -13,6 +13,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ...errors import InputError
+from .json_values import as_list as _list
+from .json_values import at as _at
+from .json_values import number as _number
+from .json_values import tres as _tres
 
 MINUTES = 60.0
 JOB, PER = "limits/max/tres/per/job", "limits/max/tres/per"
@@ -183,20 +187,6 @@ RECORDS: Mapping[str, tuple[str, Any]] = {
 }
 
 
-def _at(item: Any, path: str) -> Any:
-    """What lies at a path of keys; None where it ends early."""
-    for key in path.split("/"):
-        item = item.get(key) if isinstance(item, Mapping) else None
-    return item
-
-
-def _number(value: Any) -> str:
-    """A number that may be set, infinite or absent; empty for the last two."""
-    if isinstance(value, Mapping):
-        value = value.get("number") if value.get("set") and not value.get("infinite") else None
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _span(minutes: Any) -> str:
     """Minutes as Slurm's hours, minutes and seconds."""
     text = _number(minutes)
@@ -210,21 +200,9 @@ def _clock(seconds: Any) -> str:
     return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}" if whole else ""
 
 
-def _tres(items: Any) -> str:
-    """A list of TRES as `cpu=4,mem=2048M,gres/gpu=1`."""
-    return ",".join(
-        f"{t['type']}{'/' + t['name'] if t.get('name') else ''}={t['count']}{'M' if t['type'] == 'mem' else ''}"
-        for t in items or ()
-    )
-
-
 def _instant(value: Any) -> str:
     text = _number(value)
     return datetime.fromtimestamp(float(text), UTC).strftime("%Y-%m-%dT%H:%M:%S") if text else ""
-
-
-def _list(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else [str(word) for word in value or ()]
 
 
 def _words(value: Any) -> str:

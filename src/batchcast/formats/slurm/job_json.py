@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sacct --json` and `squeue --json` as the columns of text that `sacct -P` prints. Pure.
+
+Slurm 21.08 to 25.11 print them (data_parser v0.0.37 to v0.0.44). A job that `squeue` shows has no steps, and
+the start of a waiting one is Slurm's forecast, which is no start.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ...errors import InputError, input_error
+from ...units import format_duration
+from .json_values import as_list, at, number, tres
+
+COMMAND = "sacct -a --json -S 2026-01-01 > jobs.json"
+_UNSET = {
+    "4294967294",
+    "18446744073709551614",
+    "65534",
+}  # NO_VAL of 32, 64 and 16 bits, in the plain numbers of v0.0.37
+_INFINITE = {"4294967295", "18446744073709551615", "65535"}
+_PER_CPU = 1 << 63
+"""The bit of required.memory (v0.0.38 and before) that says that it is that of a processor."""
+NAMES = (
+    "JobID", "JobIDRaw", "Cluster", "User", "UID", "Group", "GID", "Account", "Partition", "QOS", "JobName", "WorkDir",
+    "Constraints", "Reservation", "NodeList", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw",
+    "TimelimitRaw", "ReqCPUS", "AllocCPUS", "AllocNodes", "ReqMem", "ReqTRES", "AllocTRES", "Restarts", "SubmitLine",
+    "TotalCPU", "NTasks", "TRESUsageInMax", "TRESUsageInTot",
+)  # fmt: skip
+Record = dict[str, str]
+
+
+class _Document(msgspec.Struct):
+    """The parts of a document that are read; each job is decoded alone, so that memory holds one at a time."""
+
+    jobs: list[msgspec.Raw]
+    errors: list[Any] = []
+
+
+def looks_like_job_json(sample: bytes) -> bool:
+    """Whether a text begins as what `sacct --json` or `squeue --json` prints.
+
+    >>> looks_like_job_json(b'{"jobs": [{"job_id": 7}]}'), looks_like_job_json(b'{"jobs": [{"id": 1, "res": 4}]}')
+    (True, False)
+    """
+    head = sample.lstrip()
+    marks = (b'"job_id"', b'"data_parser', b"Slurm OpenAPI", b"openapi\\/slurm", b"openapi/slurm", b"openapi\\/dbv")
+    return head.startswith(b"{") and any(mark in head for mark in marks)
+
+
+def job_columns(text: bytes, source: str = "(memory)") -> tuple[dict[str, list[str]], list[str]]:
+    """The jobs and their steps by sacct's names of columns (`NAMES`), and notes on what Slurm itself said.
+
+    Several documents may follow one another. InputError for a text that is no JSON or has no list of jobs.
+
+    >>> columns, _ = job_columns(b'{"jobs": [{"job_id": 7, "time": {"submission": 60, "limit": {"set": true,'
+    ...                          b' "infinite": false, "number": 90}}, "state": {"current": ["FAILED"]}}]}')
+    >>> columns["JobID"], columns["Submit"], columns["TimelimitRaw"], columns["State"]
+    (['7'], ['60'], ['90'], ['FAILED'])
+    """
+    columns: dict[str, list[str]] = {name: [] for name in NAMES}
+    notes = []
+    for document in _documents(text, source):
+        for raw in document.jobs:
+            for record in _records(_decoded(raw, source)):
+                for name, texts in columns.items():
+                    texts.append(record.get(name, ""))
+        said = [str(at(error, "description") or at(error, "error") or error) for error in document.errors]
+        notes += [f"Slurm printed an error with these jobs: {words[:120]}" for words in said]
+    return columns, notes
+
+
+def _documents(text: bytes, source: str) -> Iterator[_Document]:
+    """The documents of a text, one after the other."""
+    try:
+        yield msgspec.json.decode(text, type=_Document)
+        return
+    except (msgspec.DecodeError, RecursionError):
+        pass  # several documents, or what only the slower reader knows (NaN, bytes that are no UTF-8)
+    rest, decoder = text.decode("utf-8", "replace"), json.JSONDecoder()
+    place = len(rest) - len(rest.lstrip())
+    while place < len(rest):
+        try:
+            plain, place = decoder.raw_decode(rest, place)
+        except json.JSONDecodeError as error:
+            what = "not JSON" if error.pos < len(rest.rstrip()) else "this JSON is cut short"
+            raise input_error(source, f"{what}: {error.msg}", line=error.lineno, hint=COMMAND) from None
+        except RecursionError:
+            raise InputError(f"{source}: JSON nested too deep to be a list of jobs", hint=COMMAND) from None
+        jobs = plain.get("jobs") if isinstance(plain, dict) else None
+        if not isinstance(jobs, list):
+            raise input_error(source, "no list of jobs in this JSON", accepted=COMMAND, hint=COMMAND)
+        errors = plain.get("errors")
+        yield _Document([msgspec.Raw(json.dumps(job).encode()) for job in jobs], errors if errors else [])
+        place += len(rest) - place - len(rest[place:].lstrip())
+
+
+def _decoded(raw: msgspec.Raw, source: str) -> Any:
+    try:
+        return json.loads(bytes(raw))
+    except RecursionError:
+        raise InputError(f"{source}: JSON nested too deep to be a list of jobs", hint=COMMAND) from None
+
+
+def _records(job: Any) -> list[Record]:
+    """A job's record and those of its steps; what is no job is a record without a number, which is dropped."""
+    if not isinstance(job, Mapping):
+        return [{}]
+    try:
+        if "submit_time" in job:
+            return [_of_squeue(job)]
+        record = _of_sacct(job)
+        return [record, *(_step(step, record) for step in job.get("steps") or ())]
+    except (TypeError, KeyError, ValueError, AttributeError):
+        return [{"JobID": _plain(job.get("job_id"))}]
+
+
+def _of_sacct(job: Mapping[str, Any]) -> Record:
+    requested, allocated = tres(at(job, "tres/requested")), tres(at(job, "tres/allocated"))
+    return {
+        **_common(job),
+        "JobID": _job_id(job, at(job, "array/job_id"), at(job, "array/task_id"), at(job, "array/task"), "het/"),
+        "User": _name(job.get("user") or at(job, "association/user")),
+        "Group": _name(job.get("group")),
+        "WorkDir": _name(job.get("working_directory")),
+        "Constraints": _name(job.get("constraints")),
+        "Reservation": _name(at(job, "reservation/name")),
+        "State": _state(at(job, "state/current"), job.get("kill_request_user")),
+        "Submit": _plain(at(job, "time/submission")),
+        "Eligible": _plain(at(job, "time/eligible")),
+        "Start": _plain(at(job, "time/start")),
+        "End": _plain(at(job, "time/end")),
+        "ElapsedRaw": _plain(at(job, "time/elapsed")),
+        "TimelimitRaw": _minutes(at(job, "time/limit")),
+        "ReqCPUS": _plain(at(job, "required/CPUs")),
+        "AllocCPUS": _amount(at(job, "tres/allocated"), "cpu"),
+        "AllocNodes": _plain(job.get("allocation_nodes")),
+        "ReqMem": _memory(at(job, "required/memory_per_node"), at(job, "required/memory_per_cpu"),
+                          at(job, "required/memory"), requested),
+        "ReqTRES": requested,
+        "AllocTRES": allocated,
+        "TotalCPU": _cpu(at(job, "time/total")),
+    }  # fmt: skip
+
+
+def _of_squeue(job: Mapping[str, Any]) -> Record:
+    state = _state(job.get("job_state"), None)
+    waits = state in ("PENDING", "")
+    holds = not waits and bool(_name(job.get("nodes")))
+    requested, allocated = _name(job.get("tres_req_str")), _name(job.get("tres_alloc_str"))
+    start, end = _plain(job.get("start_time")), _plain(job.get("end_time"))
+    is_over = not waits and state not in ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
+    array = job.get("array_task_string") or None
+    return {
+        **_common(job),
+        "JobID": _job_id(job, job.get("array_job_id"), job.get("array_task_id"), array, "het_"),
+        "User": _name(job.get("user_name")),
+        "UID": _plain(job.get("user_id")),
+        "Group": _name(job.get("group_name")),
+        "GID": _plain(job.get("group_id")),
+        "WorkDir": _name(job.get("current_working_directory")),
+        "Constraints": _name(job.get("features")),
+        "Reservation": _name(job.get("resv_name")),
+        "State": state,
+        "Submit": _plain(job.get("submit_time")),
+        "Eligible": _plain(job.get("eligible_time")),
+        "Start": "" if waits else start,
+        "End": end if is_over else "",
+        "TimelimitRaw": _minutes(job.get("time_limit")),
+        "ReqCPUS": _plain(job.get("cpus")),
+        "AllocCPUS": _plain(job.get("cpus")) if holds else "",
+        "AllocNodes": _plain(job.get("node_count")) if holds else "",
+        "ReqMem": _memory(job.get("memory_per_node"), job.get("memory_per_cpu"), None, requested),
+        "ReqTRES": requested,
+        "AllocTRES": allocated if holds else "",
+    }
+
+
+def _common(job: Mapping[str, Any]) -> Record:
+    """What both commands name alike."""
+    return {
+        "JobIDRaw": _plain(job.get("job_id")),
+        "Cluster": _name(job.get("cluster")),
+        "Account": _name(job.get("account")),
+        "Partition": _name(job.get("partition")),
+        "QOS": _name(job.get("qos")),
+        "JobName": _name(job.get("name")),
+        "NodeList": _name(job.get("nodes")),
+        "Restarts": _plain(job.get("restart_cnt")),
+        "SubmitLine": _name(job.get("submit_line")),
+    }
+
+
+def _step(step: Mapping[str, Any], job: Record) -> Record:
+    """A step's record; it takes the job's times of submission, which steps do not have."""
+    usage = {name: tres(at(step, f"tres/requested/{name}")).replace("M", "") for name in ("max", "total")}
+    name = at(step, "step/id")
+    inner = at(name, "step_id") if isinstance(name, Mapping) else name
+    own = str(inner if inner is not None else at(step, "step/name") or "0")
+    return {
+        "JobID": f"{job['JobID']}.{own.rpartition('.')[2]}",
+        "JobIDRaw": f"{job['JobIDRaw']}.{own.rpartition('.')[2]}",
+        "Cluster": job["Cluster"],
+        "JobName": _name(at(step, "step/name")),
+        "State": _state(step.get("state"), step.get("kill_request_user")),
+        "Submit": job["Submit"],
+        "Start": _plain(at(step, "time/start")),
+        "End": _plain(at(step, "time/end")),
+        "ElapsedRaw": _plain(at(step, "time/elapsed")),
+        "AllocNodes": _plain(at(step, "nodes/count")),
+        "NTasks": _plain(at(step, "tasks/count")),
+        "AllocTRES": tres(at(step, "tres/allocated")),
+        "TotalCPU": _cpu(at(step, "time/total")),
+        "TRESUsageInMax": usage["max"],
+        "TRESUsageInTot": usage["total"],
+    }
+
+
+def _job_id(job: Mapping[str, Any], array: Any, task: Any, tasks: Any, het: str) -> str:
+    """The number as sacct writes it: `12_3`, `12_[4-9]`, `12+1`, `12`."""
+    number_, leader, one = _plain(job.get("job_id")), _plain(array), _plain(task)
+    component, offset = _plain(at(job, f"{het}job_id")), _plain(at(job, f"{het}job_offset"))
+    if leader not in ("", "0") and one:
+        return f"{leader}_{one}"
+    if leader not in ("", "0") and isinstance(tasks, str) and tasks:
+        return f"{leader}_[{tasks}]"
+    return f"{component}+{offset or 0}" if component not in ("", "0") else number_
+
+
+def _plain(value: Any) -> str:
+    """A number as text; empty where it is not set, in either form."""
+    text = number(value)
+    return "" if text in _UNSET else text
+
+
+def _minutes(value: Any) -> str:
+    """A time limit in minutes, UNLIMITED, or empty."""
+    if isinstance(value, Mapping) and value.get("infinite"):
+        return "UNLIMITED"
+    text = _plain(value)
+    return "UNLIMITED" if text in _INFINITE else text
+
+
+def _memory(per_node: Any, per_cpu: Any, both: Any, requested: str) -> str:
+    """The request of memory as ReqMem: that of the whole job where TRES say it, else per node or processor."""
+    if whole := next((pair for pair in requested.split(",") if pair.startswith("mem=")), ""):
+        return whole.removeprefix("mem=")
+    node, cpu, mixed = _plain(per_node), _plain(per_cpu), _plain(both)
+    if mixed.isdecimal():
+        cpu, node = (str(int(mixed) - _PER_CPU), "") if int(mixed) >= _PER_CPU else ("", mixed)
+    return f"{cpu}Mc" if cpu not in ("", "0") else f"{node}Mn" if node not in ("", "0") else ""
+
+
+def _state(words: Any, killer: Any) -> str:
+    """The state as sacct writes it: the first word, and of what was cancelled by whom."""
+    word = (as_list(words) or [""])[0].upper()
+    if word != "CANCELLED":
+        return word
+    by = str(killer or "")
+    return "CANCELLED by 0" if by in ("root", "0") else f"CANCELLED by {by}" if by else word
+
+
+def _amount(items: Sequence[Mapping[str, Any]] | None, kind: str) -> str:
+    """The count of one kind of TRES."""
+    return next((str(item.get("count", "")) for item in items or () if item.get("type") == kind), "")
+
+
+def _cpu(value: Any) -> str:
+    """CPU time of whole seconds and microseconds, as Slurm writes it."""
+    seconds, more = number(at(value, "seconds")), number(at(value, "microseconds"))
+    return f"{format_duration(float(seconds))}.{int(more or 0) // 1000:03d}" if seconds else ""
+
+
+def _name(value: Any) -> str:
+    """A name; lists with commas, nothing for null and the 0 that some versions write for an empty text."""
+    return ",".join(as_list(value)) if isinstance(value, str | list) else ""

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values in the JSON of Slurm's commands (data_parser v0.0.37 to v0.0.44), as the text of the same commands. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def at(item: Any, path: str) -> Any:
+    """What lies at a path of keys; None where it ends early.
+
+    >>> at({"time": {"limit": 60}}, "time/limit"), at({"time": None}, "time/limit")
+    (60, None)
+    """
+    for key in path.split("/"):
+        item = item.get(key) if isinstance(item, Mapping) else None
+    return item
+
+
+def number(value: Any) -> str:
+    """A number, plain or with whether it is set and infinite; empty where it is not set or infinite.
+
+    >>> number(60), number({"set": True, "infinite": False, "number": 60}), number({"set": False, "number": 0})
+    ('60', '60', '')
+    """
+    if isinstance(value, Mapping):
+        value = value.get("number") if value.get("set") and not value.get("infinite") else None
+    if value is None or isinstance(value, bool | Mapping | list):
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def tres(items: Any) -> str:
+    """A list of TRES as `cpu=4,mem=2048M,gres/gpu=1`; memory of TRES is in MiB.
+
+    >>> tres([{"type": "mem", "name": "", "count": 2048}, {"type": "gres", "name": "gpu:a100", "count": 2}])
+    'mem=2048M,gres/gpu:a100=2'
+    """
+    return ",".join(
+        f"{t['type']}{'/' + t['name'] if t.get('name') else ''}={t['count']}{'M' if t['type'] == 'mem' else ''}"
+        for t in items or ()
+    )
+
+
+def as_list(value: Any) -> list[str]:
+    """Words that stand in a list, or alone; none for null.
+
+    >>> as_list("RUNNING"), as_list(["RUNNING", "COMPLETING"]), as_list(None)
+    (['RUNNING'], ['RUNNING', 'COMPLETING'], [])
+    """
+    return [value] if isinstance(value, str) else [str(word) for word in value or ()]
