@@ -208,6 +208,11 @@ class Batch:
         nodes = self.text("nodelist")
         if nodes is not None:
             return np.array([text.strip().lower() not in ("", "none assigned", "none", "(null)") for text in nodes])
+        tres = self.text("alloctres")
+        if (
+            tres is not None
+        ):  # AllocCPUS repeats the request of a job that was cancelled in the queue, AllocTRES does not
+            return np.array([bool(text.strip()) for text in tres])
         for name in ("alloccpus", "allocnodes"):
             values = self.number("number", name)
             if values is not None:

@@ -12,11 +12,12 @@ import click
 
 from ...units import counted, format_memory, span
 from ..grammar import verb
-from ..output import Cell, print_columns, printed
+from ..output import Cell, print_columns, printed, say
 from ..site_options import myself, parse_when, site_options, whoami
 
 MANY = 40
-"""Lines of jobs beyond which months are recommended."""
+"""Without --each, so many lines of jobs are printed."""
+RECENT, RECENT_OF_DIGEST = "now-30days", "now-61days"
 SOUND, POOR = 0.6, 0.2
 """Shares of what was asked: green from here on, red below."""
 _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": "yellow", "CANCELLED": "yellow"}
@@ -29,7 +30,7 @@ _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": 
 @click.option("-A", "--account", metavar="NAME", help="An account's jobs, by user.")
 @click.option("-p", "--partition", metavar="NAME", help="A partition's jobs, by user.")
 @click.option(
-    "-S", "--starttime", default="now-30days", show_default=True, metavar="TIME", help="Jobs that ended from here on."
+    "-S", "--starttime", metavar="TIME", help=f"Jobs that ended from here on.  [default: {RECENT}; of a FILE all]"
 )
 @click.option("-E", "--endtime", metavar="TIME", help="Jobs that ended before this.  [default: now]")
 @click.option(
@@ -47,15 +48,15 @@ def command(
     user: str | None,
     account: str | None,
     partition: str | None,
-    starttime: str,
+    starttime: str | None,
     endtime: str | None,
     **flags: Any,
 ) -> None:
     """What jobs asked for and what they used, how long they waited, and advice that names the flag to change.
 
-    With jobs, --each, --months or --digest accounting alone is asked, without a store; instead of jobs a FILE (or -)
-    may hold what sacct printed. Advice is silent below a least waste: 5 jobs of one
-    name, limits twice what they need, an hour of a processor.
+    With jobs, --each, --months or --digest accounting alone is asked, without a store. Instead of jobs, one FILE or
+    several (or -) may hold a log in any format that `info` reads: what sacct printed, plain or packed, SWF, CSV.
+    Advice is silent below a least waste: 5 jobs of one name, limits twice what they need, an hour of a processor.
 
     \b
     batchcast report -S now-7days
@@ -65,7 +66,7 @@ def command(
     parsable2, as_json = flags.pop("parsable2"), flags.pop("as_json")
     each, tasks, months, digest = (flags.pop(name) for name in ("each", "tasks", "months", "digest"))
     if jobs or each or months or digest:
-        asked_of = {"jobs": jobs, "user": user, "account": account, "partition": partition}
+        asked_of = {"jobs": jobs, "user": user, "account": account, "partition": partition, "each": each}
         asked_of |= {"starttime": starttime, "endtime": endtime, "tasks": tasks, "months": months, "digest": digest}
         _from_accounting(flags, asked_of, parsable2, as_json)
         return
@@ -76,7 +77,7 @@ def command(
     from ...service.settings import load
 
     who = Whose(user or (None if account or partition else whoami()), account, partition)
-    since, until = parse_when(starttime), parse_when(endtime) if endtime else math.inf
+    since, until = parse_when(starttime or RECENT), parse_when(endtime) if endtime else math.inf
     asked = (load(flags), who, since, until, myself(), time.time())
     asked_for = {**who._asdict(), "starttime": f"uts{since:.0f}"}
     asked_for |= {"endtime": f"uts{until:.0f}"} if math.isfinite(until) else {}
@@ -92,19 +93,23 @@ def command(
 
 
 def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bool, as_json: bool) -> None:
-    """The jobs one by one, or months, from one question to sacct or a file."""
-    from pathlib import Path
-
+    """The jobs one by one, or months, from one question to sacct or from files."""
     from ...errors import NoAnswer
     from ...service.answers import efficiency
     from ...service.answers.answer import Answer
     from ...service.settings import load
 
     settings = load(flags)
-    starttime = "now-61days" if of["digest"] and of["starttime"] == "now-30days" else of["starttime"]
-    since = -math.inf if of["jobs"] else parse_when(starttime)
+    usual = None if of["jobs"] else RECENT_OF_DIGEST if of["digest"] else RECENT
+    starttime = of["starttime"] or usual
+    since = parse_when(starttime) if starttime else -math.inf
     until = parse_when(of["endtime"]) if of["endtime"] else math.inf
-    used, broken = _used(settings, of, since, until)
+    files = _files(of["jobs"])
+    used, warnings = _of_files(files, of, since, until) if files else _of_slurm(settings, of, since, until)
+    for warning in [] if used else warnings:
+        say(f"note: {warning}")
+    if not used and files:
+        raise NoAnswer(f"no job in {', '.join(files)} that ran and is asked for", hint=f"batchcast info {files[0]}")
     if not used and of["jobs"]:
         raise NoAnswer("none of these jobs is in accounting, or none has started", hint="batchcast report --each")
     if not used:
@@ -115,10 +120,6 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
     else:
         rows = [job.row() for job in (used if of["tasks"] else efficiency.folded(used))]
     advised = efficiency.advice(used, settings["limit_floor"], settings["limit_step"], settings["memory_step"])
-    warnings = [f"left out, since they could not be read: {broken} of accounting's rows"] if broken else []
-    found = {name for job in used for name in (job.job_id, *job.job_id.replace("+", "_").split("_")[:1])}
-    if missing := [job for job in of["jobs"] if job[:1].isdigit() and job not in found and not Path(job).is_file()]:
-        warnings.append(f"not in accounting, or not started: {', '.join(missing)}")
     total = efficiency.totals(used)
     shown = {**of, "starttime_s": None if math.isinf(since) else since, "by": by, "advice": advised, "total": total}
     if printed("report", Answer({}, shown, warnings, rows), as_json, parsable2):
@@ -129,41 +130,90 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
     if by:
         _print_months(rows, by)
     else:
-        _print_jobs(rows)
-        _print_total(total, len(rows))
+        _print_jobs(rows if of["each"] else _largest(rows))
+        _print_total(total, len(rows), of["each"])
     _print_advice(advised)
 
 
-def _used(settings: Any, of: Mapping[str, Any], since: float, until: float) -> tuple[list[Any], int]:
-    """The jobs of a file, of ids, or of a user, account or partition."""
+def _files(words: Sequence[str]) -> list[str]:
+    """The words that name files, all of them or none; UsageError for a word that is neither a job nor a file."""
     import re
     from pathlib import Path
 
+    from ...errors import UsageError
+
+    files = [word for word in words if word == "-" or Path(word).exists()]
+    jobs = [word for word in words if word not in files]
+    if bad := [word for word in jobs if not re.fullmatch(r"\d+([_+]\d+)?", word)]:
+        raise UsageError(
+            f"{bad[0]}: no such file, and no number of a job (accepted: 4711, 4712_3, files that `info` reads, or -)"
+        )
+    if files and jobs:
+        raise UsageError(f"{jobs[0]} is a job, {files[0]} a file", hint="either jobs, asked of sacct, or files")
+    return files
+
+
+def _of_files(files: Sequence[str], of: Mapping[str, Any], since: float, until: float) -> tuple[list[Any], list[str]]:
+    """The jobs of these files that are asked for, and what their reader has to say."""
+    from ...document import in_number
+    from ...service.answers.job_use import of_logs
+
+    used, notes = of_logs(files, _local_zone())
+    wanted = [(kind, of[kind]) for kind in ("user", "account", "partition") if of[kind]]
+    used = [job for job in used if all(getattr(job, kind) == name for kind, name in wanted)]
+    if math.isfinite(since) or math.isfinite(until):
+        used = [job for job in used if since <= job.end_time < until]
+    return used, [in_number(note) for note in notes]
+
+
+def _local_zone() -> str:
+    """This machine's time zone by name, as sacct prints times in it; the offset of today if the name is not known."""
+    import os
+    from pathlib import Path
+
+    from ...errors import UsageError
+    from ...trace.select import zone
+
+    named = os.environ.get("TZ") or str(Path("/etc/localtime").resolve()).partition("zoneinfo/")[2]
+    try:
+        zone(named)
+        return named
+    except UsageError:
+        offset = time.strftime("%z")
+        return f"{offset[:3]}:{offset[3:]}"
+
+
+def _of_slurm(settings: Any, of: Mapping[str, Any], since: float, until: float) -> tuple[list[Any], list[str]]:
+    """The jobs that sacct shows of ids, or of a user, account or partition, and what is missing or left out."""
     from ...errors import Unreachable, UsageError
-    from ...service.answers import efficiency
+    from ...service.answers import job_use
     from ...service.answers.fallback import NEXT_STEP
     from ...service.batch_system import open_scheduler
 
     jobs = of["jobs"]
-    if len(jobs) == 1 and (jobs[0] == "-" or Path(jobs[0]).is_file()):
-        with click.open_file(jobs[0], encoding="utf-8", errors="replace") as file:
-            used, broken = efficiency.read_table(file.read(), jobs[0])
-        wanted = [(kind, of[kind]) for kind in ("user", "account", "partition") if of[kind]]
-        return [job for job in used if all(getattr(job, kind) == name for kind, name in wanted)], broken
-    if bad := [job for job in jobs if not re.fullmatch(r"\d+([_+]\d+)?", job)]:
-        raise UsageError(f"{bad[0]}: no such file, and no job (accepted: 4711, 4712_3, a file of sacct's, or -)")
     if settings["scheduler"] != "slurm":
         raise UsageError("jobs one by one are read from Slurm's sacct", hint="batchcast report without --each")
     which = [f"--jobs={','.join(jobs)}"] if jobs else []
-    named = [f"{flag}={of[kind]}" for kind, flag in efficiency.GROUPS.items() if of[kind]]
+    named = [f"{flag}={of[kind]}" for kind, flag in job_use.GROUPS.items() if of[kind]]
     if not jobs:
         which = named + (
             [f"--user={of['user']}"] if of["user"] else ["--allusers"] if named else [f"--user={whoami()}"]
         )
     try:
-        return efficiency.ask_slurm(open_scheduler(settings)[0].transport, which, since, until)
+        used, broken = job_use.ask_slurm(open_scheduler(settings)[0].transport, which, since, until)
     except Unreachable as error:
         raise Unreachable(error.message, hint=error.hint or NEXT_STEP) from None
+    warnings = [f"left out, since they could not be read: {broken} of accounting's rows"] if broken else []
+    found = {name for job in used for name in (job.job_id, *job.job_id.replace("+", "_").split("_")[:1])}
+    if used and (missing := [job for job in jobs if job not in found]):
+        warnings.append(f"not in accounting, or not started: {', '.join(missing)}")
+    return used, warnings
+
+
+def _largest(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of many rows those that used the most core-hours, in the order that they have."""
+    order = sorted(range(len(rows)), key=lambda k: -(rows[k]["processors"] * rows[k]["elapsed_s"] * rows[k]["tasks"]))
+    return [rows[k] for k in sorted(order[:MANY])]
 
 
 def _month(instant: float) -> str:
@@ -218,8 +268,12 @@ def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
     click.echo("TIME, CPU, MEM: used of what was requested. Memory of an array is that of its largest task.")
 
 
-def _print_total(total: Mapping[str, Any], lines: int) -> None:
-    """What the jobs used together, below their lines; of many, how to see fewer lines."""
+def _print_total(total: Mapping[str, Any], lines: int, every: bool) -> None:
+    """What the jobs used together, below their lines; of many, which are shown and how to see others."""
+    if lines > MANY and not every:
+        click.echo(
+            f"the {MANY} of {lines:,} lines with the most core-hours (all: --each; a line a month: --months user)"
+        )
     shares = {"time": "time_share", "processors": "processor_share", "memory": "memory_share"}
     known = [f"{total[key]:.0%} of {name}" for name, key in shares.items() if not math.isnan(total[key])]
     ends = {"cut off at the limit": total["timeouts"], "out of memory": total["out_of_memory"]}
@@ -227,8 +281,6 @@ def _print_total(total: Mapping[str, Any], lines: int) -> None:
     said += [f"used {', '.join(known)}"] if known else []
     said += [f"{count:,} {how}" for how, count in ends.items() if count]
     click.echo(f"in all: {'; '.join(said)}")
-    if lines > MANY:
-        click.echo("a line a month instead: --months user, account or partition")
 
 
 def _print_months(rows: Sequence[Mapping[str, Any]], by: str) -> None:

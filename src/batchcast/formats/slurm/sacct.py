@@ -40,8 +40,8 @@ _SAID = {
 }  # fmt: skip
 """Names that the command of submission says, by its options."""
 _NUMBERS = (
-    "submit_time", "eligible_time", "wait_time", "run_time", "alloc_procs", "req_procs", "req_time", "req_mem_kib",
-    "req_nodes", "alloc_nodes", "req_gpus", "restarts", *SAID_NUMBERS,
+    "submit_time", "eligible_time", "wait_time", "run_time", "alloc_procs", "avg_cpu_time", "req_procs", "req_time",
+    "req_mem_kib", "req_nodes", "alloc_nodes", "req_gpus", "restarts", *SAID_NUMBERS,
 )  # fmt: skip
 
 
@@ -193,12 +193,14 @@ class _Table:
         alloc = either(batch.number("number", "alloccpus", "ncpus"), batch.number("tres_cpu", "alloctres"))
         req = either(batch.number("number", "reqcpus"), batch.number("tres_cpu", "reqtres"))
         gpus = batch.gpus(either(req_nodes, alloc_nodes))
+        cpu_time, held = batch.number("duration", "totalcpu"), positive(alloc)
         return {
             "submit_time": submit,
             "eligible_time": None if eligible is None else eligible[0],
             "wait_time": wait,
             "run_time": run,
-            "alloc_procs": positive(alloc),
+            "alloc_procs": held,
+            "avg_cpu_time": None if cpu_time is None or held is None else cpu_time / held,
             "req_procs": positive(req),
             "req_time": limit,
             "req_mem_kib": either(

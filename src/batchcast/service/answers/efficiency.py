@@ -1,214 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each job asked for and used, a line a job, from accounting alone: no store, no model.
+"""What jobs asked for and used, summed up: arrays as one line, months side by side, what to change.
 
-Processor time and GPUs are read as seff and reportseff read them, memory by the busiest node (`formats.memory`); the
-advice is `usage`'s. The door is `ask_slurm` or `read_table` for the jobs, then `folded`, `by_month`, `advice` for what
-is shown.
+The jobs come from `job_use`; the advice is `usage`'s.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from ...errors import BatchcastError, InputError
-from ...formats.memory import STEP_FIELDS, peak
-from ...formats.slurm.resources import parse_tres
-from ...formats.slurm.squeue import epoch, parse_marked, with_steps
 from ...metrics.beside import Axis, Beside, Waited, beside
-from ...slurm.transport import MARK, Transport
-from ...units import parse_duration, parse_memory, span
+from ...units import span
 from .advice import RISK, Rules, as_request, request_for
+from .job_use import JobUse
 from .track_record import median
 from .usage import LEAST_JOBS, LEAST_WASTE, on_size, on_time
 
-FIELDS = tuple(
-    dict.fromkeys(
-        (
-            "JobID", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw",
-            "TimelimitRaw", "ReqCPUS", "AllocCPUS", "TotalCPU", "ReqMem", "AllocTRES", *STEP_FIELDS, "JobName",
-        )
-    )
-)  # fmt: skip
-"""What is asked of sacct(1), with the rows of steps. JobName is the last, so that a name may hold the delimiter."""
-COMMAND = f"sacct -P -o {','.join(FIELDS)}"
-GROUPS = {"account": "--accounts", "partition": "--partition"}
-"""sacct's options for the jobs of a group. No version takes `--partitions`."""
 _GIB = 1024.0**2
 AXES = {"--time": Axis.LIMIT, "--exclusive": Axis.PROCESSORS, "--mem": Axis.MEMORY}
 MOST_TOLD = 10
 """So many kinds of jobs are printed, and are set beside the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobUse:
-    """One job or one folded array. Seconds, KiB, shares of what was asked (1: all of it); NaN where unknown.
-
-    `tasks` is how many tasks of an array the row stands for; then amounts are sums and shares those of the sums, but
-    memory is that of the largest task and `elapsed_s`, `limit_s` and `waited_s` are medians.
-    """
-
-    job_id: str
-    job_name: str
-    user: str
-    account: str
-    partition: str
-    qos: str
-    state: str
-    submit_time: float
-    end_time: float
-    waited_s: float
-    eligible_wait_s: float
-    elapsed_s: float
-    limit_s: float
-    asked_processors: float
-    processors: float
-    nodes: float
-    processor_s: float
-    memory_asked_kib: float
-    memory_kib: float
-    gpus: float
-    gpu_share: float
-    tasks: int = 1
-
-    @property
-    def time_share(self) -> float:
-        """Elapsed of the limit."""
-        return self.elapsed_s / self.limit_s if self.limit_s > 0 else math.nan
-
-    @property
-    def processor_share(self) -> float:
-        """Processor time used of processors held times the time they were."""
-        held = self.processors * self.elapsed_s * (self.tasks if self.tasks > 1 else 1)
-        return self.processor_s / held if held > 0 else math.nan
-
-    @property
-    def memory_share(self) -> float:
-        """The peak of memory of what was asked."""
-        return self.memory_kib / self.memory_asked_kib if self.memory_asked_kib > 0 else math.nan
-
-    def row(self) -> dict[str, Any]:
-        """The job as one flat object, its shares with it."""
-        shares = {name: getattr(self, name) for name in ("time_share", "processor_share", "memory_share")}
-        return {**asdict(self), **shares}
-
-
-def ask_slurm(transport: Transport, which: Sequence[str], since: float, until: float) -> tuple[list[JobUse], int]:
-    """The jobs that sacct knows of (--user=NAME, --jobs=1,2) from `since` to `until`, and the number of broken rows.
-
-    One question. Jobs that have not started are left out.
-    """
-    spans = [f"--starttime=uts{since:.0f}"] if math.isfinite(since) else []
-    spans += [f"--endtime=uts{until:.0f}"] if math.isfinite(until) else []
-    form = ("--parsable", "--noheader", f"--delimiter={MARK}", "--format=" + ",".join(FIELDS))
-    answer = transport.ask(("sacct", *which, *spans, *form))
-    records, broken = parse_marked(answer.text, answer.mark, FIELDS)
-    jobs, bad = _jobs(records, answer.asked_at)
-    return jobs, broken + bad
-
-
-def read_table(text: str, source: str) -> tuple[list[JobUse], int]:
-    """The same from a file that `COMMAND` printed; the header names the columns, any further ones are passed over.
-
-    InputError where JobID, State or ElapsedRaw is not among them.
-    """
-    lines = [line for line in text.splitlines() if line.strip()]
-    first = next((k for k, line in enumerate(lines) if "JobID" in line.split("|")), 0)  # below any warnings
-    lines = lines[first:]
-    names = lines[0].split("|") if lines else []
-    if missing := [name for name in ("JobID", "State", "ElapsedRaw") if name not in names]:
-        what = f"line {first + 1} names no column {', '.join(missing)} (accepted: what sacct -P prints)"
-        raise InputError(f"{source}: {what}", hint=f"{COMMAND} > jobs.txt")
-    cells = [line.split("|", len(names) - 1) for line in lines[1:]]
-    records = [{**dict.fromkeys(FIELDS, ""), **dict(zip(names, row))} for row in cells if len(row) == len(names)]
-    jobs, bad = _jobs(records, math.nan)
-    return jobs, bad + len(cells) - len(records)
-
-
-def _jobs(records: Iterable[Mapping[str, str]], now: float) -> tuple[list[JobUse], int]:
-    jobs, bad = [], 0
-    for job, steps in with_steps(records):
-        try:
-            one = _of_job(job, steps, now)
-        except (BatchcastError, ValueError):
-            bad += 1
-            continue
-        if one is not None:
-            jobs.append(one)
-    return jobs, bad
-
-
-def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: float) -> JobUse | None:
-    """One job's rows; None where it never started; ValueError where the first is no job's."""
-    if not job["JobID"][:1].isdigit():
-        raise ValueError(job["JobID"])
-    submit, eligible, start, end = (_instant(job[name]) for name in ("Submit", "Eligible", "Start", "End"))
-    elapsed = float(job["ElapsedRaw"] or "nan")
-    if job["State"].startswith("PENDING") or not elapsed >= 0 or (math.isnan(start) and elapsed == 0):
-        return None
-    tres = parse_tres(job["AllocTRES"])
-    nodes = float(tres.get("node") or job["NNodes"] or 1)
-    processors = float(job["AllocCPUS"] or tres.get("cpu") or 0)
-    asked = parse_memory(tres["mem"]) if tres.get("mem") else _asked(job["ReqMem"], nodes, processors)
-    minutes = job["TimelimitRaw"]
-    limit = 60.0 * float(minutes) if minutes.isdigit() else _bounded(job.get("Timelimit", ""))
-    gpus, busy = _gpus(tres, steps)
-    return JobUse(
-        job["JobID"], job["JobName"], job["User"], job["Account"], job["Partition"], job["QOS"],
-        job["State"].split(" ")[0], submit, end if end == end else now, start - submit,
-        start - (eligible if eligible > submit else submit), elapsed, limit,
-        float(job["ReqCPUS"] or "nan"), processors, nodes, parse_duration(job["TotalCPU"] or "Unknown"),
-        asked, peak(steps).node_kib * nodes, gpus, busy,
-    )  # fmt: skip
-
-
-def _bounded(text: str) -> float:
-    """Seconds of a limit as sacct's Timelimit prints it; NaN where there is none."""
-    seconds = parse_duration(text)
-    return seconds if math.isfinite(seconds) else math.nan
-
-
-def _instant(text: str) -> float:
-    """Epoch seconds of a time as sacct prints it: seconds, or local ISO 8601."""
-    seconds = epoch(text)
-    if math.isnan(seconds) and "T" in text:
-        seconds = datetime.fromisoformat(text).timestamp()
-    return seconds
-
-
-def _asked(text: str, nodes: float, processors: float) -> float:
-    """KiB of ReqMem of a whole job: Slurm before 21.08 writes n or c after an amount a node or a processor."""
-    if text in ("", "0", "?"):
-        return math.nan
-    times = {"n": nodes, "c": processors}.get(text[-1], 1.0)
-    return parse_memory(text.rstrip("nc")) * times
-
-
-def _gpus(tres: Mapping[str, str], steps: Sequence[Mapping[str, str]]) -> tuple[float, float]:
-    """How many GPUs a job held, and how busy they were: the busiest step's `gres/gpuutil`, percent summed over GPUs."""
-    gpus = float(tres.get("gres/gpu", 0) or 0)
-    gpu_use = [parse_tres(step["TRESUsageInTot"]).get("gres/gpuutil", "") for step in steps]
-    percent = [float(value) for value in gpu_use if re.fullmatch(r"\d+(\.\d*)?", value)]
-    return gpus, min(max(percent) / 100 / gpus, 1.0) if percent and gpus else math.nan
-
-
 def folded(jobs: Sequence[JobUse]) -> list[JobUse]:
     """Tasks of one array in one row, in the place of the first; a job of its own stays as it is.
 
-    >>> blank = dict.fromkeys(JobUse.__dataclass_fields__, 1.0) | {"state": "COMPLETED", "tasks": 1}
+    Runs of a requeued job share its number, but are no tasks: each has a row of its own. Jobs of two clusters may share
+    a number too.
+
+    >>> blank = dict.fromkeys(JobUse.__dataclass_fields__, 1.0) | {"state": "COMPLETED", "cluster": "", "tasks": 1}
     >>> rows = folded([JobUse(**(blank | {"job_id": name})) for name in ("7_1", "7_2", "8")])
     >>> [(row.job_id, row.tasks, row.processor_s) for row in rows]
     [('7_[2]', 2, 2.0), ('8', 1, 1.0)]
     """
-    arrays: dict[str, list[JobUse]] = {}
-    for job in jobs:
-        arrays.setdefault(job.job_id.partition("_")[0] if "_" in job.job_id else job.job_id, []).append(job)
-    return [tasks[0] if len(tasks) == 1 else _fold(name, tasks) for name, tasks in arrays.items()]
+    arrays: dict[tuple[str, str, int], list[JobUse]] = {}
+    for place, job in enumerate(jobs):
+        array, is_task, _ = job.job_id.partition("_")
+        arrays.setdefault((job.cluster, array, -1 if is_task else place), []).append(job)
+    return [tasks[0] if len(tasks) == 1 else _fold(name, tasks) for (_, name, _), tasks in arrays.items()]
 
 
 def _fold(name: str, tasks: Sequence[JobUse]) -> JobUse:
@@ -219,7 +51,7 @@ def _fold(name: str, tasks: Sequence[JobUse]) -> JobUse:
     shares = [task.gpu_share for task in tasks if task.gpu_share == task.gpu_share]
     return replace(
         tasks[0],
-        job_id=f"{name}_[{len(tasks)}]",
+        job_id=f"{name}_[{len({task.job_id for task in tasks})}]",
         state=worst if states.count(worst) == len(states) else f"{worst} {states.count(worst)}",
         waited_s=_middle(task.waited_s for task in tasks),
         eligible_wait_s=_middle(task.eligible_wait_s for task in tasks),

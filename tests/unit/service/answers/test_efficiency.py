@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A line a job from sacct's rows, as seff would have it; arrays, months and what to change."""
+"""A line a job, from files and from sacct, as seff would have it; arrays, months and what to change."""
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.forked import batchcast
 
 from batchcast.errors import InputError
-from batchcast.service.answers.efficiency import FIELDS, advice, ask_slurm, by_month, folded, read_table
+from batchcast.service.answers.efficiency import advice, by_month, folded
+from batchcast.service.answers.job_use import FIELDS, JobUse, ask_slurm, of_logs
 from batchcast.slurm.transport import Answer
 
 HEADER = "|".join(FIELDS)
@@ -34,61 +38,173 @@ def table(*rows: str) -> str:
     return "\n".join((HEADER, *rows)) + "\n"
 
 
-def test_shares_are_those_of_seff() -> None:
+Jobs = tuple[list[JobUse], int]
+Ask = Callable[..., Jobs]
+"""Rows as sacct has them to the jobs that ran and the number of rows that could not be read."""
+
+
+@pytest.fixture
+def of_file(tmp_path: Path) -> Ask:
+    """The rows in a file."""
+
+    def ask(*rows: str) -> Jobs:
+        path = tmp_path / "jobs.txt"
+        path.write_text(table(*rows))
+        jobs, notes = of_logs([str(path)], "UTC")
+        return jobs, sum(int(note.split(" ")[0]) for note in notes if "left out" in note or "negative" in note)
+
+    return ask
+
+
+class Sacct:
+    """Answers one question with these rows."""
+
+    def __init__(self, *rows: str) -> None:
+        self.rows, self.asked = rows, list[tuple[str, ...]]()
+
+    def ask(self, command: tuple[str, ...]) -> Answer:
+        self.asked.append(tuple(command))
+        fields = ("".join(f"{field}@" for field in row.split("|", len(FIELDS) - 1)) for row in self.rows)
+        return Answer("\n".join(fields) + "\n", "@", 9000.0)
+
+
+def of_sacct(*rows: str) -> Jobs:
+    return ask_slurm(Sacct(*rows), ["--jobs=9"], -math.inf, math.inf)  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=["file", "sacct"])
+def ask(request: pytest.FixtureRequest, of_file: Ask) -> Ask:
+    """Both ways in: what a job used does not depend on who printed it."""
+    return of_file if request.param == "file" else of_sacct
+
+
+def test_shares_are_those_of_seff(ask: Ask) -> None:
     steps = step("101.batch", MaxRSS="1048576K"), step("101.0", MaxRSS="2097152K", NNodes=2)
-    (job,), broken = read_table(table(row("101"), *steps), "jobs.txt")
+    (job,), broken = ask(row("101"), *steps)
     assert broken == 0
-    assert (job.processor_share, job.memory_share, job.time_share) == (0.9, 0.5, 3600 / 43200)
+    assert job.processor_share == pytest.approx(0.9)
+    assert (job.memory_share, job.time_share) == (0.5, 3600 / 43200)
     assert (job.memory_kib, job.waited_s) == (2 * 2097152, 600)
 
 
+def test_gpus_are_counted_by_type_too(ask: Ask) -> None:
+    """A site may account for typed GPUs alone (C09)."""
+    typed, both = "cpu=4,mem=8G,node=1,gres/gpu:a100=2", "cpu=4,gres/gpu=2,gres/gpu:a100=2,mem=8G,node=1"
+    jobs, _ = ask(row("1", AllocTRES=typed), row("2", AllocTRES=both), row("3"))
+    assert [job.gpus for job in jobs] == [2, 2, 0]
+
+
 def test_gpus_are_shared_by_the_busiest_step() -> None:
-    held = "cpu=4,gres/gpu=2,gres/gpu:a100=2,mem=8G,node=1"
+    held = "cpu=4,gres/gpu:a100=2,mem=8G,node=1"
     used = "cpu=01:00:00,gres/gpumem=4G,gres/gpuutil=90,mem=2G"
-    (job, other), _ = read_table(
-        table(row("1", AllocTRES=held), step("1.0", TRESUsageInTot=used), row("2", AllocTRES=held)), "jobs.txt"
-    )
+    (job, other), _ = of_sacct(row("1", AllocTRES=held), step("1.0", TRESUsageInTot=used), row("2", AllocTRES=held))
     assert (job.gpus, job.gpu_share) == (2, 0.45)
     assert math.isnan(other.gpu_share)
 
 
-def test_memory_of_old_slurm_is_a_processor_or_a_node() -> None:
+def test_memory_of_old_slurm_is_a_processor_or_a_node(ask: Ask) -> None:
     rows = row("1", AllocTRES="", ReqMem="2Gc"), row("2", AllocTRES="", ReqMem="2Gn"), row("3", AllocTRES="", ReqMem="")
-    jobs, _ = read_table(table(*rows), "jobs.txt")
+    jobs, _ = ask(*rows)
     assert [job.memory_asked_kib / 1024**2 for job in jobs[:2]] == [8, 4]
     assert math.isnan(jobs[2].memory_share)
 
 
-def test_an_array_is_one_row_with_the_worst_state() -> None:
+def test_an_array_is_one_row_with_the_worst_state(ask: Ask) -> None:
     tasks = [row(f"7_{k}", ElapsedRaw=60 * k, TotalCPU=f"00:0{k}:00") for k in (1, 2, 3)]
-    jobs, _ = read_table(table(*tasks[:2], tasks[2].replace("COMPLETED", "TIMEOUT"), row("8")), "jobs.txt")
+    jobs, _ = ask(*tasks[:2], tasks[2].replace("COMPLETED", "TIMEOUT"), row("8"))
     array, single = folded(jobs)
     assert (array.job_id, array.state, array.tasks, array.elapsed_s) == ("7_[3]", "TIMEOUT 1", 3, 120)
     assert array.processor_share == pytest.approx(360 / (4 * 360))
     assert single == jobs[3]
 
 
+def test_runs_of_one_number_are_no_array(ask: Ask) -> None:
+    """`sacct -D` prints every run of a requeued job (C12)."""
+    later: dict[str, object] = {"Submit": 5300, "Start": 5400, "End": 9000}
+    jobs, _ = ask(row("5", State="REQUEUED"), row("5", **later), row("6_1", State="REQUEUED"), row("6_1", **later))
+    assert sorted(job.job_id for job in folded(jobs)) == ["5", "5", "6_[1]"]
+
+
+def test_jobs_of_two_clusters_are_no_array() -> None:
+    """`sacct -M` prints the jobs of several clusters, which share numbers (C11)."""
+    jobs, _ = of_sacct(*(row(job, Cluster=cluster) for job in ("6_1", "6_2") for cluster in "ab"))
+    assert [(job.job_id, job.cluster) for job in folded(jobs)] == [("6_[2]", "a"), ("6_[2]", "b")]
+
+
+def test_jobs_cancelled_in_the_queue_did_not_run_and_give_no_advice(ask: Ask) -> None:
+    """Slurm gives them a start, the instant at which they left (C05); AllocCPUS may repeat the request."""
+    usual: dict[str, object] = {"ElapsedRaw": 0, "Start": 5200, "AllocTRES": "", "TotalCPU": "00:00:00"}
+    state, nodes = "CANCELLED by 1001", "None assigned"
+    jobs, broken = ask(*(row(str(k), State=state, NodeList=nodes, **usual) for k in range(6)), row("7", NodeList="n1"))
+    assert ([job.job_id for job in jobs], broken) == (["7"], 0)
+    assert advice(jobs, 300, 300, 100 * 1024) == []
+
+
+def test_a_start_before_the_submission_is_no_wait(ask: Ask) -> None:
+    """C18: two clocks, or a record that was moved."""
+    jobs, _ = ask(row("1", Submit=1900), row("2"))
+    assert {job.job_id: job.waited_s for job in jobs if job.waited_s == job.waited_s} == {"2": 600}
+
+
+def test_a_negative_run_time_is_counted(ask: Ask) -> None:
+    jobs, broken = ask(row("1", ElapsedRaw=-5, End=1595), row("2"))
+    assert [job.job_id for job in jobs] == ["2"]
+    assert broken, "a person who misses the job finds it counted"
+
+
 def test_what_never_ran_is_left_out_and_what_is_broken_is_counted() -> None:
     waiting = row("1", State="PENDING", Start="Unknown", End="Unknown", ElapsedRaw=0)
     cancelled = row("2", State="CANCELLED by 1000", Start="Unknown", ElapsedRaw=0)
-    running = row("3", State="RUNNING", End="Unknown")
-    odd = row("4", ElapsedRaw="soon"), "5|x"
-    jobs, broken = read_table(table(waiting, cancelled, running, *odd), "jobs.txt")
+    running = row("3", State="RUNNING", End="Unknown", NodeList="n1")
+    jobs, broken = of_sacct(waiting, cancelled, running, row("4", ElapsedRaw="soon"))
     assert [job.job_id for job in jobs] == ["3"]
-    assert broken == 2
+    assert broken == 1
 
 
-def test_a_name_may_hold_the_delimiter_and_times_may_be_local() -> None:
-    (job,), _ = read_table(
-        table(row("1", "a|b", Submit="2026-10-05T10:00:00", Start="2026-10-05T10:10:00", End="2026-10-05T11:10:00")),
-        "f",
-    )
+def test_a_file_says_what_was_left_out_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.txt"
+    path.write_text(table(row("1"), row("3", State="RUNNING", End="Unknown"), "5|x"))
+    jobs, notes = of_logs([str(path)], "UTC")
+    assert [job.job_id for job in jobs] == ["1"]
+    assert any("1 lines left out" in note for note in notes)
+    assert any("1 jobs had not finished" in note for note in notes)
+
+
+def test_a_name_may_hold_the_delimiter_and_times_may_be_local(of_file: Ask) -> None:
+    hours = {"Submit": "10:00", "Eligible": "10:00", "Start": "10:10", "End": "11:10"}
+    (job,), _ = of_file(row("1", "a|b", **{name: f"2026-10-05T{hour}:00" for name, hour in hours.items()}))
     assert (job.job_name, job.waited_s) == ("a|b", 600)
+
+
+PLAIN = "JobIDRaw|Submit|Start|End|State|Timelimit|ReqCPUS|JobName\n" + "".join(
+    f"{k}|2026-03-01T10:00:00|2026-03-01T10:10:00|2026-03-01T11:10:00|COMPLETED|02:00:00|4|relax\n" for k in (7, 8)
+)
+"""No ElapsedRaw, JobIDRaw instead of JobID: the start and the end are enough."""
+FORMS = {
+    "as printed": PLAIN.encode(),
+    "gzip": gzip.compress(PLAIN.encode()),
+    "xz": lzma.compress(PLAIN.encode()),
+    "commas": PLAIN.replace("|", ",").encode(),
+    "carriage returns": PLAIN.replace("\n", "\r\n").encode(),
+    "a warning first": b"sacct: slurmdbd is slow\n" + PLAIN.encode(),
+    "SWF": b"; UnixStartTime: 1772359200\n7 0 600 3600 4 -1 -1 4 7200 -1 1 1 1 1 1 1 -1 -1\n"
+    b"8 0 600 3600 4 -1 -1 4 7200 -1 1 1 1 1 1 1 -1 -1\n",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_is_read_as_every_other_verb_reads_it(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "jobs"
+    path.write_bytes(FORMS[form])
+    jobs, _ = of_logs([str(path)], "UTC")
+    assert [(job.job_id, job.elapsed_s, job.limit_s, job.waited_s) for job in jobs] == [
+        ("7", 3600.0, 7200.0, 600.0), ("8", 3600.0, 7200.0, 600.0)
+    ]  # fmt: skip
 
 
 def test_months_are_side_by_side() -> None:
     rows = [row(str(k), User=user, End=end) for k, (user, end) in enumerate([("a", 1), ("b", 1), ("a", 2), ("a", 2)])]
-    jobs, _ = read_table(table(*rows), "jobs.txt")
+    jobs, _ = of_sacct(*rows)
     shown = by_month(jobs, "user", lambda instant: f"2026-{instant:02.0f}")
     assert [(r["month"], r["user"], r["jobs"]) for r in shown] == [
         ("2026-01", "a", 1), ("2026-01", "b", 1), ("2026-02", "a", 2),
@@ -97,9 +213,9 @@ def test_months_are_side_by_side() -> None:
     assert shown[2]["processor_hours"] == 8
 
 
-def test_advice_names_limit_and_memory() -> None:
+def test_advice_names_limit_and_memory(ask: Ask) -> None:
     rows = [line for k in range(20) for line in (row(f"{k}"), step(f"{k}.0", MaxRSS="524288K"))]
-    jobs, _ = read_table(table(*rows), "jobs.txt")
+    jobs, _ = ask(*rows)
     told = {one["flag"]: one["advice"] for one in advice(jobs, 300, 300, 100 * 1024)}
     assert "--time=1:00:00" in str(told["--time"]) or "--time=01:00:00" in str(told["--time"])
     assert "--mem=600M would have been enough" in told["--mem"]
@@ -107,25 +223,18 @@ def test_advice_names_limit_and_memory() -> None:
 
 
 def test_one_question_is_asked_and_nothing_is_shortened() -> None:
-    asked: list[tuple[str, ...]] = []
-
-    class Sacct:
-        def ask(self, command: tuple[str, ...]) -> Answer:
-            asked.append(tuple(command))
-            fields = row("9", "two\nlines|").split("|", len(FIELDS) - 1)
-            return Answer("".join(f"{field}@" for field in fields) + "\n", "@", 9000.0)
-
-    jobs, broken = ask_slurm(Sacct(), ["--jobs=9"], -math.inf, math.inf)  # type: ignore[arg-type]
+    sacct = Sacct(row("9", "two\nlines|"))
+    jobs, broken = ask_slurm(sacct, ["--jobs=9"], -math.inf, math.inf)  # type: ignore[arg-type]
     assert (jobs[0].job_name, broken) == ("two\nlines|", 0)
-    assert len(asked) == 1
-    assert not any(word.startswith("--starttime") for word in asked[0])
+    assert len(sacct.asked) == 1
+    assert not any(word.startswith("--starttime") for word in sacct.asked[0])
 
 
-def test_a_file_of_other_columns_is_told_the_command() -> None:
-    with pytest.raises(InputError) as error:
-        read_table("JobName|State\n", "jobs.txt")
-    assert "line 1 names no column JobID, ElapsedRaw" in str(error.value)
-    assert "sacct -P -o JobID," in str(error.value)
+def test_a_file_that_is_no_log_is_told_what_is_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("remember the milk\n")
+    with pytest.raises(InputError, match="accepted: SWF, `sacct -P`"):
+        of_logs([str(path)], "UTC")
 
 
 def test_the_command_prints_jobs_months_and_a_page(tmp_path: Path) -> None:
@@ -138,15 +247,34 @@ def test_the_command_prints_jobs_months_and_a_page(tmp_path: Path) -> None:
     assert "102_2" in batchcast("report", path, "--tasks").stdout
     assert "1970-01  phys" in batchcast("report", path, "--months", "account").stdout
     assert batchcast("report", path, "--digest").stdout.startswith("Jobs of alice, 1970-01")
-    assert "4711, 4712_3, a file" in batchcast("report", tmp_path / "none").stderr
+    assert "none: no such file" in batchcast("report", tmp_path / "none").stderr
+    other = tmp_path / "more.txt"
+    other.write_text(table(row("103")))
+    both = batchcast("report", path, other).stdout
+    assert "101" in both
+    assert "103" in both
+    assert "no job in" in batchcast("report", path, "-S", "2026-01-01").stderr, "all of these ended in 1970"
+    assert "is a job" in batchcast("report", path, "101").stderr
     assert "Traceback" not in batchcast("report", "12").stderr
 
 
-def test_a_saved_table_with_timelimit_and_no_timelimitraw_has_limits() -> None:
+def test_of_many_lines_the_largest_are_shown_unless_each_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.txt"
+    path.write_text(table(*(row(str(1000 + k), ElapsedRaw=60 + 60 * k) for k in range(100))))
+    shown = batchcast("report", path).stdout
+    assert "\n1099 " in shown
+    assert "\n1001 " not in shown
+    assert "the 40 of 100 lines with the most core-hours (all: --each; a line a month: --months user)" in shown
+    assert "\n1001 " in batchcast("report", path, "--each").stdout
+
+
+def test_a_saved_table_with_timelimit_and_no_timelimitraw_has_limits(tmp_path: Path) -> None:
     header = "JobID|State|Start|Submit|Eligible|End|ElapsedRaw|Timelimit"
-    rows = [f"{n}|COMPLETED|2026-01-01T00:00:00|||2026-01-01T01:00:00|3600|{limit}" for n, limit in enumerate(LIMITS)]
-    jobs, broken = read_table("\n".join([header, *rows]), "jobs.txt")
-    assert broken == 0
+    times = "2026-01-01T00:00:00|2026-01-01T00:00:00||2026-01-01T01:00:00"
+    rows = [f"{n}|COMPLETED|{times}|3600|{limit}" for n, limit in enumerate(LIMITS)]
+    path = tmp_path / "jobs.txt"
+    path.write_text("\n".join([header, *rows]) + "\n")
+    jobs, _ = of_logs([str(path)], "UTC")
     assert [job.limit_s for job in jobs[:2]] == [7200.0, 90000.0]
     assert all(math.isnan(job.time_share) for job in jobs[2:])
 

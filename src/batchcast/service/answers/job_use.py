@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One line a job, of what it asked for and used: from one question to sacct, or from log files.
+
+Processor time and GPUs are read as seff and reportseff read them, memory by the busiest node (`formats.memory`). Log
+files go through `trace.read`, the reader of every other verb, so that a file has one meaning; a question to sacct is
+answered without numpy, since a login node pays for every import.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...errors import BatchcastError
+from ...formats.memory import STEP_FIELDS, peak, requested
+from ...formats.sighting import never_ran
+from ...formats.slurm.resources import parse_tres, tres_gpus
+from ...formats.slurm.squeue import epoch, parse_marked, with_steps
+from ...slurm.transport import MARK, Transport
+from ...units import parse_duration, parse_memory
+
+FIELDS = tuple(
+    dict.fromkeys(
+        (
+            "JobID", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw",
+            "TimelimitRaw", "ReqCPUS", "AllocCPUS", "TotalCPU", "ReqMem", "AllocTRES", *STEP_FIELDS, "NodeList",
+            "Cluster", "JobName",
+        )
+    )
+)  # fmt: skip
+"""What is asked of sacct(1), with the rows of steps."""
+GROUPS = {"account": "--accounts", "partition": "--partition"}
+"""sacct's options for the jobs of a group. No version takes `--partitions`."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobUse:
+    """One job or one folded array. Seconds, KiB, shares of what was asked (1: all of it); NaN where unknown.
+
+    `tasks` is how many tasks of an array the row stands for; then amounts are sums and shares those of the sums, but
+    memory is that of the largest task and `elapsed_s`, `limit_s` and `waited_s` are medians.
+    """
+
+    job_id: str
+    job_name: str
+    user: str
+    account: str
+    partition: str
+    qos: str
+    state: str
+    submit_time: float
+    end_time: float
+    waited_s: float
+    eligible_wait_s: float
+    elapsed_s: float
+    limit_s: float
+    asked_processors: float
+    processors: float
+    nodes: float
+    processor_s: float
+    memory_asked_kib: float
+    memory_kib: float
+    gpus: float
+    gpu_share: float
+    cluster: str = ""
+    tasks: int = 1
+
+    @property
+    def time_share(self) -> float:
+        """Elapsed of the limit."""
+        return self.elapsed_s / self.limit_s if self.limit_s > 0 else math.nan
+
+    @property
+    def processor_share(self) -> float:
+        """Processor time used of processors held times the time they were."""
+        held = self.processors * self.elapsed_s * (self.tasks if self.tasks > 1 else 1)
+        return self.processor_s / held if held > 0 else math.nan
+
+    @property
+    def memory_share(self) -> float:
+        """The peak of memory of what was asked."""
+        return self.memory_kib / self.memory_asked_kib if self.memory_asked_kib > 0 else math.nan
+
+    def row(self) -> dict[str, Any]:
+        """The job as one flat object, its shares with it."""
+        shares = {name: getattr(self, name) for name in ("time_share", "processor_share", "memory_share")}
+        return {**asdict(self), **shares}
+
+
+def ask_slurm(transport: Transport, which: Sequence[str], since: float, until: float) -> tuple[list[JobUse], int]:
+    """The jobs that sacct knows of (--user=NAME, --jobs=1,2) from `since` to `until`, and the number of broken rows.
+
+    One question. Jobs that never ran are left out.
+    """
+    spans = [f"--starttime=uts{since:.0f}"] if math.isfinite(since) else []
+    spans += [f"--endtime=uts{until:.0f}"] if math.isfinite(until) else []
+    form = ("--parsable", "--noheader", f"--delimiter={MARK}", "--format=" + ",".join(FIELDS))
+    answer = transport.ask(("sacct", *which, *spans, *form))
+    records, broken = parse_marked(answer.text, answer.mark, FIELDS)
+    jobs, bad = _jobs(records, answer.asked_at)
+    return jobs, broken + bad
+
+
+def _jobs(records: Iterable[Mapping[str, str]], now: float) -> tuple[list[JobUse], int]:
+    jobs, bad = [], 0
+    for job, steps in with_steps(records):
+        try:
+            one = _of_job(job, steps, now)
+        except (BatchcastError, ValueError):
+            bad += 1
+            continue
+        if one is not None:
+            jobs.append(one)
+    return jobs, bad
+
+
+def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: float) -> JobUse | None:
+    """One job's rows; None if it never ran; ValueError if the first row is no job's, or its run time is negative."""
+    submit, eligible, start, end = (epoch(job[name]) for name in ("Submit", "Eligible", "Start", "End"))
+    elapsed = float(job["ElapsedRaw"] or "nan")
+    if not job["JobID"][:1].isdigit() or elapsed < 0:
+        raise ValueError(job["JobID"])
+    # Slurm gives a job that is cancelled in the queue a start: the instant at which it left
+    held_nothing = not elapsed > 0 and job["NodeList"] in ("", "None assigned")
+    if job["State"].startswith("PENDING") or math.isnan(elapsed) or never_ran(start, held_nothing):
+        return None
+    tres = parse_tres(job["AllocTRES"])
+    nodes = float(tres.get("node") or job["NNodes"] or 1)
+    processors = float(job["AllocCPUS"] or tres.get("cpu") or 0)
+    asked = parse_memory(tres.get("mem", ""))
+    if math.isnan(asked):
+        asked = requested(job["ReqMem"], nodes=nodes, procs=processors)
+    gpus = tres_gpus(job["AllocTRES"])
+    eligible = max(eligible, submit) if eligible == eligible else submit
+    return JobUse(
+        job["JobID"], job["JobName"], job["User"], job["Account"], job["Partition"], job["QOS"],
+        job["State"].split(" ")[0], submit, end if end == end else now, _wait(start - submit),
+        _wait(start - eligible), elapsed, _limit(job["TimelimitRaw"]),
+        float(job["ReqCPUS"] or "nan"), processors, nodes, parse_duration(job["TotalCPU"] or "Unknown"),
+        asked, peak(steps).node_kib * nodes, gpus if gpus > 0 else 0.0, _gpu_share(gpus, steps), job["Cluster"],
+    )  # fmt: skip
+
+
+def _wait(seconds: float) -> float:
+    """A wait; NaN for a negative one: a record that starts before it was submitted says nothing of the queue."""
+    return seconds if seconds >= 0 else math.nan
+
+
+def _limit(minutes: str) -> float:
+    """Seconds of TimelimitRaw; NaN without a limit."""
+    return 60.0 * float(minutes) if minutes.isdigit() else math.nan
+
+
+def _gpu_share(gpus: float, steps: Sequence[Mapping[str, str]]) -> float:
+    """How busy a job's GPUs were: the busiest step's `gres/gpuutil`, percent summed over GPUs; NaN unknown."""
+    gpu_use = [parse_tres(step["TRESUsageInTot"]).get("gres/gpuutil", "") for step in steps]
+    percent = [float(value) for value in gpu_use if re.fullmatch(r"\d+(\.\d*)?", value)]
+    return min(max(percent) / 100 / gpus, 1.0) if percent and gpus > 0 else math.nan
+
+
+def of_logs(paths: Sequence[str], timezone: str) -> tuple[list[JobUse], list[str]]:
+    """The jobs that ran in logs of any format, and what there is to say of the logs: repairs, what was left out.
+
+    Times without a zone are local to `timezone`. `state` is Slurm's word for how a job ended. Raises InputError as
+    `trace.read.read_trace` does.
+    """
+    import numpy as np
+
+    from ...trace.read import read_trace
+
+    jobs: list[JobUse] = []
+    notes: list[str] = []
+    for path in paths:
+        log = read_trace(path, timezone=timezone)
+        ran = log.take(np.flatnonzero(log.run_time >= 0))
+        jobs += _of_trace(ran)
+        notes += [*log.info.notes, *_left_out(log.info.dropped)]
+        if len(ran) < len(log):
+            notes.append(
+                f"{len(log) - len(ran)} jobs of {log.info.source} are not shown: they never ran, or had not ended"
+            )
+    return jobs, list(dict.fromkeys(notes))
+
+
+def _left_out(dropped: Mapping[str, int]) -> list[str]:
+    """What a reader left out beside broken lines, which its notes tell with an example each."""
+    steps = "job step (only jobs count)"
+    rules = {rule: count for rule, count in dropped.items() if count and rule != steps}
+    return [f"{count} records left out ({rule})" for rule, count in rules.items() if not rule.startswith("broken line")]
+
+
+def _of_trace(log: Any) -> list[JobUse]:
+    """The jobs of a trace that all ran."""
+    import numpy as np
+
+    def names(column: str) -> list[str]:
+        found = log.nominal(column)
+        words = np.array([*found.categories, ""], dtype=object)
+        return [str(word) for word in words[found.codes]]
+
+    held, nodes = log.procs("alloc"), log.number("alloc_nodes")
+    nodes = np.where(nodes > 0, nodes, np.where(log.number("req_nodes") > 0, log.number("req_nodes"), 1.0))
+    per_processor = 1.0 if log.info.memory_per == "job" else np.where(held > 0, held, np.nan)
+    start = log.submit_time + log.wait_time
+    eligible = np.fmax(log.number("eligible_time"), log.submit_time)
+    eligible_wait = np.where(start >= eligible, start - eligible, np.nan)
+    gpus = np.nan_to_num(log.number("req_gpus"))
+    columns = (
+        [str(job_id) for job_id in log.job_id.tolist()],
+        names("job_name" if "job_name" in log.names else "app_id"),
+        *(names(column) for column in ("user_id", "account", "partition_id", "qos")),
+        [word.upper() for word in names("status")],
+        log.submit_time,
+        start + log.run_time,
+        log.wait_time,
+        eligible_wait,
+        log.run_time,
+        log.req_time,
+        log.number("req_procs"),
+        np.nan_to_num(held),
+        nodes,
+        log.number("avg_cpu_time") * held,
+        log.number("req_mem_kib") * per_processor,
+        log.number("used_mem_kib") * per_processor,
+        gpus,
+        np.full(len(log), np.nan),
+        names("cluster") if "cluster" in log.names else [""] * len(log),
+    )
+    rows = (column.tolist() if isinstance(column, np.ndarray) else column for column in columns)
+    return [JobUse(*row) for row in zip(*rows)]
