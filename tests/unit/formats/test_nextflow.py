@@ -106,8 +106,8 @@ def test_a_quote_in_a_tag_swallows_no_line(delimiter: str) -> None:
     tags = ["s1", '"odd', "s3", "s4", 'e"f', '"', "a\x0cb", "c\u2028d"]
     rows = (changed(task_id=str(k), tag=tag) for k, tag in enumerate(tags, 1))
     trace = read_nextflow(table(*rows, delimiter=delimiter), "trace.txt", UTC)
-    codes, names = trace.nominal("tag")
-    assert [names[code] for code in codes] == tags
+    column = trace.nominal("tag")
+    assert [column.categories[code] for code in column.codes] == tags
     assert trace.info.dropped == {}
 
 
