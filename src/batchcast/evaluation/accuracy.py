@@ -44,6 +44,7 @@ class Scores:
     without the replay's own. `coverage` is the share of scored jobs that ended
     within each quantile a predictor gave, by level; `lacking` the fields it uses and this log does not know; `stood_in`
     the method that answered in its place and for which share of the scored jobs; `trained` what its refits found;
+    `trains_from` after how many submissions a method first trains that never did;
     `planned` what planning with each of its quantiles would come to (run times alone);
     `against` is the method that the others are compared with, if any, `seed` for the intervals; memory is MiB per
     `per`.
@@ -60,6 +61,7 @@ class Scores:
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     stood_in: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     trained: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    trains_from: Mapping[str, int] = field(default_factory=dict)
     planned: Mapping[str, tuple[Planned, ...]] = field(default_factory=dict)
     against: str = ""
     seed: int = 0
@@ -121,6 +123,7 @@ def score(
         stood_in=_stood_in(forecasts, timed, inside & ran),
         lacking={spec: lacking(timed[spec].inner, log) for spec in specs},
         trained={spec: getattr(timed[spec].inner, "trained", ()) for spec in specs},
+        trains_from={spec: count for spec in specs if (count := _trains_from(timed[spec].inner))},
         planned={}
         if wanted.per
         else {spec: planned_with(forecasts[spec], trace.run_time, inside & ran) for spec in specs},
@@ -128,6 +131,13 @@ def score(
         seed=seed,
         per=wanted.per,
     )
+
+
+def _trains_from(method: Any) -> int:
+    """The submissions before the first training of a method that has never trained in this replay; 0 for any other."""
+    while not hasattr(method, "trains_from") and hasattr(method, "inner"):
+        method = method.inner
+    return method.trains_from if hasattr(method, "is_untrained") and method.is_untrained() else 0
 
 
 def error_pictures(scores: Scores) -> dict[str, Picture]:
@@ -274,7 +284,8 @@ def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> d
     lacking = {"lacking": " ".join(scores.lacking[spec])} if scores.lacking.get(spec) else {}
     who, share = scores.stood_in.get(spec, ("", 0.0))
     stood_in = {"answered_by": who, "answered_by_share": share} if share else {}
-    row |= {**held, **planned_keys(scores.planned.get(spec, ())), **lacking, **stood_in}
+    untrained = {"trains_from_jobs": scores.trains_from[spec]} if spec in scores.trains_from else {}
+    row |= {**held, **planned_keys(scores.planned.get(spec, ())), **lacking, **stood_in, **untrained}
     return {**row, **scores.differences().get(spec, {}), "seconds": scores.seconds[spec]}
 
 

@@ -141,9 +141,22 @@ def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def lacking(method: Any, trace: Trace) -> tuple[str, ...]:
-    """Of the columns a predictor says it `uses`, those no job of the log knows: what a table should mark. O(n) each."""
+    """Of the columns a predictor says it `uses`, those no job of the log knows: what a table should mark. O(n) each.
+
+    A predictor that reads one column where another is unknown names such groups in `either`; one known column of a
+    group is enough.
+    """
     seen = trace.at_submission()
-    return tuple(name for name in getattr(method, "uses", ()) if not _is_known(seen, name))
+    unknown = [name for name in getattr(method, "uses", ()) if not _is_known(seen, name)]
+    groups = _either(method)
+    return tuple(name for name in unknown if not any(name in group and set(group) - set(unknown) for group in groups))
+
+
+def _either(method: Any) -> tuple[tuple[str, ...], ...]:
+    """The groups of columns of which one is enough, of a predictor or of the one that it wraps."""
+    while not hasattr(method, "either") and hasattr(method, "inner"):
+        method = method.inner
+    return tuple(getattr(method, "either", ()))
 
 
 def _is_known(seen: dict[str, Values], name: str) -> bool:

@@ -63,7 +63,7 @@ def accuracy_table(
             within = WITHIN.format(groups_in(rows))
             columns.append(TableColumn(f"{key}_words", f"mean error against {named(against)}", "difference", within))
             rows = [{**row, f"{key}_words": interval_words(row, key, "memory" if per else "seconds")} for row in rows]
-    note = " ".join(filter(None, (note, lacking, stand_ins(rows))))
+    note = " ".join(filter(None, (note, lacking, stand_ins(rows), untrained(rows))))
     what = f"Forecasts of peak memory a {per}" if per else "Run-time forecasts"
     heading = f"{what}{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"
     return Table(heading, columns, [{**row, "predictor": named(row["predictor"])} for row in rows], note)
@@ -118,6 +118,21 @@ def stand_ins(rows: Sequence[Mapping[str, Any]]) -> str:
             share = f"{100 * row['answered_by_share']:.{0 if row['answered_by_share'] == 1.0 else 1}f} %"
             answered.setdefault((share, row["answered_by"]), []).append(named(str(row["predictor"]).removesuffix(" *")))
     return " ".join(f"{', '.join(who)}: {share} answered by {named(name)}." for (share, name), who in answered.items())
+
+
+def untrained(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Which methods never trained, because the log is shorter than their first windows.
+
+    >>> untrained([{"predictor": "knn_ga", "trains_from_jobs": 4500}])
+    'knn_ga: never trained, since its first search needs 4,500 submissions; its parameters are those it began with.'
+    """
+    needed = {named(str(r["predictor"]).removesuffix(" *")): r["trains_from_jobs"] for r in rows
+              if r.get("trains_from_jobs")}  # fmt: skip
+    return " ".join(
+        f"{who}: never trained, since its first search needs {count:,} submissions; "
+        "its parameters are those it began with."
+        for who, count in needed.items()
+    )
 
 
 def _largest(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:

@@ -310,6 +310,19 @@ class BatchMethod:
         """Search the parameters of the batch that has begun."""
         raise NotImplementedError
 
+    @property
+    def trains_from(self) -> int:
+        """How many submissions come before the first search; 0 for a method that never searches."""
+        return self.h + self.t1 if self.generations else 0
+
+    def is_untrained(self) -> bool:
+        """Whether no search has found parameters yet though one is to come."""
+        return not self.trained and self.trains_from > 0
+
+    def noting(self, basis: str) -> str:
+        """The basis of an answer, with a word on parameters that nobody has searched yet."""
+        return f"{basis}; not trained before {self.trains_from:,} submissions" if self.is_untrained() else basis
+
     def evolved(
         self,
         genes: Sequence[Gene],

@@ -170,13 +170,18 @@ def local_estimate(model: str, table: np.ndarray, run: np.ndarray, query: np.nda
     return min(max(value, low), high)
 
 
+SMALLEST = 1e-10
+"""Directions in which a table varies by less than this share of its largest variation are rounding, left by centring:
+numpy's own cut-off (the table's size times the rounding of one number) takes some of them for directions to fit."""
+
+
 class Linear:
     """Least squares of smallest norm with an intercept."""
 
     def __init__(self, table: np.ndarray, run: np.ndarray) -> None:
         self.centre = table.mean(axis=0)
         self.mean = float(run.mean())
-        self.weights = np.linalg.lstsq(table - self.centre, run - self.mean, rcond=None)[0]
+        self.weights = np.linalg.lstsq(table - self.centre, run - self.mean, rcond=SMALLEST)[0]
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(self.mean + (rows - self.centre) @ self.weights)

@@ -115,12 +115,12 @@ class KnnGa(BatchMethod):
                     mean = local_estimate(self.local_model, table, run[near], query)
                 point = planned(mean, std, limit, chosen.alpha, chosen.beta)
                 quantiles = sample_quantiles(run[near].tolist(), limit)
-                return Prediction(point, LEVELS, quantiles, f"{len(near)} nearest, {words}", grounds)
+                return Prediction(point, LEVELS, quantiles, self.noting(f"{len(near)} nearest, {words}"), grounds)
         if len(run):
             mean = mean_of_last(store.finished["total"], len(run), chosen.n)
             quantiles = sample_quantiles(run[-chosen.n :].tolist(), limit)
             point = planned(mean, 0.0, limit, chosen.alpha, chosen.beta)
-            return Prediction(point, LEVELS, quantiles, "mean of all", Grounds.EVERYONE)
+            return Prediction(point, LEVELS, quantiles, self.noting("mean of all"), Grounds.EVERYONE)
         return store.limits.forecast(job)
 
     def renew(self, now: float) -> None:

@@ -303,7 +303,7 @@ class MinhWolters(BatchMethod):
         else:
             return store.limits.forecast(job)
         point = planned(mean, std, limit, chosen.alpha, chosen.beta)
-        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), basis, grounds)
+        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), self.noting(basis), grounds)
 
     def renew(self, now: float) -> None:
         """Search the parameters of the batch that has begun, of both sides where they are apart."""

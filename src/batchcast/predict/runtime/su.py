@@ -179,6 +179,7 @@ class Su:
 
     levels = LEVELS
     uses = ("user_id", "job_name", "app_id", "procs")
+    either = (("job_name", "app_id"),)
 
     model: Literal["linear", "forest", "svr"] = "svr"
     every: int = 2000

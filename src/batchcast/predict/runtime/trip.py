@@ -114,6 +114,7 @@ class Trip:
 
     levels = LEVELS
     uses = ("user_id", "account", "group_id", "job_name", "app_id", "procs", "req_time")
+    either = (("account", "group_id"), ("job_name", "app_id"))
 
     def __init__(self, count: int = 10, trust: float = 0.8, window: int = 100, every: int = 500) -> None:
         if min(count, window, every) < 1 or window < count or not 0 <= trust <= 1:

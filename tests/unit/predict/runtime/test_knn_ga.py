@@ -10,6 +10,7 @@ from tests.naive import knn as naive
 from batchcast.events.event import End, Submit
 from batchcast.events.recorded import Cadence, events, replay
 from batchcast.events.state import SystemState
+from batchcast.job import JobRequest
 from batchcast.predict.knn.genetic import NOMINALS, NUMBERS, Parameters
 from batchcast.predict.runtime.knn_ga import KnnGa
 from batchcast.table import Trace
@@ -183,3 +184,17 @@ def test_without_generations_the_windows_move_on_and_the_first_rule_stays():
     assert not method.trained
     assert points[39] == 50.0  # ada's two jobs lie before the HistSet: everybody's mean answers
     assert replay(log, {"it": KnnGa(h=10**6)})["it"].points[39] == 9.0
+
+
+def test_a_basis_says_that_nothing_was_searched_yet() -> None:
+    method = KnnGa(h=1, t1=1, t2=1, population=3, generations=2)
+    job, state = request("ada"), SystemState()
+    method.observe(Submit(0.0, job), state)
+    method.observe(End(9.0, job, 9.0, 0.0), state)
+    assert method.predict(job, state).basis.endswith("not trained before 2 submissions")
+    method.trained.append({})
+    assert "not trained" not in method.predict(job, state).basis
+
+
+def request(user: str) -> JobRequest:
+    return JobRequest(0, 1, 0.0, 1.0, 600.0, math.nan, user_id=user)
