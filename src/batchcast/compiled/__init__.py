@@ -111,7 +111,7 @@ def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
     Its place there is looked for when it is first compiled: numba writes a file to try the folder, and most kernels of
     a command are never called.
     """
-    folder = CONFIG.CACHE_DIR or kernel_folder()  # a folder named by the user (NUMBA_CACHE_DIR) is kept
+    folder = kernel_folder()
     compiled = numba.njit(function, **options)
 
     def keep() -> None:

@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from zlib import crc32
@@ -17,6 +18,8 @@ KERNELS = (  # where kernels are, and what they call; tests/unit/compiled/test_p
     *("formats/scan.py", "metrics/paired.py", "simulation/periods.py", "simulation/kernel_clock.py"),
     *("predict/runtime/minh_wolters.py", "predict/runtime/smith_templates.py", "trace/csv_lines.py"),
 )
+OURS = "batchcast"
+UNMAPPED = 65534  # who owns the folders of the machine, seen from a container
 LEARNED = (
     "cluster",
     "compiled",
@@ -33,35 +36,69 @@ LEARNED = (
 def kernel_folder() -> str:
     """The folder of the kernels, made where it is missing; empty where none can be written.
 
-    It lies in XDG_CACHE_HOME/batchcast or ~/.cache/batchcast, else in the temporary folder, where nobody else can
-    write. About two milliseconds, once a process.
+    What lies in it is run. So it is chosen by the environment alone (NUMBA_CACHE_DIR, else XDG_CACHE_HOME/batchcast or
+    ~/.cache/batchcast), never by a file in the working directory, and it counts only if nobody else can write to it or
+    put another folder in its place. Else it lies in the temporary folder. About two milliseconds, once a process.
     """
     name = f"kernels-{fingerprint():08x}"
-    for home in (cache_home, _private_home):
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    homes: list[Callable[[], Path]] = [cache_home, _private_home]
+    for home in [lambda: Path(str(named)), *homes] if named else homes:
         try:
-            folder = home() / name
-            folder.mkdir(parents=True, exist_ok=True)
+            folder = Path(os.path.realpath(home() / name))
+            _make_closed(folder)
+            if os.access(folder, os.W_OK) and _is_closed(folder) and _is_reached_safely(folder):
+                return str(folder)
         except (OSError, RuntimeError):  # no home directory, no temporary folder
             continue
-        if os.access(folder, os.W_OK):
-            return str(folder)
     return ""
+
+
+def _make_closed(folder: Path) -> None:
+    """Make the folder for this user alone, whatever the umask; ours above it is closed to the writing of others."""
+    above = folder.parent
+    above.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if above.name == OURS and above.stat().st_uid == os.geteuid() and above.stat().st_mode & 0o022:
+        above.chmod(0o755)  # under a umask of 002 it was made for a group
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _is_closed(folder: Path) -> bool:
+    """Whether a folder is this user's own and nobody else gets into it: numba makes folders in it under any umask."""
+    there = folder.lstat()
+    return stat.S_ISDIR(there.st_mode) and there.st_uid == os.geteuid() and not there.st_mode & 0o077
+
+
+def _is_reached_safely(folder: Path) -> bool:
+    """Whether only this user and root can put another folder in the place of one on the way to it, as sshd asks.
+
+    In a folder that others can write to, the sticky bit keeps them from moving what is not theirs. Into one that is
+    closed to others they do not get at all, whatever lies below it.
+    """
+    is_safe = True
+    for way in (parent.stat() for parent in folder.parents):
+        if way.st_uid not in (0, os.geteuid(), UNMAPPED):
+            return False
+        if not way.st_mode & 0o011:
+            is_safe = True
+        elif way.st_mode & 0o022 and not way.st_mode & stat.S_ISVTX:
+            is_safe = False
+    return is_safe
 
 
 def cache_home() -> Path:
     """XDG_CACHE_HOME/batchcast, else ~/.cache/batchcast."""
     named = os.environ.get("XDG_CACHE_HOME")
-    return (Path(named) if named else Path.home() / ".cache") / "batchcast"
+    return (Path(named) if named else Path.home() / ".cache") / OURS
 
 
 def _private_home() -> Path:
     """A directory in the temporary folder that nobody else can write to: what lies in it is run."""
-    place = Path(tempfile.gettempdir()) / f"batchcast-{os.getuid()}"
+    place = Path(tempfile.gettempdir()) / f"batchcast-{os.geteuid()}"
     try:
         place.mkdir(mode=0o700)
     except FileExistsError:
-        there = place.lstat()
-        if not stat.S_ISDIR(there.st_mode) or there.st_uid != os.getuid() or there.st_mode & 0o022:
+        if not _is_closed(place):
             return Path(tempfile.mkdtemp(prefix="batchcast-"))
     return place
 

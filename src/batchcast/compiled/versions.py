@@ -14,25 +14,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any, cast
 
-SETTINGS = ".numba_config.yaml"
 TESTED = ((0, 68),)  # what constraints.txt pins and .ci/run has run; a new one is added with a whole run of CI
 
 
 @contextmanager
 def numba_alone() -> Iterator[None]:
-    """While it lasts numba finds no SciPy, and no YAML where no settings file lies; both can be imported after it."""
-    absent = ["scipy"] if Path(SETTINGS).exists() else ["scipy", "yaml"]
-    absent = [name for name in absent if name not in sys.modules]
+    """While it lasts numba finds no SciPy and no YAML; both are found again after it.
+
+    SciPy takes a quarter of a second to import. By YAML numba would read `.numba_config.yaml` in the working directory,
+    a file of whoever made that directory, which may name another cache of kernels: what lies there is run.
+    """
+    hidden = {name: sys.modules.get(name) for name in ("scipy", "yaml") if name == "yaml" or name not in sys.modules}
     loaded = cast("dict[str, Any]", sys.modules)
-    loaded |= dict.fromkeys(absent)  # None is Python's own sign for a module that must not be found
+    loaded |= dict.fromkeys(hidden)  # None is Python's own sign for a module that must not be found
     try:
         yield
     finally:
-        for name in absent:
+        for name, module in hidden.items():
             sys.modules.pop(name, None)
+            if module is not None:
+                sys.modules[name] = module
 
 
 @cache

@@ -33,6 +33,7 @@ def test_a_home_that_cannot_be_used_costs_no_command(tmp_path: Path, monkeypatch
     first = Path(kernel_folder())
     assert first.is_relative_to(tmp_path)
     assert first.parent.stat().st_mode & 0o077 == 0
+    assert first.stat().st_mode & 0o077 == 0
     first.parent.chmod(0o777)  # somebody else might have made it
     kernel_folder.cache_clear()
     assert Path(kernel_folder()).parent != first.parent
