@@ -275,3 +275,12 @@ def test_priority_by_tres_is_that_of_a_real_slurm() -> None:
     queue = state.queue[int(state.reg["first"][0]) : int(state.reg["queue"][0])]
     found = {jobs[row["job"]].key: -row["order"] for row in queue}
     assert found == {"5": 66187, "3": 61437, "4": 49750, "2": 9875}
+
+
+@pytest.mark.parametrize(("selects", "starts"), [("CR_CORE", [0.0, 0.0]), ("CR_CORE_MEMORY", [0.0, 600.0])])
+def test_memory_is_held_only_where_slurm_hands_it_out(selects: str, starts: list[float]) -> None:
+    """With CR_Core a job without --mem shows its node's whole memory, and another one starts beside it all the same."""
+    machine = homogeneous(1, 4, 4000.0, SelectTypeParameters=selects)
+    pair = [NodeRequest(str(k), 0.0, 600.0, 600.0, tasks=2, mem_per_cpu=2000.0) for k in range(2)]
+    began = simulate_slurm(machine, pair).starts()
+    assert [began[str(k), -1] for k in range(2)] == pytest.approx(starts, abs=61.0)

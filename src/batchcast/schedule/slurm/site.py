@@ -122,6 +122,7 @@ def _index(machine: Machine, at: _Places) -> dict[str, Any]:
         "partition": {p.name: k for k, p in enumerate(partitions)},
         "default": sum(1 << k for k, p in enumerate(partitions) if p.default) or 1,
         "exclusive": sum(1 << k for k, p in enumerate(partitions) if p.exclusive),
+        "memory": holds_memory(machine),
         "licenses": tuple(machine.licenses),
         "enforced": any(w in machine.settings.get("AccountingStorageEnforce", "") for w in ("limits", "safe")),
         "wall": ([q.limits.max_wall for q in qos], _inherited(machine.associations, at.parent, "max_wall", math.inf)),
@@ -130,6 +131,31 @@ def _index(machine: Machine, at: _Places) -> dict[str, Any]:
         "assoc": at.assoc,
         "reservation": {r.name: k for k, r in enumerate(machine.reservations)},
     }
+
+
+def holds_memory(machine: Machine) -> bool:
+    """Whether a job that runs holds memory of its nodes that no other job may have.
+
+    Slurm hands memory out only where SelectTypeParameters names it (CR_Core_Memory, say). With CR_Core every job shows
+    a node's whole memory as asked for, and two of them share the node all the same. A machine without that setting is
+    taken to hand memory out; so is one whose limits, priorities or billing count it.
+
+    >>> from batchcast.cluster.machine import homogeneous
+    >>> [holds_memory(homogeneous(1, 4, SelectTypeParameters=word)) for word in ("CR_CORE", "CR_CORE_MEMORY")]
+    [False, True]
+    >>> holds_memory(homogeneous(1, 4))
+    True
+    """
+    word = machine.settings.get("SelectTypeParameters")
+    if word is None or "MEMORY" in word.upper():
+        return True
+    tables = [
+        table
+        for limits in (*(q.limits for q in machine.qos), *(a.limits for a in machine.associations))
+        for table in (limits.grp_tres, limits.max_tres, limits.max_tres_per_user, limits.max_tres_per_account)
+    ]
+    weighs = "mem" in machine.settings.get("PriorityWeightTRES", "").lower()
+    return weighs or any("mem" in table for table in (*tables, *(p.billing_weights for p in machine.partitions)))
 
 
 def _alike(machine: Machine) -> list[list[str]]:
@@ -147,6 +173,7 @@ def _partitions(machine: Machine, members: Sequence[Sequence[int]]) -> np.ndarra
     loaded = "CR_LLN" in machine.settings.get("SelectTypeParameters", "")
     by_tier = _preempts_by(machine, "partition_prio")
     most = max(p.priority_job_factor for p in partitions) or 1
+    holds = holds_memory(machine)
     return records(
         PART_RECORD,
         tier=[p.priority_tier for p in partitions] + [0],
@@ -158,8 +185,8 @@ def _partitions(machine: Machine, members: Sequence[Sequence[int]]) -> np.ndarra
         factor=[p.priority_job_factor / most for p in partitions] + [0.0],
         max_time=[min(p.max_time, FAR) for p in partitions] + [0.0],
         default_time=[or_none(p.default_time) for p in partitions] + [0.0],
-        mem_node=[or_none(p.default_mem_per_node) for p in partitions] + [0.0],
-        mem_cpu=[or_none(p.default_mem_per_cpu) for p in partitions] + [0.0],
+        mem_node=[or_none(p.default_mem_per_node if holds else math.nan) for p in partitions] + [0.0],
+        mem_cpu=[or_none(p.default_mem_per_cpu if holds else math.nan) for p in partitions] + [0.0],
     )
 
 
