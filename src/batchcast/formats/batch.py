@@ -14,12 +14,13 @@ from ..errors import UsageError
 from ..job import is_slurm_state
 from ..units import parse_duration, parse_memory
 from .chunks import Problems
-from .memory import per_gpu
+from .memory import MOST_KIB, per_gpu
 from .slurm.resources import gres_gpus, parse_tres, tres_gpus
 from .slurm.sacct_layout import Layout
 from .slurm.sbatch import parse_submit_line
 from .times import STAMP_FORMS, LocalClock, Stamps, parse_stamps
 
+BROKEN_MEMORY = "reqmem: more than a pebibyte, read from ReqTRES or AllocTRES where they say it"
 STRANGE_STATE = "state: none of Slurm's, kept as it is (a line that is cut short can have such a state)"
 NULL = {"", "Unknown", "None", "N/A", "(null)", "None assigned"}
 BAD, UNLIMITED = math.inf, -math.inf
@@ -147,12 +148,22 @@ class Batch:
             return None, 0
         return np.where(np.isinf(limit) | (limit == 0), np.nan, limit), int((limit == UNLIMITED).sum())
 
-    def memory(self, nodes: np.ndarray | None, procs: np.ndarray | None) -> np.ndarray | None:
-        """KiB of the whole job from ReqMem: `n` is per node, `c` per processor."""
-        texts = self.text("reqmem")
-        amount = self.number("memory", "reqmem")
+    def requested_memory(self, nodes: np.ndarray | None, procs: np.ndarray | None) -> np.ndarray | None:
+        """KiB of the whole job: ReqMem, else ReqTRES; of a ReqMem that no node can have also AllocTRES."""
+        texts, amount = self.text("reqmem"), self.number("memory", "reqmem")
+        in_tres = self.number("tres_mem", "reqtres")
         if texts is None or amount is None:
-            return None
+            return in_tres
+        broken = amount > MOST_KIB
+        self._report(np.flatnonzero(broken).tolist(), BROKEN_MEMORY, texts)
+        held = self.number("tres_mem", "alloctres") if broken.any() else None
+        whole = either(self._whole_job(texts, np.where(broken, np.nan, amount), nodes, procs), in_tres)
+        return whole if held is None else either(whole, np.where(broken, held, np.nan))
+
+    def _whole_job(
+        self, texts: Sequence[str], amount: np.ndarray, nodes: np.ndarray | None, procs: np.ndarray | None
+    ) -> np.ndarray:
+        """KiB of the whole job from amounts of which `n` is per node and `c` per processor."""
         per = np.fromiter(map(self._memo["per"].__getitem__, texts), dtype=float, count=len(texts))
         for kind, count in ((1.0, nodes), (2.0, procs)):
             if count is not None:

@@ -75,7 +75,7 @@ class SwfHeader:
         return LogInfo(
             source=self._source,
             format="swf",
-            unix_start=0.0 if math.isnan(start) else start,
+            unix_start=start if start > 0 else 0.0,
             timezone=zone,
             timezone_source=zone_source,
             max_procs=procs if procs > 0 else math.nan,
@@ -97,8 +97,11 @@ class SwfHeader:
         promised = self._number("MaxRecords")
         if promised >= 0 and promised != records:
             notes.append(f"the header promises {promised:.0f} records, the log holds {records}")
-        if "UnixStartTime" not in self.values:
-            notes.append("no UnixStartTime in the header: the log's clock starts at 1970-01-01, dates mean nothing")
+        if "UnixStartTime" not in self.values or self._number("UnixStartTime") < 0:
+            unknown = f"is {self._token('UnixStartTime')}" if "UnixStartTime" in self.values else "is missing"
+            notes.append(
+                f"the header's UnixStartTime {unknown}: the log's clock starts at 1970-01-01, dates mean nothing"
+            )
         return notes
 
     def _token(self, key: str) -> str:

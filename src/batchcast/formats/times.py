@@ -147,6 +147,32 @@ Stamps = tuple[np.ndarray, np.ndarray]
 """Epoch seconds, and how much later the second pass of a repeated hour is (`stamps.LocalClock`)."""
 
 
+NO_TIME = 4294967294.0
+"""Slurm's NO_VAL as a time: its database and its JSON hold it, and 0, where there is no time."""
+_DAY, _FIRST_LOGS = 86400.0, 1e8
+
+
+def without_zeros(times: np.ndarray, submit: np.ndarray) -> np.ndarray:
+    """Times (n,) with what stands for none unknown: 0, 1970-01-01, and NO_VAL; `submit` (n,) tells clocks from 0 apart.
+
+    A log whose own clock begins at 0 keeps its zeros. A day is allowed for, because a date may be of any zone.
+
+    >>> without_zeros(np.array([0.0, 1.7e9, 4294967294.0, 3600.0]), np.full(4, 1.7e9)).tolist()
+    [nan, 1700000000.0, nan, nan]
+    >>> without_zeros(np.array([0.0]), np.array([0.0])).tolist()
+    [0.0]
+    """
+    is_zero = (np.abs(times) <= _DAY) & (submit > _FIRST_LOGS)
+    return np.where(is_zero | (np.abs(times - NO_TIME) <= _DAY), np.nan, times)
+
+
+def unfinished(status: np.ndarray, words: Mapping[str, int], end: np.ndarray | None) -> np.ndarray:
+    """Which jobs (n,) had not finished; a record RESIZING with an end is a size that a job had, and is over."""
+    resized = are(status, words, ("resizing",))
+    over = resized & ~np.isnan(end) if end is not None else np.zeros(len(status), bool)
+    return are(status, words, UNFINISHED) & ~over
+
+
 def run_and_wait(
     submit: np.ndarray,
     start: Stamps | None,
@@ -158,8 +184,9 @@ def run_and_wait(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Run time and wait of every job (n,), seconds, negative where the records contradict each other. O(n).
 
-    `status` are codes of `words` (-1 unknown), `held` marks jobs known to have held something. The run is `elapsed`,
-    else end - start. One that was withdrawn from the queue (a state that says so, no length, nothing held), that is
+    `status` are codes of `words` (-1 unknown), `held` marks jobs known to have held something. Starts and ends are
+    without zeros (`without_zeros`). The run is `elapsed`, else end - start, where the start is not before the
+    submission. One that was withdrawn from the queue (a state that says so, no length, nothing held), that is
     pending or has no start never ran: no run time, and its wait lasts until it left. One that had not finished has no
     run time. Where no start is recorded at all, it is end - elapsed.
     """
@@ -171,11 +198,14 @@ def run_and_wait(
     begin, stop = settle(submit, begin, begin_later, stop, stop_later, elapsed)
     if no_start:
         begin = stop - length
-    unfinished, withdrawn, pending = (are(status, words, which) for which in (UNFINISHED, WITHDRAWN, ("pending",)))
+    withdrawn, pending = (are(status, words, which) for which in (WITHDRAWN, ("pending",)))
+    goes_on = unfinished(status, words, None if end is None else stop)
+    from_times = np.ones(len(submit), bool) if elapsed is None else np.isnan(elapsed)
+    length = np.where(from_times & (begin < submit), np.nan, length)
     known = np.zeros(len(submit)) if no_start else begin  # no start recorded at all says nothing of any job
     never = never_ran(known, withdrawn & (length == 0) & ~held) | pending
-    run = np.where(never | unfinished, np.nan, length)
-    wait = np.where(never, np.where(unfinished, np.nan, stop - submit), begin - submit)
+    run = np.where(never | goes_on, np.nan, length)
+    wait = np.where(never, np.where(goes_on, np.nan, stop - submit), begin - submit)
     return run, wait
 
 

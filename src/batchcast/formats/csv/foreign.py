@@ -15,7 +15,7 @@ from ...units import parse_memory
 from ..batch import BAD, STRANGE_STATE, UNLIMITED, Codes, Memo, either, name_or_null
 from ..chunks import GrowingColumn, Problems, as_ids, count_duplicates, in_house_order, join_ids, sorted_nominal
 from ..slurm.resources import parse_tres, tres_gpus
-from ..times import STAMP_FORMS, UNFINISHED, LocalClock, Stamps, are, parse_stamps, run_and_wait
+from ..times import STAMP_FORMS, LocalClock, Stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .column_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, places
 from .rows import CsvRows, no_rows
 
@@ -91,7 +91,8 @@ class _Table:
         times: dict[str, Stamps] = {"submit_time": stamps}
         for column, values in zip(self._mapped.columns, columns):
             if column.target in ("eligible_time", "start_time", "end_time"):
-                times[column.target] = self._stamps(column, values, lines)
+                epoch, later = self._stamps(column, values, lines)
+                times[column.target] = without_zeros(epoch, stamps[0]), later
             elif _is_name(column):
                 known = self._words[column]
                 codes = np.fromiter(map(known.__getitem__, values), dtype=np.int32, count=len(values))
@@ -162,8 +163,8 @@ class _Table:
             if column.target == "status":
                 status = np.fromiter(map(words.__getitem__, texts["status"]), dtype=np.int32, count=len(submit))
                 names = words.names
-        self.unfinished += int(are(status, names, UNFINISHED).sum())
         start, end, elapsed = times.get("start_time"), times.get("end_time"), measured.get("run_time")
+        self.unfinished += int(unfinished(status, names, None if end is None else end[0]).sum())
         if start is None and (end is None or elapsed is None):
             return {}
         held = measured.get("alloc_procs", measured.get("alloc_nodes"))

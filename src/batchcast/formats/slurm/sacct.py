@@ -17,7 +17,7 @@ from ...job import status_from_sacct
 from ...table import LogInfo, Nominal, Trace, Values, log_order
 from ..batch import SAID_NUMBERS, Batch, Codes, either, memos, name_or_null, positive
 from ..chunks import GrowingColumn, Problems, as_ids, count_duplicates, join_ids, sorted_nominal, whole_texts
-from ..times import UNFINISHED, LocalClock, are, run_and_wait
+from ..times import LocalClock, Stamps, are, run_and_wait, unfinished, without_zeros
 from .job_json import job_columns
 from .sacct_layout import COMMAND, Layout
 from .sacct_lines import Columns, Records, no_header
@@ -145,7 +145,7 @@ class _Table:
     """Grows the columns batch by batch."""
 
     def __init__(self, problems: Problems, clock: LocalClock) -> None:
-        self.jobs = self.unfinished = self.unlimited = 0
+        self.jobs = self.unfinished = self.unlimited = self.resized = 0
         self.problems, self._clock = problems, clock
         self.names: Mapping[str, int] = {}
         self._numbers = {name: GrowingColumn(np.nan) for name in _NUMBERS}
@@ -187,7 +187,7 @@ class _Table:
         run, wait = self._times(batch, submit, elapsed, status)
         limit, unlimited = batch.limit()
         self.unlimited += unlimited
-        eligible = batch.stamps(self._clock, "eligible")
+        eligible = self._stamps(batch, submit, "eligible")
         req_nodes = batch.number("number", "reqnodes")
         alloc_nodes = batch.number("number", "allocnodes", "nnodes")
         alloc = either(batch.number("number", "alloccpus", "ncpus"), batch.number("tres_cpu", "alloctres"))
@@ -204,8 +204,7 @@ class _Table:
             "req_procs": positive(req),
             "req_time": limit,
             "req_mem_kib": either(
-                either(batch.memory(either(req_nodes, alloc_nodes), req), batch.number("tres_mem", "reqtres")),
-                batch.memory_per_gpu(gpus),
+                batch.requested_memory(either(req_nodes, alloc_nodes), req), batch.memory_per_gpu(gpus)
             ),
             "req_nodes": positive(either(req_nodes, batch.number("tres_node", "reqtres"))),
             "alloc_nodes": positive(either(alloc_nodes, batch.number("tres_node", "alloctres"))),
@@ -219,11 +218,17 @@ class _Table:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Run and wait: what ran, what never did, and what had not finished."""
         words = self._words["status"].names
-        start, end = batch.stamps(self._clock, "start"), batch.stamps(self._clock, "end")
+        start, end = self._stamps(batch, submit, "start"), self._stamps(batch, submit, "end")
         run, wait = run_and_wait(submit, start, end, elapsed, status, words, batch.held_something())
-        self.unfinished += int(are(status, words, UNFINISHED).sum())
+        self.unfinished += int(unfinished(status, words, None if end is None else end[0]).sum())
+        self.resized += int(are(status, words, ("resizing",)).sum())
         run = batch.not_negative(run, "run time (end before start)")
         return run, batch.not_negative(wait, "wait (start before submission)")
+
+    def _stamps(self, batch: Batch, submit: np.ndarray, name: str) -> Stamps | None:
+        """A column of times, without what stands for none."""
+        stamps = batch.stamps(self._clock, name)
+        return None if stamps is None else (without_zeros(stamps[0], submit), stamps[1])
 
     def trace(self, source: str, records: Records, more: Sequence[str] = ()) -> Trace:
         """The whole, sorted, with what there is to say."""
@@ -269,6 +274,8 @@ class _Table:
         notes = []
         if self.unfinished:
             notes.append(f"{self.unfinished} jobs had not finished when the dump was written: no run time is known")
+        if self.resized:
+            notes.append(f"{self.resized} records are of an earlier size of a job (RESIZING)")
         if self.unlimited:
             notes.append(f"{self.unlimited} jobs have no limit (UNLIMITED): their request is unknown")
         return notes
