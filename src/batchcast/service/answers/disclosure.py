@@ -19,8 +19,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import NoAnswer, Refused, UsageError
+from ...predict.protocol import Grounds, Prediction
 from ...store.packed import Packed
 from ...store.reader import Reader
+from ...store.rows import NOTHING
 from ..settings import Settings, is_private
 
 if TYPE_CHECKING:
@@ -108,6 +110,58 @@ class Viewer(NamedTuple):
     sees_all: bool = False
 
 
+class OfOthers:
+    """A value of an answer that rests on single jobs, whoever's they are; and what may be said in its place.
+
+    `disclosed` makes one of the two of it. No document can be written with it: an answer that was not passed through
+    there is an error, and never a disclosure.
+    """
+
+    __slots__ = ("instead", "whole")
+
+    def __init__(self, whole: Any, instead: Any = None) -> None:
+        self.whole, self.instead = whole, instead
+
+    def __repr__(self) -> str:
+        return "OfOthers(...)"
+
+
+def disclosed(value: Any, hidden: bool) -> Any:
+    """What a viewer is shown of an answer or a part of one: the only place that decides it.
+
+    >>> disclosed([{"basis": OfOthers("behind 40 jobs", "the queue"), "start_s": 5.0}], hidden=True)
+    [{'basis': 'the queue', 'start_s': 5.0}]
+    >>> disclosed({"basis": OfOthers("behind 40 jobs", "the queue")}, hidden=False)
+    {'basis': 'behind 40 jobs'}
+    """
+    if isinstance(value, OfOthers):
+        return value.instead if hidden else value.whole
+    if isinstance(value, dict):
+        return {name: disclosed(of, hidden) for name, of in value.items()}
+    return [disclosed(of, hidden) for of in value] if isinstance(value, list) else value
+
+
+_RESTS_ON = {
+    Grounds.SIMULATION: "the queue and what runs, simulated forward",
+    Grounds.MODEL: "a model of how long such jobs waited here",
+    Grounds.CLASS: "how long such jobs waited here",
+    Grounds.OWN_HISTORY: "how long this user's jobs waited here",
+    Grounds.EVERYONE: "how long jobs waited here",
+    NOTHING: "too little is known of such jobs yet",
+}
+
+
+def basis_of(wait: Prediction, more: str = "") -> OfOthers:
+    """Why a wait is forecast: in full it counts the jobs ahead, and by asking for many sizes one counts each of them.
+
+    >>> from batchcast.predict.protocol import Grounds
+    >>> disclosed(basis_of(Prediction(5.0, basis="behind 40 jobs", grounds=Grounds.MODEL)), hidden=True)
+    'a model of how long such jobs waited here'
+    """
+    instead = _RESTS_ON.get(wait.grounds, "what is known of the queue")
+    return OfOthers(wait.basis + more, instead + more)
+
+
 class Whose(NamedTuple):
     """Whose finished jobs: of a user, an account, a partition, or any of these together."""
 
@@ -143,6 +197,10 @@ class Site(NamedTuple):
         known: Mapping[str, Mapping[str, Any]] = self.memory.get("site", {}).get("partitions", {})
         return known
 
+    def disclosed(self, value: Any) -> Any:
+        """What this viewer is shown of an answer, or of a part of one."""
+        return disclosed(value, self.private)
+
     def last_days(self, days: float) -> float:
         """The beginning (epoch seconds) of so many days up to now: of a whole day where jobs are hidden."""
         since = self.now - days * DAY_S
@@ -163,7 +221,7 @@ def check_may_see(site: Site, user: str | None) -> None:
     """Refused, where jobs are hidden, to anybody but their owner."""
     if site.private and (user is None or site.viewer.name != user):
         who = site.viewer.name or "somebody unknown"
-        raise Refused(f"jobs are private here: {who} may not see those of {user or 'everybody'}",
+        raise Refused(f"jobs are private here: {who} may not see those of others",
                       hint="your own jobs, or accuracy and report -p for figures over several users")  # fmt: skip
 
 

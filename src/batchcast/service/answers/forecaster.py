@@ -29,7 +29,7 @@ from ..settings import Settings
 from . import track_record
 from .advice import as_request, default_partition, of_partition
 from .answer import Answer, parse_when, staleness
-from .disclosure import Site, Viewer, open_site, start_settings
+from .disclosure import Site, Viewer, basis_of, open_site, start_settings
 
 MOST_REPLAYED = 5000
 """Where no saved clock may be read, so many of the last jobs are replayed, some milliseconds each."""
@@ -264,7 +264,7 @@ def answer_choices(settings: Settings, choices: Sequence[str], user: str, viewer
         if site.private and user != viewer.name:
             raise Refused("jobs are private here", hint="choices for a job of your own")
         ask = _clock(site, OLD_S)
-        rows = [_row(place, text, ask, site, user) for place, text in enumerate(choices)]
+        rows = site.disclosed([_row(place, text, ask, site, user) for place, text in enumerate(choices)])
         return Answer({"cluster": site.cluster}, start_settings(settings, now), staleness(site.memory, now), rows)
 
 
@@ -279,7 +279,7 @@ def _row(place: int, text: str, ask: Forecaster, site: Site, user: str) -> dict[
         wait = ask.wait(job)
     except BatchcastError as error:
         return {**row, "why": error.message}
-    row |= {"partition": job.partition_id, "procs": job.procs, "limit_s": job.req_time, "why": wait.basis}
+    row |= {"partition": job.partition_id, "procs": job.procs, "limit_s": job.req_time, "why": basis_of(wait)}
     if wait.grounds == NOTHING:
         return row
     given = given_waited(wait, 0.0, (0.5, 0.9))

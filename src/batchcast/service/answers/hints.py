@@ -21,6 +21,7 @@ from ...predict.recommend import BY_NAME, rounded_request
 from ...store.reader import Reader, Row
 from ...store.rows import NOTHING, as_prediction, asked_a_node, node_peak
 from .advice import RISK, SAMPLING_MARGIN, Rules, advised_limit
+from .disclosure import OfOthers
 from .track_record import RecordKey, TrackRecord, answering_method
 
 _AFTER_OTHERS = (Rule.LIMIT, Rule.RESERVATION)
@@ -147,8 +148,15 @@ class Hints:
             "memory_like": None if whose is None else whose["job_id"],
             "likely_start_s": now + likely,
             "by_90_start_s": now + by_90,
-            "start_like": None if which is None else which["job_id"],
+            "start_like": _name_of(which, like.user),
         }
+
+
+def _name_of(row: Row | None, user: str) -> Any:
+    """The id of the job that an answer is from; of another user's job for those alone who may know of it."""
+    if row is None or row["user_id"] == user:
+        return row and row["job_id"]
+    return OfOthers(row["job_id"])
 
 
 def _limit_keys(row: Row | Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:

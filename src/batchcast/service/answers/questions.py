@@ -20,7 +20,18 @@ from ..settings import Settings, is_private
 from . import track_record
 from .accuracy import accuracy as scores
 from .answer import Answer, Sentence, age_of, staleness
-from .disclosure import Site, Viewer, Whose, check_may_see, open_site, rounded, start_settings, used, whole_days
+from .disclosure import (
+    Site,
+    Viewer,
+    Whose,
+    check_may_see,
+    disclosed,
+    open_site,
+    rounded,
+    start_settings,
+    used,
+    whole_days,
+)
 from .hints import Hints, Like, QueueSnapshot, needs_store
 from .start import Release, release, start_answer
 from .track_record import RecordKey, TrackRecord
@@ -88,11 +99,12 @@ def _said(
     now: float,
     hidden: bool,
 ) -> Answer:
-    answers = [(row, start_answer(row, now, releases.get(row["row"]), hidden)) for row in rows]
+    answers = [(row, start_answer(row, now, releases.get(row["row"]))) for row in rows]
     results = [
         {**answer, **track_record.record_fields(records[row["partition_id"]], answer["likely_wait_s"])}
         for row, answer in answers
     ]
+    results = disclosed(results, hidden)
     stale = staleness(memory, now) or age_of(results, now)
     if all(r["method"] is None for r in results):
         raise NoAnswer(f"no forecast has been issued for {', '.join(r['job_id'] for r in results[:5])} yet",
@@ -155,7 +167,8 @@ def hint(
     settings: Settings, cluster: str, memory: dict[str, Any], hints: Hints, like: Like, viewer: Viewer, now: float
 ) -> Answer:
     """What a job that is being submitted can be told at once: one's own, or, asked by `submit_from`, anybody's."""
-    if is_private(settings, memory) and not viewer.sees_all and viewer.name not in (like.user, settings["submit_from"]):
+    hidden = is_private(settings, memory) and not viewer.sees_all
+    if hidden and viewer.name not in (like.user, settings["submit_from"]):
         raise Refused("jobs are private here", hint="hints about your own jobs")
     from .advice import default_partition, of_partition
 
@@ -163,9 +176,8 @@ def hint(
     like = like._replace(partition=partition)
     if viewer.sees_all or viewer.name == like.user:
         hints.others.wrote(like)
-    return Answer(
-        {"cluster": cluster}, {"like": like._asdict()}, [], [hints.about(like, now, of_partition(memory, partition))]
-    )
+    found = disclosed([hints.about(like, now, of_partition(memory, partition))], hidden)
+    return Answer({"cluster": cluster}, {"like": like._asdict()}, [], found)
 
 
 def accuracy(

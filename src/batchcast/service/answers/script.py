@@ -26,7 +26,7 @@ from ..settings import Settings
 from . import track_record
 from .advice import as_request, rests_on_jobs
 from .answer import Answer, staleness
-from .disclosure import Site, Viewer, open_site, start_settings
+from .disclosure import OfOthers, Site, Viewer, basis_of, open_site, start_settings
 from .forecaster import Forecaster, begin_condition, forecaster, read_script, request_of, too_large
 from .start import start_answer
 from .walltime import advise_script
@@ -74,7 +74,7 @@ def answer_options(
         fields = track_record.record_fields(record, answer["likely_wait_s"])
         result = {**answer, **fields, **script_advice(site, options, clock, job)}
         result |= {} if machine is None else on_machine(machine, clock, job)
-        return Answer({"cluster": site.cluster}, start_settings(settings, now), notes, [result])
+        return Answer({"cluster": site.cluster}, start_settings(settings, now), notes, site.disclosed([result]))
 
 
 def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str, Any]:
@@ -90,10 +90,13 @@ def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str
             "simulated_why": f"no start in sight: {found}",
         }
     start, lost = found
-    why = "Slurm's two loops, everybody to the limit, nobody else comes; use before now is not known" + (
-        f"; {lost} jobs are not on this machine" if lost else ""
-    )
-    return {"simulated_start_s": start, "simulated_wait_s": start - state.now, "simulated_why": why}
+    why = "Slurm's two loops, everybody to the limit, nobody else comes; use before now is not known"
+    whole = f"{why}; {lost} jobs are not on this machine" if lost else why
+    return {
+        "simulated_start_s": start,
+        "simulated_wait_s": start - state.now,
+        "simulated_why": OfOthers(whole, f"{why}; some jobs are not on this machine" if lost else why),
+    }
 
 
 def script_advice(site: Site, options: Mapping[str, str], clock: Forecaster, job: JobRequest) -> dict[str, Any]:
@@ -145,7 +148,7 @@ def answer_where(
         raise UsageError("--done-by: that is over (accepted: a time to come: 18:00, now+6hours, 2030-01-31T12:00)")
     with open_site(settings, viewer, now) as site:
         ask = forecaster(site)
-        results = placements(site, options, ask, by, any_size)
+        results = site.disclosed(placements(site, options, ask, by, any_size))
         notes = [*staleness(site.memory, now), *ask.notes]
         notes.append(
             "assumed: half the nodes run twice as long and hold twice as much each, twice the nodes half as long and "
@@ -259,7 +262,7 @@ def _result(
         "likely_end_s": begin + given.point + typical,
         "chance_done_by": done,
         "core_hours": job.procs * typical / 3600.0,
-        "basis": wait.basis,
+        "basis": basis_of(wait),
         "grounds": wait.grounds,
     }
 

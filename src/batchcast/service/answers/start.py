@@ -6,7 +6,7 @@ to a user, an account, a QOS or an array. Jobs that hold it must end before the 
 the order of their submission. How much the limit gives is what its holders have now, since it is reached. When holders
 end is forecast by their run time, and is bounded by their limits.
 
-And why that has moved, in a sentence; where jobs are private, without figures of others.
+And why that has moved, in a sentence.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ...store.reader import Reader, Row
 from ...store.rows import NOTHING, as_prediction, newest
 from ...units import span
 from .answer import Sentence
+from .disclosure import OfOthers, basis_of
 
 SOONER, LATER = "sooner", "later"
 ONE = {
@@ -62,35 +63,38 @@ SENTENCES = (PASSED, *(text for table in (ONE, SOME, HIDDEN, UNEXPLAINED, NODE, 
 SENTENCES += tuple(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) for text in SENTENCES if MANY_PROCESSORS in text)
 
 
-def moved(why: str | None, hidden: bool) -> dict[str, Any]:
+def moved(why: str | None) -> dict[str, Any]:
     """As fields of an answer: `why_it_moved` in words, by how many seconds, and since when (epoch seconds).
 
-    >>> moved('{"by_s": -2400, "since": 5, "cause": "early", "jobs": 1, "procs": 512, "seconds": 10800}', False)
+    >>> from batchcast.service.answers.disclosure import disclosed
+    >>> early = '{"by_s": -2400, "since": 5, "cause": "early", "jobs": 1, "procs": 512, "seconds": 10800}'
+    >>> disclosed(moved(early), hidden=False)
     {'why_it_moved': 'a job of 512 processors ended 3 h early: 40 min sooner', 'moved_by_s': -2400, 'moved_since_s': 5}
-    >>> moved('{"by_s": 300, "since": 5, "cause": "late", "jobs": 1, "procs": 1, "seconds": 90}', False)["why_it_moved"]
+    >>> late = '{"by_s": 300, "since": 5, "cause": "late", "jobs": 1, "procs": 1, "seconds": 90}'
+    >>> disclosed(moved(late), hidden=False)["why_it_moved"]
     'a job of one processor runs 1 min 30 s longer than forecast: 5 min later'
-    >>> moved('{"by_s": 1500, "since": 5, "cause": "came", "jobs": 5}', True)["why_it_moved"]
+    >>> disclosed(moved('{"by_s": 1500, "since": 5, "cause": "came", "jobs": 5}'), hidden=True)["why_it_moved"]
     'jobs of higher priority came: 25 min later'
     """
     if not why:
         return {"why_it_moved": "", "moved_by_s": math.nan, "moved_since_s": math.nan}
     known = json.loads(why)
     cause, by = known["cause"], span(abs(known["by_s"]))
+    said: Any
     if not cause:
         said = Sentence(UNEXPLAINED[SOONER if known["by_s"] < 0 else LATER], by=by)
     elif cause == "passed":
         said = Sentence(PASSED, by=by)
     elif cause in NODES:
         said = Sentence((NODE if known.get("jobs") == 1 else NODES)[cause], nodes=known["nodes"], by=by)
-    elif hidden:
-        said = Sentence(HIDDEN[cause], by=by)
     else:
         figures = {"jobs": f"{known['jobs']:,}", "by": by}
         if "procs" in known:
             figures |= {"procs": f"{known['procs']:,g}", "time": span(known["seconds"])}
         text = (ONE if known["jobs"] == 1 else SOME)[cause]
         small = known.get("procs") == 1
-        said = Sentence(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) if small else text, **figures)
+        whole = Sentence(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) if small else text, **figures)
+        said = OfOthers(whole, Sentence(HIDDEN[cause], by=by))
     return {"why_it_moved": said, "moved_by_s": known["by_s"], "moved_since_s": known["since"]}
 
 
@@ -104,7 +108,7 @@ class Release(NamedTuple):
     likely: float
     latest: float
     until: str
-    basis: str
+    basis: Any
 
 
 def release(reader: Reader, cluster: str, memory: Mapping[str, Any], row: Row, now: float) -> Release | None:
@@ -153,7 +157,8 @@ def _limit(reader: Reader, cluster: str, row: Row, now: float) -> Release:
         )
         for at_most in (False, True)
     ]
-    basis = f"{len(holders)} running and {len(ahead)} waiting jobs {whose} come first under this limit"
+    whole = f"{len(holders)} running and {len(ahead)} waiting jobs {whose} come first under this limit"
+    basis = OfOthers(whole, f"jobs {whose} come first under this limit")
     return Release(times[0], max(times), until, basis)
 
 
@@ -227,14 +232,14 @@ def _end(job: Mapping[str, Any], now: float, at_most: bool) -> float:
     return (now + latest) / 2 if math.isfinite(latest) else now
 
 
-def start_answer(row: Row, now: float, held: Release | None = None, hidden: bool = False) -> dict[str, Any]:
+def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str, Any]:
     """When one waiting job starts, as far as its newest forecast reaches, given how long it has waited.
 
     Times are epoch seconds. The reason it waits for decides (formats.reasons.Rule): what waits for the machine has the
     forecast; what is held back by a reservation or a limit is answered by when that is over (`held`); what waits for
     its owner, a time or another job from then on: `counts_from` says from when, and without a known instant the waits
     alone are told; what only an administrator ends, or nothing, has no answer. Why the answer moved last is said where
-    it waits for the machine, with no figures of others' jobs where these are `hidden`.
+    it waits for the machine. What counts jobs of others is `OfOthers`, for `disclosed` to decide on.
     """
     row = {**newest(row)}
     reason = row["reason"] or ""
@@ -246,7 +251,7 @@ def start_answer(row: Row, now: float, held: Release | None = None, hidden: bool
     point = given.point if given else math.nan
     by_10, by_90 = given.quantiles[1:] if given and len(given.quantiles) > 1 else (math.nan, math.nan)
     at = row["eligible_time"] if known_begin else row["submit_time"] if kind is Rule.MACHINE else math.nan
-    basis = row["basis"] if issued is None and row["basis"] else _basis(issued, waited, row)
+    basis: Any = row["basis"] if issued is None and row["basis"] else _basis(issued, waited, row)
     if kind in (Rule.NEVER, Rule.ADMIN):
         point = by_10 = by_90 = math.nan
         basis = "no answer until an administrator acts" if kind is Rule.ADMIN else "it cannot start as it is"
@@ -278,7 +283,7 @@ def start_answer(row: Row, now: float, held: Release | None = None, hidden: bool
         "grounds": row["grounds"],
         "method": row["method"],
         "forecast_as_of_s": math.nan if issued is None else row.get("as_of", math.nan),
-        **moved(row.get("renewed_why") if kind is Rule.MACHINE else None, hidden),
+        **moved(row.get("renewed_why") if kind is Rule.MACHINE else None),
     }
 
 
@@ -292,12 +297,12 @@ def _counts_from(kind: Rule, name: str, held: Release | None) -> str:
     return other.get(kind, "submission")
 
 
-def _basis(issued: Prediction | None, waited: float, row: Row) -> str:
+def _basis(issued: Prediction | None, waited: float, row: Row) -> Any:
     if issued is None:
         return "no forecast was issued for this job yet: one comes within a minute"
     reach = max((q for q in issued.quantiles if math.isfinite(q)), default=issued.point)
     if waited > reach:
         more = ", so by how long such waits go on" if issued.levels else ""
-        return f"{issued.basis}; it has waited longer than that forecast reached{more}"
+        return basis_of(issued, f"; it has waited longer than that forecast reached{more}")
     renewed = (row.get("as_of") or -math.inf) > row["submit_time"]
-    return issued.basis + ("; given the time waited so far" if waited > 0 and not renewed else "")
+    return basis_of(issued, "; given the time waited so far" if waited > 0 and not renewed else "")

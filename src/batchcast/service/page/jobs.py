@@ -22,7 +22,7 @@ from ...units import format_duration, parse_duration
 from ..answers import track_record
 from ..answers.advice import as_request
 from ..answers.answer import age_of, staleness
-from ..answers.disclosure import Site, Viewer, Whose, check_may_see, open_site, used
+from ..answers.disclosure import Site, Viewer, Whose, basis_of, check_may_see, open_site, used
 from ..answers.forecaster import begin_condition, forecaster, request_of
 from ..answers.questions import NOT_YET
 from ..answers.script import placements, script_advice
@@ -153,7 +153,7 @@ def _waiting(site: Site, user: str) -> list[dict[str, Any]]:
     lines = []
     for row in rows:
         held = release(site.reader, site.cluster, site.memory, row, now)
-        answer = start_answer(row, now, held, site.private)
+        answer = site.disclosed(start_answer(row, now, held))
         answers = [*before.get(row["row"], []), (now, answer["likely_start_s"], answer["by_90_start_s"])]
         drawn = {"track": _track(answers) if answer["counts_from"] == "submission" else None, "procs": row["req_procs"]}
         lines.append({**answer, "chances": _chances(row, answer, now), **drawn})
@@ -280,8 +280,7 @@ def options_of_job(settings: Settings, job_id: str, viewer: Viewer) -> dict[str,
     """What a job in the store asked for, as a script would. Refused where this viewer may not see it."""
     with open_site(settings, viewer, math.inf) as site:
         rows = site.reader.ask("latest", cluster=site.cluster, job_id=job_id)
-        if not rows or site.private:
-            check_may_see(site, rows[0]["user_id"] if rows else None)
+        check_may_see(site, rows[0]["user_id"] if rows else None)  # of a job that is not there nothing else is said
         if not rows:
             raise NoAnswer(f"job {job_id[:40]} is not in the store", hint="a job just submitted appears in a minute")
         row = rows[0]
@@ -311,12 +310,13 @@ def try_script(settings: Settings, options: Mapping[str, str], viewer: Viewer, n
         held = {"JobHeldUser": "held by its owner (scontrol release frees it)",
                 "Dependency": "waiting for another job it depends on"}  # fmt: skip
         advised = script_advice(site, options, clock, job)
-        where = placements(site, options, clock)
+        where = site.disclosed(placements(site, options, clock))
         return {
             "ways": [{**one, "memory": _asked(one["memory_kib"])} for one in where[:MOST_PLACEMENTS]],
             "advised": {**advised, "likely_memory": as_request(advised["likely_memory_kib"] or 0.0)},
-            "answer": {"chances": base, "bar": shared.bar(base), "basis": own.basis, "partition": job.partition_id,
-                       "procs": job.procs, "limit": job.req_time, "held": held.get(reason, ""), "begin": begin},
+            "answer": {"chances": base, "bar": shared.bar(base), "basis": site.disclosed(basis_of(own)),
+                       "partition": job.partition_id, "procs": job.procs, "limit": job.req_time,
+                       "held": held.get(reason, ""), "begin": begin},
             "variants": sorted(variants, key=lambda v: v["chances"].by_50),
             "axis": shared, "record": track_record.record_of(site, str(job.partition_id)), "cluster": site.cluster,
             "now": now, "stale": staleness(site.memory, now),
