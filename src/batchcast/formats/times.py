@@ -170,7 +170,7 @@ def unfinished(status: np.ndarray, words: Mapping[str, int], end: np.ndarray | N
     """Which jobs (n,) had not finished; a record RESIZING with an end is a size that a job had, and is over."""
     resized = are(status, words, ("resizing",))
     over = resized & ~np.isnan(end) if end is not None else np.zeros(len(status), bool)
-    return are(status, words, UNFINISHED) & ~over
+    return np.asarray(are(status, words, UNFINISHED) & ~over)
 
 
 def run_and_wait(
