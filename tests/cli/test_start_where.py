@@ -325,3 +325,31 @@ def test_the_qos_that_ones_jobs_had_on_a_partition_are_ways_too(store: str, scri
     assert re.search(r"--qos=(long|normal) ", named)
     shown = run("start", "--test", script, "--where", store=str(copy)).stdout
     assert shown.splitlines()[0].split()[:3] == ["PARTITION", "QOS", "WHAT"]
+
+
+def test_the_page_does_not_call_a_record_too_small_that_is_still_being_read(store: str) -> None:
+    """A minute after its start the service had 855 answers to judge, and said that there were too few."""
+    from types import SimpleNamespace
+
+    from batchcast.service.answers.disclosure import Viewer
+    from batchcast.service.page.jobs import my_jobs
+    from batchcast.service.page.routes import text_of
+    from batchcast.service.page.texts import language_of
+    from batchcast.service.settings import load
+
+    viewer = Viewer(ME, sees_all=True)
+    service = SimpleNamespace(viewer=lambda _: viewer, settings=load({"store": store}, {}))
+    request = SimpleNamespace(
+        state=SimpleNamespace(service=service), url=SimpleNamespace(path="/jobs"), query_params={}, cookies={},
+        headers={}, scope={},
+    )  # fmt: skip
+
+    def shown(known: dict) -> str:
+        data = my_jobs(load({"store": store}, {}), ME, viewer, time.time(), known)
+        return text_of(language_of("en"), "jobs.html.j2", request, **data) + str(data["stale"])
+
+    too_few, pending = "Too few such answers", "is being worked out"
+    assert too_few not in shown({})
+    assert pending in shown({})
+    assert too_few in shown({(None, 1): {}})
+    assert pending not in shown({(None, 1): {}})

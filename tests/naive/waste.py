@@ -1,7 +1,8 @@
-"""Core-hours used, asked, unused, failed and cut by group, job after job in plain Python."""
+"""Core-hours used, asked, unused, failed and cut by group, and the limit that jobs keep, in plain Python."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from batchcast.table import Trace
@@ -36,3 +37,17 @@ def sums(trace: Trace, inside: list[bool], column: str | None) -> dict[Any, dict
         elif status in UNDONE:
             group["failed"] += hours * run
     return groups
+
+
+def limit_kept(run_times: Sequence[float], was_cut: Sequence[bool], risk: float) -> float | None:
+    """The smallest run time within which enough jobs ended by themselves; None if no run time has enough.
+
+    Enough: with one more job (n + 1 in all), at most the share `risk` exceeds it, even if that one job and every job
+    that was cut would have run for ever.
+    """
+    n = len(run_times)
+    for limit in sorted(run_times):
+        ended_within = sum(run <= limit and not cut for run, cut in zip(run_times, was_cut))
+        if (n + 1 - ended_within) <= risk * (n + 1) + 1e-9:
+            return limit
+    return None

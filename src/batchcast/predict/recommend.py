@@ -64,27 +64,29 @@ def recommend_limit(
     """The shortest limit that a job like these exceeds with probability `risk` at most; seconds.
 
     The k-th smallest of n run times with k = ceil((n + 1)(1 - risk)): for exchangeable jobs the next one exceeds it
-    with probability 1 - k/(n + 1) <= risk (order statistics; Vovk, Gammerman & Shafer 2005, sec. 2.2). A job cut at
-    its limit ran at least that long and sorts after all that ended by themselves at that length; where the quantile
-    falls on one, or k > n, no limit from these jobs keeps the risk: the longest is taken, a quarter added, and
-    `reached` is false. Then up to `floor`, up to a multiple of `step`, down to `most`. O(n log n).
+    with probability 1 - k/(n + 1) <= risk (order statistics; Vovk, Gammerman & Shafer 2005, sec. 2.2). How long a job
+    would have run that was cut at its limit nobody knows, and users choose limits by what they expect, so no method
+    for independent censoring applies: the job counts as the longest of all (the worst-case bound of Peterson 1976).
+    If fewer than k jobs ended by themselves, no limit from these jobs keeps the risk: the longest run is taken, a
+    quarter added, and `reached` is false. So a risk of 5 % takes 19 jobs at least. Then up to `floor`, up to a
+    multiple of `step`, down to `most`. O(n log n).
 
     >>> recommend_limit([100.0] * 30 + [1000.0], [False] * 31, 0.05, floor=60, step=60)[:4]
     (1020.0, 1000.0, 31, 31)
     """
     if not run_times:
         raise ValueError("no finished jobs to go by")
-    ordered = sorted(zip(run_times, was_cut))
-    n = len(ordered)
+    ended = sorted(run for run, cut in zip(run_times, was_cut) if not cut)
+    n, longest = len(run_times), max(run_times)
     k = math.ceil((n + 1) * (1 - risk) - 1e-9)
-    reached = k <= n and not ordered[k - 1][1]
-    quantile = ordered[min(k, n) - 1][0]
-    wanted = quantile if reached else ordered[-1][0] * 1.25
+    reached = 0 < k <= len(ended)
+    quantile = ended[k - 1] if reached else longest
+    wanted = quantile if reached else longest * 1.25
     limit, shaped = max(wanted, floor), "the shortest limit here" if wanted < floor else ""
     limit = rounded_request(limit, floor, step)
     if limit > most:
         limit, shaped = most, "the longest limit there is"
-    return Advice(float(limit), quantile, k, n, sum(was_cut), reached, shaped, ordered[-1][0])
+    return Advice(float(limit), quantile, k, n, sum(was_cut), reached, shaped, longest)
 
 
 def bound_at(forecast: Prediction, level: float) -> float:

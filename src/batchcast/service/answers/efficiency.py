@@ -7,6 +7,7 @@ The jobs come from `job_use`; the advice is `usage`'s.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -105,11 +106,13 @@ def _share(pairs: Sequence[tuple[float, float]]) -> float:
 
 
 def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float) -> list[dict[str, Any]]:
-    """What to change, by user and job name, the greatest waste first: `usage`'s rules for time and size, and memory.
+    """What to change, by user and job name: `usage`'s rules for time and size, and memory.
 
-    `--mem` is named where five jobs or more asked for at least twice what 95 % of them need a node
-    (`recommend_limit`, with the margin for samples that miss a peak). Processor-hours; memory in GiB-hours. The first
-    `MOST_TOLD` say what jobs waited that asked for so little (`metrics.beside`), where these jobs can tell.
+    Of each flag the greatest waste comes first, and the flags take turns: hours of processors and GiB-hours cannot be
+    compared, and the first few are all that many people read. `--mem` is named where five jobs or more asked for at
+    least twice what 95 % of them need a node (`recommend_limit`, with the margin for samples that miss a peak).
+    Processor-hours; memory in GiB-hours. The first `MOST_TOLD` say what jobs waited that asked for so little
+    (`metrics.beside`), where these jobs can tell.
     """
     found: list[dict[str, Any]] = []
     ended = sorted((j for j in jobs if j.state not in ("RUNNING", "SUSPENDED")), key=lambda j: (j.user, j.job_name))
@@ -127,9 +130,20 @@ def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float
         ]  # fmt: skip
         each = [on_time(rows, floor, step), on_size(rows), _on_memory(of, memory_step)]
         found += [{"user": user, "job_name": name, "jobs": len(of), **one} for one in each if one]
-    found.sort(key=lambda one: -one["wasted_processor_hours"])
+    found = _by_turns(found)
     _add_waits(found[:MOST_TOLD], ended)
     return [{"waited": "", "waited_less_s": math.nan, **one} for one in found]
+
+
+def _by_turns(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The greatest waste of each flag, then the second of each, and so on."""
+    by_waste = sorted(found, key=lambda one: (-one["wasted_processor_hours"], -one.get("wasted_gib_h", 0.0)))
+    seen: Counter[str] = Counter()
+    turns = []
+    for one in by_waste:
+        turns.append(seen[one["flag"]])
+        seen[one["flag"]] += 1
+    return [by_waste[k] for k in sorted(range(len(turns)), key=lambda k: (turns[k], k))]
 
 
 def _add_waits(found: Sequence[dict[str, Any]], jobs: Sequence[JobUse]) -> None:
@@ -172,13 +186,16 @@ def _on_memory(jobs: Sequence[JobUse], step: float) -> dict[str, Any] | None:
     if len(measured) < LEAST_JOBS:
         return None
     held, rules = [j.memory_kib / j.nodes for j in measured], Rules(memory_floor=step, memory_step=step)
-    best = request_for(held, [j.state == "OUT_OF_MEMORY" for j in measured], RISK, rules, math.inf).limit_s
+    ran_out = [j.state == "OUT_OF_MEMORY" for j in measured]
+    request = request_for(held, ran_out, RISK, rules, math.inf)
+    best = request.limit_s
     asked = _middle(j.memory_asked_kib / j.nodes for j in measured)
     spare = math.fsum(max(j.memory_asked_kib - best * j.nodes, 0) * j.elapsed_s for j in measured) / _GIB / 3600
-    if asked < LEAST_WASTE * best or spare < 1:
+    if asked < LEAST_WASTE * best or spare < 1 or (any(ran_out) and not request.reached):
         return None
-    words = f"asks {as_request(asked)} and holds {as_request(_middle(j.memory_kib / j.nodes for j in measured))}"
-    enough = f"{words} a node: --mem={as_request(best)} would have been enough for 95 %"
+    words = f"asks {as_request(asked)} and holds {as_request(_middle(held))} a node: --mem={as_request(best)}"
+    of = "95 %" if request.reached else f"each of these {len(held)}, the largest of which held {as_request(max(held))}"
+    enough = f"{words} would have been enough for {of}"
     return {
         "flag": "--mem",
         "cut_off": 0,

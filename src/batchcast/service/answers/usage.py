@@ -29,8 +29,9 @@ LEAST_WASTE = 2.0
 LEAST_WASTED_H = 1.0
 CUT_OFF = "%(cut)s of %(jobs)s were cut off at their limit (usually %(asked)s): raise %(flag)s, or checkpoint"
 SPARED = "asks %(asked)s and usually runs %(ran)s: %(flag)s would have been enough for 95 %%"
+ALL_SPARED = "asks %(asked)s; the longest of these %(jobs)s ran %(ran)s: %(flag)s would have been enough for each"
 HELD = "asks for %(asked)s and holds %(held)s processors: without %(flag)s (or with %(more)s) they would be used"
-ADVICE = (CUT_OFF, SPARED, HELD)
+ADVICE = (CUT_OFF, SPARED, ALL_SPARED, HELD)
 RAN = frozenset({"completed", "timeout", "failed", "out_of_memory"})
 
 
@@ -77,8 +78,9 @@ def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def advise_requests(rows: Packed, floor: float, step: float) -> list[dict[str, Any]]:
     """What a user could change, per user and job name, the greatest waste first; silent below a least waste.
 
-    `--time`: limits at least twice what 95 % of such jobs need (and an hour of the machine a job in all), or at least a
-    fifth of them cut off. `-n/-N/--exclusive`: at least twice the processors asked for are held.
+    `--time`: limits at least twice what 95 % of such jobs need (and an hour of the machine a job in all), or so many of
+    them cut off that nobody knows what 95 % need. `-n/-N/--exclusive`: at least twice the processors that were asked
+    for are held.
     """
     advised = [
         {"user": whose or "-", "job_name": name or "-", **one}
@@ -102,14 +104,19 @@ def each_advice(
 
 
 def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dict[str, Any] | None:
-    """What rows of one kind of job say of `--time`: cut off, or far longer than needed; None where there is nothing."""
+    """What rows of one kind of job say of `--time`: cut off, or far longer than needed; None where there is nothing.
+
+    How long jobs would have run that were cut off at their limit nobody knows. If so many were cut off that no limit
+    is known to be enough for 95 %, none is named. From too few jobs for 95 %, the longest run is told as what it is.
+    """
     limited = [row for row in rows if _finite(row["req_time"])]
     if not limited:
         return None
     runs = [row["end_time"] - row["start_time"] for row in limited]
     cut = [row["status"] == "timeout" for row in limited]
     asked = median(row["req_time"] for row in limited)
-    if sum(cut) >= max(2, 0.2 * len(cut)):
+    best = recommend_limit(runs, cut, RISK, floor=floor, step=step)
+    if sum(cut) >= 2 and not best.reached:
         lost = sum(run * (row["alloc_procs"] or 0) for run, row, was in zip(runs, limited, cut) if was) / 3600
         return {
             "flag": "--time",
@@ -118,9 +125,8 @@ def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dic
             "wasted_processor_hours": lost,
             "advice": Sentence(CUT_OFF, cut=str(sum(cut)), jobs=str(len(cut)), asked=span(asked), flag="--time"),
         }
-    best = recommend_limit(runs, cut, RISK, floor=floor, step=step)
     spare = sum(max(row["req_time"] - best.limit_s, 0.0) * (row["alloc_procs"] or 0) for row in limited) / 3600
-    if asked < LEAST_WASTE * best.limit_s or spare < LEAST_WASTED_H:
+    if asked < LEAST_WASTE * best.limit_s or spare < LEAST_WASTED_H or (any(cut) and not best.reached):
         return None
     limit = f"--time={format_duration(best.limit_s)}"
     return {
@@ -128,7 +134,9 @@ def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dic
         "cut_off": 0,
         "advised": best.limit_s,
         "wasted_processor_hours": spare,
-        "advice": Sentence(SPARED, asked=span(asked), ran=span(median(runs)), flag=limit),
+        "advice": Sentence(SPARED, asked=span(asked), ran=span(median(runs)), flag=limit)
+        if best.reached
+        else Sentence(ALL_SPARED, asked=span(asked), jobs=str(len(runs)), ran=span(max(runs)), flag=limit),
     }
 
 

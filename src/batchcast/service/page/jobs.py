@@ -117,7 +117,7 @@ def my_jobs(
         shared = axis(now, [one["chances"] for one in waiting])
         capped = [_capped(row, of_forecast(row, row["start_time"], now)) for row in running]
         until = axis(now, capped)  # of its own: jobs end within hours where others wait for days
-        unknown = [NOT_YET] if known is not None and (None, site.least) not in known else []
+        pending = known is not None and (None, site.least) not in known
         lines = _together(waiting, shared)
         finite = [one["chances"] for one in waiting if math.isfinite(one["chances"].by_50)]
         first = min(finite, key=lambda chances: chances.by_50, default=Chances(math.nan, math.nan, math.nan))
@@ -139,7 +139,8 @@ def my_jobs(
             "next": first.by_50,
             "next_90": first.by_90,
             "record": track_record.record_of(site, None, known),
-            "stale": [*(staleness(site.memory, now) or age_of(waiting, now)), *unknown],
+            "record_pending": pending,
+            "stale": [*(staleness(site.memory, now) or age_of(waiting, now)), *([NOT_YET] if pending else [])],
         }  # fmt: skip
 
 

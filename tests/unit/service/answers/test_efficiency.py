@@ -222,6 +222,29 @@ def test_advice_names_limit_and_memory(ask: Ask) -> None:
     assert advice(jobs[:4], 300, 300, 100 * 1024) == []
 
 
+def test_nothing_is_promised_for_95_percent_that_the_jobs_do_not_show() -> None:
+    """Of 118 jobs 23 were cut off at 2 h (nobody knows how long they need); five jobs say nothing of 95 %."""
+    hours = {"TimelimitRaw": 6000, "ElapsedRaw": 600}
+    cut = [row(f"{k}", "mesh", State="TIMEOUT", TimelimitRaw=120, ElapsedRaw=7200) for k in range(23)]
+    long = [row(f"{100 + k}", "mesh", **hours) for k in range(95)]
+    few = [row(f"{300 + k}", "few", **hours) for k in range(5)]
+    jobs, _ = of_sacct(*cut, *long, *few)
+    told = {one["job_name"]: str(one["advice"]) for one in advice(jobs, 300, 300, 100 * 1024)}
+    assert told["mesh"].startswith("23 of 118 were cut off at their limit")
+    assert "95 %" not in told["mesh"]
+    assert "the longest of these 5 ran 10 min: --time=00:15:00 would have been enough for each" in told["few"]
+
+
+def test_advice_for_memory_is_among_the_first() -> None:
+    """Ten kinds of job waste hours of processors, one wastes memory: the reader sees both."""
+    names = [f"kind{k}" for k in range(10)]
+    rows = [row(f"{10 * k + n}", name, TimelimitRaw=6000) for n, name in enumerate(names) for k in range(20)]
+    large = [line for k in range(20) for line in (row(f"{900 + k}", "big", TimelimitRaw=60),
+                                                   step(f"{900 + k}.0", MaxRSS="524288K"))]  # fmt: skip
+    jobs, _ = of_sacct(*rows, *large)
+    assert [one["flag"] for one in advice(jobs, 300, 300, 100 * 1024)][:3] == ["--time", "--mem", "--time"]
+
+
 def test_one_question_is_asked_and_nothing_is_shortened() -> None:
     sacct = Sacct(row("9", "two\nlines|"))
     jobs, broken = ask_slurm(sacct, ["--jobs=9"], -math.inf, math.inf)  # type: ignore[arg-type]
