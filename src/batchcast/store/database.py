@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -11,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, text
+from sqlalchemy import Column, Connection, Engine, create_engine, event, inspect, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.schema import CreateColumn
 
 from ..errors import BatchcastError, InputError
 from .place import (
@@ -36,19 +38,26 @@ def _add_moves(connection: Connection) -> None:
         connection.execute(text("ALTER TABLE renewed ADD COLUMN why TEXT"))
 
 
-def _add_details(connection: Connection) -> None:
+def absent_columns(connection: Connection) -> list[Column[Any]]:
+    """Columns of `jobs` that this store lacks, since the batchcast that made it did not know them."""
     there = {column["name"] for column in inspect(connection).get_columns("jobs")}
-    for name in ("node_list", "constraint", "partition_list", "exclusive", "nice", "cpus_per_task"):
-        if name not in there:
-            kind = "TEXT" if jobs.c[name].type.python_type is str else "DOUBLE PRECISION"
-            connection.execute(text(f'ALTER TABLE jobs ADD COLUMN "{name}" {kind}'))
+    return [column for column in jobs.columns if column.name not in there]
+
+
+def _add_columns(connection: Connection) -> None:
+    """Add the absent columns: a new line in `columns.py` needs no migration of its own."""
+    dialect = connection.dialect
+    unless = "IF NOT EXISTS " if dialect.name == "postgresql" else ""  # two may open it at once; SQLite has one writer
+    for column in absent_columns(connection):
+        words = CreateColumn(column).compile(dialect=dialect)
+        connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {unless}{words}"))
 
 
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     9: lambda connection: tokens.create(connection, checkfirst=True),
     10: lambda connection: renewed.create(connection, checkfirst=True),
     11: _add_moves,
-    12: _add_details,
+    12: lambda connection: None,  # brought columns of jobs, which every opening adds
 }
 """Version n: how a store of version n becomes one of n + 1, each in a transaction of its own."""
 
@@ -71,7 +80,9 @@ class Store:
         if path is not None:
             (make_room if create else check_there)(path)
         self.engine = self._engine(path, read_only)
-        if not read_only:
+        if read_only:
+            self._do_without_absent_columns()
+        else:
             self._bring_up_to_date(create)
 
     def _engine(self, path: Path | None, read_only: bool) -> Engine:
@@ -95,6 +106,21 @@ class Store:
             connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
         return engine
+
+    def _do_without_absent_columns(self) -> None:
+        """Have columns of `jobs` that no collector has added yet read as unknown."""
+        with self.begin() as connection:
+            types = {one.name: one.type.compile(dialect=connection.dialect) for one in absent_columns(connection)}
+        if not types:
+            return
+        absent = re.compile(rf'\bjobs\.("?)({"|".join(map(re.escape, types))})\1(?!["\w])')
+
+        def unknown(found: re.Match[str]) -> str:
+            return f"CAST(NULL AS {types[found[2]]}) AS {found[1]}{found[2]}{found[1]}"
+
+        @event.listens_for(self.engine, "before_cursor_execute", retval=True)
+        def _unknown(_c: Any, _cursor: Any, words: str, values: Any, *_: Any) -> tuple[str, Any]:
+            return absent.sub(unknown, words), values
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
@@ -179,6 +205,8 @@ class Store:
                 MIGRATIONS[step](connection)
                 says = meta.update().where(meta.c.cluster == "", meta.c.name == "schema_version")
                 connection.execute(says.values(value=str(step + 1)))
+        with self.begin() as connection:
+            _add_columns(connection)
 
     def _no_room(self) -> bool:
         """Whether the disk of an SQLite store is all but full: SQLite calls that an I/O error at times."""

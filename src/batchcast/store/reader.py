@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from ..errors import BatchcastError
 from .place import check_there, normal_url, refuse_newer, shown_url, sqlite_path, trouble, without_secrets
-from .statements import TEXTS
+from .statements import JOB, TEXTS
 
 Row = dict[str, Any]
 _NAMED = re.compile(r"(?<!:):([a-z_]\w*)")
@@ -54,8 +54,10 @@ class Reader:
 
     def __init__(self, url: str) -> None:
         self.url, self.shown = url, shown_url(url)
+        self._absent: frozenset[str] = frozenset()
         self._open(sqlite_path(url))
         refuse_newer(self.shown, self.schema_version())
+        self._absent = self._absent_columns()
 
     def _open(self, path: Path | None) -> None:
         if path is not None:
@@ -84,11 +86,22 @@ class Reader:
     def each(self, question: str, **values: Any) -> Iterator[Row]:
         """The same, one row at a time: for answers over much history. Asked when the first row is taken."""
         text = TEXTS[question]
+        for name in self._absent:
+            text = text.replace(f'jobs."{name}"', f'NULL AS "{name}"')
         until = _until.get()
         for k, row in enumerate(self._rows(text, {**dict.fromkeys(_NAMED.findall(text)), **values})):
             if k % LOOK_EVERY == 0 and time.monotonic() > until:
                 raise TooLong("this takes longer than anybody waits", hint="a shorter time span")
             yield row
+
+    def _absent_columns(self) -> frozenset[str]:
+        """Columns of jobs that no newer collector has added to this store yet: they are unknown of every job."""
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute("SELECT * FROM jobs LIMIT 0")
+        except self._wrong as error:
+            raise self._explained(error) from None
+        return frozenset(JOB) - {column[0] for column in cursor.description}
 
     def rows(self, text: str, **values: Any) -> list[Row]:
         """Every row of an SQL text with `:name` for each value."""

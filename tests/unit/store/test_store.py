@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -322,3 +323,48 @@ def test_neither_users_nor_secrets_are_shown(url: str) -> None:
 
 def test_a_password_is_never_shown() -> None:
     assert "secret" not in shown_url(normal_url("postgresql://bob:secret@db/batchcast"))
+
+
+def without(url: str, *names: str) -> None:
+    """The store as a batchcast made it that did not know these columns yet."""
+    with Store(url, create=True) as store, store.begin() as connection:
+        for name in names:
+            connection.execute(text(f'ALTER TABLE jobs DROP COLUMN "{name}"'))
+
+
+def test_a_store_of_before_a_field_was_known_gets_its_column(url: str) -> None:
+    """As when `columns.py` has a line more than the batchcast that made the store."""
+    without(url, "nice", "constraint", "partition_list")
+    with Store(url) as store:
+        seen = ended()
+        take(store, seen._replace(asked={**seen.asked, "nice": 5.0, "constraint": "intel"}))
+        assert rows(store, 'nice, "constraint"') == [(5.0, "intel")]
+
+
+def test_several_open_a_store_of_before_at_once(url: str) -> None:
+    without(url, "nice", "constraint")
+    with ThreadPoolExecutor(8) as pool:
+        for store in pool.map(Store, [url] * 16):
+            assert rows(store, 'nice, "constraint"') == []
+            store.close()
+
+
+def test_a_store_of_before_a_field_was_known_can_be_read(url: str) -> None:
+    """A reader changes nothing, and need not wait for the collector to be started anew: the field is unknown."""
+    without(url, "nice", "constraint")
+    with Store(url, read_only=True) as before, before.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO jobs (cluster, job_id, submit_time, state, open, first_seen, user_id) "
+                "VALUES ('c', '7', 100.0, 'PENDING', 1, 100.0, 'ada')"
+            )
+        )
+    with Reader(url) as reader:
+        (row,) = reader.waiting("c", "forecast")
+        assert (row["job_id"], row["nice"], row["constraint"], row["user_id"]) == ("7", None, None, "ada")
+        assert [one["job_id"] for one in reader.ask("latest", cluster="c", job_id="7")] == ["7"]
+    with Store(url) as newer:
+        take(newer, ended("8"))
+    without(url, "nice", "constraint")
+    with Store(url, read_only=True) as store, store.begin() as connection:
+        assert to_trace(connection, "c").job_id.tolist() == [8]
