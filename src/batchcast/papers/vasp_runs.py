@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -59,13 +60,26 @@ def read_runs(path: str | Path) -> Runs:
 
 def _rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, str]]]:
     try:
-        with gzip.open(path, "rt", newline="", encoding="utf-8") if path.suffix == ".gz" else open(path) as file:
+        with (
+            gzip.open(path, "rt", newline="", encoding="utf-8")
+            if path.suffix == ".gz"
+            else path.open(newline="", encoding="utf-8") as file
+        ):
             table = csv.DictReader(file)
             missing = [column for column in NEEDED if column not in (table.fieldnames or ())]
             if missing:
                 raise input_error(name, f"no column {', '.join(missing)}", line=1, accepted=", ".join(NEEDED))
             for row in table:
+                if None in row or None in row.values():
+                    raise input_error(name, "not as many cells as columns", line=table.line_num)
                 yield table.line_num, row
+    except (UnicodeDecodeError, csv.Error, EOFError, zlib.error):
+        raise input_error(
+            name,
+            "not a CSV of finished VASP runs",
+            accepted=f"a row an OUTCAR with {', '.join(NEEDED)}",
+            hint=f"jobs that `batchcast vasp collect` wrote: batchcast runtime {name} --predictor irpa,brbf,boosted",
+        ) from None
     except OSError as error:
         raise input_error(
             name, f"cannot be read ({error.strerror or error})", hint="--data with the path of vasp-klimes.csv.gz"

@@ -187,3 +187,14 @@ def test_a_time_box_ends_the_search_whatever_the_kicks(tmp_path, monkeypatch):
     doc = json.loads(run("map", tmp_path / "m.etc", "--heuristic", "search", "--seconds", "30", "--json"))
     assert 30 < next(clock) < 40  # asked the time until the box was used up, and not once more
     assert doc["results"][0]["over_bound"] < 0.2
+
+
+def test_a_simulation_without_deadlines_refuses_what_needs_them(tmp_path):
+    place = files(tmp_path)
+    (place / "n.csv").write_text("id,instructions,file_mb,arrival\na,100,1,0\nb,100,1,1\n")
+    words = ("simulate", "--jobs", place / "n.csv", "--platform", place / "p.toml", "--map-every", "events")
+    with pytest.raises(BatchcastError, match="ebest:reading=job left out: it looks for the latest end"):
+        run(*words, "--heuristic", "ebest:reading=job,best_fit")
+    doc = json.loads(run(*words, "--heuristic", "mct,ebest", "--json"))
+    assert [row["heuristic"] for row in doc["results"]] == ["mct"]
+    assert any("ebest left out" in warning for warning in doc["warnings"])

@@ -141,3 +141,14 @@ def test_reproduce_on_the_shared_runs(shared, tmp_path):
         assert title in html
     with pytest.raises(UsageError, match="did you mean irpa"):
         run("reproduce", "vasp", "--data", data, "--predictor", "irp")
+
+
+@pytest.mark.parametrize("name", ["jobs.parquet", "jobs.csv", "jobs.csv.gz"])
+def test_other_data_than_finished_runs_says_what_is_accepted(tmp_path, name):
+    path = tmp_path / name
+    if name == "jobs.parquet":
+        write_parquet(Trace.from_arrays({"submit_time": [0.0], "run_time": [9.0]}), path)
+    else:
+        path.write_bytes(b"\x1f\x8b\x08\x00broken" if name.endswith("gz") else b"a,b\n\xff,1\n" * 3)
+    with pytest.raises(InputError, match=r"titel|cannot be read"):
+        run("reproduce", "vasp", "--data", path, "--synthetic", 0)

@@ -14,7 +14,7 @@ from ...errors import UsageError
 from ..grammar import Verbs
 from ..output import console, document, emit, say, write_text
 from .grid_simulate import command as simulate
-from .grid_simulate import heuristics_named, heuristics_option, numbers
+from .grid_simulate import heuristics_named, heuristics_option, needs_deadlines, numbers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 UNBOUNDED = 10**12
 NAN = float("nan")
-NEED_DEADLINES = ("ebest", "best_fit")
-WITHOUT = "and there are none: --jobs FILE.csv with a column deadline"
 
 
 @click.group(cls=Verbs, short_help="Map jobs onto a grid's resources: deadlines, data, heuristics.")
@@ -132,8 +130,8 @@ def _mapped(
     from ...predict.registry import load, make, parse_spec
 
     name, parameters = parse_spec(spec)
-    if name in NEED_DEADLINES and not has_deadlines:
-        return {"heuristic": spec, "note": f"it looks for the latest end within the deadline, {WITHOUT}"}, None
+    if not has_deadlines and (why := needs_deadlines(spec)):
+        return {"heuristic": spec, "note": why}, None
     slow = getattr(load("heuristic", name), "slow", False)
     given: dict[str, Any] = {"seconds": seconds} if seconds and slow else {}
     method = make("heuristic", spec, **given)

@@ -194,9 +194,18 @@ def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
 
 def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings: dict[str, Any]) -> Outcomes:
     """Jobs and resources from files: one run a heuristic."""
+    import numpy as np
+
     from ...grid.study import one_run, over_runs
 
     jobs, resources, units, warnings = _read(given)
+    if not np.isfinite(jobs.deadline).any():
+        refused = {spec: why for spec in specs if (why := needs_deadlines(spec))}
+        notes = [f"{spec} left out: {why}" for spec, why in refused.items()]
+        specs = [spec for spec in specs if spec not in refused]
+        if not specs:
+            raise UsageError(notes[0])
+        warnings = [*warnings, *notes]
     settings |= {"compute_unit": units.compute, "transfer_unit": units.transfer, "jobs": len(jobs)}
     settings |= {
         "slack": given["slack"],
@@ -340,6 +349,22 @@ def heuristics_named(text: str, left_out: Sequence[str]) -> list[str]:
     for spec in specs:
         load("heuristic", parse_spec(spec)[0])
     return specs
+
+
+NEED_DEADLINES = ("ebest", "best_fit")
+
+
+def needs_deadlines(spec: str) -> str:
+    """Why a heuristic cannot be asked where no job has a deadline; empty for one that can.
+
+    >>> needs_deadlines("ebest:reading=job")[:41], needs_deadlines("min_min")
+    ('it looks for the latest end within the de', '')
+    """
+    from ...predict.registry import parse_spec
+
+    if parse_spec(spec)[0] not in NEED_DEADLINES:
+        return ""
+    return "it looks for the latest end within the deadline, and there are none: --jobs FILE.csv with a column deadline"
 
 
 def _check_units(units: Units) -> None:

@@ -101,7 +101,7 @@ def online_knn_ga(
     """Print Tables 2 to 6 of Xu, Xiong & Xiao 2018 beside ours, under both protocols; write a page and JSON.
 
     Everything but `minh` takes some 40 minutes on one idle core; `minh`, the paper's baseline searched as hard as the
-    method, takes hours. `--set`, `--part` and `--first` choose. What is done is kept in FOLDER/parts and found again by
+    method, takes hours. `--data-set`, `--part` and `--first` choose. What is done is kept in FOLDER/parts and found again by
     the next run with the same code, logs and settings. Training is seeded.
     """
     from ...papers.online_knn_ga_gathered import Gathered
