@@ -348,7 +348,8 @@ def test_export_is_a_log_that_the_other_verbs_read(stores: dict[bool, str], tmp_
     from batchcast.trace.parquet import read_parquet
 
     trace = read_parquet(tmp_path / "log.parquet")
-    assert len(trace) == 60
+    assert trace.nominal("status").decode().count("pending") == 5
+    assert len(trace) == 60 + 5
     assert trace.info.max_procs == 64
 
 

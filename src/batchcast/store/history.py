@@ -294,6 +294,7 @@ def to_trace(
     *,
     as_told: bool = False,
     user: str | None = None,
+    waiting: bool = False,
 ) -> Trace:
     """The finished jobs submitted in [since, until), epoch seconds, in log order; those still open are counted out.
 
@@ -301,7 +302,8 @@ def to_trace(
     it then. `queue_id` repeats the partition. Times stay epoch seconds: the live clock's own. They are accounting's
     last word; a note counts the jobs it changed after the clock had told them. `as_told` gives the times the clock
     told: over those a recorded clock tells the same story and predictors say the same. With `user`, only
-    that one's. O(n log n).
+    that one's. With `waiting`, also the jobs that wait: status `pending`, no run time, and the wait until they were
+    last seen, which is the least it will be. O(n log n).
     """
     query = select(*KNOWN).where(jobs.c.cluster == cluster)
     if since > -math.inf:
@@ -321,6 +323,11 @@ def to_trace(
             }
             row["status"] = row["told_status"] or row["status"]
     ended = [row for row in rows if not row["open"] and row["end_time"] is not None]
+    memory = read_meta(connection, cluster)
+    if waiting and (seen := memory.get("snapshot_at")) is not None:
+        waits = [row for row in rows if row["open"] and row["start_time"] is None and row["submit_time"] < seen]
+        ended += [{**row, "end_time": seen, "status": "pending"} for row in waits]
+        ended.sort(key=lambda row: (row["submit_time"], row["row"]))
     columns: dict[str, Any] = {name: [row[name] for row in ended] for name in _COLUMNS}
     columns["wait_time"] = [_or(row["start_time"], row["end_time"]) - row["submit_time"] for row in ended]
     columns["run_time"] = [row["end_time"] - _or(row["start_time"], math.nan) for row in ended]
@@ -329,7 +336,6 @@ def to_trace(
     for name in _COLUMNS:
         if declared.COLUMNS[name].kind == "number":
             columns[name] = [math.nan if value is None else float(value) for value in columns[name]]
-    memory = read_meta(connection, cluster)
     total = memory.get("total_procs")
     info = LogInfo(
         source=f"store of {cluster}",

@@ -8,11 +8,13 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sqlalchemy import text
 
 from batchcast.errors import BatchcastError, InputError, NoStore, Unreachable
 from batchcast.events.live import live_events
+from batchcast.events.recorded import events
 from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.accuracy import accuracy
@@ -368,3 +370,19 @@ def test_a_store_of_before_a_field_was_known_can_be_read(url: str) -> None:
     without(url, "nice", "constraint")
     with Store(url, read_only=True) as store, store.begin() as connection:
         assert to_trace(connection, "c").job_id.tolist() == [8]
+
+
+def test_jobs_that_wait_are_exported_as_far_as_they_waited(store: Store) -> None:
+    """A log of a growing queue without them looks calmer than it was."""
+    take(store, ended("1"), job("2", submit=120.0), running("3"), at=200.0)
+    with store.begin() as connection:
+        clock_jobs.write_meta(connection, "c", snapshot_at=200.0)
+        trace = to_trace(connection, "c", waiting=True)
+        assert len(to_trace(connection, "c")) == 1
+    assert trace.job_id.tolist() == [1, 2]
+    assert trace.nominal("status").decode() == ["completed", "pending"]
+    assert trace.wait_time.tolist() == [10.0, 80.0]
+    assert np.isnan(trace.run_time).tolist() == [False, True]
+    assert trace.info.dropped["still open at export"] == 1
+    kinds = [type(event).__name__ for event in events(trace)]
+    assert kinds == ["Submit", "Start", "Submit", "End", "Withdraw"]

@@ -139,7 +139,9 @@ def _print(results: list[dict[str, Any]]) -> None:
 @click.option("--as-told", is_flag=True, help="Times as the collector's clock told them, not as corrected since.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def export(output: str, starttime: str | None, endtime: str | None, as_told: bool, as_json: bool, **flags: Any) -> None:
-    """Write the store's finished jobs as a log: the site's own, kept beyond the scheduler's purge.
+    """Write the store's jobs as a log, finished or waiting: the site's own, kept beyond the scheduler's purge.
+
+    A job that still waits has the status pending, its wait so far and no run time; running jobs are left out.
 
     Where jobs are private it holds your own alone (root and the collector's user: everybody's), and the file is never
     readable by more people than the store. Times are accounting's last word. With --as-told they are those the
@@ -160,6 +162,7 @@ def export(output: str, starttime: str | None, endtime: str | None, as_told: boo
     write_by_ending(trace, output, kind)
     notes = [*trace.info.notes, *not_carried(trace, kind)]
     left = trace.info.dropped["still open at export"]
+    waiting = sum(status == "pending" for status in trace.nominal("status").decode())
     if as_json:
         shown = {
             "store": settings.shown("store"),
@@ -170,11 +173,12 @@ def export(output: str, starttime: str | None, endtime: str | None, as_told: boo
             "user": of,
         }
         emit(document("export", {"cluster": cluster}, shown,
-                      notes, [{"jobs": len(trace), "still_open": left}]))  # fmt: skip
+                      notes, [{"jobs": len(trace), "still_waiting": waiting, "still_open": left}]))  # fmt: skip
     else:
         whose = f" of {of} (jobs are private here)" if of else ""
         say(
-            f"{len(trace)} finished jobs{whose} of {cluster} to {output}; {left} still waiting or running were left out"
+            f"{len(trace) - waiting} finished and {waiting} waiting jobs{whose} of {cluster} to {output}; "
+            f"{left} still running were left out"
         )
         for note in notes:
             say(f"note: {note}")

@@ -281,5 +281,5 @@ def exported(
         if hidden and of is None:
             raise Refused("jobs are private here, and nobody knows who asks", hint="as the user whose jobs they are")
         with Store(settings["store"], read_only=True) as store, store.begin() as connection:
-            trace = to_trace(connection, site.cluster, since, until, as_told=as_told, user=of)
+            trace = to_trace(connection, site.cluster, since, until, as_told=as_told, user=of, waiting=True)
     return Exported(trace, site.cluster, of)
