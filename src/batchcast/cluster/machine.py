@@ -181,7 +181,7 @@ def check_machine(machine: Machine, where: str) -> None:
     """
     seen: set[str] = set()
     for group in machine.nodes:
-        if not group.names:
+        if not all(group.names) or not group.names:
             raise InputError(f"{where}: nodes without a name", hint='names = "n[1-4]"')
         if double := (seen & set(group.names)) or len(set(group.names)) < len(group.names):
             name = min(double) if isinstance(double, set) else max(group.names, key=group.names.count)

@@ -99,6 +99,8 @@ def machine_of(texts: dict[str, str], where: str) -> Machine:
     return machine
 
 
+LARGEST = 1 << 24
+"""Bytes of an included file."""
 STATE = ("node.txt", "node.json", "partition.txt", "partition.json", "config.txt", "config.json")
 """The dumps that a slurm.conf can stand for."""
 LIMITS = "limits of QOS and accounts (sacctmgr -P show qos > qos.txt; sacctmgr -P show assoc > assoc.txt)"
@@ -112,9 +114,12 @@ def from_conf(texts: dict[str, str], where: str, name: str = "slurm.conf") -> di
     def load(wanted: str) -> str | None:
         if (text := texts.get(Path(wanted).name)) is not None:
             return text
+        place = Path(where) / wanted
         try:
-            return (Path(where) / wanted).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+            if not place.is_file() or place.stat().st_size > LARGEST:  # a FIFO or /dev/zero has no end
+                return None
+            return place.read_text(encoding="utf-8")
+        except (OSError, ValueError):
             return None
 
     return dumps_of(texts[name], f"{where}/{name}", load, texts.get("gres.conf", ""))

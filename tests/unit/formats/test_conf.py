@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.forked import batchcast
 
 from batchcast.cluster.machine import Machine
 from batchcast.errors import InputError
+from batchcast.formats.slurm.conf import dumps_of
 from batchcast.trace.machine import machine_of, open_machine
 
 PLAIN = "NodeName=n[1-4] CPUs=8 RealMemory=16000\nPartitionName=all Nodes=ALL Default=YES MaxTime=60\n"
@@ -181,3 +183,26 @@ def test_includes_are_found_beside_the_file_and_dumps_come_first(tmp_path: Path)
     assert done.returncode != 0
     assert "parts.conf:2: Include parts.conf: includes itself" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_include_opens_regular_files_alone_and_shows_no_line_of_them(tmp_path: Path) -> None:
+    """A stranger's slurm.conf may name a FIFO, a device without an end, or somebody's file."""
+    site, secret = tmp_path / "site", tmp_path / "secret.txt"
+    site.mkdir()
+    secret.write_text("root:my-secret-word\n")
+    os.mkfifo(tmp_path / "fifo")
+    conf = site / "slurm.conf"
+    for name in (tmp_path / "fifo", "/dev/zero", tmp_path, "a\0b"):
+        conf.write_text(f"NodeName=n1\nPartitionName=p Nodes=n1\nInclude {name}\n")
+        with pytest.raises(InputError, match="slurm.conf:3: Include .*no such file"):
+            open_machine(conf)
+    conf.write_text(f"Include {secret}\n")
+    with pytest.raises(InputError, match=r"secret.txt:1: this is no line of a slurm.conf") as error:
+        open_machine(conf)
+    assert "my-secret-word" not in str(error.value)
+
+
+def test_superscripts_are_no_numbers() -> None:
+    with pytest.raises(InputError, match="not a node list"):
+        dumps_of("NodeName=n[1-²]\nPartitionName=p Nodes=ALL\n")
+    assert "NodeName=n²" in dumps_of("NodeName=n²\nPartitionName=p Nodes=ALL\n")["node.txt"]

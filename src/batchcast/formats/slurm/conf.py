@@ -133,9 +133,8 @@ def _lines(
             continue
         place, match = f"{where}:{number}", _LINE.match(line)
         if match is None:
-            raise InputError(
-                f"{place}: {line.strip()[:80]!r} is no line of a slurm.conf (accepted: Name=value, Include)"
-            )
+            what = repr(line.strip()[:80]) if len(path) == 1 else "this"  # an Include may name anybody's file
+            raise InputError(f"{place}: {what} is no line of a slurm.conf (accepted: Name=value, Include)")
         if match[1]:
             yield from _lines(_included(match[1], place, load, path), match[1], load, (*path, match[1]))
             continue
@@ -146,7 +145,7 @@ def _lines(
 def _included(name: str, place: str, load: Load | None, path: tuple[str, ...]) -> str:
     found = None if load is None or name in path else load(name)
     if found is None:
-        why = "includes itself" if name in path else "no such file"
+        why = "includes itself" if name in path else "no such file, or no text file of at most 16 MiB"
         raise InputError(f"{place}: Include {name}: {why}", hint="put the included file beside slurm.conf")
     return found
 
@@ -211,7 +210,7 @@ def _names(text: str, place: str) -> tuple[str, ...]:
 
 def _by_number(name: str) -> list[tuple[int, str]]:
     """A key by which n2 comes before n10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|\D+", name)]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.findall(r"\d+|\D+", name)]
 
 
 def _node_line(name: str, row: Mapping[str, str], typed: Mapping[str, dict[str, int]]) -> str:
@@ -239,9 +238,9 @@ def _gres(item: str, typed: Mapping[str, dict[str, int]]) -> str:
     words = [word for word in item.split(":") if word.lower() != "no_consume"]
     if scaled := re.fullmatch(r"(\d+)([KMGkmg])", words[-1]):
         words[-1] = str(int(scaled[1]) * 1024 ** (" KMG".index(scaled[2].upper())))
-    number = int(words[-1]) if words[-1].isdigit() else 1
+    number = int(words[-1]) if words[-1].isdecimal() else 1
     types = typed.get(words[0], {})
-    if len(words) - words[-1].isdigit() == 1 and "" not in types and sum(types.values()) == number:
+    if len(words) - words[-1].isdecimal() == 1 and "" not in types and sum(types.values()) == number:
         return ",".join(f"{words[0]}:{kind}:{n}" for kind, n in types.items())
     return ":".join(words)
 
@@ -254,7 +253,7 @@ def _types(text: str, where: str, load: Load | None) -> dict[str, dict[str, dict
             continue
         number = words.get("count", "")
         files = words.get("file", words.get("multiplefiles", ""))
-        count = int(number) if number.isdigit() else max(len(_names(files, place)), 1)
+        count = int(number) if number.isdecimal() else max(len(_names(files, place)), 1)
         for node in _names(words["nodename"], place):
             types = found.setdefault(node, {}).setdefault(words["name"], {})
             types[words.get("type", "")] = types.get(words.get("type", ""), 0) + count

@@ -12,7 +12,8 @@ from ...errors import UsageError
 
 _ITEM = re.compile(r"(?:[^,\[]|\[[^\]]*\]?)+")
 _PART = re.compile(r"\[[^\[\]]*\]|[^\[\]]+")
-_NUMBERED = re.compile(r"(.*?)(\d+)$")
+_NUMBERED = re.compile(r"(.*?)([0-9]+)$")
+_DIGITS = re.compile(r"[0-9]{1,18}")  # str.isdigit() is true of superscripts too
 MOST = 1 << 20
 
 
@@ -73,7 +74,8 @@ def _numbers(inside: str, text: str) -> list[str]:
     out: list[str] = []
     for item in inside.split(","):
         low, dash, high = item.partition("-")
-        if not low.isdigit() or (dash and not high.isdigit()) or (dash and int(high) - int(low) > MOST):
+        numbers = [low, high] if dash else [low]
+        if not all(_DIGITS.fullmatch(number) for number in numbers) or (dash and int(high) - int(low) > MOST):
             raise UsageError(f"not a node list: {text[:80]!r} (accepted: t1,t2 or t[1-14,20])")
         last = int(high) if dash else int(low)
         out += [str(k).zfill(len(low)) for k in range(int(low), last + 1)]
