@@ -194,7 +194,7 @@ def test_an_include_opens_regular_files_alone_and_shows_no_line_of_them(tmp_path
     conf = site / "slurm.conf"
     for name in (tmp_path / "fifo", "/dev/zero", tmp_path, "a\0b"):
         conf.write_text(f"NodeName=n1\nPartitionName=p Nodes=n1\nInclude {name}\n")
-        with pytest.raises(InputError, match="slurm.conf:3: Include .*no such file"):
+        with pytest.raises(InputError, match=r"slurm.conf:3: Include .*no such file"):
             open_machine(conf)
     conf.write_text(f"Include {secret}\n")
     with pytest.raises(InputError, match=r"secret.txt:1: this is no line of a slurm.conf") as error:
