@@ -17,6 +17,7 @@ from batchcast.service.answers.answer import STALE
 from batchcast.service.answers.questions import NOT_YET
 from batchcast.service.answers.start import SENTENCES as MOVED
 from batchcast.service.answers.usage import ADVICE
+from batchcast.service.page.jobs import NOT_HEARD
 from batchcast.service.page.routes import VIEWS
 from batchcast.service.page.texts import DAYS
 
@@ -30,7 +31,7 @@ ALSO = (
     *("as asked", "limit as advised", "limit and memory as advised", "half the size", "twice the size"),
     *("the limit's own queue", "the end of what is reserved"),
 )
-SENTENCES = (*STALE, NOT_YET.template, *ADVICE, *MOVED)
+SENTENCES = (*STALE, NOT_YET.template, NOT_HEARD, *ADVICE, *MOVED)
 
 
 def wanted() -> Catalog:

@@ -502,7 +502,7 @@ def test_a_script_gets_the_answer_its_job_would_get(tmp_path: Path) -> None:
         if submitted:
             (answer,) = questions.start_from_store(settings, ["700"], None, bob, now - 2).results
         else:
-            (answer,) = answer_options(settings, options_of(str(script), {}), bob, now - 2).results
+            (answer,) = answer_options(settings, options_of(str(script), {})[0], bob, now - 2).results
         answers.append(answer)
     same = [name for name in answers[0] if name not in ("job_id", "reason", "reason_in_words")]
     assert {name: answers[0][name] for name in same} == {name: answers[1][name] for name in same}

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from batchcast.cli.main import cli
 from batchcast.cli.users.start import _print
 from batchcast.cli.users.start_text import came_of, sentence
+from batchcast.formats.slurm.sbatch import gpus, parse_script
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.script import _ordered, chance_done, run_times
 
@@ -129,6 +130,34 @@ def test_a_deadline_decides_by_the_chance_to_be_done(store: str, script: str) ->
         assert low <= max(chances) <= high
         assert chances[0] >= max(chances) - 0.02
     assert "IN TIME" in run("start", "--test", script, "--where", "--done-by", "now+30minutes", store=store).stdout
+
+
+SCRIPTS = {  # lines of a script: processors, GPUs
+    "#SBATCH --gpus=4\n#SBATCH --cpus-per-gpu=8": (32.0, 4.0),
+    "#SBATCH --gpus=4 --ntasks-per-gpu=2 -c 3": (24.0, 4.0),
+    "#SBATCH --ntasks=8 --ntasks-per-gpu=4": (8.0, 2.0),
+    "#SBATCH -n 2 --tres-per-task=cpu=8,gres/gpu:a100:2": (16.0, 4.0),
+    "#SBATCH -J run#1 -t 1:00:00 -n 16": (16.0, 0.0),
+    "#SBATCH -n 16 # -n 99": (16.0, 0.0),
+    "  #SBATCH -n 99\n#SBATCH -n 16": (16.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("lines", SCRIPTS)
+def test_a_script_asks_for_what_sbatch_takes_it_to_ask_for(store: str, lines: str, tmp_path: Path) -> None:
+    """C13 and C21: sizes that come of GPUs, `#` inside a word, indented lines."""
+    path = tmp_path / "job.sh"
+    path.write_text(f"#!/bin/bash\n{lines}\nsrun x\n")
+    procs, gpus_asked = SCRIPTS[lines]
+    assert f": {procs:g} processors, limit" in run("start", "--test", str(path), store=store).stderr
+    assert gpus(parse_script(path.read_text())) == gpus_asked
+
+
+def test_options_that_no_forecast_goes_by_are_named(store: str, tmp_path: Path) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text("#!/bin/bash\n#SBATCH -n 4 -C intel --exclusive -o out.txt\nsrun x\n")
+    said = run("start", "--test", str(path), store=store).stderr
+    assert "not taken into account: --constraint, --exclusive (" in said
 
 
 def test_a_time_of_day_that_is_over_is_tomorrows_and_a_date_that_is_over_is_refused(store: str, script: str) -> None:

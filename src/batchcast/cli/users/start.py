@@ -167,7 +167,9 @@ def _ask_of_script(
     from ...service.answers.fallback import answer_or_ask_service
     from ...service.answers.script import answer_options, options_of
 
-    options = options_of(script, asked)
+    options, ignored = options_of(script, asked)
+    if ignored:
+        say(f"not taken into account: {', '.join(ignored)} (start times are those of a job without them)")
     if machine is not None:  # the file is this user's, so the store is read here and no service is asked
         from ...trace.machine import open_machine
 

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Mapping
 from functools import lru_cache
 
+from ...units import parse_memory
 from .resources import gres_gpus
 
 _LONG = {
@@ -37,28 +39,64 @@ _FLAGS = frozenset({
 HEARD = (
     "partition", "account", "time", "nodes", "ntasks", "cpus-per-task", "mem", "job-name", "qos", "array", "begin",
     "dependency", "hold", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres", "chdir",
+    "cpus-per-gpu", "ntasks-per-gpu", "tres-per-task", "mem-per-cpu", "mem-per-gpu",
 )  # fmt: skip
 """The options of a script that a forecast goes by, by their long names."""
+_NOT_HEARD = frozenset({
+    "constraint", "prefer", "batch", "exclusive", "oversubscribe", "nodelist", "nodefile", "exclude", "reservation",
+    "licenses", "gpus-per-socket", "ntasks-per-socket", "ntasks-per-core", "sockets-per-node", "cores-per-socket",
+    "threads-per-core", "extra-node-info", "mincpus", "core-spec", "thread-spec", "hint", "switches", "contiguous",
+    "overcommit", "spread-job", "use-min-nodes", "time-min", "deadline", "nice", "priority", "tmp", "clusters", "bb",
+})  # fmt: skip
+"""Options that change what a job may get, or when, and that no forecast goes by: it is said that they are ignored."""
+
+
+def not_heard(options: Mapping[str, str]) -> list[str]:
+    """The options that would change a job's start and that a forecast does not go by.
+
+    >>> not_heard({"time": "1:00:00", "constraint": "gpu", "output": "log"})
+    ['--constraint']
+    """
+    return [f"--{name}" for name in options if name in _NOT_HEARD]
 
 
 def parse_script(text: str) -> dict[str, str]:
     """Options of the #SBATCH lines by long name, the last of each winning; reading ends at the first command.
 
+    As sbatch reads them: `#SBATCH` stands at the beginning of a line (an indented line is a comment), and `#` begins a
+    comment only at the start of a word.
+
+    >>> parse_script("  #SBATCH -n 99\\n#SBATCH -J run#1 -t 1:00:00 # -n 4\\n")
+    {'job-name': 'run#1', 'time': '1:00:00'}
     >>> parse_script("#!/bin/sh\\n#SBATCH -t 1:00:00 --nodes=2\\n#SBATCH --job-name my\\nsrun x\\n#SBATCH -n 9\\n")
     {'time': '1:00:00', 'nodes': '2', 'job-name': 'my'}
     """
     words: list[str] = []
     for line in text.splitlines():
         stripped = line.strip()
-        match = re.match(r"#SBATCH\s+(.*)", stripped)
+        match = re.match(r"#SBATCH\s+(.*)", line)
         if match:
+            said = _without_comment(match[1])
             try:
-                words += shlex.split(match[1], comments=True)
+                words += shlex.split(said)
             except ValueError:  # an open quote: the line as it is
-                words += match[1].split()
+                words += said.split()
         elif stripped and not stripped.startswith("#"):
             break
     return _options(words)
+
+
+_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|\S)+|\s+""")
+
+
+def _without_comment(line: str) -> str:
+    """A line up to the first word that begins with `#` outside quotes."""
+    pieces = []
+    for piece in _WORD.findall(line):
+        if piece.startswith("#"):
+            break
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 @lru_cache(maxsize=4096)
@@ -98,15 +136,37 @@ def _options(words: list[str], whole: bool = False) -> dict[str, str]:
 
 
 def processors(options: Mapping[str, str]) -> tuple[float, float]:
-    """Processors and nodes of a script: tasks times processors a task; nodes 1 where not given.
+    """Processors and nodes of a script: tasks times processors a task, or GPUs times processors a GPU; 1 node if none.
 
     >>> processors({"nodes": "2", "ntasks-per-node": "8"}), processors({"ntasks": "4", "cpus-per-task": "2"})
     ((16.0, 2.0), (8.0, 1.0))
+    >>> processors({"gpus": "4", "cpus-per-gpu": "8"}), processors({"ntasks": "2", "tres-per-task": "cpu:8"})
+    ((32.0, 1.0), (16.0, 1.0))
     """
     nodes = count_of(options.get("nodes", "1"))
-    per_node = options.get("ntasks-per-node")
-    tasks = count_of(options["ntasks"]) if "ntasks" in options else nodes * count_of(per_node or "1")
-    return tasks * count_of(options.get("cpus-per-task", "1")), nodes
+    if "cpus-per-gpu" in options and (held := gpus(options)):
+        return held * count_of(options["cpus-per-gpu"]), nodes
+    each = options.get("cpus-per-task") or _per_task(options).get("cpu", "1")
+    return _tasks(options) * count_of(each), nodes
+
+
+def _tasks(options: Mapping[str, str]) -> float:
+    """Tasks of a script: --ntasks, or so many a GPU of --gpus or --gpus-per-node, or so many a node."""
+    nodes = count_of(options.get("nodes", "1"))
+    if "ntasks" in options:
+        return count_of(options["ntasks"])
+    if "ntasks-per-gpu" in options and (held := _gpus_of_job(options)):
+        return held * count_of(options["ntasks-per-gpu"])
+    return nodes * count_of(options.get("ntasks-per-node") or "1")
+
+
+def _per_task(options: Mapping[str, str]) -> dict[str, str]:
+    """--tres-per-task by resource: `cpu=8,gres/gpu:a100:1`, or with a colon (`cpu:8`); a GPU's type is left out."""
+    amounts = {}
+    for item in options.get("tres-per-task", "").split(","):
+        name, _, rest = item.strip().replace("=", ":").partition(":")
+        amounts[name.lower()] = rest.rpartition(":")[2]
+    return amounts
 
 
 def gpus(options: Mapping[str, str]) -> float:
@@ -114,17 +174,39 @@ def gpus(options: Mapping[str, str]) -> float:
 
     >>> gpus({"gpus": "a100:2"}), gpus({"gpus-per-node": "4", "nodes": "2"}), gpus({"gres": "gpu:a100:2"}), gpus({})
     (2.0, 8.0, 2.0, 0.0)
+    >>> gpus({"ntasks": "8", "ntasks-per-gpu": "4"}), gpus({"ntasks": "2", "tres-per-task": "gres/gpu=1"})
+    (2.0, 2.0)
     """
+    if held := _gpus_of_job(options):
+        return held
+    if "gpus-per-task" in options:
+        return _tasks(options) * gres_gpus(f"gpu:{options['gpus-per-task']}")
+    if "gres/gpu" in (each := _per_task(options)):
+        return _tasks(options) * count_of(each["gres/gpu"])
+    if "ntasks-per-gpu" in options and "ntasks" in options:
+        return float(math.ceil(count_of(options["ntasks"]) / count_of(options["ntasks-per-gpu"])))
+    return 0.0
+
+
+def _gpus_of_job(options: Mapping[str, str]) -> float:
+    """GPUs that are asked for by job or by node."""
     nodes = count_of(options.get("nodes", "1"))
     if "gpus" in options:
         return gres_gpus(f"gpu:{options['gpus']}")
     if "gpus-per-node" in options:
         return nodes * gres_gpus(f"gpu:{options['gpus-per-node']}")
-    if "gpus-per-task" in options:
-        per_node = count_of(options.get("ntasks-per-node", "1"))
-        tasks = count_of(options["ntasks"]) if "ntasks" in options else nodes * per_node
-        return tasks * gres_gpus(f"gpu:{options['gpus-per-task']}")
     return nodes * gres_gpus(options.get("gres", ""))
+
+
+def memory_kib(options: Mapping[str, str]) -> float:
+    """KiB of the whole job of a script: --mem a node, --mem-per-cpu, or --mem-per-gpu; NaN where none is given.
+
+    >>> memory_kib({"mem": "1G", "nodes": "2"}), memory_kib({"ntasks": "4", "mem-per-cpu": "1G"})
+    (2097152.0, 4194304.0)
+    """
+    procs, nodes = processors(options)
+    times = {"mem": nodes, "mem-per-cpu": procs, "mem-per-gpu": gpus(options)}
+    return next((parse_memory(options[name]) * times[name] for name in times if name in options), math.nan)
 
 
 def count_of(text: str) -> float:

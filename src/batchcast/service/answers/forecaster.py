@@ -19,12 +19,12 @@ from urllib.parse import parse_qsl
 
 from ...errors import BatchcastError, InputError, NoAnswer, Refused, UsageError
 from ...events.live import LiveClock, LiveJob
-from ...formats.slurm.sbatch import HEARD, gpus, processors
+from ...formats.slurm.sbatch import HEARD, gpus, memory_kib, processors
 from ...job import JobRequest, as_submitted
 from ...predict.conditional import given_waited
 from ...predict.protocol import Prediction
 from ...store.rows import NOTHING
-from ...units import format_duration, parse_duration, parse_memory
+from ...units import format_duration, parse_duration
 from ..settings import Settings
 from . import track_record
 from .advice import as_request, default_partition, of_partition
@@ -187,7 +187,7 @@ def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
         "req_time": limit,
         "req_procs": procs,
         "req_nodes": nodes,
-        "req_mem_kib": parse_memory(options.get("mem", "")) * nodes,
+        "req_mem_kib": memory_kib(options),
         "req_gpus": gpus(options),
         "user_id": user,
         "queue_id": name,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ...cluster.machine import Machine
 from ...errors import UsageError
-from ...formats.slurm.sbatch import HEARD, count_of, parse_script, processors
+from ...formats.slurm.sbatch import HEARD, count_of, not_heard, parse_script, processors
 from ...job import JobRequest
 from ...predict.conditional import chance_to_start, given_waited
 from ...predict.protocol import Prediction
@@ -32,12 +32,15 @@ from .start import start_answer
 from .walltime import advise_script
 
 
-def options_of(script: str, asked: Mapping[str, Any]) -> dict[str, str]:
-    """What a script and the options beside it ask for, as far as it matters here; the script's name is the job's."""
+def options_of(script: str, asked: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """What a script and the options beside it ask for, and its options that no forecast goes by.
+
+    The script's name is the job's, unless it has another.
+    """
     options = {"job-name": Path(script).name} | parse_script(read_script(script))
     names = {"limit": "time"}
     options |= {names.get(k, k.replace("_", "-")): str(v) for k, v in asked.items() if v is not None}
-    return {name: value for name, value in options.items() if name in HEARD}
+    return {name: value for name, value in options.items() if name in HEARD}, not_heard(options)
 
 
 def answer_options(

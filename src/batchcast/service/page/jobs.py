@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import NoAnswer, UsageError
-from ...formats.slurm.sbatch import count_of, parse_script, processors
+from ...formats.slurm.sbatch import count_of, not_heard, parse_script, processors
 from ...job import JobRequest
 from ...predict.conditional import given_waited
 from ...predict.protocol import Prediction
@@ -21,7 +21,7 @@ from ...store.rows import as_prediction, newest
 from ...units import format_duration, parse_duration
 from ..answers import track_record
 from ..answers.advice import as_request
-from ..answers.answer import age_of, staleness
+from ..answers.answer import Sentence, age_of, staleness
 from ..answers.disclosure import Site, Viewer, Whose, basis_of, check_may_see, open_site, used
 from ..answers.forecaster import begin_condition, forecaster, request_of
 from ..answers.questions import NOT_YET
@@ -320,8 +320,17 @@ def try_script(settings: Settings, options: Mapping[str, str], viewer: Viewer, n
                        "held": held.get(reason, ""), "begin": begin},
             "variants": sorted(variants, key=lambda v: v["chances"].by_50),
             "axis": shared, "record": track_record.record_of(site, str(job.partition_id)), "cluster": site.cluster,
-            "now": now, "stale": staleness(site.memory, now),
+            "now": now, "stale": [*staleness(site.memory, now), *_not_heard(options)],
         }  # fmt: skip
+
+
+NOT_HEARD = "not taken into account: %(options)s"
+
+
+def _not_heard(options: Mapping[str, str]) -> list[Sentence]:
+    """Which options of a script no forecast goes by."""
+    ignored = not_heard(options)
+    return [Sentence(NOT_HEARD, options=", ".join(ignored))] if ignored else []
 
 
 def _asked(kib: float) -> str:
