@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import random
 import sqlite3
 import subprocess
@@ -176,6 +177,20 @@ def test_start_says_why_there_is_no_start(tmp_path: Path, words: list[str], says
     assert done.returncode == 3
     assert says in done.stderr
     assert try_this in done.stderr
+
+
+def test_start_shows_every_waiting_job_of_which_slurm_estimates_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C17: a job that is left out looks as if it did not wait."""
+    both_wait = SQUEUE.replace('"RUNNING"', '"PENDING"').replace('"" if number == "7" else "n1"', '""')
+    monkeypatch.setitem(globals(), "SQUEUE", both_wait)
+    done = asked(tmp_path, "start", "-u", "ada", squeue=True)
+    assert done.returncode == 0, done.stderr
+    rows = {line.split()[0]: line for line in done.stdout.splitlines()[1:3]}
+    assert set(rows) == {"7", "8"}
+    assert re.search(r"^7 +main +- +- ", rows["7"])
+    assert "no start for 1 of 2 waiting jobs" in done.stderr
 
 
 def test_a_group_s_report_without_a_store_names_the_command_that_needs_none(tmp_path: Path) -> None:
