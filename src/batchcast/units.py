@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import datetime, timedelta, tzinfo
 
 from .errors import UsageError
 
@@ -83,6 +84,47 @@ def parse_span(text: str) -> float:
     if bare:
         raise UsageError(f"not a span of time: {text!r} (accepted: {SPAN_FORMS})")
     return seconds
+
+
+TIME_FORMS = (
+    "2024-01-31, 2024-01-31T14:00[:00] with or without an offset, 14:00, today, yesterday, tomorrow, midnight, noon, "
+    "now, now-7days, now+2hours, @seconds or uts-seconds since 1970"
+)
+_DAYS = {"today": 0, "midnight": 0, "yesterday": -1, "tomorrow": 1}
+_HOURS = {"noon": 12, "fika": 15, "teatime": 16}
+
+
+def parse_when(text: str, now: float, where: tzinfo | None = None) -> float:
+    """Epoch seconds of a time in any of Slurm's forms, or a date: the one grammar of every option that takes a time.
+
+    now, now+1hour, now-7days, today, yesterday, tomorrow, midnight, noon, HH:MM[:SS], YYYY-MM-DD[THH:MM[:SS]], uts100,
+    @100. `now` is in epoch seconds. Times are local to `where` (by default to this machine) unless they carry an
+    offset; one that a clock change skips or repeats is taken with the offset before the change. UsageError otherwise.
+
+    >>> from datetime import UTC
+    >>> parse_when("yesterday", 90000.0, UTC), parse_when("now-1hour", 90000.0), parse_when("1970-01-02", 0.0, UTC)
+    (0.0, 86400.0, 86400.0)
+    """
+    word = text.strip()
+    if match := re.fullmatch(r"uts(\d+)|@(-?\d+(?:\.\d+)?)", word):
+        return float(match[1] or match[2])
+    here = datetime.fromtimestamp(now, where)
+    midnight = here.replace(hour=0, minute=0, second=0, microsecond=0)
+    try:
+        if match := re.fullmatch(r"now(?:([+-]\d+)\s*(seconds?|minutes?|hours?|days?|weeks?)?)?", word):
+            unit = (match[2] or "seconds").rstrip("s") + "s"
+            return (here + timedelta(**{unit: int(match[1] or 0)})).timestamp()
+        if word in _DAYS:
+            return (midnight + timedelta(days=_DAYS[word])).timestamp()
+        if word in _HOURS:
+            return midnight.replace(hour=_HOURS[word]).timestamp()
+        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", word):
+            hours, minutes, *seconds = (int(part) for part in word.split(":"))
+            return midnight.replace(hour=hours, minute=minutes, second=seconds[0] if seconds else 0).timestamp()
+        stamp = datetime.fromisoformat(word)
+        return (stamp if stamp.tzinfo else stamp.replace(tzinfo=where)).timestamp()
+    except (ValueError, OverflowError):  # no form of ours, or beyond the calendar's years 1 to 9999
+        raise UsageError(f"not a time: {text[:40]!r} (accepted: {TIME_FORMS})") from None
 
 
 def parse_share(text: str) -> float:

@@ -7,6 +7,7 @@ Dates are on a log's clock, its zone by name (`Europe/Stockholm`) or by offset (
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
@@ -17,9 +18,9 @@ import numpy as np
 from ..errors import NoAnswer, UsageError
 from ..job import SWF_NUMBERS, status_words
 from ..table import Nominal, Trace
+from ..units import parse_when
 
 ZONE_FORMS = "a name such as Europe/Stockholm, an offset such as +01:00, or UTC"
-DATE_FORMS = "2004-01-31, 2004-01-31T14:00 or 2004-01-31T14:00:00, local to the zone, or @seconds since 1970"
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?")
 
 
@@ -46,21 +47,12 @@ def zone(text: str) -> tzinfo:
 
 
 def parse_date(text: str, where: tzinfo) -> float:
-    """Epoch seconds of a date or a time of day, local to `where` unless it carries its own offset.
-
-    A local time that a clock change skips or repeats is taken with the offset before the change.
+    """Epoch seconds of a time as `units.parse_when` takes it, local to `where` unless it carries its own offset.
 
     >>> parse_date("2004-01-01", zone("Europe/Stockholm"))
     1072911600.0
     """
-    word = text.strip()
-    if re.fullmatch(r"@-?\d+(\.\d+)?", word):
-        return float(word[1:])
-    try:
-        stamp = datetime.fromisoformat(word)
-    except ValueError:
-        raise UsageError(f"not a date: {text!r} (accepted: {DATE_FORMS})") from None
-    return (stamp if stamp.tzinfo else stamp.replace(tzinfo=where)).timestamp()
+    return parse_when(text, time.time(), where)
 
 
 def format_date(epoch: float, where: tzinfo) -> str:
@@ -115,7 +107,7 @@ UNKNOWN = "unknown"
 class Selection:
     """Which jobs: submitted in [since, until), local to the log's zone, and with one of the given names each.
 
-    Dates are text (`zone.DATE_FORMS`); names are text as a user types them: a status word or SWF number, an id, or
+    Dates are text (`units.TIME_FORMS`); names are text as a user types them: a status word or SWF number, an id, or
     the name the log's header gives to an id; `unknown` selects the jobs without a value.
     """
 

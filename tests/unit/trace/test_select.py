@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from batchcast.errors import NoAnswer, UsageError
 from batchcast.table import LogInfo, Trace
 from batchcast.trace import Selection, read_trace, select, selection_mask
+from batchcast.trace.select import parse_date
 
 INFO = LogInfo(unix_start=1_000_000_000.0, timezone="UTC", names={"queue_id": {3: "normal (18 hours)"}})
 LOG = Trace.from_arrays(
@@ -70,12 +72,24 @@ def test_a_mask_cuts_nothing() -> None:
     [
         ({"queue": ["nomal"]}, r"no 'nomal' \(accepted: 1, 3 \(normal\), unknown\)"),
         ({"status": ["done"]}, "not a status: done .*completed"),
-        ({"since": "yesterday"}, "not a date.*2004-01-31"),
+        ({"since": "last year"}, "not a time: 'last year'.*2024-01-31.*yesterday.*now-7days"),
     ],
 )
 def test_what_means_nothing_here_is_refused_with_the_accepted_forms(chosen, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         ids(**chosen)
+
+
+@pytest.mark.parametrize(
+    "text", ["yesterday", "now-7days", "14:00", "uts1000000000", "@1000000000", "2001-09-09T01:46"]
+)
+def test_every_option_takes_the_same_forms_of_time(text: str) -> None:
+    """`info --from` and `report -S` had a grammar each: what one refused the other took."""
+    from batchcast.service.answers.answer import parse_when
+
+    local = datetime.now().astimezone().tzinfo
+    assert local is not None
+    assert parse_date(text, local) == pytest.approx(parse_when(text), abs=60.0)
 
 
 def test_an_empty_selection_says_what_there_is() -> None:
