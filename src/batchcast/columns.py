@@ -89,6 +89,8 @@ _ALL = (
            sacct="NodeList", squeue="NodeList"),
     Column("req_gpus", "number", "GPUs", "submission", "GPUs asked for",
            sacct="ReqTRES", squeue="tres-alloc", pbs="Resource_List.ngpus"),
+    Column("used_gpus", "number", "GPUs", "end", "GPUs kept busy on average, by the busiest step",
+           sacct="TRESUsageInTot"),
     Column("work_dir", "nominal", "", "submission", "working directory", sacct="WorkDir", squeue="WorkDir"),
     Column("constraint", "nominal", "", "submission", "features a node must have",
            sacct="Constraints", squeue="Feature"),

@@ -243,6 +243,9 @@ class _Table:
         used = records.peaks.of(ids.tolist(), _nodes_held(columns, len(ids)))
         if not np.isnan(used).all():
             columns["used_mem_kib"] = used
+        busy = records.gpus.of(ids.tolist())
+        if not np.isnan(busy).all():
+            columns["used_gpus"] = busy
         outgrown = _ran_out(columns, records.peaks.outgrown(ids.tolist()))
         order = log_order(columns["submit_time"], ids)
         is_sorted = bool((order[1:] > order[:-1]).all())

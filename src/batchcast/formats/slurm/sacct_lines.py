@@ -11,6 +11,7 @@ from ...job import is_slurm_state
 from ..chunks import Problems
 from .sacct_forms import MOST_PIECES, Taken
 from .sacct_layout import COMMAND, Layout, StepPeaks
+from .step_gpus import StepGpus
 
 _LONGEST_TEXT = 100  # lines one job's text may be spread over
 _MOST_HOPELESS = 10_000  # lines that cost a search each: a file with more of them is no dump
@@ -39,6 +40,7 @@ class Records:
         self._problems = problems
         self._first_mended = ""
         self.peaks = StepPeaks()
+        self.gpus = StepGpus()
         self._torn: list[tuple[int, str]] = []
         self._number = self._hopeless = 0
 
@@ -67,6 +69,7 @@ class Records:
     def take_columns(self, layout: Layout, columns: Columns, numbers: list[int]) -> tuple[Columns, list[int]]:
         """The job records among records that come as columns; steps are counted, and their memory is kept."""
         self.peaks.take(layout, columns)
+        self.gpus.take(layout, columns)
         steps = [k for k, job in enumerate(columns[layout.job]) if "." in job]
         if not steps:
             return columns, numbers

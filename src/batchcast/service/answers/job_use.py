@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -171,18 +172,24 @@ def of_logs(paths: Sequence[str], timezone: str) -> tuple[list[JobUse], list[str
 
     from ...trace.read import read_trace
 
-    jobs: list[JobUse] = []
+    jobs: dict[tuple[object, ...], JobUse] = {}
     notes: list[str] = []
     for path in paths:
         log = read_trace(path, timezone=timezone)
-        ran = log.take(np.flatnonzero(log.run_time >= 0))
-        jobs += _of_trace(ran)
+        ran = _of_trace(log.take(np.flatnonzero(log.run_time >= 0)))
         notes += [*log.info.notes, *_left_out(log.info.dropped)]
         if len(ran) < len(log):
             notes.append(
                 f"{len(log) - len(ran)} jobs of {log.info.source} are not shown: they never ran, or had not ended"
             )
-    return jobs, list(dict.fromkeys(notes))
+        before, records = len(jobs), Counter[tuple[object, ...]]()
+        for job in ran:
+            key = (job.cluster, job.job_id, job.submit_time, job.elapsed_s)
+            jobs.setdefault((*key, records[key]), job)  # equal records of one file all stay
+            records[key] += 1
+        if again := before + len(ran) - len(jobs):
+            notes.append(f"{again} jobs of {log.info.source} stand in an earlier file too: counted once")
+    return list(jobs.values()), list(dict.fromkeys(notes))
 
 
 def _left_out(dropped: Mapping[str, int]) -> list[str]:
@@ -226,7 +233,7 @@ def _of_trace(log: Any) -> list[JobUse]:
         log.number("req_mem_kib") * per_processor,
         log.number("used_mem_kib") * per_processor,
         gpus,
-        np.full(len(log), np.nan),
+        np.minimum(log.number("used_gpus") / np.where(gpus > 0, gpus, np.nan), 1.0),
         names("cluster") if "cluster" in log.names else [""] * len(log),
     )
     rows = (column.tolist() if isinstance(column, np.ndarray) else column for column in columns)

@@ -94,10 +94,10 @@ def test_gpus_are_counted_by_type_too(ask: Ask) -> None:
     assert [job.gpus for job in jobs] == [2, 2, 0]
 
 
-def test_gpus_are_shared_by_the_busiest_step() -> None:
+def test_gpus_are_shared_by_the_busiest_step(ask: Ask) -> None:
     held = "cpu=4,gres/gpu:a100=2,mem=8G,node=1"
     used = "cpu=01:00:00,gres/gpumem=4G,gres/gpuutil=90,mem=2G"
-    (job, other), _ = of_sacct(row("1", AllocTRES=held), step("1.0", TRESUsageInTot=used), row("2", AllocTRES=held))
+    (job, other), _ = ask(row("1", AllocTRES=held), step("1.0", TRESUsageInTot=used), row("2", AllocTRES=held))
     assert (job.gpus, job.gpu_share) == (2, 0.45)
     assert math.isnan(other.gpu_share)
 
@@ -174,6 +174,16 @@ def test_a_name_may_hold_the_delimiter_and_times_may_be_local(of_file: Ask) -> N
     hours = {"Submit": "10:00", "Eligible": "10:00", "Start": "10:10", "End": "11:10"}
     (job,), _ = of_file(row("1", "a|b", **{name: f"2026-10-05T{hour}:00" for name, hour in hours.items()}))
     assert (job.job_name, job.waited_s) == ("a|b", 600)
+
+
+def test_jobs_that_two_files_share_count_once(tmp_path: Path) -> None:
+    """Monthly dumps with a week in common."""
+    paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    paths[0].write_text(table(row("1"), row("2")))
+    paths[1].write_text(table(row("2"), row("3")))
+    jobs, notes = of_logs(list(map(str, paths)), "UTC")
+    assert [job.job_id for job in jobs] == ["1", "2", "3"]
+    assert any("1 jobs of" in note and "counted once" in note for note in notes)
 
 
 PLAIN = "JobIDRaw|Submit|Start|End|State|Timelimit|ReqCPUS|JobName\n" + "".join(
