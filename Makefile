@@ -10,7 +10,7 @@ UV := $(if $(PIP_INDEX_URL),UV_DEFAULT_INDEX='$(PIP_INDEX_URL)') $(BIN)/uv pip i
 # own settings name, pip installs.
 install = @$(UV) --python $(1) $(2) 2> $(VENV)/uv.log || $(1) $(PIP) $(2)
 
-.PHONY: setup setup-run setup-docs setup-workflows demo test test-long test-lab test-lab-all test-all lint house bench docs reference lock wheel deb rpm packages \
+.PHONY: setup setup-run setup-docs setup-workflows demo test test-long test-lab test-lab-all test-all lint house bench docs reference figures figures-all pictures lock wheel deb rpm packages \
 	try-deb container try-container try-ansible slurm-lab-experiments clean
 setup: $(VENV)/.dev
 setup-run: $(VENV)/.run
@@ -88,6 +88,18 @@ docs: setup-docs
 # docs/reference/*.md from the registry and the command line; a test says when they are not current.
 reference: setup
 	@$(BIN)/python -m tools.reference
+
+# The figures of README and docs from the commands that print them (docs/figures/*.json), and which pages say otherwise;
+# figures-all also runs commands of two minutes and more. Real logs lie in ../shared.
+figures: setup
+	@$(BIN)/python -m tools.figures
+
+figures-all: setup
+	@$(BIN)/python -m tools.figures --all
+
+# The pictures of README and docs, from the demo and a made-up site, by Chromium.
+pictures: setup
+	@$(BIN)/python -m tools.docs_pictures
 
 # constraints.txt from pyproject.toml, for every Python we support: names and versions only.
 lock: setup

@@ -1,17 +1,22 @@
-"""The pictures that README and docs show, drawn anew in a real Chromium: python -m tools.docs_pictures.
+"""The pictures that README and docs show, drawn anew in a real Chromium: `make pictures`.
 
 The report's from `batchcast demo`, the pages' from the made-up site of `tools.demo_site`; 256 colours, some 60 kB each.
+`docs/images/shown.json` holds what each picture shows in words: the demo's mean waits, or the headings and labels of a
+page. `tests/docs/test_pictures.py` compares it with what is shown today, and so finds a picture that is too old.
 """
 
 from __future__ import annotations
 
+import html.parser
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -21,6 +26,8 @@ from PIL import Image
 
 from batchcast.service.http.server import Server
 from batchcast.service.settings import load
+from batchcast.store.clock_jobs import write_meta
+from batchcast.store.database import Store
 
 from .demo_site import PEOPLE, build
 from .screenshots import chrome
@@ -29,9 +36,10 @@ PLACE = Path(__file__).parents[1] / "docs" / "images"
 MOST = 1400
 TRIES = 30
 REPORT = {
-    "demo-report": (["In short", "How much sooner would jobs start"], ["Simulated schedules", "Mean wait"]),
-    "demo-machine": (["The machine over time"], ["Queue under EASY", "A Gantt excerpt"]),
+    "demo-report": (["In short", "How much sooner would jobs start"], ["From today", "Simulated schedules"]),
+    "demo-machine": (["The machine"], ["Queue under Slurm", "A Gantt excerpt"]),
 }
+"""Sections of the demo's page, and the parts of them that are left in the picture."""
 PAGES = {
     "page-accuracy": ("accuracy?lang=en", 1280, False),
     "page-jobs": ("?user=USER", 1280, False),
@@ -43,20 +51,99 @@ PAGES = {
 }
 KEEP = """((sections, parts) => {
   const of = (text, names) => names.some((name) => text.startsWith(name));
-  document.querySelectorAll('h1, nav').forEach((one) => { one.hidden = true; one.style.display = 'none'; });
-  for (const one of document.querySelectorAll('.choices')) one.style.display = 'none';
+  const show = (one, shown) => { one.hidden = !shown; if (!shown) one.style.display = 'none'; };
+  document.querySelectorAll('h1, nav, .choices').forEach((one) => show(one, false));
   for (const section of document.querySelectorAll('section')) {
     const title = section.querySelector('h2').textContent;
-    section.hidden = !of(title, sections);
+    show(section, of(title, sections));
     if (title === 'In short') continue;
+    const inside = (one) => one.matches('details.fold') ? [...one.children] : [one];
     let shown = false;
-    for (const one of [...section.children].slice(1)) {
+    for (const one of [...section.children].slice(1).flatMap(inside)) {
       const head = one.matches('h3') ? one : one.querySelector(':scope > h3');
-      if (head) shown = of(head.textContent, parts) && head.textContent !== 'Queue under EASY-SJBF';
-      one.hidden = !shown;
+      if (head) shown = of(head.textContent, parts);
+      show(one, shown);
     }
   }
 })(SECTIONS, PARTS)"""
+
+
+LABELS = ("h1", "h2", "h3", "th", "label", "button", "summary", "legend")
+
+
+class Labels(html.parser.HTMLParser):
+    """The texts of a page that do not come from its data: headings, column titles, buttons."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.inside = ""
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if not self.inside and tag in LABELS:
+            self.inside = tag
+            self.found.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self.inside:
+            self.inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self.found[-1] += data
+
+
+def labels(page: str) -> list[str]:
+    """Each label of a page once, numbers and invented people left out, in the order of their first use."""
+    reader = Labels()
+    reader.feed(page)
+    texts = (re.sub(r"\d+", "#", " ".join(text.split())) for text in reader.found)
+    texts = (re.sub(rf"\b({'|'.join(PEOPLE)})\b", "USER", text) for text in texts)
+    return list(dict.fromkeys(text for text in texts if text))
+
+
+def demo_figures(report: Path) -> list[str]:
+    """The figures of the demo that its pictures show: the mean wait of each schedule, in minutes."""
+    rows = json.loads((report / "result.json").read_text(encoding="utf-8"))["results"]
+    return [
+        f"{row['policy']}, {row['predictor']}: {row['mean_wait_s'] / 60:.1f} min"
+        for row in rows
+        if row["part"] == "schedule"
+    ]
+
+
+def demo(folder: Path) -> Path:
+    """The demo's report, in a folder of its own."""
+    subprocess.run([sys.executable, "-m", "batchcast", "demo", "-o", str(folder / "demo")], check=True,
+                   capture_output=True)  # fmt: skip
+    return folder / "demo"
+
+
+def targets(server: str) -> dict[str, str]:
+    """The address of each page that is drawn, for the user with the most jobs whose start can be said."""
+    user = max(PEOPLE, key=lambda name: len(known(server, name)))
+    job = known(server, user)[0]
+    return {
+        name: f"{server}/{target.replace('USER', user).replace('JOB', job)}" for name, (target, _, _) in PAGES.items()
+    }
+
+
+def refreshed(store: str) -> None:
+    """Have the made-up collector look now: the pages warn of one that has not looked for minutes."""
+    with Store(store).begin() as connection:
+        write_meta(connection, "demo", cycle_at=time.time(), snapshot_at=time.time())
+
+
+def page_labels(server: str, address: str) -> list[str]:
+    """The labels of a served page, once the track record that it quotes is worked out."""
+    for _ in range(TRIES):
+        with urlopen(address, timeout=60) as answer:
+            page = answer.read().decode()
+        if "being worked out" not in page:
+            return labels(page)
+        known(server, PEOPLE[0])  # who asks for a start has it worked out
+        time.sleep(1)
+    raise SystemExit(f"{address}: the track record is not worked out after {TRIES} tries")
 
 
 def keep(picture: Path, place: Path) -> None:
@@ -75,31 +162,35 @@ def known(server: str, user: str) -> list[str]:
         return []
 
 
-def drawn(tab: Any, folder: Path) -> None:
-    """Every picture, by way of a folder."""
-    subprocess.run([sys.executable, "-m", "batchcast", "demo", "-o", str(folder / "demo")], check=True,
-                   capture_output=True)  # fmt: skip
+def drawn(tab: Any, folder: Path) -> dict[str, list[str]]:
+    """Draw every picture, by way of a folder; what each one shows."""
+    shows = {}
+    report = demo(folder)
     for name, (sections, parts) in REPORT.items():
-        tab.open(folder / "demo" / "index.html", width=1145)
+        tab.open(report / "index.html", width=1145)
         tab.run(KEEP.replace("SECTIONS", repr(sections)).replace("PARTS", repr(parts)))
+        if not tab.run("[...document.querySelectorAll('section:not([hidden]) figure')].some(f => f.offsetHeight > 0)"):
+            sys.exit(
+                f"{name}: the page of `batchcast demo` has no chart in {sections}, {parts}: see REPORT in {__file__}"
+            )
         tab.picture(folder / "one.png", 2 * MOST)
         keep(folder / "one.png", PLACE / f"{name}.png")
-    build(str(folder / "demo.db"), looks=True)
-    with Server(load({"store": str(folder / "demo.db")}, {}), "127.0.0.1:0", lambda _: None) as server:
-        user = max(PEOPLE, key=lambda name: len(known(server.shown, name)))
-        job = known(server.shown, user)[0]
-        for name, (target, width, dark) in PAGES.items():
-            target = target.replace("USER", user).replace("JOB", job)
-            for _ in range(TRIES):  # until the track record that it quotes is worked out
-                tab.open(f"{server.shown}/{target}", width=width, dark=dark)
-                if not tab.run("document.querySelector('.note') !== null"):
-                    break
-                known(server.shown, user)  # who asks for a start has it worked out
-                time.sleep(1)
+        shows[name] = demo_figures(report)
+    store = str(folder / "demo.db")
+    build(store, looks=True)
+    refreshed(store)
+    with Server(load({"store": store}, {}), "127.0.0.1:0", lambda _: None) as server:
+        for name, address in targets(server.shown).items():
+            refreshed(store)
+            shows[name] = page_labels(server.shown, address)
+            _, width, dark = PAGES[name]
+            tab.open(address, width=width, dark=dark)
             tab.picture(folder / "one.png", MOST)
             keep(folder / "one.png", PLACE / f"{name}.png")
+    return shows
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place, chrome().browser(shutil.which("chromium") or "chromium") as opened:
-        drawn(opened, Path(place))
+        found = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "shows": drawn(opened, Path(place))}
+    (PLACE / "shown.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

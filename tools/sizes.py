@@ -1,8 +1,8 @@
-"""What a fresh clone costs: `python -m tools.sizes [test]` prints megabytes and seconds of processor time as JSON.
+"""What a fresh clone costs: `python -m tools.sizes` prints megabytes and seconds of processor time as JSON.
 
 It clones this repository's last commit into a temporary folder and runs `make demo` and `make setup` there; then it
-installs the extra `all` into a venv of its own. With `test` it runs `make test` in the clone and prints how long that
-took. Packages are fetched by pip and uv, so the network's speed is left out: seconds are of the processor.
+installs the extra `all` into a venv of its own. Packages are fetched by pip and uv, so the network's speed is left out:
+seconds are of the processor.
 """
 
 from __future__ import annotations
@@ -49,18 +49,14 @@ def sizes(clone: Path, python: str) -> dict[str, float]:
     return found | {"test_mb": megabytes(clone / ".venv")}
 
 
-def main(words: list[str]) -> None:
+def main() -> None:
     """Print the document."""
     python = str(Path(getattr(sys, "_base_executable", sys.executable)))
     with tempfile.TemporaryDirectory(prefix="batchcast-sizes-") as name:
         clone = Path(name) / "batchcast"
         run("git", "clone", "--quiet", str(ROOT), str(clone), folder=Path(name))
-        if words == ["test"]:
-            run("make", f"PYTHON={python}", "setup", folder=clone)
-            print(json.dumps({"test_cpu_s": round(run("make", "test", folder=clone))}))
-        else:
-            print(json.dumps(sizes(clone, python)))
+        print(json.dumps(sizes(clone, python)))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

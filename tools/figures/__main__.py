@@ -131,7 +131,7 @@ def main(words: Sequence[str] | None = None) -> int:
             if not given.check:
                 found = write(chosen(given), given.printed)
                 write_pages()
-            found += check(read_files())
+            found += [one for one in check(read_files()) if not given.names or any(name in one for name in given.names)]
     except FigureError as error:
         found = [str(error)]
     print("\n".join(found) if found else "pages and figures agree")

@@ -130,5 +130,3 @@ def keep(name: str, found: dict[str, Any]) -> Path:
 def read_files() -> dict[str, dict[str, Any]]:
     """All files by the name of their study."""
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(PLACE.glob("*.json"))}
-
-

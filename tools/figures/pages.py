@@ -1,6 +1,6 @@
 """The marks of a page: which figure stands where, and whether it is the one in the file.
 
-A figure in running text is followed by a comment that readers do not see, `2 min 4 s<!--=runtime-thetagpu:kernel.median_s-->`.
+A figure in running text is followed by a comment that readers do not see: `103.9<!--=lab-order:none.mean_wait_min-->`.
 `|1` after the name shows a number with one digit after the point, a share in per cent. A table, or what a command
 prints, stands between `<!--=NAME#BLOCK-->` and `<!--end-->`.
 """
@@ -61,7 +61,8 @@ def faults(page: Path, text: str, files: Mapping[str, Mapping[str, Any]]) -> Ite
         # a figure that goes on over the end of a line is the same figure
         found = " ".join(before[-80:].split())
         if not any(found.endswith(form) and not re.search(r"[\d.,]$", found[: -len(form)]) for form in forms):
-            yield f"{where}: the page says ...{found[-30:]!r}, {mark['study']}.json says {forms[0]!r} for {mark['value']}"
+            said = f"{mark['study']}.json says {forms[0]!r} for {mark['value']}"
+            yield f"{where}: the page says ...{found[-30:]!r}, {said}"
     for block in BLOCK.finditer(text):
         line = text.count("\n", 0, block.start()) + 1
         where = f"{_name(page)}, line {line}"
@@ -74,7 +75,7 @@ def faults(page: Path, text: str, files: Mapping[str, Mapping[str, Any]]) -> Ite
             yield f"{where}: the lines are not those of {block['study']}.json, {block['block']}"
     marks = len(ANY.findall(text))
     if marks != len(MARK.findall(text)) + len(BLOCK.findall(text)):
-        yield f"{_name(page)}: {marks} marks begin with <!--=, and not all can be read (tools/figures/pages.py shows how)"
+        yield f"{_name(page)}: {marks} marks begin with <!--=, and not all can be read: see tools/figures/pages.py"
 
 
 def with_blocks(text: str, files: Mapping[str, Mapping[str, Any]]) -> str:

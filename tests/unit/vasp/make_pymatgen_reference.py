@@ -97,7 +97,6 @@ def grids(random: np.random.Generator) -> list[dict[str, Any]]:
 def potentials() -> list[dict[str, Any]]:
     """The keywords of two potentials, whose texts stand in the tests' conftest."""
     from pymatgen.io.vasp.inputs import PotcarSingle
-
     from tests.unit.vasp.conftest import potential
 
     found = []

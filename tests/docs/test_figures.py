@@ -1,0 +1,101 @@
+"""Each figure that a page marks is the one in its file, and a figure that moved is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tools.figures import __main__ as command
+from tools.figures.files import Figures, Study, read_files
+from tools.figures.pages import faults, shown, with_blocks
+
+FILES = {
+    "study": {
+        "values": {"a_s": 124.0, "b_share": 0.8012, "c": 22606, "d": 0.96, "word": "none"},
+        "blocks": {"table": ["| a |", "|---|", "| 1 |"]},
+    }
+}
+PAGE = """Half are off by **2 min
+4 s**<!--=study:a_s-->, 80.1<!--=study:b_share--> and 80.1 %<!--=study:b_share--> of 22,606<!--=study:c--> jobs,
+.96<!--=study:d-->, 1.0<!--=study:d|1-->, on none<!--=study:word-->.
+
+<!--=study#table-->
+
+| a |
+|---|
+| 1 |
+
+<!--end-->
+"""
+
+
+def wrong(text: str) -> list[str]:
+    """What is found wrong with a page of this text."""
+    return list(faults(Path("page.md"), text, FILES))
+
+
+def test_pages_and_files_agree() -> None:
+    assert command.check(read_files()) == []
+
+
+def test_a_page_that_agrees_is_left_alone() -> None:
+    assert wrong(PAGE) == []
+    assert with_blocks(PAGE, FILES) == PAGE
+
+
+@pytest.mark.parametrize(
+    ("right", "stale", "said"),
+    [
+        ("4 s**<!--", "5 s**<!--", "study.json says '2 min 4 s'"),
+        ("80.1<!--", "79.9<!--", "study.json says '80.1 %'"),
+        ("22,606<!--", "122,606<!--", "study.json says '22,606'"),
+        ("none<!--", "one<!--", "study.json says 'none'"),
+        ("| 1 |", "| 2 |", "the lines are not those of study.json, table"),
+        ("study:word", "study:wrod", "study.json has no wrod (it has a_s, b_share, c, d, word)"),
+        ("study:c", "studies:c", "no file docs/figures/studies.json"),
+        ("<!--=study:c-->", "<!-- =study:c -->", "marks begin with <!--="),
+    ],
+)
+def test_a_figure_that_is_not_the_files_is_found(right: str, stale: str, said: str) -> None:
+    assert any(said in fault for fault in wrong(PAGE.replace(right, stale)))
+
+
+def test_a_table_is_written_anew() -> None:
+    assert with_blocks(PAGE.replace("| 1 |", "| 2 |"), FILES) == PAGE
+
+
+def test_a_value_is_shown_by_what_its_name_says() -> None:
+    assert [shown(name, value)[0] for name, value in FILES["study"]["values"].items()] == [
+        "2 min 4 s",
+        "80.1 %",
+        "22,606",
+        "0.96",
+        "none",
+    ]
+
+
+def test_a_sample_runs_a_command_and_finds_what_moved(capsys: pytest.CaptureFixture[str]) -> None:
+    def read(printed: list[str], _: Path) -> Figures:
+        return Figures(json.loads(printed[0]), {"line": printed[0].splitlines()})
+
+    study = Study("two", ("""echo '{"jobs": 2, "name": "b"}'""",), read)
+    assert command.sample([study], 3, seed=20261126) == [study]
+    same = {"values": {"jobs": 2, "name": "b"}, "blocks": {}}
+    assert command.rerun([study], {"two": same}) == []
+    other = {"values": {"jobs": 3, "name": "a"}, "blocks": {"line": ["another"]}}
+    assert command.rerun([study], {"two": other}) == [
+        "two: jobs was 3 and is 2",
+        "two: name was 'a' and is 'b'",
+        "two: the lines of line are others",
+    ]
+    assert "echo" in capsys.readouterr().out
+
+
+def test_what_takes_long_or_has_no_log_is_not_sampled() -> None:
+    made = [
+        Study("long", ("true",), lambda *_: Figures(), rerun="long"),
+        Study("gone", ("true",), lambda *_: Figures(), logs=("no-such-log.swf.gz",)),
+        Study("sizes", ("true",), lambda *_: Figures(), exact=False),
+    ]
+    assert command.sample(made, 3, seed=1) == []

@@ -1,0 +1,46 @@
+"""The pictures of README and docs show what the demo and the pages show today; `make pictures` draws them anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.conftest import ROOT
+from tools import demo_site, docs_pictures
+
+from batchcast.service.http.server import Server
+from batchcast.service.settings import load
+
+IMAGES = ROOT / "docs" / "images"
+SHOWN = json.loads((IMAGES / "shown.json").read_text(encoding="utf-8"))["shows"]
+ADVICE = "run `make pictures`, look at each picture, and commit docs/images"
+
+
+def test_each_picture_is_in_the_list_and_shows_something() -> None:
+    drawn = {path.stem: path.stat().st_size for path in IMAGES.glob("*.png")}
+    assert set(drawn) == set(SHOWN)
+    assert min(drawn.values()) > 10_000, drawn  # an empty page is a few hundred bytes
+
+
+@pytest.mark.long
+def test_the_reports_pictures_have_the_figures_of_todays_demo(tmp_path: Path) -> None:
+    today = docs_pictures.demo_figures(docs_pictures.demo(tmp_path))
+    assert len(today) > 5
+    for name in docs_pictures.REPORT:
+        assert SHOWN[name] == today, ADVICE
+
+
+@pytest.mark.long
+def test_the_pages_pictures_have_the_labels_of_todays_pages(tmp_path: Path) -> None:
+    store = str(tmp_path / "demo.db")
+    demo_site.build(store)
+    docs_pictures.refreshed(store)
+    with Server(load({"store": store}, {}), "127.0.0.1:0", lambda _: None) as server:
+        for name, address in docs_pictures.targets(server.shown).items():
+            assert SHOWN[name] == docs_pictures.page_labels(server.shown, address), f"{name}: {ADVICE}"
+
+
+def test_labels_are_what_does_not_come_from_data() -> None:
+    page = "<h1>Next: about 17:51</h1><h2>Jobs of ada</h2><p>text</p><th>node <b>hours</b></th><th>node hours</th>"
+    assert docs_pictures.labels(page) == ["Next: about #:#", "Jobs of USER", "node hours"]
