@@ -137,7 +137,7 @@ def refreshed(store: str) -> None:
 def page_labels(server: str, address: str) -> list[str]:
     """The labels of a served page, once the track record that it quotes is worked out."""
     for _ in range(TRIES):
-        with urlopen(address, timeout=60) as answer:
+        with urlopen(address, timeout=300) as answer:
             page = answer.read().decode()
         if "being worked out" not in page:
             return labels(page)
@@ -156,7 +156,7 @@ def keep(picture: Path, place: Path) -> None:
 def known(server: str, user: str) -> list[str]:
     """The waiting jobs of a user of which a start can be said."""
     try:
-        with urlopen(f"{server}/v1/start?user={user}", timeout=60) as answer:
+        with urlopen(f"{server}/v1/start?user={user}", timeout=300) as answer:
             return [one["job_id"] for one in json.load(answer)["results"] if one["likely_start_s"] is not None]
     except HTTPError:  # none waits
         return []

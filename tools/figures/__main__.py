@@ -7,6 +7,7 @@ the pages anew; a figure in a sentence is named and left, since the sentence may
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import random
 import sys
@@ -71,7 +72,9 @@ def write(studies: Sequence[Study], printed: Path | None) -> list[str]:
     for study in studies:
         try:
             if printed is not None:
-                new = content(study, study.read([printed.read_text(encoding="utf-8")], printed.parent), None)
+                text = printed.read_text(encoding="utf-8")
+                given = json.loads(text) if study.json and text.startswith("{") else text
+                new = content(study, study.read([given], printed.parent), None)
             else:
                 new = run_study(study)
         except FigureError as error:

@@ -56,7 +56,7 @@ def faults(page: Path, text: str, files: Mapping[str, Mapping[str, Any]]) -> Ite
         except FigureError as error:
             yield f"{where}: {error}"
             continue
-        before = text[: mark.start()].rstrip("*_")
+        before = text[: mark.start()].rstrip("*_`")
         forms = shown(mark["value"], value, mark["digits"])
         # a figure that goes on over the end of a line is the same figure
         found = " ".join(before[-80:].split())

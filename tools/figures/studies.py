@@ -249,7 +249,7 @@ def read_coverage(printed: list[Any], _: Path) -> Figures:
     """How often intervals hold zero where there is no difference."""
     lines = printed[0].strip().splitlines()
     shares = [float(re.findall(r"[\d.]+ % \|$", line)[0].split()[0]) for line in lines[2:]]
-    values = {"least": round(min(shares)), "most": round(max(shares))}
+    values = {"least": f"{min(shares):.0f}", "most": f"{max(shares):.0f} %"}
     return Figures(values, {"table": lines})
 
 
