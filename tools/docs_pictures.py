@@ -131,7 +131,8 @@ def targets(server: str) -> dict[str, str]:
 def refreshed(store: str) -> None:
     """Have the made-up collector look now: the pages warn of one that has not looked for minutes."""
     with Store(store).begin() as connection:
-        write_meta(connection, "demo", cycle_at=time.time(), snapshot_at=time.time())
+        now = time.time()
+        write_meta(connection, "demo", cycle_at=now, snapshot_at=now, told_until=now)
 
 
 def page_labels(server: str, address: str) -> list[str]:
