@@ -356,7 +356,7 @@ STUDIES = (
     ),
     Study(
         "machine-learned", tuple(f"batchcast machine learn {log} -o {name_of(log)}.toml" for log in LEARNED),
-        read_learned, LEARNED,
+        read_learned, LEARNED, rerun="long",
     ),
     Study("what-if-answers", ("python -m benchmarks.prove usc-81",), read_answers, ("usc-81",), rerun="long"),
     Study(
@@ -376,7 +376,7 @@ STUDIES = (
     Study(
         "order-kth",
         tuple(f"batchcast simulate {KTH} --scheduler slurm --order {order}" for order in ("none", "forecast")),
-        read_order, (KTH,), rerun="long",
+        read_order, (KTH,),
     ),
     Study(
         "lab-order",
