@@ -27,6 +27,9 @@ _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTPE]?)(?:i?B)?\s*([nc]?)", re.IGNO
 _MEMORY_UNITS = {"K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4, "E": 1024.0**5}
 
 
+LONGEST_TIME = 100
+
+
 def parse_duration(text: str) -> float:
     """Seconds from one of Slurm's six time forms or an everyday one; infinity for UNLIMITED, NaN for an unknown time.
 
@@ -45,6 +48,8 @@ def parse_duration(text: str) -> float:
         return math.inf
     if lowered in _UNKNOWN:
         return math.nan
+    if len(word) > LONGEST_TIME:  # Python makes no number of thousands of digits, and nobody means one
+        raise UsageError(f"not a time: {text[:40]!r}... (accepted: {DURATION_FORMS})")
     match = _DURATION.fullmatch(word)
     if match is None:
         return _everyday(word, text)

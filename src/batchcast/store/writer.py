@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -29,7 +30,8 @@ def single_writer(store: Store) -> Iterator[None]:
             yield
         return
     try:
-        file = open(f"{path}.lock", "w")  # noqa: SIM115
+        file = open(f"{path}.lock", "w", opener=_for_its_owner)  # noqa: SIM115
+        os.fchmod(file.fileno(), 0o600)  # one that was made open to others by an earlier version
     except OSError as error:
         raise InputError(
             f"{path}.lock cannot be written: {error.strerror}",
@@ -41,6 +43,11 @@ def single_writer(store: Store) -> Iterator[None]:
         except OSError:
             raise _busy(store) from None
         yield
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    """Open the lock file for its owner alone: whoever can open it for reading could hold the lock."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 @contextmanager

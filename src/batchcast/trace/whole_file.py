@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,11 +22,13 @@ UNFINISHED: set[Path] = set()
 
 
 @contextmanager
-def whole_file(target: str | Path) -> Iterator[Path]:
+def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
     """A path beside `target` to write to; it takes the target's place when the block ends well, else it is removed.
 
     Whatever interrupts the block, a reader of `target` meets the earlier file or the new one. What is no regular file
-    (a device, a pipe) is written to directly; of a symbolic link the file behind it is replaced. OSErrors pass.
+    (a device, a pipe) is written to directly; of a symbolic link the file behind it is replaced. The path is a new,
+    empty file with `mode` less the umask, of a name that nobody can foresee: in a folder that others can write to, a
+    symbolic link in its place would name a file to overwrite. OSErrors pass.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -39,6 +42,7 @@ def whole_file(target: str | Path) -> Iterator[Path]:
         yield place
         return
     with beside(place) as path:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode))
         yield path
         path.replace(place)
 
@@ -46,7 +50,7 @@ def whole_file(target: str | Path) -> Iterator[Path]:
 @contextmanager
 def beside(place: Path) -> Iterator[Path]:
     """A name next to `place` that nobody else uses; whatever stands there at the end of the block is removed."""
-    path = place.with_name(f".{place.name}.{os.getpid()}.part")
+    path = place.with_name(f".{place.name[:200]}.{secrets.token_hex(8)}.part")
     UNFINISHED.add(path)
     try:
         yield path

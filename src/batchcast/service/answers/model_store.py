@@ -102,14 +102,10 @@ def save(place: Path, saved: SavedClock) -> str:
     )
     place.parent.mkdir(parents=True, exist_ok=True)
     head = _head(list(kept))
-    with whole_file(place) as part, open(part, "wb", opener=_owners_alone) as file:
+    with whole_file(place, 0o600) as part, part.open("wb") as file:
         file.write(head + _digest(_secret_key(), head, body) + b"\n")
         file.write(body)
     return "; ".join(left_out)
-
-
-def _owners_alone(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def load(place: Path, fresh: Mapping[str, Any]) -> SavedClock:

@@ -32,7 +32,7 @@ from . import api
 from .admission import Admission, InvalidToken, Peer, Tokens, token_in
 from .api import PROBLEM, description, problem
 from .snapshot import QueueCache
-from .work_queue import WorkQueues, status_of, while_asked
+from .work_queue import Asker, WorkQueues, asker_of, status_of, while_asked
 
 HEAVY = ("/v1/report", "/v1/accuracy", "/v1/health", "/v1/test", "/v1/where", "/v1/walltime")
 SAME_FOR_S = 60.0
@@ -72,6 +72,18 @@ class Service:
         viewer: Viewer = request.scope["state"]["viewer"]
         return viewer
 
+    def asker(self, request: Request) -> Asker:
+        """In whose turn a request is answered, and with which others it is counted."""
+        return asker_of(self.viewer(request), request.scope["state"]["peer"])
+
+    async def is_still(self, request: Request) -> bool:
+        """Whether who asks is still who it was: a token can be revoked, or end, while its answer goes on."""
+        try:
+            viewer: Viewer = await request.scope["state"]["viewer_now"]()
+        except BatchcastError:
+            return False
+        return viewer == self.viewer(request)
+
     def tag(self, target: str, viewer: Viewer) -> str | None:
         """A weak mark: the same question by the same person of the same store, within a minute, says the same."""
         version = self.queue_cache.version()
@@ -80,24 +92,23 @@ class Service:
         what = f"{target}|{viewer.name}|{viewer.sees_all}|{version}|{time.time() // SAME_FOR_S}"
         return f'W/"{hashlib.blake2s(what.encode(errors="replace"), digest_size=12).hexdigest()}"'
 
-    async def reply(self, target: str, viewer: Viewer) -> api.Reply:
+    async def reply(self, target: str, viewer: Viewer, asker: Asker) -> api.Reply:
         """A question of the API, in the work queue that it belongs to."""
         ask = partial(api.reply, self.settings, target, viewer)
         path = target.partition("?")[0].rstrip("/")
-        user = viewer.name or ""
         if target == "/v1/health":
             return await self._healthy(ask)
         if path == "/v1/choices":
             return await self.clock.run(ask)
         if path in HEAVY:
-            return await self.queues.heavy.run(user, ask)
+            return await self.queues.heavy.run(asker, ask)
         queue = self.queue_cache.latest() if path == "/v1/hint" else None
         if path == "/v1/start":
             with contextlib.suppress(BatchcastError):
                 queue = await self.queue_cache.queue()
         if queue is not None and (here := api.reply_from_snapshot(self.settings, target, viewer, queue)):
             return here
-        return await self.queues.quick.run(user, partial(ask, known=self.queue_cache.records()))
+        return await self.queues.quick.run(asker, partial(ask, known=self.queue_cache.records()))
 
     async def _healthy(self, ask: Callable[[], api.Reply]) -> api.Reply:
         """Worked out once a minute, whoever asks, and once for all who ask meanwhile."""
@@ -108,7 +119,7 @@ class Service:
         return await asyncio.shield(self._examined)
 
     async def _examine(self, ask: Callable[[], api.Reply]) -> api.Reply:
-        answer = await self.queues.watch.run("health", ask)
+        answer = await self.queues.watch.run(Asker("health", "health"), ask)
         self._health = (time.monotonic(), answer)
         return answer
 
@@ -151,7 +162,7 @@ async def _answer(request: Request) -> Response:
     tag = service.tag(target, viewer)
     if tag is not None and tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers={"ETag": tag})
-    answer = await while_asked(request, service.reply(target, viewer))
+    answer = await while_asked(request, service.reply(target, viewer, service.asker(request)))
     kind = "application/json" if answer.status == 200 else PROBLEM
     headers = {"ETag": tag} if tag is not None and answer.status == 200 else {}
     return Response(answer.body, answer.status, headers, kind)
@@ -170,7 +181,7 @@ async def _openapi(request: Request) -> Response:
 async def _metrics(request: Request) -> Response:
     service: Service = request.state.service
     service.measures.renew(service.settings, service.log)
-    read = await service.queues.quick.run("metrics", partial(store_readings, service.settings))
+    read = await service.queues.quick.run(service.asker(request), partial(store_readings, service.settings))
     text = service.measures.text(service.admission.open, service.admission.refused, read)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -231,6 +242,7 @@ class _Frame:
         except BatchcastError as error:
             wrong = _not_known(error)
         scope["state"]["viewer"] = viewer
+        scope["state"]["viewer_now"] = partial(self._viewer, request, peer)
 
         async def noted(message: Message) -> None:
             nonlocal status

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -18,8 +19,10 @@ from starlette.requests import Request
 
 from ...errors import BatchcastError
 from ...store.reader import TooLong, time_to_read
+from ..answers.disclosure import Viewer
 from ..child_process import in_child
 from . import api
+from .admission import Peer
 
 QUICK_AT_ONCE, HEAVY_AT_ONCE = 4, 1
 QUICK_EACH, HEAVY_EACH = 2, 1
@@ -37,6 +40,22 @@ def status_of(error: BatchcastError) -> int:
     return {TooManyWaiting: 429, TooLong: 503, ClientGone: 499}.get(type(error)) or api.status_of(error)
 
 
+class Asker(NamedTuple):
+    """In whose turn a question is answered, and with which others it is counted.
+
+    A user is one for both. Of nobody known, as over TCP, all have one turn together, so that however many they are no
+    user waits longer; but each connection is counted by itself, so that none locks out the others.
+    """
+
+    turn: str
+    counted: str
+
+
+def asker_of(viewer: Viewer, peer: Peer) -> Asker:
+    """Who asks, for the work queues."""
+    return Asker(viewer.name, viewer.name) if viewer.name else Asker("", f"connection {id(peer)}")
+
+
 class WorkQueue:
     """So many answers at once for all, so many turns for each user, first come first served."""
 
@@ -44,17 +63,18 @@ class WorkQueue:
         self._room = anyio.CapacityLimiter(at_once)
         self._each, self._work = each, work
         self._turns: dict[str, asyncio.Semaphore] = {}
-        self._inside: dict[str, int] = {}
+        self._inside: Counter[str] = Counter()
+        self._turned: Counter[str] = Counter()
 
-    async def run(self, user: str, answer: Callable[[], T]) -> T:
+    async def run(self, asker: Asker, answer: Callable[[], T]) -> T:
         """The answer. TooMany or TooLong instead of a queue without an end."""
-        if self._inside.get(user, 0) >= MOST_WAITING:
-            raise TooManyWaiting(
-                f"{MOST_WAITING} questions of {user or 'somebody'} are waiting already", hint="one by one"
-            )
+        if self._inside[asker.counted] >= MOST_WAITING:
+            whose = asker.turn or "this connection"
+            raise TooManyWaiting(f"{MOST_WAITING} questions of {whose} are waiting already", hint="one by one")
         until = time.monotonic() + ANSWER_S
-        self._inside[user] = self._inside.get(user, 0) + 1
-        turn = self._turns.setdefault(user, asyncio.Semaphore(self._each))
+        self._inside[asker.counted] += 1
+        self._turned[asker.turn] += 1
+        turn = self._turns.setdefault(asker.turn, asyncio.Semaphore(self._each))
         try:
             async with asyncio.timeout(ANSWER_S), turn, self._room:
                 result: T = await self._work(answer, until - time.monotonic())
@@ -62,10 +82,12 @@ class WorkQueue:
         except TimeoutError:
             raise TooLong(f"no answer within {ANSWER_S:.0f} s", hint="a shorter time span") from None
         finally:
-            self._inside[user] -= 1
-            if not self._inside[user]:
-                del self._inside[user]
-                self._turns.pop(user, None)
+            for counter, name in ((self._inside, asker.counted), (self._turned, asker.turn)):
+                counter[name] -= 1
+                if not counter[name]:
+                    del counter[name]
+            if asker.turn not in self._turned:
+                self._turns.pop(asker.turn, None)
 
 
 class WorkQueues:

@@ -104,10 +104,9 @@ async def page(
 ) -> Response:
     """A page from its data; what goes wrong is spoken on the page, with the next thing to try."""
     service = request.state.service
-    viewer = service.viewer(request)
     queue = service.queues.heavy if heavy else service.queues.quick
     try:
-        data = await service.while_asked(request, queue.run(viewer.name or "", ask))
+        data = await service.while_asked(request, queue.run(service.asker(request), ask))
         keep(data)
         return render(request, name, **data)
     except BatchcastError as error:
@@ -147,25 +146,29 @@ async def _jobs(request: Request) -> Response:
 async def _stream(request: Request) -> Response:
     """The changing part again whenever the store has changed, and once a minute: times move on."""
     service = request.state.service
-    viewer = service.viewer(request)
-    ask, name = _data(request, viewer), viewer.name or ""
-    if service.streams[name] >= STREAMS_EACH:
+    ask, asker = _data(request, service.viewer(request)), service.asker(request)
+    if service.streams[asker.counted] >= STREAMS_EACH:
         raise UsageError(f"{STREAMS_EACH} pages of one user follow already", hint="close some")
-    await service.queues.quick.run(name, ask)  # whoever may not see it is refused before anything is sent
-    return StreamingResponse(_events(request, ask, name), media_type="text/event-stream")
+    await service.queues.quick.run(asker, ask)  # whoever may not see it is refused before anything is sent
+    return StreamingResponse(_events(request, ask, asker), media_type="text/event-stream")
 
 
-async def _events(request: Request, ask: Callable[[], dict[str, Any]], name: str) -> AsyncIterator[str]:
-    service = request.state.service
+async def _events(request: Request, ask: Callable[[], dict[str, Any]], asker: Any) -> AsyncIterator[str]:
+    """The stream; it ends, too, when the token that it was asked with is revoked or over."""
+    service, name = request.state.service, asker.counted
     service.streams[name] += 1
     until, last = time.monotonic() + STREAM_S, None
     try:
         yield "retry: 5000\n\n"
         while not service.admission.closing and time.monotonic() < until and not await request.is_disconnected():
             try:
+                if not await service.is_still(request):
+                    return
                 mark = ((await service.queue_cache.queue()).version, time.time() // 60)
                 if last is not None and mark != last:
-                    text = text_of(words(request), "jobs.html.j2", request, **await service.queues.quick.run(name, ask))
+                    text = text_of(
+                        words(request), "jobs.html.j2", request, **await service.queues.quick.run(asker, ask)
+                    )
                     yield "event: jobs\n" + "".join(f"data: {line}\n" for line in text.splitlines()) + "\n"
                 last = mark
             except BatchcastError:
@@ -190,7 +193,7 @@ async def script(request: Request) -> Response:
     if job or any(value.strip() for value in form.values()):
         try:
             work = partial(_tried, service.settings, form, job, viewer)
-            shown |= await service.while_asked(request, service.queues.heavy.run(viewer.name or "", work))
+            shown |= await service.while_asked(request, service.queues.heavy.run(service.asker(request), work))
         except BatchcastError as error:
             shown["error"] = error
     return render(request, "script.html.j2", **shown)

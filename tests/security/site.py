@@ -1,0 +1,88 @@
+"""A site of two users with figures that are found again wherever they are told: a store, and servers over it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from batchcast.formats.sighting import Sighting
+from batchcast.service.answers.model_store import clock_path, make_predictors
+from batchcast.service.collector.clock import StoredClock
+from batchcast.service.settings import load
+from batchcast.store import clock_jobs, history
+from batchcast.store.database import Store
+
+WAITING, RUNNING, PROCS, LIMIT_S = 43, 3, 389.0, 41_940.0
+"""Of the owner's jobs: so many wait and run, of so many processors and such a limit. Nothing else has these figures."""
+OWNER, OTHER = "ownera", "otherb"
+SECRETS = (OWNER, "secretname", "secretaccount", "secretqos", "88100", "/home/secretdir")
+"""Words of the owner's jobs; ids begin with 88100."""
+FIGURES = (str(WAITING), str(int(PROCS)), "11:39:00", str(int(LIMIT_S)), "699")
+"""The count of those that wait, the size and the limit (as seconds, in minutes, as Slurm writes it)."""
+PARTITIONS = {"main": {"is_default": 1.0, "max_time_s": 172_800.0, "default_time_s": 3600.0, "procs": 1024.0}}
+
+
+def sightings(now: float) -> list[Sighting]:
+    """Sixty finished jobs of six users, three of the owner's that run, and all that wait."""
+    seen = []
+    for k in range(60):
+        user = f"user{k % 4}" if k % 3 else (OTHER if k % 2 else OWNER)
+        asked = {"user_id": user, "partition_id": "main", "req_procs": 8.0, "req_time": 7200.0, "job_name": "ordinary"}
+        if user == OWNER:
+            asked |= {"job_name": "secretname", "account": "secretaccount", "qos": "secretqos"}
+        submit = now - 100_000.0 + 1500.0 * k
+        job_id = f"8810{k:03d}" if user == OWNER else str(700 + k)
+        held = {"alloc_procs": 8.0}
+        seen.append(
+            Sighting(
+                job_id, job_id, submit, "COMPLETED", start_time=submit + 60, end_time=submit + 900 + 7 * k,
+                asked=asked, held=held,
+            )
+        )  # fmt: skip
+    own = {
+        "user_id": OWNER, "partition_id": "main", "req_procs": PROCS, "req_time": LIMIT_S, "job_name": "secretname",
+        "account": "secretaccount", "qos": "secretqos", "work_dir": "/home/secretdir",
+    }  # fmt: skip
+    for k in range(RUNNING):
+        job_id, submit = f"881006{k:02d}", now - 5000.0 + k
+        seen.append(
+            Sighting(job_id, job_id, submit, "RUNNING", start_time=submit + 5, asked=own, held={"alloc_procs": 300.0})
+        )
+    for k in range(WAITING):
+        job_id = f"881007{k:02d}"
+        seen.append(Sighting(job_id, job_id, now - 2000.0 + 7 * k, "PENDING", asked=own, reason="Resources"))
+    other = {"user_id": OTHER, "partition_id": "main", "req_procs": 2.0, "req_time": 600.0, "job_name": "mine"}
+    seen.append(Sighting("990", "990", now - 300.0, "PENDING", asked=other, reason="Priority"))
+    return seen
+
+
+def build(place: Path, private: bool) -> str:
+    """Write the store of the site; its path."""
+    now = time.time()
+    store = str(place / "store.db")
+    given = {"store": store, "runtime": "recent_mean", "memory": "", "limits": "largest_recent"}
+    settings = load({**given, "wait": "forecast,recent_wait:need=1"}, {})
+
+    def made() -> dict[tuple[str, str], Any]:
+        return make_predictors(settings["runtime"], settings["wait"], settings["memory"], settings["limits"])
+
+    database = Store(store, create=True)
+    site = {"private": private, "partitions": PARTITIONS, "version": "22.05"}
+    with database.begin() as connection:
+        history.take_in(connection, "c", sightings(now), now)
+        clock_jobs.write_meta(
+            connection, "c", site=site, cycle_at=now, snapshot_at=now, interval_s=30.0, total_procs=1024.0,
+            collected_by="batchcast", runtime_methods=["recent_mean"], memory_methods=[],
+            limit_methods=["largest_recent"], wait_methods=["forecast", "recent_wait:need=1"],
+        )  # fmt: skip
+    clock = StoredClock("c", made, place=clock_path(store, "c"))
+    with database.begin() as connection:
+        clock.advance(connection, now - 6000.0, now - 6000.0, now - 200_000.0)
+    with database.begin() as connection:
+        clock.advance(connection, now - 1.0, now, now - 200_000.0)
+        kept = clock.to_keep(connection)
+    assert kept is not None
+    assert clock.save(kept) is None
+    database.close()
+    return store

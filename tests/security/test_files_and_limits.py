@@ -1,0 +1,174 @@
+"""What others on the machine may do to files, streams and limits of the service, and what comes of it: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import secrets
+import stat
+import time
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from batchcast.errors import UsageError
+from batchcast.service.answers.disclosure import Viewer
+from batchcast.service.http.admission import Peer, Tokens
+from batchcast.service.http.work_queue import MOST_WAITING, Asker, TooManyWaiting, WorkQueue, asker_of
+from batchcast.store import tokens
+from batchcast.store.database import Store
+from batchcast.store.writer import single_writer
+from batchcast.trace import whole_file as files
+from batchcast.trace.whole_file import whole_file
+from batchcast.units import parse_duration
+
+
+def test_a_link_in_the_place_of_the_unfinished_file_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a shared folder somebody lays links where the next file will be written first, the name being foreseen."""
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    for name in (f".out.csv.{os.getpid()}.part", ".out.csv.00.part"):
+        (tmp_path / name).symlink_to(precious)
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "00")  # even the name that nobody can foresee
+    with pytest.raises(FileExistsError), whole_file(tmp_path / "out.csv") as part:
+        part.write_text("theirs")
+    assert precious.read_text() == "mine"
+    monkeypatch.undo()
+    with whole_file(tmp_path / "out.csv") as part:
+        part.write_text("whole")
+    assert (precious.read_text(), (tmp_path / "out.csv").read_text()) == ("mine", "whole")
+    assert not files.UNFINISHED
+
+
+@pytest.mark.parametrize("umask", [0o002, 0o022, 0o077])
+def test_a_file_has_the_mode_that_the_umask_leaves(umask: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        for name, mode in (("usual", 0o666), ("closed", 0o600)):
+            with whole_file(tmp_path / name, mode) as part:
+                part.write_text("")
+            assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode & ~umask
+    finally:
+        os.umask(before)
+
+
+def test_the_lock_of_a_store_is_closed_to_those_who_may_only_read_it(tmp_path: Path) -> None:
+    """Whoever can open a file for reading can hold its lock; a file left open to all by an earlier version counts."""
+    with Store(str(tmp_path / "store.db"), create=True) as store:
+        lock = tmp_path / "store.db.lock"
+        lock.touch(0o644)
+        with single_writer(store):
+            assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+        lock.unlink()
+        lock.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(Exception, match="cannot be written"), single_writer(store):
+            pass
+        assert not (tmp_path / "elsewhere").exists()
+        lock.unlink()
+        with single_writer(store), lock.open() as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+@pytest.mark.parametrize("digits", [1000, 4301, 5000, 100_000])
+@pytest.mark.parametrize("form", ["{}", "1:{}", "{}-1", "{}h", "1.{}", "{}:00:00"])
+def test_a_number_of_thousands_of_digits_is_refused_in_words(digits: int, form: str) -> None:
+    with pytest.raises(UsageError, match="not a time"):
+        parse_duration(form.format("9" * digits))
+
+
+routes = import_module("batchcast.service.page.routes")  # the package has a function of that name
+
+
+class Service:
+    """As much of a service as a stream needs: a queue that has changed whenever it is asked."""
+
+    def __init__(self, bearers: Tokens, token: str) -> None:
+        self.bearers, self.token, self.looks = bearers, token, 0
+        self.streams: dict[str, int] = {"ada": 0}
+        self.admission = SimpleNamespace(closing=False)
+        self.queue_cache = self
+        self.queues = SimpleNamespace(quick=self)
+
+    async def is_still(self, request: Any) -> bool:
+        try:
+            return await self.bearers.viewer(self.token) == Viewer("ada")
+        except Exception:
+            return False
+
+    async def queue(self) -> Any:
+        self.looks += 1
+        return SimpleNamespace(version=self.looks)
+
+    async def run(self, asker: Asker, answer: Any) -> dict[str, Any]:
+        return {"shown": self.looks}
+
+
+@pytest.mark.parametrize("ends", ["revoked", "expired"])
+def test_a_stream_ends_with_its_token(ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the parts that hold it: the tokens are those of a store, and the stream is the one that is served."""
+    with Store(str(tmp_path / "store.db"), create=True) as store:
+        at = time.time()
+        with store.begin() as connection:
+            token = tokens.issue(connection, bytes(36), "ada", "", at, at + 3600)
+        known = Tokens(lambda: store.url, now=iter(float(10 * k) for k in range(1000)).__next__)
+        service: Any = Service(known, token)
+        request: Any = SimpleNamespace(state=SimpleNamespace(service=service), is_disconnected=_never)
+        monkeypatch.setattr(routes, "text_of", lambda *_, **data: f"jobs {data['shown']}")
+        monkeypatch.setattr(routes, "words", lambda _: None)
+        monkeypatch.setattr(routes, "LOOK_S", 0.0)
+        monkeypatch.setattr("batchcast.service.http.admission.time.time", lambda: at)
+
+        async def followed() -> list[str]:
+            said = []
+            async for one in routes._events(request, dict, Asker("ada", "ada")):
+                said.append(one)
+                if len(said) == 3 and ends == "revoked":
+                    with store.begin() as connection:
+                        tokens.revoke(connection, ["00000000"], at)
+                elif len(said) == 3:
+                    monkeypatch.setattr("batchcast.service.http.admission.time.time", lambda: at + 7200)
+                assert len(said) < 20, "it goes on"
+            return said
+
+        assert len(asyncio.run(followed())) == 3
+
+
+async def _never() -> bool:
+    return False
+
+
+def test_one_connection_of_nobody_locks_out_no_other_and_no_user() -> None:
+    """Over TCP nobody is known: all have one turn together, and each connection its own number of questions."""
+
+    async def asked() -> None:
+        begun, go = asyncio.Event(), asyncio.Event()
+
+        async def work(answer: Any, _: float) -> Any:
+            begun.set()
+            if answer == "slow":
+                await go.wait()
+            return answer
+
+        queue = WorkQueue(2, 1, work)
+        one, other = Asker("", "connection 1"), Asker("", "connection 2")
+        flood = [asyncio.create_task(queue.run(one, "slow")) for _ in range(MOST_WAITING)]
+        await begun.wait()
+        with pytest.raises(TooManyWaiting, match="this connection"):
+            await queue.run(one, "one more")
+        assert await queue.run(asker_of(Viewer("ada"), Peer(Viewer("ada"), False, "ada")), "a user's") == "a user's"
+        waits = asyncio.create_task(queue.run(other, "another's"))
+        go.set()
+        assert await waits == "another's"
+        await asyncio.gather(*flood)
+        assert not queue._inside
+        assert not queue._turns
+
+    asyncio.run(asked())
+    peers = [Peer(Viewer(None), False, "") for _ in range(2)]
+    assert len({asker_of(Viewer(None), peer) for peer in peers}) == 2
