@@ -66,8 +66,8 @@ class Values(Struct, frozen=True, kw_only=True):
     machine: Annotated[
         str,
         _words(
-            "a file by `batchcast machine capture -o FILE`: `forecast` simulates Slurm's loops on its nodes too; empty:"
-            " on processors alone"
+            "empty: the collector captures the machine from Slurm, and `forecast` simulates Slurm's loops on its nodes"
+            " too; a file by `batchcast machine capture -o FILE`: that one; none: on processors alone"
         ),
     ] = ""
     interval_s: Annotated[float, _seconds("between two looks at the queue", 0.1)] = 30.0

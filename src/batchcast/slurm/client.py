@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ..cluster.machine import Machine
 from ..errors import BatchcastError, Unreachable
 from ..formats.sighting import NodeAway, Sighting, Site, Snapshot, gathers_memory
 from ..formats.sighting import number as count
@@ -16,6 +17,7 @@ from ..formats.slurm.node_state import is_away
 from ..formats.slurm.reasons import about_nodes, naming_down, no_longer
 from ..formats.slurm.scontrol import parse_config, parse_records
 from ..formats.slurm.squeue import parse_marked
+from ..trace.machine import DUMPS, machine_of
 from ..units import parse_duration
 from .transport import MARK, Transport
 
@@ -25,6 +27,10 @@ SNAPSHOT = (
 LIMITS = ("scontrol", "--oneliner", "show", "partition")
 CONFIG = ("scontrol", "show", "config")
 STATISTICS = ("sdiag",)
+PASSING = frozenset({"BOOT_TIME", "NEXT_JOB_ID", "HASH_VAL"})
+"""Words of the configuration that say nothing of the machine."""
+KINDS = ("sinfo", "--noheader", "--exact", "--format=%R|%N|%c|%m|%f|%G|%w|%X|%Y|%Z")
+"""Partition, nodes, processors, memory, features, gres, weight, sockets, cores and threads, a line a kind."""
 _Read = TypeVar("_Read")
 NODES = ("sinfo", "--noheader", "--exact", "--format=%R %c %m")
 """Partition, processors and memory (MB) of its kinds of nodes, a line a kind, as `scontrol show node` has them."""
@@ -152,6 +158,20 @@ class Slurm:
             }
             for r in parse_records(text, "ReservationName")
         ]
+
+    def shape(self) -> str:
+        """What the machine is made of and how it schedules, as text that changes when that does.
+
+        Nodes by kind, partitions, reservations, QOS and the configuration; four calls and no line for a job or user.
+        """
+        config = {name: value for name, value in self._config().items() if name not in PASSING}
+        nodes = sorted(self.transport.ask(KINDS).text.splitlines())
+        said = [self.transport.ask(words).text for words in (LIMITS, DUMPS["reservation.txt"], DUMPS["qos.txt"])]
+        return "\n".join([*(f"{name}={value}" for name, value in sorted(config.items())), *nodes, *said])
+
+    def machine(self) -> Machine:
+        """The machine as Slurm describes it now."""
+        return machine_of({name: self.transport.ask(words).text for name, words in DUMPS.items()}, "Slurm")
 
     def admin_level(self, user: str) -> str:
         """The user's level in accounting (None, Operator, Administrator); empty for one who is in no association."""

@@ -51,20 +51,19 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
     """
     from ...errors import BatchcastError
     from ...formats.batsim import platform_of
-    from ...trace.machine import DUMPS, machine_of, open_machine, toml_of
+    from ...trace.machine import open_machine, toml_of
 
     if dumps is not None:
         machine = open_machine(dumps)
     else:
+        from ...slurm.client import Slurm
         from ...slurm.transport import Commands
 
-        slurm = Commands()
         try:
-            texts = {name: slurm.ask(words).text for name, words in DUMPS.items()}
+            machine = Slurm(Commands()).machine()
         except BatchcastError as error:
             hint = "run this where Slurm's clients are, or: batchcast machine capture DUMPS, or its slurm.conf"
             raise type(error)(error.message, hint=hint) from error
-        machine = machine_of(texts, "this computer's Slurm")
     text = toml_of(machine)
     if as_json:
         emit(_as_document("machine capture", dumps, machine, text))

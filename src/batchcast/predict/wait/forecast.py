@@ -189,6 +189,14 @@ class Forecast:
         self.run_time.observe(event, at)
         self.components.observe(event, at)
 
+    def use_machine(self, machine: Machine | None) -> None:
+        """Simulate on this description from now on (None: on processors alone); what was learned stays.
+
+        The run times that nodes are simulated with begin as this method's own, where there were none before.
+        """
+        self.machine = machine
+        self.components.use_machine(machine, self.run_time)
+
     def refit(self, now: float) -> None:
         """The models of the fit begun a step ago; a new fit begun, where enough submissions came since the last one."""
         if self.fitting is not None:

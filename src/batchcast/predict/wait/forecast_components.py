@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from functools import partial
 from typing import NamedTuple
 
@@ -316,6 +317,16 @@ class Components:
         self.recent = RecentWaits()
         self.lag = Lag()
         self.nodes = NodesComponent(machine) if machine is not None else None
+
+    def use_machine(self, machine: Machine | None, run_time: Kernel) -> None:
+        """Let the nodes of this machine answer from now on, with what was learned on the one before."""
+        if machine is None:
+            self.nodes = None
+        elif self.nodes is not None:
+            self.nodes.machine = machine
+        else:
+            self.nodes = NodesComponent(machine)
+            self.nodes.run_times = deepcopy(run_time)
 
     def curves(self, row: np.ndarray, key: Class, on_nodes: Nodes, model: np.ndarray) -> np.ndarray:
         """Curves (components, 33) of a job by features (f,), class, what nodes say and the model's; NaN for none."""

@@ -103,6 +103,8 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
         clock = _from_history(site, methods)
         notes = (f"learned anew from at most {MOST_REPLAYED} jobs: what the collector keeps cannot be read here",)
     clock.state.now = site.now
+    nodes = site.memory.get("nodes") or {}
+    clock.state.nodes_away = frozenset(name for name, node in nodes.items() if node["away"])
     return Forecaster(clock, keys, notes)
 
 
@@ -132,9 +134,9 @@ def _from_history(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClo
 
 def _fresh(site: Site, methods: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     """Predictors that have learned nothing, as the settings describe them."""
-    from .model_store import machine_at, make_predictor
+    from .model_store import machine_at, machine_path, make_predictor
 
-    on = machine_at(site.settings["machine"])
+    on = machine_at(site.settings["machine"], machine_path(site.settings["store"], site.cluster))
     return {key: make_predictor(kind, spec, on if kind == "wait" else None) for key, (kind, spec) in methods.items()}
 
 

@@ -152,7 +152,7 @@ def _for_reading(path: str, flags: int) -> int:
 def _filled(body: bytes, fresh: Mapping[str, Any]) -> SavedClock:
     plain = decoded(body)
     if any(plain["machines"][name] != _machine_of(one) for name, one in fresh.items()):
-        raise Unusable("learned on another described machine")
+        raise Unusable("learned with a described machine where there is none now, or without one")
     kept = plain["predictors"]
     clock = LiveClock({name: Reader().read(decoded(kept[name]), one) for name, one in fresh.items()})
     clock.state = Reader().read(plain["state"], SystemState())
@@ -161,8 +161,9 @@ def _filled(body: bytes, fresh: Mapping[str, Any]) -> SavedClock:
     return SavedClock(clock, plain["told_until"], plain["late"], plain["since"], dict(plain["heard"]))
 
 
-def _machine_of(predictor: Any) -> str:
-    return repr(getattr(predictor, "machine", None))
+def _machine_of(predictor: Any) -> bool:
+    """Whether it simulates on a described machine: which one is the settings' affair, what was learned stays."""
+    return getattr(predictor, "machine", None) is not None
 
 
 def can_answer(clock: LiveClock) -> bool:
@@ -307,10 +308,31 @@ def make_predictor(kind: str, spec: str, machine: Machine | None = None) -> Any:
     return LateMemory(spec) if kind == "memory" else make(kind, spec, machine=machine)
 
 
-def machine_at(path: str) -> Machine | None:
-    """The machine that the setting `machine` names; None where it is empty."""
-    if not path:
+NO_MACHINE = "none"
+
+
+def machine_path(store: str, cluster: str) -> Path:
+    """The file of the machine that the collector captured: beside the clock.
+
+    >>> machine_path("/var/lib/batchcast/store.db", "big").name
+    'store.db.big.machine.toml'
+    """
+    return clock_path(store, cluster).with_suffix(".machine.toml")
+
+
+def machine_at(path: str, captured: Path | None = None) -> Machine | None:
+    """The machine that the setting `machine` names; where it is empty, the one that was captured, if it can be read."""
+    if not path and captured is not None and os.access(captured, os.R_OK):
+        path = str(captured)
+    if path in ("", NO_MACHINE):
         return None
     from ...trace.machine import open_machine
 
     return open_machine(path)
+
+
+def use_machine(predictors: Iterable[Any], machine: Machine | None) -> None:
+    """Let those that simulate on a described machine go on with this one; what they have learned stays."""
+    for one in predictors:
+        if hasattr(one, "use_machine"):
+            one.use_machine(machine)

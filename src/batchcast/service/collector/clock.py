@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ...cluster.machine import Machine
 from ...events.event import End, Submit
 from ...events.live import LiveClock, live_events
 from ...job import JobRequest
@@ -26,7 +27,7 @@ from ...store.rows import as_prediction, newest, node_peak
 from ..answers import model_store as files
 from ..answers.accuracy import BEFORE, SCORED
 from ..answers.advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
-from ..answers.model_store import SavedClock, Unusable, resume
+from ..answers.model_store import SavedClock, Unusable, resume, use_machine
 from . import moves
 
 NEXT = "next"
@@ -149,6 +150,11 @@ class StoredClock:
         self._clock = files.replay(clock_jobs.told_jobs(connection, self.cluster, since), self._fresh(), memory)
         self._since = since
         clock_jobs.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
+
+    def use_machine(self, machine: Machine | None) -> None:
+        """Forecast on this machine from now on."""
+        if self._clock is not None:
+            use_machine(self._clock.predictors.values(), machine)
 
     def _fresh(self) -> dict[str, Any]:
         return {json.dumps(key): predictor for key, predictor in self._make().items()}

@@ -23,11 +23,12 @@ from ...store.history import remove_some
 from .. import settings
 from ..answers import track_record
 from ..answers.advice import rules_of
-from ..answers.model_store import clock_path, fit_trouble, machine_at, make_predictors
+from ..answers.model_store import clock_path, fit_trouble, make_predictors
 from ..batch_system import BatchSystem, own_name
 from ..settings import Settings
 from . import moves
 from .clock import Step, StoredClock, compare_with_slurm
+from .machine import MachineWatch
 from .sight import Sight
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Collector:
         self._saved_at = -math.inf
         self._shown: frozenset[tuple[str, float]] = frozenset()
         self._sight = Sight()
+        self._machine: MachineWatch | None = None
 
     @property
     def cluster(self) -> str:
@@ -139,6 +141,22 @@ class Collector:
         self._shown = frozenset((s.job_id, s.submit_time) for s in snapshot.jobs)
         self._learn_reservations(snapshot)
         self._learn_nodes(snapshot)
+        self._learn_machine(snapshot)
+
+    def _learn_machine(self, snapshot: Snapshot) -> None:
+        """The machine that waits are simulated on; with it the partitions and the limits that scripts are held to."""
+        watch, shown = self._machine, (str(s.asked.get("partition_id") or "") for s in snapshot.jobs)
+        if watch is None:
+            return
+        partitions = {name for text in shown for name in text.split(",") if name}
+        if watch.look(self.scheduler, snapshot.asked_at, partitions):
+            assert self._clock is not None
+            self._clock.use_machine(watch.machine)
+            self._learn_site(snapshot.asked_at)
+        if watch.is_captured:
+            at = watch.captured_at if math.isfinite(watch.captured_at) else None
+            with self.store.begin() as connection:
+                clock_jobs.write_meta(connection, self.cluster, machine={"at": at, "trouble": watch.trouble})
 
     def _learn_reservations(self, snapshot: Snapshot) -> None:
         """When reservations begin and end, where a job waits for one."""
@@ -182,11 +200,13 @@ class Collector:
         memory_by = self.settings["memory"] if measures_memory(self.site) else ""
         if self._clock is None or memory_by != self._memory_by:
             specs = self.settings["runtime"], self.settings["wait"], memory_by, self.settings["limits"]
-            machine = machine_at(self.settings["machine"])
+            watch = self._machine = self._machine or MachineWatch(self.settings, self.cluster)
             self._memory_by = memory_by
             place, rules = clock_path(self.store.url, self.cluster), rules_of(self.settings)
             memory_s = self.settings["memory_days"] * 86400.0
-            self._clock = StoredClock(self.cluster, lambda: make_predictors(*specs, machine), memory_s, place, rules)
+            self._clock = StoredClock(
+                self.cluster, lambda: make_predictors(*specs, watch.machine), memory_s, place, rules
+            )
         with self.store.begin() as connection:
             memory = clock_jobs.read_meta(connection, self.cluster)
             total = self.site.total_procs if math.isfinite(self.site.total_procs) else None

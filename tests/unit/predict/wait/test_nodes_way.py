@@ -19,7 +19,7 @@ from batchcast.predict.wait.forecast import Forecast
 from batchcast.predict.wait.forecast_components import MOST_ANEW, NodesComponent
 from batchcast.predict.wait.scheduler_replay import start_on
 from batchcast.service.answers import model_store as files
-from batchcast.service.answers.model_store import Unusable, make_predictors
+from batchcast.service.answers.model_store import Unusable, make_predictors, use_machine
 from batchcast.table import Trace
 from batchcast.testing.logs import small_log
 
@@ -140,7 +140,7 @@ def test_jobs_are_let_past_by_their_limits_not_by_how_long_they_are_likely_to_ru
     assert wait(5000.0) >= 900
 
 
-def test_what_was_learned_on_a_machine_is_kept_and_not_taken_for_another_s(tmp_path: Path) -> None:
+def test_what_was_learned_on_a_machine_is_kept_when_the_machine_changes(tmp_path: Path) -> None:
     made = make_predictors("kernel", "forecast,recent_wait", machine=MACHINE)
     clock = LiveClock({"-".join(key): one for key, one in made.items()}, 64.0)
     log = small_log(40)
@@ -157,8 +157,21 @@ def test_what_was_learned_on_a_machine_is_kept_and_not_taken_for_another_s(tmp_p
     asked = next(iter(log.requests()))._replace(row=1000)
     one, two = (c.predictors["wait-forecast"].predict(asked, c.state) for c in (again.clock, clock))
     assert one == two
-    with pytest.raises(Unusable, match="another described machine"):
+    with pytest.raises(Unusable, match="described machine where there is none now"):
         files.load(tmp_path / "clock", fresh(None))
+    larger = homogeneous(64, 1)
+    onto = files.load(tmp_path / "clock", fresh(larger)).clock.predictors["wait-forecast"]
+    assert (onto.machine, onto.components.nodes.machine) == (larger, larger)
+    use_machine(again.clock.predictors.values(), larger)
+    method = again.clock.predictors["wait-forecast"]
+    assert (method.machine, method.components.nodes.machine) == (larger, larger)
+    assert method.predict(asked, again.clock.state).levels == two.levels
+    use_machine([method], None)
+    assert method.components.nodes is None
+    use_machine([method], larger)  # a machine that was not known before: its run times begin as the method's own
+    assert method.components.nodes.run_times.predict(asked, again.clock.state) == method.run_time.predict(
+        asked, again.clock.state
+    )
 
 
 @pytest.mark.parametrize(("queued", "is_anew"), [(20, True), (MOST_ANEW + 1, False)])

@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 import pytest
 from msgspec.structs import asdict
 
+from batchcast.cluster.machine import Machine, homogeneous
 from batchcast.errors import BatchcastError, Unreachable
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service.answers.answer import staleness
+from batchcast.service.answers.model_store import machine_path
 from batchcast.service.collector.cycle import Collector, Cycle, run
 from batchcast.service.settings import Settings, is_private, keep_since, load
 from batchcast.store.database import Connection, Store
 from batchcast.store.reader import Reader
+from batchcast.trace.machine import open_machine
 
 
 @dataclass
@@ -41,6 +44,8 @@ class Script:
     unsure: float = 0.0
     private: bool = False
     blind: bool = False
+    machines: list[Machine] = field(default_factory=list)
+    captures: int = 0
     by_id: tuple[Sighting, ...] = ()
     asked: list[tuple[float, float]] = field(default_factory=list)
 
@@ -58,6 +63,15 @@ class Script:
 
     def hides_jobs(self) -> bool:
         return self.private
+
+    def shape(self) -> str:
+        if not self.machines:
+            raise BatchcastError("sinfo: exit 1")
+        return repr(self.machines[-1])
+
+    def machine(self) -> Machine:
+        self.captures += 1
+        return self.machines[-1]
 
     def why_blind(self, user: str) -> str:
         return f"Slurm hides jobs, and {user} has the level None" if self.private and self.blind else ""
@@ -493,3 +507,45 @@ def test_a_job_given_up_for_lost_and_seen_again_is_renewed_like_the_others(setti
         assert [name for (name,) in connection.exec_driver_sql(RENEWED)] == ["7", "8"]
         asked = "SELECT count(*) FROM forecasts WHERE kind = 'wait' AND moment = 'submit'"
         assert connection.exec_driver_sql(asked).scalar() == 2
+
+
+def test_the_machine_is_captured_by_the_collector_and_anew_only_when_it_changed(settings: Settings) -> None:
+    """Without a machine bounds were days wide, and one that was captured by hand grew stale unnoticed."""
+    settings = settings.replaced(wait="forecast")
+    script = Script([Job("1", 1005, 9000, 9100)], machines=[homogeneous(4, 4)])
+    collector = collect(script, settings)
+    step(script, collector, *range(1000, 2000, 30))
+    assert script.captures == 1
+    place = machine_path(settings["store"], "c")
+    assert len(open_machine(place).node_names()) == 4
+    assert place.stat().st_mode & 0o777 == 0o600
+    script.machines.append(homogeneous(5, 4))
+    step(script, collector, *range(2000, 2400, 30))
+    assert script.captures == 2
+    assert len(open_machine(place).node_names()) == 5
+    waits = collector._clock._clock.predictors['["wait", "forecast"]']
+    assert len(waits.components.nodes.machine.node_names()) == 5
+    assert Reader(settings["store"]).memory("c")["machine"]["trouble"] == ""
+
+
+def test_a_job_in_a_partition_that_no_look_has_shown_has_the_machine_looked_at_at_once(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 9000, 9100)], machines=[homogeneous(4, 4)])
+    collector = collect(script, settings)
+    step(script, collector, 1000)
+    script.machines.append(homogeneous(5, 4))
+    step(script, collector, 1030)  # the first job of partition main
+    assert script.captures == 2
+
+
+def test_a_machine_that_cannot_be_captured_leaves_the_last_one_and_is_said(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 9000, 9100)], machines=[homogeneous(4, 4)])
+    collector = collect(script, settings)
+    step(script, collector, 1000)
+    script.machines.clear()
+    cycle = step(script, collector, *range(1030, 1500, 30))
+    assert cycle.problems == []
+    assert Reader(settings["store"]).memory("c")["machine"]["trouble"] == "sinfo: exit 1"
+    assert len(open_machine(machine_path(settings["store"], "c")).node_names()) == 4
+    again = Collector(script, Store(settings["store"]), settings)
+    step(script, again, 1530)
+    assert len(again._machine.machine.node_names()) == 4

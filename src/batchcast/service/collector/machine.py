@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine that forecasts are simulated on: captured from Slurm, kept beside the store, refreshed when it changes.
+
+Every few minutes three small questions say whether nodes, partitions, QOS, weights or reservations changed, and only
+then the machine is captured anew. It names accounts and users with their limits, so its file is its writer's alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from ...cluster.machine import Machine
+from ...errors import BatchcastError
+from ...schedule.slurm.site import make_site
+from ...trace.machine import open_machine, toml_of
+from ...trace.whole_file import whole_file
+from ..answers.model_store import machine_at, machine_path
+from ..settings import Settings
+
+WHOLE_EVERY_S = 3600.0
+"""Accounts and their limits are asked for as often: they are the longest answer, and change least."""
+
+
+def in_service(machine: Machine) -> Machine:
+    """The machine with every node in service: the clock knows by itself which are away just now."""
+    return replace(machine, nodes=tuple(replace(group, down=()) for group in machine.nodes))
+
+
+class MachineWatch:
+    """The machine of one cluster. `machine` is None where none is known, `trouble` says why, in words."""
+
+    def __init__(self, settings: Settings, cluster: str) -> None:
+        self.settings, self.cluster = settings, cluster
+        self.machine: Machine | None = None
+        self.trouble = ""
+        self.captured_at = math.nan
+        self._looked_at = self._whole_at = -math.inf
+        self._digest = ""
+        self._seen: frozenset[str] = frozenset()
+        if settings["machine"]:
+            self.machine = machine_at(settings["machine"])
+        else:
+            self.machine = self._kept()
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether the machine is captured from Slurm: no file is named, and nobody switched that off."""
+        return not self.settings["machine"]
+
+    def look(self, scheduler: Any, now: float, partitions: Iterable[str]) -> bool:
+        """Capture the machine anew where it changed; whether it did.
+
+        Looked at as often as accounting, and at once when a job is in a partition that no look has shown yet. What
+        fails leaves the machine as it was.
+        """
+        unknown = frozenset(partitions) - self._seen
+        due = unknown or not 0 <= now - self._looked_at < self.settings["history_every_s"]
+        if not (self.is_captured and due and hasattr(scheduler, "machine")):
+            return False
+        self._looked_at, self._seen = now, self._seen | unknown
+        try:
+            digest = hashlib.sha256(scheduler.shape().encode()).hexdigest()
+            if digest == self._digest and 0 <= now - self._whole_at < WHOLE_EVERY_S:
+                return False
+            fresh = in_service(scheduler.machine())
+            make_site(fresh)  # what the simulation does not model is found now, and not at each forecast
+        except BatchcastError as error:
+            self.trouble = error.message
+            return False
+        changed = self.machine is None or repr(fresh) != repr(self.machine)
+        self.machine, self._digest, self._whole_at, self.captured_at = fresh, digest, now, now
+        self.trouble = self._keep(fresh) if changed else ""
+        return changed
+
+    def _kept(self) -> Machine | None:
+        """The machine that was kept last; None where there is none or it cannot be read."""
+        try:
+            return open_machine(machine_path(self.settings["store"], self.cluster))
+        except BatchcastError:
+            return None
+
+    def _keep(self, machine: Machine) -> str:
+        """Write it to its place, for its writer alone; what went wrong, in words."""
+        place = machine_path(self.settings["store"], self.cluster)
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with whole_file(place) as part:
+                part.touch(0o600)
+                os.chmod(part, 0o600)
+                part.write_text(toml_of(machine), encoding="utf-8")
+        except OSError as error:
+            return f"{place}: {error.strerror}"
+        return ""
