@@ -109,6 +109,7 @@ _ALL = (
     Column("cpus_per_task", "number", "processors", "submission", "processors a task needs on one node",
            sacct="SubmitLine", squeue="cpus-per-task"),
     Column("restarts", "number", "", "start", "how often it was requeued before this run", sacct="Restarts"),
+    Column("cluster", "nominal", "", "submission", "the cluster, where a log may hold several", sacct="Cluster"),
 )
 # fmt: on
 

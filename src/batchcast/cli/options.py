@@ -11,6 +11,7 @@ import click
 
 from ..document import in_number
 from ..errors import NoAnswer, UsageError
+from ..formats import FORMATS
 from .completion import STATUS, clean_rules, words, words_or_file
 from .grammar import adds
 from .output import say, wants_json
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..table import Trace
+    from ..trace.open import Opening
 
 
 class Log(NamedTuple):
@@ -35,7 +37,7 @@ class Log(NamedTuple):
 
 
 log_options = adds(
-    click.argument("log", type=click.Path(allow_dash=True), metavar="LOG"),
+    click.argument("log", type=click.Path(allow_dash=True), metavar="LOG...", nargs=-1, required=True),
     click.option("--from", "since", metavar="DATE", help="Jobs submitted at or after this date, in the log's zone."),
     click.option("--to", "until", metavar="DATE", help="Jobs submitted before this date."),
     click.option(
@@ -48,6 +50,9 @@ log_options = adds(
     click.option("--partition", multiple=True, metavar="NAMES", help="Partitions, by id or name; `unknown` for none."),
     click.option("--queue", multiple=True, metavar="NAMES", help="Queues, by id or name."),
     click.option("--user", multiple=True, metavar="NAMES", help="Users."),
+    click.option(
+        "--cluster", multiple=True, metavar="NAMES", help="Clusters, of a log that names the cluster of each job."
+    ),
     click.option("--first", type=click.IntRange(min=1), metavar="N", help="Then the first N of these jobs."),
     click.option(
         "--clean",
@@ -62,8 +67,8 @@ log_options = adds(
     click.option(
         "--format",
         "format",
-        type=click.Choice(["swf", "sacct", "pbs", "csv", "parquet"]),
-        help="Default: told by content.",
+        type=click.Choice(FORMATS),
+        help="Default: recognised by content.",
     ),
     click.option(
         "--map",
@@ -73,13 +78,16 @@ log_options = adds(
     ),
     click.option("--strict", is_flag=True, help="Stop at the first broken line."),
     click.option(
+        "--keep-repeats", is_flag=True, help="Keep records of a job that is recorded again, as in overlapping dumps."
+    ),
+    click.option(
         "--private/--named",
         "private",
         default=None,
         help="Whether results may name users. Default: the site's setting `private`, else named as LOG names them.",
     ),
 )
-"""LOG and the options that read, clean and select it; hand what they gave to `take_log`."""
+"""One LOG or several, and the options that read, clean and select; hand what they gave to `take_log`."""
 predictor_options = adds(
     click.option(
         "--known-at-submit",
@@ -122,48 +130,72 @@ def workers_for(wanted: int | None, jobs: int) -> int:
 
 
 def take_log(given: dict[str, Any]) -> Log:
-    """The log the options mean, in the order parse, sort, clean, select, first; takes its keys out of `given`.
+    """The log the options mean, opened by `trace.open`; takes its keys out of `given`.
 
-    What was dropped and noted goes to stderr, unless the verb prints a document: there it stands inside. A machine
-    size inferred from the peak is that of the whole log as read, before cleaning and selection.
+    What was dropped and noted goes to stderr, unless the verb prints a document: there it stands inside.
     """
     from dataclasses import replace
-
-    from ..trace.clean import clean
-    from ..trace.implied.machine import peak_procs
-    from ..trace.read import read_trace
-    from ..trace.select import Selection, select
 
     options = {key: given.pop(key) for key in _LOG_KEYS}
     if "known_at_submit" in given:
         find_modules_here()
-    vouched = split_words(given.pop("known_at_submit", ()))
-    rules = split_words(options["clean"])
-    procs, total = usual_procs(options["procs"], options["procs_total"], rules)
-    trace = read_trace(
-        options["log"],
-        format=options["format"],
-        strict=options["strict"],
-        timezone=options["timezone"],
-        procs_total=total if isinstance(total, float) else None,
-        map=options["map"],
-    )
-    if total == "peak":
-        peak = peak_procs(trace, procs)
-        trace = trace.with_info(replace(trace.info, max_procs=peak, max_procs_source="peak"))
-    trace = clean(trace.knowing(vouched), rules)
-    selection = Selection(
-        options["since"], options["until"], *(split_words(options[k]) for k in ("status", "partition", "queue", "user"))
-    )
-    trace = select(trace, selection, options["first"])
+        options["known_at_submit"] = given.pop("known_at_submit")
+    opening = opening_of(options)
+    trace = opening.open(options["log"])
     private, why = _are_users_private() if options["private"] is None else (bool(options["private"]), [])
     trace = trace.with_info(replace(trace.info, private=private))
     warnings = [in_number(note) for note in (*trace.info.notes, *dropped_lines(trace.info.dropped), *why)]
     if not wants_json():
         for warning in warnings:
             say(f"note: {warning}")
-    settings = _settings(options, trace, procs, rules)
+    settings = {
+        **settings_of(opening),
+        "timezone": trace.info.timezone,
+        "timezone_source": trace.info.timezone_source,
+        "machine_procs": trace.info.max_procs,
+        "machine_procs_source": trace.info.max_procs_source,
+        "format": trace.info.format,
+        "map": trace.info.header.get("map"),
+        "strict": options["strict"],
+        "private": trace.info.private,
+    }
+    vouched = opening.known_at_submit
     return Log(trace, settings | ({"known_at_submit": vouched} if vouched else {}), warnings)
+
+
+def opening_of(options: Mapping[str, Any]) -> Opening:
+    """How the options want a log opened; UsageError for options that contradict each other."""
+    from ..trace.open import Opening
+    from ..trace.select import Selection
+
+    names = {key: split_words(options[key]) for key in ("status", "partition", "queue", "user")}
+    opening = Opening(
+        **{key: options[key] for key in ("format", "strict", "timezone", "map", "procs", "first", "keep_repeats")},
+        procs_total=_total(options["procs_total"]),
+        cluster=split_words(options["cluster"]),
+        clean=split_words(options["clean"]),
+        known_at_submit=split_words(options.get("known_at_submit", ())),
+        selection=Selection(options["since"], options["until"], **names),
+    )
+    assert opening.rule
+    return opening
+
+
+def settings_of(opening: Opening) -> dict[str, Any]:
+    """The part of a document's settings that says which jobs of a log are meant."""
+    chosen = opening.selection
+    return {
+        "from": chosen.since,
+        "to": chosen.until,
+        **{key: getattr(chosen, key) or None for key in ("status", "partition", "queue", "user")},
+        **{key: getattr(opening, key) for key in ("cluster", "keep_repeats") if getattr(opening, key)},
+        "first": opening.first,
+        "clean": opening.clean or None,
+        "timezone": opening.timezone,
+        "procs": opening.rule,
+        "format": opening.format,
+        "map": opening.map,
+    }
 
 
 def find_modules_here() -> None:
@@ -205,16 +237,9 @@ def split_words(values: Sequence[str]) -> list[str]:
 
 
 _LOG_KEYS = (
-    "log", "since", "until", "status", "partition", "queue", "user", "first", "clean", "timezone", "procs",
-    "procs_total", "format", "map", "strict", "private",
+    "log", "since", "until", "status", "partition", "queue", "user", "cluster", "first", "clean", "timezone", "procs",
+    "procs_total", "format", "map", "strict", "keep_repeats", "private",
 )  # fmt: skip
-
-
-def usual_procs(procs: str | None, total: str | None, rules: Sequence[str]) -> tuple[str, float | str | None]:
-    """What `--procs`, `--procs-total` and the cleaning rules mean together; UsageError where they contradict."""
-    if "reference" in rules and procs == "req":
-        raise UsageError("--clean reference implies --procs alloc", hint="without --procs req")
-    return "alloc" if "reference" in rules else procs or "req", _total(total)
 
 
 def _total(text: str | None) -> float | str | None:
@@ -227,25 +252,6 @@ def _total(text: str | None) -> float | str | None:
     if not 0 < value < 1e12:
         raise UsageError(f"--procs-total: {text!r} is not a number of processors (accepted: a number above 0, or peak)")
     return value
-
-
-def _settings(options: Mapping[str, Any], trace: Trace, procs: str, rules: Sequence[str]) -> dict[str, Any]:
-    return {
-        "from": options["since"],
-        "to": options["until"],
-        **{key: split_words(options[key]) or None for key in ("status", "partition", "queue", "user")},
-        "first": options["first"],
-        "clean": list(rules) or None,
-        "timezone": trace.info.timezone,
-        "timezone_source": trace.info.timezone_source,
-        "procs": procs,
-        "machine_procs": trace.info.max_procs,
-        "machine_procs_source": trace.info.max_procs_source,
-        "format": trace.info.format,
-        "map": trace.info.header.get("map"),
-        "strict": options["strict"],
-        "private": trace.info.private,
-    }
 
 
 def _are_users_private() -> tuple[bool, list[str]]:

@@ -14,7 +14,7 @@ import click
 
 from ..errors import NoAnswer, UsageError
 from ..units import counted
-from .options import dropped_lines, find_modules_here, split_words, usual_procs
+from .options import dropped_lines, find_modules_here, opening_of, settings_of
 from .output import console, document, emit, progress, say
 
 if TYPE_CHECKING:
@@ -22,59 +22,32 @@ if TYPE_CHECKING:
     from ..trace.parquet import LogFolder
     from .schedule_options import Plan
 
-ONE_BY_ONE = "without it, or a log that fits into memory"
-
 
 class Pieces:
-    """The pieces of a log, cleaned and selected; may be gone through again where the log is a file or a folder.
+    """The pieces of a log as `--in-periods` and `convert` into a folder go through them, as often as wanted.
 
-    `take_log` one piece at a time, for the options that mean the same then; UsageError names one that does not.
+    Several logs are one piece: their jobs have to be put in order first.
     """
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self.given = given
-        self.rules = split_words(given["clean"])
-        self.procs, self.total = usual_procs(given["procs"], given["procs_total"], self.rules)
-        self.vouched = split_words(given.get("known_at_submit", ()))
-        if self.vouched:
+        self.opening = opening_of(given)
+        self.opening.check_pieces()
+        if self.opening.known_at_submit:
             find_modules_here()
-        for option, is_given in (
-            ("--clean duplicates", "duplicates" in self.rules),
-            ("--procs-total peak", self.total == "peak"),
-            ("--first", bool(given["first"])),
-        ):
-            if is_given:
-                raise UsageError(f"{option} needs the whole log at once", hint=ONE_BY_ONE)
 
     def __iter__(self) -> Iterator[Trace]:
-        import numpy as np
-
-        from ..trace.clean import clean
-        from ..trace.read import read_pieces
-        from ..trace.select import Selection, select
-
-        given = self.given
-        words = {key: split_words(given[key]) for key in ("status", "partition", "queue", "user")}
-        selection = Selection(given["since"], given["until"], **words)
-        total = self.total if isinstance(self.total, float) else None
-        named = {name: given[name] for name in ("format", "strict", "timezone", "map")}
-        for piece in read_pieces(given["log"], procs_total=total, **named):
-            try:
-                yield select(clean(piece.knowing(self.vouched), self.rules), selection)
-            except NoAnswer:
-                yield piece.take(np.zeros(0, np.int64), piece.info.with_dropped("not selected", len(piece)))
+        logs = self.given["log"]
+        yield from self.opening.pieces(logs[0]) if len(logs) == 1 else [self.opening.open(logs)]
 
     @property
     def settings(self) -> dict[str, Any]:
         """The options for a document."""
-        names = {"from": "since", "to": "until", "timezone": "timezone", "format": "format", "map": "map"}
-        lists = {key: split_words(self.given[key]) or None for key in ("status", "partition", "queue", "user")}
-        said = {key: self.given[name] for key, name in names.items()}
-        return {**said, **lists, "clean": self.rules or None, "procs": self.procs}
+        return settings_of(self.opening)
 
 
-READING = {"log", "since", "until", "status", "partition", "queue", "user", "clean", "procs", "procs_total", "timezone",
-           "known_at_submit", "private", "in_periods", "as_json", "predictors"}  # fmt: skip
+READING = {"log", "since", "until", "status", "partition", "queue", "user", "cluster", "clean", "procs", "procs_total",
+           "timezone", "keep_repeats", "known_at_submit", "private", "in_periods", "as_json", "predictors"}  # fmt: skip
 
 
 in_periods_option = click.option(
@@ -90,10 +63,12 @@ def opened(given: Mapping[str, Any]) -> tuple[Pieces, LogFolder]:
     """The folder's log period by period; UsageError where LOG is none."""
     from ..trace.parquet import is_folder, open_folder
 
-    if not is_folder(given["log"]):
-        raise UsageError(f"--in-periods: {given['log']} is no folder of a log",
-                         hint=f"batchcast convert {given['log']} -o FOLDER/")  # fmt: skip
-    return Pieces(given), open_folder(given["log"])
+    logs = given["log"]
+    if len(logs) > 1 or not is_folder(logs[0]):
+        names = " ".join(map(str, logs))
+        what = "several logs" if len(logs) > 1 else f"{names} is no folder of a log"
+        raise UsageError(f"--in-periods: {what}", hint=f"batchcast convert {names} -o FOLDER/")
+    return Pieces(given), open_folder(logs[0])
 
 
 def refuse_others(accepted: Collection[str]) -> None:
@@ -125,7 +100,7 @@ def forecasts(kind: str, specs: Sequence[str], given: Mapping[str, Any], protoco
     ):
         options = {"cancelled": given["cancelled"]} if kind == "wait" else {"seed": given["seed"]}
         for period, first, said in forecast_periods(
-            kind, periods, specs, protocol=protocol, procs=periods.procs, tick=tick, **options
+            kind, periods, specs, protocol=protocol, procs=periods.opening.rule, tick=tick, **options
         ):
             waits = np.where(period.wait_time >= 0, period.wait_time, np.nan)
             actual = period.run_time if kind == "runtime" else waits
@@ -159,7 +134,7 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
                 left_out, notes = Counter(), []
                 with progress(f"Simulating {name}, planned with {named(spec)}", len(folder)) as tick:
                     done = 0
-                    for part in simulate_periods(periods, policy, spec, procs=periods.procs, **options):
+                    for part in simulate_periods(periods, policy, spec, procs=periods.opening.rule, **options):
                         totals = totals or ScheduleTotals(part.total)
                         totals.add(part.submit_time, part.start_time, part.run_time, part.procs, part.backfilled)
                         corrections += part.corrections

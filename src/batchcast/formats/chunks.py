@@ -153,14 +153,6 @@ def encode_whole(values: np.ndarray) -> Nominal:
     return Nominal(codes, tuple(names.tolist()))
 
 
-def count_duplicates(ids: np.ndarray) -> int:
-    """How many rows repeat an id that stood in an earlier row. O(n) for ascending ids, O(n log n) at most."""
-    if len(ids) < 2 or bool((ids[1:] > ids[:-1]).all()):
-        return 0
-    ordered = np.sort(ids)
-    return int((ordered[1:] == ordered[:-1]).sum())
-
-
 def as_ids(texts: Sequence[str]) -> np.ndarray:
     """Job ids as whole numbers, or as text when one is not plainly a number (12_3, 12+1)."""
     if all(text.isdecimal() and len(text) < 19 for text in texts):

@@ -18,7 +18,7 @@ from ..columns import COLUMNS, SWF_FIELDS
 from ..errors import input_error
 from ..job import status_from_swf
 from ..table import Nominal, Trace, Values, log_order
-from .chunks import GrowingColumn, Problems, count_duplicates, encode_whole
+from .chunks import GrowingColumn, Problems, encode_whole
 from .swf_text import SwfHeader
 
 NAMED = tuple(name for name in SWF_FIELDS if COLUMNS[name].kind != "number")
@@ -300,8 +300,6 @@ def _as_trace(kept: dict[str, np.ndarray], header: SwfHeader, problems: Problems
     notes = [*(header.notes(records) if records is not None else ()), *problems.notes()]
     if not is_sorted:
         notes.append("the records were not in order of submit time and job number: sorted")
-    if repeats := count_duplicates(ids):
-        notes.append(f"{repeats} records repeat a job number that an earlier one has: all are kept")
     return Trace(columns, replace(info, notes=tuple(notes)), is_sorted=True)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..errors import InputError, UsageError, check_word, input_error
+from ..formats import FORMATS
 from ..units import parse_duration, parse_share
 
 HINT = "the least study: policies = ['easy'], predictors = ['requested', 'kernel'], [[log]] path = 'LOG', a line each"
@@ -33,11 +34,12 @@ class LogFile(_Part, frozen=True):
     procs: Literal["req", "alloc"] | None = None
     procs_total: float | Literal["peak"] | None = None
     timezone: str | None = None
-    format: Literal["swf", "sacct", "pbs", "csv", "parquet", "batsim", "nextflow"] | None = None
+    format: str | None = None
     map: str | None = None
     status: Words = ()
     partition: Words = ()
     queue: Words = ()
+    cluster: Words = ()
     first: int | None = None
 
 
@@ -154,6 +156,8 @@ def check(study: Study, path: str, text: str) -> None:
         if not SAFE.fullmatch(log.name):
             raise input_error(path, "a log's name becomes a folder's", line=line_of(text, log.name), value=log.name,
                               accepted="letters, digits and . _ + -")  # fmt: skip
+        if log.format is not None:
+            _in_file(path, text, log.format, partial(check_word, "format", log.format, FORMATS))
         if "reference" in log.clean and log.procs == "req":
             raise input_error(path, f"{log.name}: clean = reference implies procs = alloc", hint="without procs")
     for value, least, key in ((study.replicates, 0, "replicates"), (study.seed, 0, "seed"),

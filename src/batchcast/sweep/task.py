@@ -12,7 +12,7 @@ import json
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from itertools import product
 from pathlib import Path
@@ -28,8 +28,7 @@ from ..metrics.bursts import geometric_mean
 from ..metrics.schedule import bounded_slowdown
 from ..simulation import Schedule, simulate
 from ..table import Trace
-from ..trace import clean, read_trace
-from ..trace.implied.machine import peak_procs
+from ..trace.open import Opening
 from ..trace.select import Selection, select
 from ..version import __version__
 from .study import LogFile, Period, Study, setting
@@ -187,7 +186,7 @@ def perform(task: Task) -> dict[str, Any]:
             hint="one installation for all workers, e.g. the same venv on a shared file system",
         )
     trace = _drawn(task.log, task.digest, task.period, task.replicate, task.seed if task.replicate else 0)
-    procs = _procs(task.log)
+    procs = opening_of(task.log).rule
     schedule = simulate(trace, task.policy, task.predictor, procs=procs, **task.settings)
     if not len(schedule):
         raise NoAnswer("no job to simulate", hint="`batchcast info LOG` shows which fields the log knows")
@@ -243,17 +242,23 @@ def _drawn(log: LogFile, digest: str, period: Period, number: int, seed: int) ->
 
 @lru_cache(maxsize=2)
 def _opened(log: LogFile, digest: str) -> Trace:
-    """A log, read, cleaned and selected as `batchcast simulate` does; InputError where it is not the file meant."""
-    total = log.procs_total if isinstance(log.procs_total, float) else None
-    trace = read_trace(log.path, format=log.format, timezone=log.timezone, procs_total=total, map=log.map)
+    """A log, opened as `batchcast simulate` does; InputError if it is not the file that the study began with."""
+    trace = opening_of(log).open(log.path)
     if trace.info.sha256 != digest:
         raise InputError(f"{log.path}: its content changed since the study began", hint="start the sweep again")
-    if log.procs_total == "peak":
-        peak = peak_procs(trace, _procs(log))
-        trace = trace.with_info(replace(trace.info, max_procs=peak, max_procs_source="peak"))
-    chosen = Selection(None, None, list(log.status), list(log.partition), list(log.queue))
-    return select(clean(trace, list(log.clean)), chosen, log.first)
+    return trace
 
 
-def _procs(log: LogFile) -> str:
-    return "alloc" if "reference" in log.clean else log.procs or "req"
+def opening_of(log: LogFile) -> Opening:
+    """How a study's log is opened, in the words of the command line."""
+    return Opening(
+        format=log.format,
+        timezone=log.timezone,
+        procs_total=log.procs_total,
+        map=log.map,
+        cluster=log.cluster,
+        procs=log.procs,
+        clean=log.clean,
+        selection=Selection(status=log.status, partition=log.partition, queue=log.queue),
+        first=log.first,
+    )

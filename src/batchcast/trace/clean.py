@@ -19,6 +19,7 @@ from ..events.recorded import irregular, outcome
 from ..table import Nominal, Trace
 from ..table.memory import memory_use, share_of
 from .implied.machine import peak_procs
+from .merge import last_of_each_number
 
 Masks = Mapping[str, np.ndarray]
 
@@ -65,11 +66,8 @@ def partial(trace: Trace) -> Masks:
 
 
 def duplicates(trace: Trace) -> Masks:
-    """Records that repeat a job number; the last in log order stays."""
-    _, last = np.unique(trace.job_id[::-1], return_index=True)
-    gone = np.ones(len(trace), dtype=bool)
-    gone[len(trace) - 1 - last] = False
-    return {"a repeated job number": gone}
+    """Records that repeat a job number of the same cluster; the last in log order stays."""
+    return {"a repeated job number": ~last_of_each_number(trace)}
 
 
 RULES: Mapping[str, Callable[[Trace], Masks]] = MappingProxyType(

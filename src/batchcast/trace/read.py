@@ -3,39 +3,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from ..errors import UsageError, input_error, worded
+from ..formats import FORMATS
 from ..formats.chunks import unix_text
 from ..formats.csv.column_map import ColumnMap, sacct_line, unrecognised_header
 from ..formats.csv.rows import header_of
 from ..table import LogInfo, Trace
 from .clean import without_absurd
-from .select import zone
-from .source import A_MAP, FORMS, Source, fitting_map, map_of, ready_maps
+from .merge import merged, note_clusters, without_repeats
+from .select import Selection, select, zone
+from .source import A_MAP, FORMS, STDIN, Source, fitting_map, map_of, ready_maps
 
 if TYPE_CHECKING:
     from .parquet import LogFolder
 
-FORMATS = ("swf", "sacct", "pbs", "csv", "parquet", "batsim", "nextflow")
 PIECE = 500_000
 _GLANCE = 1 << 13
 
 
 def read_trace(
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     *,
     format: str | None = None,
     strict: bool = False,
     timezone: str | None = None,
     procs_total: float | None = None,
     map: str | ColumnMap | None = None,
+    cluster: str | Sequence[str] = (),
+    keep_repeats: bool = False,
 ) -> Trace:
-    """The log at `path` as a Trace, its format told by content; plain, gzip or xz.
+    """The log at `path` as a Trace, or several logs as one; each file's format is recognised by its content.
 
     SWF, a `sacct -P` dump, a PBS accounting log, batchcast's own CSV, another CSV through a column map, a Parquet file
     or a folder of them (`trace.parquet`), which is read at once.
@@ -43,7 +46,7 @@ def read_trace(
     Parameters
     ----------
     path
-        A file, or a folder that `convert` wrote; `-` is standard input.
+        A file, or a folder that `convert` wrote; `-` is standard input. Or several of them, which become one log.
     format
         One of `FORMATS`, where content is not to be asked.
     strict
@@ -55,6 +58,12 @@ def read_trace(
         Processors of the machine, instead of the header's.
     map
         A ready-made map's name, a TOML file, or a `ColumnMap`. By default the ready-made map whose columns a CSV has.
+
+    cluster
+        The clusters whose jobs are taken, by name, from a log that names the cluster of each job.
+    keep_repeats
+        Keep all records. By default one record of each job is kept if a job is recorded several times, for example in
+        two dumps whose days overlap: see `batchcast.trace.merge.without_repeats` for the exact rule.
 
     Returns
     -------
@@ -79,12 +88,35 @@ def read_trace(
     >>> len(log), log.info.max_procs, log.info.format
     (5000, 256.0, 'swf')
     """
-    if folder := _folder(path):
-        return _settled(folder.whole(), None, timezone, procs_total)
+    paths = paths_of(path)
     chosen = _checked(format, map, timezone)
+    trace = merged([_one_log(each, format, strict, timezone, chosen) for each in paths])
+    return _settled(trace, procs_total, cluster, keep_repeats)
+
+
+def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
+    """One path or several as a list; UsageError for none, and for standard input named twice.
+
+    >>> paths_of("a.swf"), paths_of(["a.swf", "b.swf"])
+    (['a.swf'], ['a.swf', 'b.swf'])
+    """
+    paths: list[str | Path] = [path] if isinstance(path, (str, Path)) else list(path)
+    if not paths:
+        raise UsageError("no log is named", hint="the path of a log, or several paths")
+    if [str(each) for each in paths].count(STDIN) > 1:
+        raise UsageError(f"standard input ({STDIN}) is named twice", hint=f"{STDIN} once, other logs by their files")
+    return paths
+
+
+def _one_log(
+    path: str | Path, format: str | None, strict: bool, timezone: str | None, chosen: ColumnMap | None
+) -> Trace:
+    """The jobs of one file or folder, with its provenance and time zone."""
+    if folder := _folder(path):
+        return _located(folder.whole(), None, timezone)
     source = Source(path, strict=strict)
     trace = without_absurd(_parse(source, format, strict, timezone, chosen), strict=strict)
-    return _settled(trace, source, timezone, procs_total)
+    return _located(trace, source, timezone)
 
 
 def _folder(path: str | Path) -> LogFolder | None:
@@ -96,38 +128,50 @@ def _folder(path: str | Path) -> LogFolder | None:
     return open_folder(path) if is_folder(path) else None
 
 
-def read_pieces(
-    path: str | Path,
-    *,
-    jobs: int = PIECE,
-    format: str | None = None,
-    strict: bool = False,
-    timezone: str | None = None,
-    procs_total: float | None = None,
-    map: str | ColumnMap | None = None,
-) -> Iterator[Trace]:
-    """The same log in pieces of about `jobs` jobs, for what is larger than memory; each is sorted in itself.
+class Reading(TypedDict, total=False):
+    """The arguments of `read_trace` beside the path."""
 
-    SWF and a folder of Parquet (`trace.parquet`) come in pieces. Of every other form the whole is one piece: a record
-    of theirs may stand far from where it began. What a piece's `info` counts and notes is of its own records; the
-    file's SHA-256 is the last piece's.
+    format: str | None
+    strict: bool
+    timezone: str | None
+    procs_total: float | None
+    map: str | ColumnMap | None
+    cluster: str | Sequence[str]
+    keep_repeats: bool
+
+
+def read_pieces(path: str | Path, *, jobs: int = PIECE, **how: Unpack[Reading]) -> Iterator[Trace]:
+    """The log that `read_trace` reads, by the same arguments, in pieces of about `jobs` jobs; each piece is sorted.
+
+    SWF and a folder of Parquet (`trace.parquet`) come in pieces. A log of any other format is one piece, because a
+    record may stand far from where it began. What a piece's `info` counts and notes is of its own records; the file's
+    SHA-256 is the last piece's. Repeated records are found within a piece.
     """
+    format, timezone = how.get("format"), how.get("timezone")
+    chosen = _checked(format, how.get("map"), timezone)
+    for piece in _raw_pieces(path, jobs, format, how.get("strict", False), timezone, chosen):
+        yield _settled(piece, how.get("procs_total"), how.get("cluster", ()), how.get("keep_repeats", False))
+
+
+def _raw_pieces(
+    path: str | Path, jobs: int, format: str | None, strict: bool, timezone: str | None, chosen: ColumnMap | None
+) -> Iterator[Trace]:
+    """The pieces of a log with their provenance, as the format gives them."""
     if folder := _folder(path):
         for number, piece in enumerate(folder.periods()):
             info = piece.info if number == 0 else replace(piece.info, dropped={}, notes=())
-            yield _settled(piece.with_info(info), None, timezone, procs_total)
+            yield _located(piece.with_info(info), None, timezone)
         return
-    chosen = _checked(format, map, timezone)
     source = Source(path, strict=strict)
     blocks, kind = _opened(source, format, chosen)
     if kind != "swf":
         trace = without_absurd(_parse_as(kind, blocks, source, strict, timezone, chosen), strict=strict)
-        yield _settled(trace, source, timezone, procs_total)
+        yield _located(trace, source, timezone)
         return
     from ..formats.swf import swf_pieces
 
     for piece in swf_pieces(blocks, source.name, strict=strict, jobs=jobs):
-        yield _settled(without_absurd(piece, strict=strict), source, timezone, procs_total)
+        yield _located(without_absurd(piece, strict=strict), source, timezone)
 
 
 def _checked(format: str | None, map: str | ColumnMap | None, timezone: str | None) -> ColumnMap | None:
@@ -141,17 +185,25 @@ def _checked(format: str | None, map: str | ColumnMap | None, timezone: str | No
     return map_of(map) if isinstance(map, str) else map
 
 
-def _settled(trace: Trace, source: Source | None, timezone: str | None, procs_total: float | None) -> Trace:
-    """The trace with what is known of the file and what the user said of zone and machine."""
+def _located(trace: Trace, source: Source | None, timezone: str | None) -> Trace:
+    """The trace with the name and checksum of its file, and the time zone of its dates."""
     info = trace.info
     if source is not None:
         info = replace(info, source=source.name, sha256=source.sha256)
     info = _with_zone(info, timezone)
     if source is not None and source.damage:
         info = replace(info, notes=(source.damage, *info.notes))
-    if procs_total is not None:
-        info = replace(info, max_procs=float(procs_total), max_procs_source="--procs-total")
     return trace.with_info(info)
+
+
+def _settled(trace: Trace, procs_total: float | None, cluster: str | Sequence[str], keep_repeats: bool) -> Trace:
+    """The trace of the chosen clusters with each job once, and the size of the machine that the user named."""
+    if procs_total is not None:
+        named = replace(trace.info, max_procs=float(procs_total), max_procs_source="--procs-total")
+        trace = trace.with_info(named)
+    if cluster:
+        trace = select(trace, Selection(cluster=[cluster] if isinstance(cluster, str) else list(cluster)))
+    return note_clusters(trace if keep_repeats else without_repeats(trace))
 
 
 def _parse(source: Source, format: str | None, strict: bool, timezone: str | None, chosen: ColumnMap | None) -> Trace:

@@ -117,6 +117,7 @@ class Selection:
     partition: Sequence[str] = ()
     queue: Sequence[str] = ()
     user: Sequence[str] = ()
+    cluster: Sequence[str] = ()
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) for field in fields(self))
@@ -162,7 +163,8 @@ def _masks(trace: Trace, chosen: Selection) -> Iterable[tuple[str, np.ndarray]]:
         yield f"--to {chosen.until}", trace.submit_time < parse_date(chosen.until, where) - trace.info.unix_start
     if chosen.status:
         yield f"--status {','.join(chosen.status)}", _has_status(trace.nominal("status"), chosen.status)
-    for option, column in (("partition", "partition_id"), ("queue", "queue_id"), ("user", "user_id")):
+    named = {"partition": "partition_id", "queue": "queue_id", "user": "user_id", "cluster": "cluster"}
+    for option, column in named.items():
         if words := getattr(chosen, option):
             yield f"--{option} {','.join(words)}", _has_name(trace, column, option, words)
 

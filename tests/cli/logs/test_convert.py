@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from batchcast.cli.logs.convert import command
 from batchcast.errors import InputError, UsageError
-from batchcast.trace import demo_path, read_trace
+from batchcast.trace import demo_path, read_trace, write_parquet
 
 
 def convert(*words: str) -> None:
@@ -26,6 +26,19 @@ def test_the_jobs_come_back(tmp_path: Path, ending: str) -> None:
     assert len(again) == 300
     for name in ("submit_time", "wait_time", "run_time", "req_time"):
         assert np.array_equal(again.number(name), demo.number(name)[:300], equal_nan=True)
+
+
+def test_two_logs_are_written_as_one_and_common_jobs_once(tmp_path: Path) -> None:
+    early, late, both = (tmp_path / name for name in ("early.parquet", "late.parquet", "both.parquet"))
+    whole = read_trace(demo_path())
+    write_parquet(whole[:300], early)
+    write_parquet(whole[200:500], late)
+    done = CliRunner().invoke(command, [str(late), str(early), "-o", str(both)], catch_exceptions=False)
+    assert "100 records left out (identical to another record)" in done.stderr
+    assert read_trace(both).job_id.tolist() == whole[:500].job_id.tolist()
+    folder = tmp_path / "months"
+    convert(str(early), f"{folder}/", str(late))
+    assert read_trace(folder).job_id.tolist() == whole[:500].job_id.tolist()
 
 
 def test_csv_has_names_epoch_seconds_and_empty_unknowns(tmp_path: Path) -> None:

@@ -198,3 +198,36 @@ def test_memory_is_told_and_a_copy_of_the_request_is_no_measurement(tmp_path: Pa
     shown = CliRunner().invoke(cli, ["info", str(copy)]).stdout
     assert "no measurement: it equals the request in 100.0 % of the jobs that know both" in " ".join(shown.split())
     assert "10 jobs have a use of 0" in " ".join(CliRunner().invoke(cli, ["info", str(honest)]).stdout.split())
+
+
+SACCT = "JobID|Submit|Start|End|ElapsedRaw|ReqCPUS|State|Cluster"
+RUN = "2026-01-31T10:00:00|2026-01-31T10:10:00|2026-01-31T10:20:00|600|4|COMPLETED"
+
+
+def test_overlapping_dumps_count_common_jobs_once_and_say_so(tmp_path: Path) -> None:
+    january, february = tmp_path / "january.txt", tmp_path / "february.txt"
+    january.write_text("\n".join([SACCT, f"1|{RUN}|alpha", f"2|{RUN}|alpha", ""]))
+    february.write_text("\n".join([SACCT, f"2|{RUN}|alpha", f"3|{RUN}|alpha", ""]))
+    document = run(str(january), str(february))
+    assert document["log"]["jobs"] == 3
+    assert document["log"]["source"] == f"{january}, {february}"
+    assert "1 record left out (identical to another record)" in document["warnings"]
+    assert run(str(january), str(february), "--keep-repeats")["log"]["jobs"] == 4
+
+
+def test_clusters_are_named_and_one_is_chosen(tmp_path: Path) -> None:
+    log = tmp_path / "clusters.txt"
+    log.write_text("\n".join([SACCT, f"1|{RUN}|alpha", f"1|{RUN}|beta", f"2|{RUN}|beta", ""]))
+    warnings = run(str(log))["warnings"]
+    note = "the log has jobs of 2 clusters (beta 2, alpha 1), taken as one machine: --cluster NAME chooses one"
+    assert note in warnings
+    chosen = run(str(log), "--cluster", "alpha")
+    assert chosen["log"]["jobs"] == 1
+    assert chosen["settings"]["cluster"] == ["alpha"]
+
+
+def test_every_format_that_python_reads_can_be_named(tmp_path: Path) -> None:
+    workload = tmp_path / "w.json"
+    workload.write_text('{"nb_res": 4, "jobs": [{"id": "1", "subtime": 0, "res": 4, "walltime": 60, "profile": "p"}], '
+                        '"profiles": {"p": {"type": "delay", "delay": 30}}}')  # fmt: skip
+    assert run(str(workload), "--format", "batsim")["log"]["format"] == "batsim"

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchcast.formats.chunks import GrowingColumn, count_duplicates, encode_whole
+from batchcast.formats.chunks import GrowingColumn, encode_whole
 from batchcast.table import Nominal
 
 whole = st.integers(-1, 3) | st.integers(-1, 2**40)
@@ -37,8 +37,3 @@ def test_dictionary_coding_is_that_of_sorting(values: list[int]) -> None:
     coded = encode_whole(np.array(values))
     plain = Nominal.encode([None if v < 0 else v for v in values])
     assert (coded.codes.tolist(), coded.categories) == (plain.codes.tolist(), plain.categories)
-
-
-@given(st.lists(st.integers(0, 9), max_size=12))
-def test_repeats_are_counted(ids: list[int]) -> None:
-    assert count_duplicates(np.array(ids, dtype=np.int64)) == len(ids) - len(set(ids))

@@ -3,24 +3,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from ...errors import UsageError
 from ...units import counted
-from ..grammar import OldArgument, output_option, verb, warn_of_old
+from ..grammar import output_option, verb
 from ..options import describe_log, log_options, split_words, take_log
 from ..output import console, document, emit, refuse_two_on_stdout, say
 
 
 @verb()
 @log_options
-@click.argument("out", cls=OldArgument, required=False, type=click.Path())
 @output_option("By its ending: .swf (.gz, .xz), .csv, .parquet; OUT/ for a folder, - for CSV on stdout.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(out: str | None, output: str | None, as_json: bool, **given: Any) -> None:
-    """Write the jobs of LOG to OUT, in the format of its ending: .swf (.gz, .xz), .csv, .parquet, .json, or OUT/.
+def command(output: str | None, as_json: bool, **given: Any) -> None:
+    """Write the jobs of one LOG or several to OUT, by its ending: .swf (.gz, .xz), .csv, .parquet, .json, or OUT/.
 
     SWF keeps its 18 fields only: names become numbers. CSV keeps every column, and is read back; Parquet keeps
     everything; a .json is a workload of Batsim's. What the format has no place for is said. A folder is Parquet by
@@ -29,12 +29,15 @@ def command(out: str | None, output: str | None, as_json: bool, **given: Any) ->
 
     \b
     batchcast convert accounting/20240401 -o april.swf.gz --status completed
+    batchcast convert january.txt february.txt -o winter.parquet
     zcat years.swf.gz | batchcast convert - -o years/
     """
     from ...trace.write import FOLDER, jobs_written, kind_of, not_carried, write_by_ending
 
-    out = _place(given["log"], out, output)
-    kind = kind_of(out)
+    if output is None:
+        logs = " ".join(given["log"])
+        raise UsageError("-o is missing: where the log goes", hint=f"batchcast convert {logs} -o OUT.parquet")
+    kind, out = kind_of(output), output
     _refuse_same(given["log"], out)
     refuse_two_on_stdout(out, as_json)
     if kind == FOLDER:
@@ -52,19 +55,6 @@ def command(out: str | None, output: str | None, as_json: bool, **given: Any) ->
     say(f"{counted(jobs_written(log.trace, kind))} to {out} ({kind})")
 
 
-def _place(log: str, out: str | None, output: str | None) -> str:
-    """Where the log goes: `-o`, or the second argument of the version before."""
-    if out is not None and output is not None:
-        raise UsageError(
-            f"{out} and -o {output} both name where the log goes", hint=f"batchcast convert {log} -o {output}"
-        )
-    if out is not None:
-        warn_of_old(f"convert {log} {out}", f"convert {log} -o {out}")
-    if place := output or out:
-        return place
-    raise UsageError("-o is missing: where the log goes", hint=f"batchcast convert {log} -o OUT.parquet")
-
-
 def _to_folder(out: str, as_json: bool, given: dict[str, Any]) -> None:
     """Piece by piece; what needs the whole log is refused."""
     from ...trace.parquet import write_folder
@@ -76,7 +66,7 @@ def _to_folder(out: str, as_json: bool, given: dict[str, Any]) -> None:
     warnings = [*folder.info.notes, *dropped_lines(folder.info.dropped)]
     if as_json:
         settings = {**pieces.settings, "output": out, "output_format": "folder"}
-        about = {"source": str(given["log"]), "sha256": folder.info.sha256}
+        about = {"source": ", ".join(given["log"]), "sha256": folder.info.sha256}
         emit(document("convert", about, settings, warnings, [{"jobs": len(folder), "periods": len(folder.parts)}]))
         return
     for line in warnings:
@@ -181,11 +171,13 @@ def _shift(text: str | None, key: bytes) -> float:
         raise UsageError(f"--shift-times: {text!r} (accepted: whole seconds, {SPAN_FORMS}, random)") from None
 
 
-def _refuse_same(log: str, out: str) -> None:
+def _refuse_same(logs: Sequence[str], out: str) -> None:
+    """UsageError if the output would replace one of the logs."""
     from pathlib import Path
 
-    if log != "-" and Path(out).exists() and Path(log).exists() and Path(out).samefile(log):
-        raise UsageError(f"-o {out} is the log itself", hint="another name")
+    for log in logs:
+        if log != "-" and Path(out).exists() and Path(log).exists() and Path(out).samefile(log):
+            raise UsageError(f"-o {out} is the log itself", hint="another name")
 
 
 def _size(procs: float) -> str:

@@ -13,7 +13,7 @@ from ...job import is_slurm_state, status_from_sacct, status_from_swf
 from ...table import LogInfo, Nominal, Trace, Values
 from ...units import parse_memory
 from ..batch import BAD, STRANGE_STATE, UNLIMITED, Codes, Memo, either, name_or_null
-from ..chunks import GrowingColumn, Problems, as_ids, count_duplicates, in_house_order, join_ids, sorted_nominal
+from ..chunks import GrowingColumn, Problems, as_ids, in_house_order, join_ids, sorted_nominal
 from ..slurm.resources import parse_tres, tres_gpus
 from ..times import STAMP_FORMS, LocalClock, Stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .column_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, places
@@ -197,7 +197,7 @@ class _Table:
             if (codes := growing.join()) is not None:
                 column, names = words[name]
                 columns[name] = _whole(codes, names) if column.unit == "whole" else sorted_nominal(codes, names)
-        columns["job_id"] = ids = join_ids(self._ids)
+        columns["job_id"] = join_ids(self._ids)
         columns |= _whole_jobs(mapped, columns)
         notes = [f"the columns are read through the map {mapped.name}", *mapped.notes, *self._problems.notes()]
         if unread:
@@ -208,8 +208,6 @@ class _Table:
         if self.unlimited:
             notes.append(f"{self.unlimited} jobs have no limit (UNLIMITED): their request is unknown")
         notes += self._clock.notes()
-        if repeats := count_duplicates(ids):
-            notes.append(f"{repeats} records repeat a job number that an earlier one has: all are kept")
         header = {"map": mapped.name} | ({"local_times": str(self._clock.local)} if self._clock.local else {})
         info = LogInfo(
             source=source,

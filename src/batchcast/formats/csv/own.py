@@ -21,7 +21,7 @@ import numpy as np
 from ...columns import COLUMNS
 from ...table import LogInfo, Nominal, Trace, Values
 from ..batch import Codes
-from ..chunks import GrowingColumn, Problems, as_ids, count_duplicates
+from ..chunks import GrowingColumn, Problems, as_ids
 from .rows import CsvRows, check_header, no_rows
 
 INSTANTS = ("submit_time", "eligible_time")
@@ -119,8 +119,6 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
             joined = growing.join()
             by_name[name] = _typed(np.full(jobs, -1, np.int32) if joined is None else joined, known.names, name, mark)
     notes, per = list(problems.notes()), "processor" if any(mark == "processor" for _, mark in named) else "job"
-    if repeats := count_duplicates(np.asarray(by_name["job_id"])):
-        notes.append(f"{repeats} records repeat a job number that an earlier one has: all are kept")
     info = LogInfo(source=source, format="csv", dropped=problems.counts(), notes=tuple(notes), memory_per=per)
     return Trace(by_name, info)
 

@@ -17,7 +17,6 @@ from ..chunks import (
     GrowingColumn,
     Problems,
     as_ids,
-    count_duplicates,
     in_house_order,
     join_ids,
     sorted_nominal,
@@ -245,7 +244,7 @@ class _Log:
             if (values := growing.join()) is not None:
                 words = self._words.get(name)
                 columns[name] = values if words is None else sorted_nominal(values, words.names)
-        columns["job_id"] = ids = join_ids(self._ids)
+        columns["job_id"] = join_ids(self._ids)
         others = {f"PBS {kind} record (only E counts)": n for kind, n in sorted(self._others.items())}
         parents = {"parent of an array (its subjobs count)": self._parents} if self._parents else {}
         notes = self._problems.notes()
@@ -256,8 +255,6 @@ class _Log:
                 f"{self._late} jobs held their processors over a minute longer than the walltime PBS counted (suspended"
                 " or slow to start or end): their run time is end - start"
             )
-        if repeats := count_duplicates(ids):
-            notes.append(f"{repeats} records repeat a job number that an earlier one has: all are kept")
         dropped = self._problems.counts() | parents | others
         return Trace(in_house_order(columns), LogInfo(source=source, format="pbs", dropped=dropped, notes=tuple(notes)))
 

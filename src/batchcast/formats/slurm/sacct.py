@@ -16,7 +16,7 @@ from ...errors import input_error
 from ...job import status_from_sacct
 from ...table import LogInfo, Nominal, Trace, Values, log_order
 from ..batch import SAID_NUMBERS, Batch, Codes, either, memos, name_or_null, positive
-from ..chunks import GrowingColumn, Problems, as_ids, count_duplicates, join_ids, sorted_nominal, whole_texts
+from ..chunks import GrowingColumn, Problems, as_ids, join_ids, sorted_nominal, whole_texts
 from ..times import LocalClock, Stamps, are, run_and_wait, unfinished, without_zeros
 from .job_json import job_columns
 from .sacct_layout import COMMAND, Layout
@@ -33,6 +33,7 @@ _NAMES = {
     "constraint": ("constraints",),
     "reservation": ("reservation",),
     "node_list": ("nodelist",),
+    "cluster": ("cluster",),
 }
 _SAID = {
     "constraint": "constraint", "reservation": "reservation", "partition_list": "partition", "dependency": "dependency",
@@ -265,8 +266,6 @@ class _Table:
         ]
         if not is_sorted:
             notes.append("the records were not in order of submit time and job number: sorted")
-        if repeats := count_duplicates(ids):
-            notes.append(f"{repeats} records repeat a job number that an earlier one has: all are kept")
         header = {"columns": "|".join(self.names)}
         if self._clock.local:
             header["local_times"] = str(self._clock.local)

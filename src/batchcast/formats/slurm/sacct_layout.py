@@ -133,7 +133,11 @@ _MEASURED = ("maxrss", "tresusageinmax", "tresusageintot")
 
 
 class StepPeaks:
-    """The peak of each job over the rows of its steps, by the text of its id; jobs' own rows may be among them.
+    """The peak of each record over the rows of its steps, which follow the record they belong to.
+
+    Several records may have one number: runs of a requeued job, jobs of several clusters, a number used again. A step
+    belongs to the last record before it with its number. If a step stands before all records with its number (a sorted
+    file), the step counts only if a single record has the number.
 
     >>> layout = Layout.of("JobID|Submit|MaxRSS")
     >>> peaks = StepPeaks(); peaks.take(layout, [["7.batch", "7.0"], ["", ""], ["0", "12K"]])
@@ -143,16 +147,21 @@ class StepPeaks:
 
     def __init__(self) -> None:
         self.zeros = self.bad = 0
-        self._most: dict[str, float] = {}
-        self._outgrown: set[str] = set()
+        self._records: dict[str, int] = {}
+        self._before_any: set[str] = set()
+        self._most: dict[Key, float] = {}
+        self._outgrown: set[Key] = set()
 
     def take(self, layout: Layout, columns: Sequence[Sequence[str]]) -> None:
-        """Rows of one layout, job by job or step by step."""
+        """Rows of one layout in the order of the file, jobs and steps."""
         if layout.first(*_MEASURED) is None:
             return
         names = [(place, _PLACES[name]) for name, place in layout.place.items() if name in _PLACES]
         measured = [columns[layout.place[name]] for name in _MEASURED if name in layout.place]
         for k, (job, *texts) in enumerate(zip(columns[layout.job], *measured)):
+            name, dot, _ = job.partition(".")
+            if not dot:
+                self._records[name] = self._records.get(name, 0) + 1
             if not any(texts):
                 continue
             row = {name: columns[place][k] for place, name in names}
@@ -160,22 +169,35 @@ class StepPeaks:
             self.zeros += one.zeros
             self.bad += one.bad
             if one.node_kib == one.node_kib:
-                name = job.partition(".")[0]
-                self._most[name] = max(one.node_kib, self._most.get(name, 0.0))
-                if "." in job and outgrew(row):
-                    self._outgrown.add(name)
+                count = self._records.get(name, 0)
+                if not count:
+                    self._before_any.add(name)
+                key = _key(name, count)
+                self._most[key] = max(one.node_kib, self._most.get(key, 0.0))
+                if dot and outgrew(row):
+                    self._outgrown.add(key)
 
     def of(self, ids: Sequence[object], nodes: np.ndarray) -> np.ndarray:
         """KiB of each whole job (n,): its busiest node's peak times its nodes; NaN where no step was measured.
 
-        A number that two records share is nobody's: whose steps they were cannot be told.
+        `ids` are the jobs' numbers in the order of the file.
         """
-        most = [self._most.get(text, math.nan) if alone else math.nan for text, alone in _alone(ids)]
+        most = [math.nan if key is None else self._most.get(key, math.nan) for key in self._keys(ids)]
         return np.array(most) * np.where(nodes > 0, nodes, 1.0)
 
     def outgrown(self, ids: Sequence[object]) -> np.ndarray:
         """Which of the jobs (n,) had a step that was ended for its memory (`formats.memory.outgrew`)."""
-        return np.array([alone and text in self._outgrown for text, alone in _alone(ids)], bool)
+        return np.array([key in self._outgrown for key in self._keys(ids)], bool)
+
+    def _keys(self, ids: Sequence[object]) -> Iterator[Key | None]:
+        """The key of each record; None where its steps cannot be told from those of other records."""
+        texts = [str(job) for job in ids]
+        total, seen = Counter(texts), Counter[str]()
+        for text in texts:
+            seen[text] += 1
+            is_known = total[text] == max(self._records.get(text, 1), 1)  # else a record of this number was dropped
+            is_sure = total[text] == 1 or text not in self._before_any
+            yield _key(text, seen[text]) if is_known and is_sure else None
 
     def notes(self) -> list[str]:
         """What was read and not learned from, in sentences."""
@@ -190,8 +212,9 @@ class StepPeaks:
         return notes
 
 
-def _alone(ids: Sequence[object]) -> list[tuple[str, bool]]:
-    """Each job's number as text, and whether no other record has it."""
-    texts = [str(job) for job in ids]
-    seen = Counter(texts)
-    return [(text, seen[text] == 1) for text in texts]
+Key = str | tuple[str, int]
+
+
+def _key(number: str, count: int) -> Key:
+    """What names the record that is the `count`-th with its number; the number alone for the first."""
+    return number if count < 2 else (number, count)

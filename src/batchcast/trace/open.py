@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one way in which every verb and every study opens, cleans and selects a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import NoAnswer, UsageError
+from ..table import Trace
+from .clean import clean
+from .implied.machine import peak_procs
+from .read import Reading, read_pieces, read_trace
+from .select import Selection, select
+
+ONE_BY_ONE = "without it, or a log that fits into memory"
+EVERY_JOB = Selection()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """How a log is read, cleaned and cut, in this order: read, choose clusters, drop repeats, clean, select, first.
+
+    `procs_total` is the size of the machine, or `peak` for the most processors that jobs of the whole log, before
+    cleaning and selection, held at once. The other names are the arguments of `read_trace`, `clean` and `select`.
+    """
+
+    format: str | None = None
+    strict: bool = False
+    timezone: str | None = None
+    procs_total: float | str | None = None
+    map: str | None = None
+    cluster: Sequence[str] = ()
+    keep_repeats: bool = False
+    procs: str | None = None
+    known_at_submit: Sequence[str] = ()
+    clean: Sequence[str] = ()
+    selection: Selection = EVERY_JOB
+    first: int | None = None
+
+    @property
+    def rule(self) -> str:
+        """How a job's processors are counted: `req` or `alloc`; UsageError if `clean` and `procs` contradict."""
+        if "reference" not in self.clean:
+            return self.procs or "req"
+        if self.procs == "req":
+            raise UsageError("--clean reference implies --procs alloc", hint="without --procs req")
+        return "alloc"
+
+    def open(self, path: str | Path | Sequence[str | Path]) -> Trace:
+        """The jobs of one log or several that are left in the end."""
+        rule, trace = self.rule, read_trace(path, **self._reading())
+        if self.procs_total == "peak":
+            peak = peak_procs(trace, rule)
+            trace = trace.with_info(replace(trace.info, max_procs=peak, max_procs_source="peak"))
+        return select(clean(trace.knowing(self.known_at_submit), self.clean), self.selection, self.first)
+
+    def pieces(self, path: str | Path) -> Iterator[Trace]:
+        """The same jobs in pieces, for a log that is larger than memory; a piece may be without a job.
+
+        Raises UsageError for an option that needs the whole log at once (`check_pieces`).
+        """
+        self.check_pieces()
+        for piece in read_pieces(path, **self._reading()):
+            try:
+                yield select(clean(piece.knowing(self.known_at_submit), self.clean), self.selection)
+            except NoAnswer:
+                yield piece.take(np.zeros(0, np.int64), piece.info.with_dropped("not selected", len(piece)))
+
+    def check_pieces(self) -> None:
+        """UsageError for an option that needs the whole log at once."""
+        for option, is_given in (
+            ("--clean duplicates", "duplicates" in self.clean),
+            ("--procs-total peak", self.procs_total == "peak"),
+            ("--first", bool(self.first)),
+        ):
+            if is_given:
+                raise UsageError(f"{option} needs the whole log at once", hint=ONE_BY_ONE)
+
+    def _reading(self) -> Reading:
+        """The arguments of `read_trace` and `read_pieces`."""
+        return {
+            "format": self.format,
+            "strict": self.strict,
+            "timezone": self.timezone,
+            "procs_total": self.procs_total if isinstance(self.procs_total, float) else None,
+            "map": self.map,
+            "cluster": self.cluster,
+            "keep_repeats": self.keep_repeats,
+        }
