@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""batchcast: how long batch jobs run, how long they wait, and what a scheduler gains by knowing.
+"""Predicts run times, queue waits and memory of batch jobs, and simulates schedules of a log.
 
-The Python API, each loaded when first used: `read_trace`, `Trace` (arrays in: `Trace.from_arrays`; out:
-`trace.number("run_time")`), `from_arrow` and `to_arrow` (traces; schedules and forecasts out), `replay` (the recorded
-clock), `simulate` and `Policy` (the simulated clock), `Scheduler`, `evaluate`, `evaluate_run_times`, `evaluate_waits`,
-`limits`, `memory_limits`, `whatif`, `compare`, `read_report`, `read_sweep`, `Predictor` and `Prediction`,
-`SklearnRuntime`, `testing.check_predictor`, `testing.check_policy`, ... docs/start/tutorial.md is a tour. Every result
-has `.plot()`, `.to_polars()`, `.to_pandas()` and a table for notebooks.
+Logs: `read_trace` (one file or several), `Trace` (`Trace.from_arrays`, `log.run_time`, `log[0]`, `for job in log`),
+`from_arrow`, `to_arrow`, `demo_path`.
+
+Predictions: `replay`, `evaluate_run_times`, `evaluate_waits`, `limits`, `memory_limits`.
+
+Schedules: `simulate`, `Policy`, `Scheduler`, `whatif`, `evaluate` (the whole report, written by `write_report`).
+
+Results of earlier runs: `compare`, `read_report`, `read_sweep`.
+
+Methods of your own: `Predictor`, `Prediction`, `SklearnRuntime`, `testing`.
+
+`print` shows a result as a table, `.plot()` draws it, `.to_polars()` and `.to_pandas()` give all of its columns. Each
+name is loaded when it is first used. docs/start/tutorial.md is a tour.
 """
 
 from __future__ import annotations
@@ -42,6 +49,7 @@ if TYPE_CHECKING:
     from .trace.read import read_trace as read_trace
 
 moved.install()
+_LANGUAGE = {"__annotations__", "__builtins__", "__dir__", "__getattr__"}
 _PLACES = {
     "read_trace": "batchcast.trace.read:read_trace",
     "Trace": "batchcast.table:Trace",
@@ -79,5 +87,7 @@ if not TYPE_CHECKING:  # type checkers read the imports above and refuse what is
         place = import_module(module)
         return getattr(place, attribute) if attribute else place
 
+    __all__ = [*_PLACES]  # noqa: PLE0604 - names of `_PLACES`, so that `help` and `dir` list the public calls alone
+
     def __dir__() -> list[str]:
-        return sorted([*globals(), *_PLACES])
+        return [*__all__, *(name for name in globals() if name.startswith("__") and name not in _LANGUAGE)]

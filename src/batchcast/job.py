@@ -81,6 +81,15 @@ class JobRecord(NamedTuple):
     run_time: float
     status: Name = None
 
+    def __getattr__(self, name: str) -> Any:
+        """What was known at the submission: `job.user_id` is `job.request.user_id`, `job.qos` one of its extras."""
+        request = self.request
+        if name in JobRequest._fields:
+            return getattr(request, name)
+        if name in request.extra:
+            return request.extra[name]
+        raise AttributeError(f"a job has no {name!r} (it has: {', '.join((*self._fields[1:], *JobRequest._fields))})")
+
     @property
     def start_time(self) -> float:
         """submit + wait, seconds on the log's clock."""

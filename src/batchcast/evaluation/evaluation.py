@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .. import plots
 from ..cluster.machine import Machine
-from ..errors import InputError, UsageError, check_word, says_arguments
+from ..errors import InputError, NoAnswer, UsageError, check_word, says_arguments
 from ..events.recorded import PROTOCOLS, irregular
 from ..moved import older_names
 from ..predict.registry import named_methods
@@ -46,7 +46,7 @@ from .simulated import (
     described_or_own,
     not_simulated,
     simulate_all,
-)
+)  # fmt: skip
 from .validity import Validity, Verdict
 from .waste import waste_rows
 
@@ -90,6 +90,9 @@ class Evaluation(Result):
     other: Validity | None = None
     _found: list[Findings | None] = field(default_factory=list, init=False, compare=False)
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False, compare=False)
+
+    _printed: ClassVar[tuple[str, ...]] = ("policy", "predictor", "jobs", "mae_s", "mae_s_difference", "apa",
+                                           "mean_wait_s", "mean_wait_s_difference", "max_wait_s")  # fmt: skip
 
     def __repr__(self) -> str:
         schedules = ", ".join(dict.fromkeys(o.policy for o in self.outcomes)) or "nothing simulated"
@@ -321,9 +324,7 @@ def _beside_yardstick(methods: Mapping[str, Any]) -> dict[str, Any]:
     """The methods asked for after the yardstick; UsageError where one of somebody's own has a name of ours."""
     for name in (YARDSTICK, ORACLE):
         if name in methods and not (isinstance(methods[name], str) and methods[name] == name):
-            raise UsageError(
-                f"predictor: {name} is a name of ours (accepted: any other name for a method of one's own)"
-            )
+            raise UsageError(f"predictor: {name} is the name of a method of batchcast (accepted: any other name)")
     return {YARDSTICK: YARDSTICK} | {name: one for name, one in methods.items() if name not in (YARDSTICK, ORACLE)}
 
 
@@ -338,7 +339,10 @@ def _with_schedules(
     policies: Mapping[str, Any] = {SLURM: SLURM, LEAST_WORK: LEAST_WORK} if loops else plans
     try:
         made = simulate_all(trace, model.model, policies, (*specs, ORACLE), workers, bar)
-    except InputError as error:  # no job has a request: what is known of forecasts is still worth a report
+    except (
+        InputError,
+        NoAnswer,
+    ) as error:  # no job has a request or a size: what is known of forecasts is still worth a report
         return replace(forecasts, why_not=not_simulated(error))
     outcomes = [_outcome(name, spec, schedule, inside) for name, spec, schedule in made]
     checked = model.checked

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..cluster.machine import Machine
-from ..errors import InputError
+from ..errors import BatchcastError, InputError, NoAnswer
 from ..predict.protocol import named
 from ..processes import Task, under_bars
 from ..simulation import Policy, Schedule, simulate, simulate_split
@@ -136,7 +136,7 @@ def choose_model(
     """
     try:
         checked = None if pool is None else pool.judge(inside, kill)
-    except InputError as error:
+    except (InputError, NoAnswer) as error:
         return Chosen(None, None, None, not_simulated(error))
     enough = checked is not None and (checked.verdict in (Verdict.CLOSE, Verdict.UNCHECKED) or not _has_more(checked))
     if nodes is None or enough:
@@ -144,7 +144,7 @@ def choose_model(
     try:
         loops = nodes()
         other = loops.judge(inside, loops.run(None, YARDSTICK, tick))
-    except InputError:
+    except (InputError, NoAnswer):
         return Chosen(pool, checked, None)
     return Chosen(loops, other, checked) if other.verdict is Verdict.CLOSE else Chosen(pool, checked, other)
 
@@ -167,6 +167,6 @@ def _has_more(checked: Validity) -> bool:
     return any(checked.uncovered.get(name, 0) for name in MODELLED_ON_NODES if name != "holds")
 
 
-def not_simulated(error: InputError) -> str:
+def not_simulated(error: BatchcastError) -> str:
     """Why nothing was simulated, in a sentence."""
     return f"Nothing was simulated: {error.message} ({error.hint})."

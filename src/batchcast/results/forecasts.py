@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,6 +37,10 @@ class RunTimes(Rows):
     """A row a method: mean errors, coverage of its bounds, and the difference to a reference with its interval."""
 
     scores: Scores
+
+    _printed: ClassVar[tuple[str, ...]] = (
+        "predictor", "group", "jobs", "mae_s", "mae_s_difference", "median_ae_s", "apa", "coverage_90",
+    )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<RunTimes of {int(self.scores.scored.sum())} jobs: {', '.join(self.scores.points)}>"
@@ -108,6 +112,11 @@ class Waits(Rows):
     runs: Sequence[WaitRun]
     outcome: np.ndarray
     """The recorded wait (n,) of the scored jobs, NaN of the others."""
+
+    _printed: ClassVar[tuple[str, ...]] = (
+        "predictor", "jobs", "median_abs_error_s", "mean_abs_error_s", "mean_abs_error_s_difference", "interval_80",
+        "interval_90", "crps_log",
+    )  # fmt: skip
 
     def __repr__(self) -> str:
         jobs = int((~np.isnan(self.outcome)).sum())
@@ -199,6 +208,11 @@ class LimitAdvice(Rows):
     words: str
     cost: str
     killed: str
+
+    _printed: ClassVar[tuple[str, ...]] = (
+        "limits", "group", "jobs", "killed_per_thousand", "over_request_core_h", "median_limit_s", "spent_over_used",
+        "median_limit_mib",
+    )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<LimitAdvice for {int(self.found.scored.sum())} jobs: {', '.join(self.found.limits)}>"

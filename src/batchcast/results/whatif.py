@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -116,6 +116,10 @@ class WhatIf(Rows):
     schedules: Mapping[str, Schedule]
     validity: Validity
     notes: Sequence[str]
+
+    _printed: ClassVar[tuple[str, ...]] = (
+        "policy", "jobs", "mean_wait_s", "mean_wait_s_difference", "median_wait_s", "max_wait_s",
+    )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<WhatIf of {', '.join(self.schedules)}>"

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, UsageError, check_word, says_arguments
+from ..errors import InputError, NoAnswer, UsageError, check_word, says_arguments
 from ..events.recorded import PROTOCOLS, replay
 from ..moved import older_names
 from ..predict.gate import lacking
@@ -28,7 +28,7 @@ from .policies import as_policy
 from .policy import Policy
 from .schedule import Schedule
 from .scheduler import Machine
-from .workload import Workload, make_workload, native_planner
+from .workload import Workload, check_some, make_workload, native_planner
 
 LOOPS = ("closed", "open")
 
@@ -100,6 +100,8 @@ def simulate(
     ------
     UsageError, InputError
         As `make_workload` does: an unknown word, a machine of unknown size, no job left.
+    NoAnswer
+        No job can be simulated, for example because no job has a size; the message counts the reasons.
     BatchcastError
         A predictor whose answer is not finite or negative: the job and the answer are named.
 
@@ -124,6 +126,7 @@ def simulate(
     machine = () if nodes is None else nodes_of(nodes)
     size = sum(node.procs for node in machine) if machine else total
     work = make_workload(trace, size, procs=procs, wide=wide, kill=policy.kill, default_request=default_request)
+    check_some(work)
     planner = _Planner(runtime, loop, protocol, procs, plan_level)
     if isinstance(policy, OwnPolicy):
         return _by_own_policy(trace, work, policy, planner, Machine(work.total, machine), clock, tick)
@@ -152,8 +155,7 @@ def simulate(
             run = partial(driven, state)
         else:
             state = _asking(jobs, work.total, method, policy, like)
-            requests, statuses = _requests(trace, work, procs)
-            run = partial(drive, state, requests, statuses, method, work.total, plan_level, tick)
+            run = partial(drive, state, *_requests(trace, work, procs), method, work.total, plan_level, tick)
     kernel_s = _timed(run, clock)
     return _schedule(trace, work, jobs, state, kernel_s, notes)
 
@@ -343,7 +345,11 @@ def simulate_split(
             continue
         jobs = trace.take(inside)
         plans = made(given, trace=jobs, max_procs=size) if makes(given) else fresh(given)
-        part = simulate(jobs, policy, plans, total=size, default_request=default, **options)
+        try:
+            part = simulate(jobs, policy, plans, total=size, default_request=default, **options)
+        except NoAnswer:
+            left_out["in a partition without a job that can be simulated"] += len(inside)
+            continue
         rows.append(inside[part.rows])
         parts.append(part)
         left_out.update(part.left_out)

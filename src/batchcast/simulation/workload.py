@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, UsageError, check_word
+from ..errors import InputError, NoAnswer, UsageError, check_word
 from ..predict.gate import class_codes, numbered
 from ..predict.runtime.last_2 import Last2
 from ..predict.runtime.recent_mean import RecentMean
@@ -24,6 +24,18 @@ from ..table import Nominal, Trace, Values
 from ..units import counted, span
 
 WIDE = ("drop", "widen", "cut")
+
+
+def no_job(left_out: Mapping[str, int]) -> NoAnswer:
+    """The error for a log of which no job can be simulated, with the reasons and their counts.
+
+    >>> print(no_job({"no run time": 0, "no processors": 2}))
+    no job to simulate: 2 jobs not simulated (no processors)
+      try: `batchcast info LOG` shows which fields the log knows
+    """
+    why = "; ".join(f"{counted(count)} not simulated ({reason})" for reason, count in left_out.items() if count)
+    return NoAnswer(f"no job to simulate: {why or 'the log has none'}",
+                    hint="`batchcast info LOG` shows which fields the log knows")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,12 @@ class Workload:
     total: int
     left_out: Mapping[str, int]
     notes: tuple[str, ...]
+
+
+def check_some(work: Workload) -> None:
+    """NoAnswer if the workload has no job."""
+    if not len(work.rows):
+        raise no_job(work.left_out)
 
 
 def make_workload(

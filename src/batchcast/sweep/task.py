@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ..errors import BatchcastError, InputError, NoAnswer
+from ..errors import BatchcastError, InputError
 from ..evaluation.differences import burst_groups
 from ..evaluation.resampling import replicate
 from ..metrics.bursts import geometric_mean
@@ -188,8 +188,6 @@ def perform(task: Task) -> dict[str, Any]:
     trace = _drawn(task.log, task.digest, task.period, task.replicate, task.seed if task.replicate else 0)
     procs = opening_of(task.log).rule
     schedule = simulate(trace, task.policy, task.predictor, procs=procs, **task.settings)
-    if not len(schedule):
-        raise NoAnswer("no job to simulate", hint="`batchcast info LOG` shows which fields the log knows")
     row = {
         "key": task.key,
         "log": task.log.name,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A log as immutable columns, and its ways in and out of arrays, data frames and Arrow."""
 
-from .columns import LogInfo, Nominal, Values
-from .trace import Trace, check_log, log_order
+from .columns import LogInfo, Nominal, Values, log_order
+from .trace import Trace, check_log
 
 __all__ = ["LogInfo", "Nominal", "Trace", "Values", "check_log", "log_order"]

@@ -8,13 +8,15 @@ trace came from.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from ..columns import COLUMNS
+from ..columns import COLUMNS, DECLARED, SUMS
 from ..errors import UsageError
 
 
@@ -138,9 +140,15 @@ def columns_of(source: Any) -> dict[str, Any]:
         meant = _DECLARED.get(name.lower().replace("_", "").replace(" ", ""), name)
         if meant not in names:
             raise UsageError(f"columns: {name!r} (accepted: {meant})", hint="batchcast.columns.COLUMNS has the names")
+        near = [] if name in DECLARED or name in SUMS else get_close_matches(name, COLUMNS, 1, cutoff=ALIKE)
+        if near and near[0] not in names:
+            raise UsageError(f"columns: {name!r} (did you mean {near[0]}?)",
+                             hint=f"{near[0]}, or a name that is less like it for a column of your own")  # fmt: skip
     return dict(zip(names, (values for _, values in pairs)))
 
 
+ALIKE = 0.8
+"""How much alike two names are of which one is taken for a slip of the pen: `difflib`'s ratio."""
 _DECLARED = {name.replace("_", ""): name for name in COLUMNS} | {"submit": "submit_time"}
 
 
@@ -328,3 +336,26 @@ def sound(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Value
         info = info.with_dropped(NO_SUBMIT, len(submit) - len(rows))
         kept = {n: v.take(rows) if isinstance(v, Nominal) else v[rows] for n, v in kept.items()}
     return kept, info
+
+
+def log_order(submit_time: Values, job_id: Values) -> np.ndarray:
+    """Row numbers in log order: submit time, then job id, then row. O(n log n), O(n) when already in order."""
+    submit, ids = np.asarray(submit_time, dtype=float), np.asarray(job_id)
+    major, minor = (ids, np.zeros(len(ids))) if ids.dtype.kind in "iu" else _id_numbers(ids)
+    before = submit[:-1], major[:-1], minor[:-1]
+    after = submit[1:], major[1:], minor[1:]
+    later = before[0] < after[0]
+    same = before[0] == after[0]
+    later |= same & (before[1] < after[1])
+    later |= same & (before[1] == after[1]) & (before[2] <= after[2])
+    if later.all():
+        return np.arange(len(submit))
+    return np.lexsort((np.arange(len(submit)), minor, major, submit))
+
+
+def _id_numbers(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Text ids such as 12_3 or 12+1 as (12, 3); ids without a leading number sort last, by row."""
+    parts = [re.match(r"(\d+)(?:\D+(\d+))?", str(text)) for text in ids.tolist()]
+    major = np.array([float(m[1]) if m else np.inf for m in parts])
+    minor = np.array([float(m[2]) if m and m[2] else -1.0 for m in parts])
+    return major, minor

@@ -56,6 +56,21 @@ def every_name(columns: Iterable[Names]) -> Names:
     return tuple(sorted(present, key=lambda name: (isinstance(name, str), name)))
 
 
+def summed_notes(notes: Iterable[str]) -> list[str]:
+    """Sentences that begin with a number, which of several alike is added up: what pieces of one log say together.
+
+    >>> summed_notes(["2 lines left out: x (first: line 3)", "odd", "odd", "1 lines left out: x (first: line 9)"])
+    ['3 lines left out: x (first: line 3)', 'odd']
+    """
+    counts: dict[str, tuple[int, str]] = {}
+    for note in notes:
+        number, _, rest = note.partition(" ")
+        kind = rest.partition(" (first: ")[0] if number.isdecimal() else note
+        count, first = counts.get(kind, (0, rest))
+        counts[kind] = (count + int(number), first) if number.isdecimal() else (-1, note)
+    return [text if count < 0 else f"{count} {text}" for count, text in counts.values()]
+
+
 def _numbers(piece: Trace, name: str) -> np.ndarray:
     """The column, all unknown in a piece that lacks it."""
     return piece.number(name) if name in piece.names else np.full(len(piece), np.nan)

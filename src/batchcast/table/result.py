@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -178,10 +178,12 @@ FIRST = 10
 class Result:
     """A result: `plot`, `to_polars`, `to_pandas`, an Arrow stream, and a table in notebooks.
 
-    A class of its own gives `columns` and `_pictures`; `tests/unit/results/test_results.py` goes over all public ones.
+    `print` shows the main columns of at most 20 rows. A class of its own gives `columns` and `_pictures`, and with
+    `_printed` the columns that `print` shows; `tests/unit/results/test_results.py` goes over all public ones.
     """
 
     __slots__ = ()
+    _printed: ClassVar[tuple[str, ...]] = ()
 
     def columns(self) -> Columns:
         """Columns of one length by name."""
@@ -251,6 +253,11 @@ class Result:
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         """The Arrow C stream of `columns()`, by which polars, duckdb and pyarrow read a result."""
         return to_arrow(self).__arrow_c_stream__(requested_schema)
+
+    def __str__(self) -> str:
+        from .text import text_table  # few verbs print a result this way
+
+        return "\n\n".join(text_table(columns, caption, self._printed) for caption, columns in self._tables().items())
 
     def _repr_html_(self) -> str:
         return "".join(html_table(columns, caption) for caption, columns in self._tables().items())

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from .. import plots
 from ..columns import COLUMNS, DECLARED, KNOWN_AT_SUBMISSION, MOMENT_WORDS, SUMS
 from ..errors import InputError, UsageError
 from ..job import NO_EXTRA, JobRecord, JobRequest
-from .columns import LogInfo, Nominal, Values, as_column, columns_of, frozen, sound
+from .columns import LogInfo, Nominal, Values, as_column, columns_of, frozen, log_order, sound
 from .result import FIRST, Picture, Result
 
 _MADE = {"start_time": ("wait_time",), "end_time": ("wait_time", "run_time")}
@@ -61,6 +60,10 @@ class Trace(Result):
     """
 
     __slots__ = ("_columns", "_length", "info")
+    _printed: ClassVar[tuple[str, ...]] = (
+        "job_id", "submit_time", "wait_time", "run_time", "req_time", "req_procs", "alloc_procs", "user_id",
+        "partition_id", "cluster", "status",
+    )  # fmt: skip
 
     def __init__(self, columns: Mapping[str, Values], info: LogInfo | None = None, *, is_sorted: bool = False) -> None:
         """Takes columns as they are (see `from_arrays` for plain sequences); sorts unless told they are sorted."""
@@ -99,6 +102,8 @@ class Trace(Result):
         if procs_total is not None:
             info = replace(info, max_procs=float(procs_total), max_procs_source="--procs-total")
         given = {name: as_column(name, values, info.unix_start) for name, values in columns_of(columns).items()}
+        if given and "submit_time" not in given:
+            info = info.with_note("no column submit_time: all jobs are submitted at 0 s")
         length = len(next(iter(given.values()))) if given else 0
         defaults: dict[str, Values] = {
             "job_id": np.arange(1, length + 1, dtype=np.int64),
@@ -112,23 +117,43 @@ class Trace(Result):
     def __repr__(self) -> str:
         return f"<Trace of {self._length} jobs from {self.info.source}: {', '.join(self._columns)}>"
 
-    if not TYPE_CHECKING:  # a type checker refuses what is not declared
+    def __str__(self) -> str:
+        left_out = sum(self.info.dropped.values())
+        said = [f"left out: {left_out:,} records (log.info.dropped)"] if left_out else []
+        said += [f"note: {note}" for note in self.info.notes]
+        return "\n".join([super().__str__(), *said])
+
+    if TYPE_CHECKING:
+        alloc_procs: np.ndarray
+        req_procs: np.ndarray
+        status: np.ndarray
+        user_id: np.ndarray
+    else:  # a type checker refuses what is not declared
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
                 raise AttributeError(name)
+            if name in self._columns or name in COLUMNS:
+                return self[name]
             near = [*_ELSEWHERE.get(name, ()), *get_close_matches(name, self._columns, 1)][:1]
             meant = f"; did you mean log[{near[0]!r}]?" if near else ""
             raise AttributeError(f"a log has no {name!r} (columns: {', '.join(self._columns)}){meant}")
+
+    def __iter__(self) -> Iterator[JobRecord]:
+        """Every job in log order, as `log[0]` gives it."""
+        return self.records()
 
     @overload
     def __getitem__(self, key: str) -> np.ndarray: ...
 
     @overload
+    def __getitem__(self, key: int) -> JobRecord: ...
+
+    @overload
     def __getitem__(self, key: np.ndarray | slice | list[int]) -> Trace: ...
 
-    def __getitem__(self, key: Any) -> np.ndarray | Trace:
-        """A column's values by name, or the trace of some rows: a boolean mask, a slice, row numbers.
+    def __getitem__(self, key: Any) -> np.ndarray | Trace | JobRecord:
+        """A column's values by name, one job by its place, or the trace of some rows: a mask, a slice, row numbers.
 
         Numbers are float64; names plain values, None where unknown; `start_time` and `end_time` are added up from
         submission, wait and run. All unknown where the log does not have one of our own columns; UsageError for a
@@ -137,7 +162,11 @@ class Trace(Result):
         >>> log = Trace.from_arrays({"submit_time": [0, 5], "run_time": [60, 90], "user_id": ["ada", None]})
         >>> log["user_id"].tolist(), log[log["run_time"] > 60]["submit_time"].tolist()
         (['ada', None], [5.0])
+        >>> log[0].run_time, log[-1].user_id, [job.submit_time for job in log]
+        (60.0, None, [0.0, 5.0])
         """
+        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+            return self._job(int(key))
         if not isinstance(key, str):
             return self.take(np.arange(self._length)[key])
         if key in _MADE and key not in self._columns:
@@ -147,6 +176,14 @@ class Trace(Result):
         if values is None:
             return self.number(key) if COLUMNS[key].kind == "number" else np.full(self._length, None, dtype=object)
         return values if isinstance(values, np.ndarray) else np.array([*values.categories, None], object)[values.codes]
+
+    def _job(self, place: int) -> JobRecord:
+        """One job with what came of it; a negative place counts from the end."""
+        if not -self._length <= place < self._length:
+            raise IndexError(f"log[{place}]: the log has {self._length} jobs")
+        row = place % self._length
+        job = next(self.take(np.array([row])).records())
+        return job._replace(request=job.request._replace(row=row))
 
     def _check_name(self, name: str) -> None:
         """UsageError for a column that neither the log nor batchcast knows: a misspelt one is never all unknown."""
@@ -326,29 +363,6 @@ class Trace(Result):
         if values is None:
             return repeat(math.nan if DECLARED[name].kind == "number" else None)
         return values.decode() if isinstance(values, Nominal) else values.tolist()
-
-
-def log_order(submit_time: Values, job_id: Values) -> np.ndarray:
-    """Row numbers in log order: submit time, then job id, then row. O(n log n), O(n) when already in order."""
-    submit, ids = np.asarray(submit_time, dtype=float), np.asarray(job_id)
-    major, minor = (ids, np.zeros(len(ids))) if ids.dtype.kind in "iu" else _id_numbers(ids)
-    before = submit[:-1], major[:-1], minor[:-1]
-    after = submit[1:], major[1:], minor[1:]
-    later = before[0] < after[0]
-    same = before[0] == after[0]
-    later |= same & (before[1] < after[1])
-    later |= same & (before[1] == after[1]) & (before[2] <= after[2])
-    if later.all():
-        return np.arange(len(submit))
-    return np.lexsort((np.arange(len(submit)), minor, major, submit))
-
-
-def _id_numbers(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Text ids such as 12_3 or 12+1 as (12, 3); ids without a leading number sort last, by row."""
-    parts = [re.match(r"(\d+)(?:\D+(\d+))?", str(text)) for text in ids.tolist()]
-    major = np.array([float(m[1]) if m else np.inf for m in parts])
-    minor = np.array([float(m[2]) if m and m[2] else -1.0 for m in parts])
-    return major, minor
 
 
 def _checked(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Values], LogInfo]:

@@ -19,7 +19,7 @@ from ..events.recorded import irregular, outcome
 from ..table import Nominal, Trace
 from ..table.memory import memory_use, share_of
 from .implied.machine import peak_procs
-from .merge import last_of_each_number
+from .repeats import last_of_each_number
 
 Masks = Mapping[str, np.ndarray]
 

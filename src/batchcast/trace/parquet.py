@@ -26,7 +26,7 @@ import numpy as np
 from ..errors import InputError, UsageError, input_error
 from ..table import LogInfo, Nominal, Trace
 from ..table.arrow import arrow, from_arrow, info_from_json, info_to_json, to_arrow
-from ..table.joined import Names, every_name, joined, with_categories
+from ..table.joined import Names, every_name, joined, summed_notes, with_categories
 from ..units import format_duration
 from .whole_file import beside, whole_file
 
@@ -305,21 +305,6 @@ class _Writer:
         for part in parts:
             (self.place / part.path).unlink()
         self.keep(month, trace)
-
-
-def summed_notes(notes: Iterable[str]) -> list[str]:
-    """Sentences that begin with a number, which of several alike is added up: what pieces of one log say together.
-
-    >>> summed_notes(["2 lines left out: x (first: line 3)", "odd", "odd", "1 lines left out: x (first: line 9)"])
-    ['3 lines left out: x (first: line 3)', 'odd']
-    """
-    counts: dict[str, tuple[int, str]] = {}
-    for note in notes:
-        number, _, rest = note.partition(" ")
-        kind = rest.partition(" (first: ")[0] if number.isdecimal() else note
-        count, first = counts.get(kind, (0, rest))
-        counts[kind] = (count + int(number), first) if number.isdecimal() else (-1, note)
-    return [text if count < 0 else f"{count} {text}" for count, text in counts.values()]
 
 
 def _by_month(piece: Trace) -> Iterator[tuple[str, np.ndarray]]:

@@ -16,7 +16,7 @@ from ..formats.csv.column_map import ColumnMap, sacct_line, unrecognised_header
 from ..formats.csv.rows import header_of
 from ..table import LogInfo, Trace
 from .clean import without_absurd
-from .merge import merged, note_clusters, without_repeats
+from .repeats import note_clusters, without_repeats
 from .select import Selection, select, zone
 from .source import A_MAP, FORMS, STDIN, Source, fitting_map, map_of, ready_maps
 
@@ -63,7 +63,7 @@ def read_trace(
         The clusters whose jobs are taken, by name, from a log that names the cluster of each job.
     keep_repeats
         Keep all records. By default one record of each job is kept if a job is recorded several times, for example in
-        two dumps whose days overlap: see `batchcast.trace.merge.without_repeats` for the exact rule.
+        two dumps whose days overlap: see `batchcast.trace.repeats.without_repeats` for the exact rule.
 
     Returns
     -------
@@ -90,8 +90,17 @@ def read_trace(
     """
     paths = paths_of(path)
     chosen = _checked(format, map, timezone)
-    trace = merged([_one_log(each, format, strict, timezone, chosen) for each in paths])
-    return _settled(trace, procs_total, cluster, keep_repeats)
+    traces = [_one_log(each, format, strict, timezone, chosen) for each in paths]
+    return _settled(_merged(traces), procs_total, cluster, keep_repeats)
+
+
+def _merged(traces: list[Trace]) -> Trace:
+    """Several logs as one."""
+    if len(traces) == 1:
+        return traces[0]
+    from .merge import merged
+
+    return merged(traces)
 
 
 def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:

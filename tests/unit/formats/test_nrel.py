@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from batchcast.formats.slurm.sacct import read_sacct
-from batchcast.trace.merge import without_repeats
+from batchcast.trace.repeats import without_repeats
 from batchcast.units import format_duration
 
 HEADER = (

@@ -36,9 +36,9 @@ def test_reading_the_demo_log_loads_no_compiler():
 @pytest.mark.parametrize(
     ("verb", "most", "without"),
     [
-        (["info"], 52, "numba scipy jinja2 importlib.metadata multiprocessing.context"),
-        (["simulate"], 115, "scipy jinja2 numba.typed.typeddict batchcast.simulation.slurm_trace"),
-        (["runtime", "--predictor", "kernel"], 92, "scipy jinja2 numba.typed.typeddict batchcast.simulation"),
+        (["info"], 54, "numba scipy jinja2 importlib.metadata multiprocessing.context"),
+        (["simulate"], 117, "scipy jinja2 numba.typed.typeddict batchcast.simulation.slurm_trace"),
+        (["runtime", "--predictor", "kernel"], 94, "scipy jinja2 numba.typed.typeddict batchcast.simulation"),
     ],
 )
 def test_a_verb_loads_only_what_it_needs(verb, most, without):

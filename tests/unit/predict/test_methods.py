@@ -196,7 +196,7 @@ def test_a_method_is_not_asked_for_what_it_does_not_forecast() -> None:
 
 
 def test_a_name_of_ours_is_not_taken_for_ones_own() -> None:
-    with pytest.raises(UsageError, match="actual is a name of ours"):
+    with pytest.raises(UsageError, match="actual is the name of a method of batchcast"):
         batchcast.evaluate(log(), predictor={"actual": Hours})
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchcast.errors import BatchcastError, InputError, UsageError
+from batchcast.errors import BatchcastError, InputError, NoAnswer, UsageError
 from batchcast.events.event import END, OVERDUE, RANK, START, SUBMIT
 from batchcast.predict.protocol import Prediction
 from batchcast.predict.registry import make
@@ -198,11 +198,10 @@ def test_bad_questions_name_the_accepted_forms():
         make("runtime", "last_2:needs=2")
 
 
-def test_an_empty_workload_makes_an_empty_schedule():
+def test_a_log_without_a_job_to_simulate_says_why():
     trace = Trace.from_arrays({"submit_time": [0.0], "run_time": [NAN], "req_time": [5.0], "req_procs": [1.0]})
-    schedule = simulate(trace, total=4)
-    assert len(schedule) == 0
-    assert schedule.measures()["jobs"] == 0
+    with pytest.raises(NoAnswer, match=r"no job to simulate: 1 job not simulated \(no run time\)"):
+        simulate(trace, total=4)
 
 
 def test_a_policy_goes_by_its_name_and_a_wrong_one_names_the_right_ones() -> None:

@@ -198,11 +198,10 @@ def _judged_on_nodes(
 
 
 def _check_any(schedule: Schedule) -> None:
-    from ...errors import NoAnswer
+    from ...simulation.workload import no_job
 
     if not len(schedule):
-        why = "; ".join(_left_out(schedule)) or "the log has none"
-        raise NoAnswer(f"no job to simulate: {why}", hint="`batchcast info LOG` shows which fields the log knows")
+        raise no_job(schedule.left_out)
 
 
 def _replicated(

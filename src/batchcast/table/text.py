@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A result as `print` shows it: a table of a few rows and columns, each value in the unit that its name says."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..columns import COLUMNS
+from ..units import format_memory, span
+
+ROWS = 20
+WIDTH = 100
+_CHANGE = re.compile(r"(.+)_(?:difference|change)(?:_low|_high)?")
+_SHARE = re.compile(r".*_(?:share|rate)|share_.*|coverage_\d+|interval_\d+|users_better|users_worse|utilization")
+
+
+def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequence[str] = ()) -> str:
+    """A table of text at most 100 characters wide, of the first 20 rows.
+
+    `names` are the columns that are shown, by default all; columns that are not there, or too many for the width, are
+    left out, and a last line says how much is not shown.
+
+    >>> print(text_table({"predictor": ["a", "b"], "mae_s": [60.0, 5400.0], "apa": [0.5, None]}, "2 methods"))
+    2 methods
+    predictor       mae_s   apa
+    a               1 min  0.50
+    b          1 h 30 min     -
+    """
+    total = len(next(iter(columns.values()), ()))
+    wanted = [name for name in (names or columns) if name in columns]
+    shown: list[list[str]] = []
+    width = -2
+    for name in wanted:
+        cells = [name, *_cells(name, columns)]
+        width += 2 + max(map(len, cells))
+        if shown and width > WIDTH:
+            break
+        is_text = all(isinstance(value, str) or value is None for value in list(columns[name])[:ROWS])
+        widest = max(map(len, cells))
+        shown.append([text.ljust(widest) if is_text else text.rjust(widest) for text in cells])
+    lines = [caption, *("  ".join(row).rstrip() for row in zip(*shown))]
+    beyond = [f"{total - ROWS:,} more rows"] if total > ROWS else []
+    beyond += [f"{len(columns) - len(shown)} more columns"] if len(columns) > len(shown) else []
+    return "\n".join([*lines, f"({' and '.join(beyond)}: to_pandas() has all)"] if beyond else lines)
+
+
+def _cells(name: str, columns: Mapping[str, Sequence[Any]]) -> list[str]:
+    """The first values of a column as text, a difference with its interval where the columns have one."""
+    texts = [cell(name, value) for value in list(columns[name])[:ROWS]]
+    low, high = (list(columns.get(f"{name}_{end}", ()))[:ROWS] for end in ("low", "high"))
+    if not name.endswith("_difference") or not low or not high:
+        return texts
+    ends = [(cell(f"{name}_low", a), cell(f"{name}_high", b)) for a, b in zip(low, high)]
+    return [text if "-" in pair else f"{text} ({pair[0]} to {pair[1]})" for text, pair in zip(texts, ends)]
+
+
+def cell(name: str, value: Any) -> str:
+    """A value for people, by its column's name: seconds as a span, shares in percent; a dash where it is unknown.
+
+    >>> cell("mae_s", 90.0), cell("mae_s_difference", -90.0), cell("coverage_90", 0.912), cell("jobs", 4933)
+    ('1 min 30 s', '-1 min 30 s', '91.2 %', '4,933')
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if isinstance(value, (str, bool)) or not hasattr(value, "__float__"):
+        return str(value)
+    change = _CHANGE.fullmatch(name)
+    base = change[1] if change else name
+    text = _amount(base, abs(value) if change else value)
+    return text if not change else f"{'-' if value < 0 else '+'}{text}" if value else text
+
+
+def _amount(name: str, value: Any) -> str:
+    """An amount in the unit that its column's name says."""
+    unit = COLUMNS[name].unit if name in COLUMNS else "s" if name.endswith("_s") else ""
+    number = float(value)
+    if name in ("submit_time", "eligible_time", "start_time", "end_time", "job_id"):
+        return f"{value:.0f}"
+    if not math.isfinite(number):
+        return str(number)
+    if unit == "s":
+        return span(number) if number >= 0 else f"-{span(-number)}"
+    if unit == "KiB":
+        return format_memory(number)
+    if _SHARE.fullmatch(name):
+        return f"{100 * number:.1f} %"
+    if number.is_integer() or abs(number) >= 1000:
+        return f"{number:,.0f}"
+    return f"{number:.1f}" if abs(number) >= 10 else f"{number:.2f}"

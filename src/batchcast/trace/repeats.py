@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records that describe the same job, counted once; job numbers that several clusters have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import worded
+from ..table import Nominal, Trace, Values
+
+IDENTICAL = "identical to another record"
+OUTDATED = "an earlier state of a job that another record has"
+SHARED_NUMBERS = 0.01
+"""If more of the records differ from another one with the same number and submission, a number is not one job's."""
+MOST_ALIKE = 64
+"""Records of one number and submission that are compared; a log with more of them has tasks under one number."""
+
+
+def without_repeats(trace: Trace) -> Trace:
+    """The trace with one record of each job that is recorded several times; what was left out is counted and noted.
+
+    Records describe the same job if they have the same cluster, job number and submission time, and
+
+    - all other values that both records know are equal: the first record stays, with what only the other one knows; or
+    - one of them says that the job had not finished (pending, running, ...) and their start times do not contradict
+      each other: the finished record stays, of two unfinished records the one that knows the start, else the later.
+
+    All other records stay: the runs of a requeued job, a number that was used again. If more than 1 % of the records
+    (and more than 20) differ from another record with the same number and submission time, then the number does not
+    name one job, as in tables that give an array's number to each of its tasks, and nothing is left out. O(jobs).
+
+    >>> columns = {"job_id": [7, 7, 8], "submit_time": [0.0, 0.0, 5.0], "run_time": [None, 60.0, 9.0],
+    ...            "status": ["running", "completed", "completed"]}
+    >>> once = without_repeats(Trace.from_arrays(columns))
+    >>> once.job_id.tolist(), once.run_time.tolist(), dict(once.info.dropped)
+    ([7, 8], [60.0, 9.0], {'an earlier state of a job that another record has': 1})
+    """
+    submit, ids = trace.submit_time, trace.job_id
+    begins = np.ones(len(trace), bool)
+    begins[1:] = (submit[1:] != submit[:-1]) | (ids[1:] != ids[:-1])
+    if begins.all():
+        return _with_count(trace)
+    pairs = _Pairs(trace, np.cumsum(begins))
+    gone, outdated = pairs.compare()
+    if pairs.unlike > max(SHARED_NUMBERS * len(trace), 20):
+        return _with_count(trace)
+    info = trace.info
+    for rule, count in ((IDENTICAL, int((gone & ~outdated).sum())), (OUTDATED, int(outdated.sum()))):
+        info = info.with_dropped(rule, count) if count else info
+    filled = trace.with_columns(pairs.filled(gone & ~outdated), info) if gone.any() else trace
+    return _with_count(filled.take(~gone) if gone.any() else filled)
+
+
+class _Pairs:
+    """Compares the records that share a number and a submission time, which stand side by side in a trace."""
+
+    def __init__(self, trace: Trace, group: np.ndarray) -> None:
+        from ..formats.times import UNFINISHED  # few logs have repeated records
+
+        self._trace, self._group = trace, group
+        status = trace.nominal("status")
+        words = np.array([word in UNFINISHED for word in status.categories] + [False], bool)
+        self._unfinished = words[status.codes]
+        self._started = ~np.isnan(trace.wait_time)
+        self._stands_for: list[tuple[np.ndarray, np.ndarray]] = []
+        self.unlike = 0
+
+    def compare(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which records are left out, and which of those because they are outdated, both (n,)."""
+        gone, outdated = (np.zeros(len(self._group), bool) for _ in range(2))
+        for lag in range(1, MOST_ALIKE):
+            first = np.flatnonzero(self._group[:-lag] == self._group[lag:])
+            if not len(first):
+                break
+            first = first[~gone[first] & ~gone[first + lag]]
+            second = first + lag
+            same_run = self._agree(first, second, ("cluster", "wait_time"))
+            early, late = self._unfinished[first], self._unfinished[second]
+            finished = ~early & ~late
+            equal = finished & self._agree(first, second, self._trace.names)
+            self.unlike += int((finished & ~equal).sum())
+            second_goes = same_run & late & (~early | (self._started[first] & ~self._started[second]))
+            first_goes = same_run & early & ~second_goes
+            old = np.concatenate([first[first_goes], second[second_goes]])
+            outdated[old] = True
+            gone[old] = True
+            gone[second[equal]] = True
+            self._stands_for.append((first[equal], second[equal]))
+        return gone, outdated
+
+    def filled(self, gone: np.ndarray) -> dict[str, Values]:
+        """Columns in which a record that stays has what only its identical one knows."""
+        changed: dict[str, Values] = {}
+        for name in self._trace.names:
+            values = self._trace.column(name)
+            if name in ("job_id", "submit_time"):
+                continue
+            plain = (values.codes if isinstance(values, Nominal) else values).copy()
+            if plain.dtype.kind not in "fi":
+                continue
+            for first, second in reversed(self._stands_for):
+                empty = _unknown(plain[first]) & ~_unknown(plain[second]) & gone[second]
+                plain[first[empty]] = plain[second[empty]]
+            changed[name] = Nominal(plain, values.categories) if isinstance(values, Nominal) else plain
+        return changed
+
+    def _agree(self, first: np.ndarray, second: np.ndarray, names: Sequence[str]) -> np.ndarray:
+        """Whether two records have equal values in every one of these columns that both know."""
+        agree = np.ones(len(first), bool)
+        for name in names:
+            if name not in self._trace.names or name in ("job_id", "submit_time"):
+                continue
+            values = self._trace.column(name)
+            plain = values.codes if isinstance(values, Nominal) else values
+            a, b = plain[first], plain[second]
+            agree &= (a == b) | (_unknown(a) | _unknown(b) if plain.dtype.kind in "fi" else False)
+        return agree
+
+
+def _unknown(values: np.ndarray) -> np.ndarray:
+    """Where a number is NaN or a code is that of null."""
+    return np.asarray(np.isnan(values) if values.dtype.kind == "f" else values < 0)
+
+
+def _with_count(trace: Trace) -> Trace:
+    """The trace with a note of the records that still share a number with another one of the same cluster."""
+    count = int((~last_of_each_number(trace)).sum())
+    note = (f"{count} records repeat a job number that an earlier one has (a job that was requeued, a number used"
+            " again): all are kept; --clean duplicates keeps the last record of each number")  # fmt: skip
+    return _with_new_note(trace, note) if count else trace
+
+
+def _with_new_note(trace: Trace, note: str) -> Trace:
+    """The trace with one more note, unless it stood in the file that the trace was read from."""
+    text = worded(note)
+    return trace if text in trace.info.notes else trace.with_info(trace.info.with_note(text))
+
+
+def last_of_each_number(trace: Trace) -> np.ndarray:
+    """Which records are the last, in log order, of their job number in their cluster, (n,) booleans.
+
+    >>> log = {"job_id": [1, 1, 1], "submit_time": [0.0, 1.0, 2.0], "cluster": ["alpha", "beta", "alpha"]}
+    >>> last_of_each_number(Trace.from_arrays(log)).tolist()
+    [False, True, True]
+    """
+    ids = trace.job_id
+    cluster = trace.nominal("cluster").codes
+    several = cluster.size and bool((cluster != cluster[0]).any())
+    if len(ids) < 2 or (not several and bool((ids[1:] > ids[:-1]).all())):
+        return np.ones(len(ids), bool)
+    _, number = np.unique(ids, return_inverse=True)
+    key = number * (int(cluster.max()) + 2) + cluster + 1 if several else number
+    _, last = np.unique(key[::-1], return_index=True)
+    stays = np.zeros(len(ids), bool)
+    stays[len(ids) - 1 - last] = True
+    return stays
+
+
+def note_clusters(trace: Trace) -> Trace:
+    """The trace; with jobs of several clusters, a note names the clusters and their job counts."""
+    cluster = trace.nominal("cluster")
+    counts = np.bincount(cluster.codes[cluster.codes >= 0], minlength=len(cluster.categories))
+    jobs = sorted((-int(count), str(name)) for name, count in zip(cluster.categories, counts) if count)
+    if len(jobs) < 2:
+        return trace
+    each = ", ".join(f"{name} {-count:,}" for count, name in jobs[:10]) + (", ..." if len(jobs) > 10 else "")
+    note = f"the log has jobs of {len(jobs)} clusters ({each}), taken as one machine: --cluster NAME chooses one"
+    return _with_new_note(trace, note)
