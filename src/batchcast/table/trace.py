@@ -61,8 +61,8 @@ class Trace(Result):
 
     __slots__ = ("_columns", "_length", "info")
     _printed: ClassVar[tuple[str, ...]] = (
-        "job_id", "submit_time", "wait_time", "run_time", "req_time", "req_procs", "alloc_procs", "user_id",
-        "partition_id", "cluster", "status",
+        "job_id", "submit_time", "wait_time", "run_time", "req_time", "req_procs", "user_id", "status", "cluster",
+        "partition_id",
     )  # fmt: skip
 
     def __init__(self, columns: Mapping[str, Values], info: LogInfo | None = None, *, is_sorted: bool = False) -> None:

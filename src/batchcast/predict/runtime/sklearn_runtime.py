@@ -36,7 +36,8 @@ class SklearnRuntime:
     features
         Columns known at submission, batchcast's own or vouched for (`Trace.knowing`). Names become numbers, in the
         order of their categories among the jobs that teach; unknown and never seen values are NaN, or, where the
-        estimator takes none, the mean of the column.
+        estimator takes none, the mean of the column. A column of which no job that teaches knows a value is left out
+        until the next fit: some estimators cannot take a column without a value.
     refit_every
         Submissions between two fits, at least 1.
     window
@@ -57,7 +58,7 @@ class SklearnRuntime:
     Forecasts are kept between one second and the limit and inside the range of run times that taught, and are rounded
     to milliseconds. `predict_trace` asks the estimator once for all jobs between two fits: thousands of times fewer
     calls than one by one, and the same forecasts; `replay`, `evaluate` and `batchcast runtime` use it. The simulated
-    clock has to ask one by one. `trained` lists the fits.
+    clock has to ask one by one. `trained` lists the fits, with the columns that were left out of each (`left_out`).
 
     References
     ----------
@@ -95,6 +96,7 @@ class SklearnRuntime:
         self.trained: list[dict[str, Any]] = []
         self._model: Any = None
         self._numbers: Numbers | None = None
+        self._taught: list[int] = []
         self._low = self._middle = self._high = 0.0
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
@@ -118,17 +120,24 @@ class SklearnRuntime:
             return
         rows, run = [row for row, _ in self.finished], np.array([run for _, run in self.finished])
         numbers = Numbers.of(self.features, rows, with_unknown=_takes_nan(self.estimator))
+        self._taught = [place for place, column in enumerate(zip(*rows)) if any(map(_is_known, column))]
         run = np.clip(run, 1.0, LARGEST)
         target = np.log10(run) if self.log else run
         try:
             with one_thread():
-                self._model = clone(self.estimator).fit(numbers.table(rows), target)
+                self._model = clone(self.estimator).fit(self._table(numbers, rows), target)
         except (ValueError, TypeError) as error:
             what = str(error).splitlines()[0]
             raise UsageError(f"{type(self.estimator).__name__} cannot be fitted to {len(rows)} jobs: {what}") from error
         self._numbers = numbers
         self._low, self._middle, self._high = np.quantile(target, (0.0, 0.5, 1.0)).tolist()
-        self.trained.append({"now": now, "training_jobs": len(rows)})
+        left_out = [name for place, name in enumerate(self.features) if place not in self._taught]
+        self.trained.append({"now": now, "training_jobs": len(rows), "left_out": " ".join(left_out)})
+
+    def _table(self, numbers: Numbers, rows: Sequence[Row]) -> np.ndarray:
+        """Rows as numbers, without the columns that taught nothing; a column of zeros if no column is left."""
+        table = numbers.table(rows)[:, self._taught]
+        return table if self._taught else np.zeros((len(rows), 1))
 
     def tried(self) -> SklearnRuntime:
         """Itself, once a clone has been fitted to made jobs and has answered: UsageError says what it does wrong."""
@@ -197,7 +206,7 @@ class SklearnRuntime:
         """The model's answers for many jobs."""
         assert self._numbers is not None
         with one_thread():
-            said = self._model.predict(self._numbers.table(rows))
+            said = self._model.predict(self._table(self._numbers, rows))
         try:
             values = np.asarray(said, dtype=float).reshape(len(rows))
         except (ValueError, TypeError):
@@ -211,6 +220,11 @@ class SklearnRuntime:
             Prediction(at_least_a_second(s, job.req_time), basis=basis, grounds=Grounds.MODEL)
             for s, job in zip(seconds.tolist(), jobs)
         ]
+
+
+def _is_known(value: Any) -> bool:
+    """Whether a job knows this value: it is neither None nor NaN."""
+    return value is not None and value == value
 
 
 def one_thread() -> AbstractContextManager[Any]:

@@ -148,3 +148,34 @@ def test_what_cannot_be_cloned_is_said_at_the_first_call():
 
     with pytest.raises(UsageError, match="Bare cannot be fitted"):
         batchcast.replay(small_log(5), {"it": Bare()})
+
+
+def test_columns_that_no_job_knows_are_left_out_until_one_does():
+    """HistGradientBoostingRegressor cannot take a column without a value; the bundled log has two such columns."""
+    jobs = 400
+    rng = np.random.default_rng(0)
+    log = batchcast.Trace.from_arrays({
+        "submit_time": 100.0 * np.arange(jobs), "wait_time": np.zeros(jobs), "run_time": rng.uniform(5.0, 90.0, jobs),
+        "req_procs": rng.integers(1, 9, jobs), "req_time": np.full(jobs, 600.0),
+        "job_name": [None] * 200 + ["solver", "mesh"] * 100,
+    })  # fmt: skip
+    estimator = HistGradientBoostingRegressor(max_iter=5, random_state=0)
+    names = ("req_time", "procs", "job_name", "account")
+    method = SklearnRuntime(estimator, names, refit_every=100, min_jobs=20)
+    batch = method.predict_trace(log)
+    assert [fit["left_out"] for fit in method.trained] == ["job_name account", "job_name account", "account"]
+    assert batch.grounds[-1] == Grounds.MODEL
+    one = recorded.replay(log, {"it": SklearnRuntime(estimator, names, refit_every=100, min_jobs=20)})["it"]
+    assert np.array_equal(one.points, batch.points)
+
+
+def test_an_estimator_of_only_unknown_columns_still_answers():
+    log = small_log(150)
+    method = SklearnRuntime(DummyRegressor(), ("account",), refit_every=40, min_jobs=20)
+    assert np.isfinite(method.predict_trace(log).points).all()
+
+
+def test_default_features_work_on_the_bundled_log():
+    log = batchcast.read_trace(batchcast.demo_path())[:1200]
+    found = batchcast.replay(log, {"it": HistGradientBoostingRegressor(max_iter=5, random_state=0)})["it"]
+    assert found.grounds[-1] == Grounds.MODEL
