@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import moved
 from .version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from .trace.demo import demo_path as demo_path
     from .trace.read import read_trace as read_trace
 
-moved.install()
 _LANGUAGE = {"__annotations__", "__builtins__", "__dir__", "__getattr__"}
 _PLACES = {
     "read_trace": "batchcast.trace.read:read_trace",

@@ -34,6 +34,6 @@ def test_what_names_a_file_completes_file_names(name: str) -> None:
     command = VERBS[name]
     ctx = click.Context(command)
     for parameter in command.params:
-        if parameter.make_metavar(ctx).strip("[]") in ("FILE", "LOG", "OUT", "FOLDER", "FILE.toml|NAME"):
+        if parameter.make_metavar(ctx).strip("[]") in ("FILE", "LOG...", "OUT", "FOLDER", "FILE.toml|NAME"):
             offered = parameter.shell_complete(ctx, "some-fi")
             assert [item.type for item in offered] in (["file"], ["dir"]), (name, parameter.name)

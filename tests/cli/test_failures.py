@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from batchcast.cli.main import cli
 from batchcast.errors import BatchcastError
 
-VERBS = [("start", "1"), ("walltime", "--name", "x"), ("report",), ("accuracy",), ("export", "-o", os.devnull)]
+VERBS = [("start", "1"), ("walltime", "--name", "x"), ("report",), ("accuracy",), ("site export", "-o", os.devnull)]
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def failure(*words: str, store: str) -> tuple[int, str]:
     """Exit code and message."""
-    error = CliRunner().invoke(cli, [words[0], "--store", store, *words[1:]]).exception
+    error = CliRunner().invoke(cli, [*words[0].split(), "--store", store, *words[1:]]).exception
     assert isinstance(error, BatchcastError), error
     assert error.hint or "accepted" in error.message
     return error.exit_code, str(error)

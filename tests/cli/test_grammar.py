@@ -1,4 +1,4 @@
-"""One grammar: input by place, output by `-o`, its format by its ending; old spellings work, and are told."""
+"""One grammar: input by place, output by `-o`, its format by its ending."""
 
 from __future__ import annotations
 
@@ -55,17 +55,6 @@ def test_stdout_holds_one_thing() -> None:
     assert "both write on stdout" in str(error)
 
 
-def test_an_old_option_works_with_a_warning(tmp_path: Path) -> None:
-    new, old = tmp_path / "new.csv", tmp_path / "old.csv"
-    words = ("simulate", DEMO, "--first", "50", "--json")
-    run(*words, "-o", str(new))
-    done = run(*words, f"--schedule={old}")
-    assert "warning: --schedule is an old spelling" in done.stderr
-    assert "write -o" in done.stderr
-    assert old.read_text() == new.read_text()
-    assert json.loads(done.stdout)["results"]
-
-
 @pytest.mark.parametrize("verb", ["info", "runtime", "simulate"])
 def test_notes_are_told_once_on_stderr_in_the_singular_for_one(verb: str, tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
@@ -112,8 +101,7 @@ def test_the_help_groups_the_verbs_by_who_asks() -> None:
 def test_verbs_of_the_store_stand_below_site(verb: str) -> None:
     assert verb in run("site", "--help").stdout
     assert run("site", verb, "--help").stderr == ""
-    old = run(verb, "--help")
-    assert f"write batchcast site {verb}" in old.stderr
+    assert f"did you mean site {verb}?" in str(run(verb, code=2).output)
     assert f"  {verb} " not in run("--help").stdout
 
 
@@ -180,24 +168,6 @@ def test_one_meaning_has_one_spelling() -> None:
         if option.help != "With --test.":  # what sbatch takes, each by its own name
             names.setdefault(str(option.help), set()).add(max(option.opts, key=len))
     assert {said: found for said, found in names.items() if len(found) > 1} == {}
-
-
-def test_every_old_spelling_leads_to_an_option_of_today() -> None:
-    for name, command in VERBS.items():
-        today = {spelling for each in command.params for spelling in each.opts}
-        for old, new in getattr(command, "old", {}).items():
-            assert old not in today, (name, old)
-            assert not new or new in today, (name, new)
-
-
-def test_memory_has_one_spelling() -> None:
-    log = run("synth", "--jobs", "60", "--memory", "-o", "-").stdout
-    new = CliRunner().invoke(cli, ["runtime", "-", "--memory", "--json"], input=log)
-    old = CliRunner().invoke(cli, ["runtime", "-", "--target", "memory", "--json"], input=log)
-    assert new.exit_code == 0, new.exception
-    first, second = (json.loads(done.stdout)["results"] for done in (new, old))
-    assert [row["mae_mib"] for row in first] == [row["mae_mib"] for row in second]
-    assert "--target memory is an old spelling" in old.stderr
 
 
 SHELL = [sys.executable, "-c", "from batchcast.cli.main import entry; entry()"]

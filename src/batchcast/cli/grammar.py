@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one grammar of all verbs: options under headings, old spellings for one version, `-o` for what is written.
+"""The one grammar of all verbs: options under headings, `-o` for what is written.
 
 A verb is declared with `verb` in place of `click.command`.
 """
@@ -7,7 +7,7 @@ A verb is declared with `verb` in place of `click.command`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,56 +29,21 @@ HEADINGS: dict[str, tuple[str, ...]] = {
 
 
 class Verb(click.Command):
-    """A command of batchcast.
-
-    `old` maps a spelling of the version before to the words of today (`{"--page": "-o"}`, `{"--target memory":
-    "--memory"}`): it works, with a warning on stderr.
-    """
-
-    def __init__(self, *given: Any, old: Mapping[str, str] | None = None, **named: Any) -> None:
-        super().__init__(*given, **named)
-        renamed = {was: _long(each) for each in self.params if isinstance(each, Renamed) for was in each.formerly}
-        self.old = {**renamed, **(old or {})}
+    """A command of batchcast."""
 
     says_first: Callable[[Mapping[str, Any]], str] | None = None
     """What a long command will do and how long that takes, said on stderr before it begins."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does, after words of the version before were put into those of today."""
-        today = self._of_today(args, ctx.resilient_parsing)
-        ours = today[: today.index("--")] if "--" in today else today
+        """As click does; with `--json` an error leaves its document too."""
+        ours = args[: args.index("--")] if "--" in args else args
         as_json = "--json" in ours and any(each.name == "as_json" for each in self.params)
         try:
-            return super().parse_args(ctx, today)
+            return super().parse_args(ctx, args)
         except (BatchcastError, click.UsageError) as error:
             if as_json and not ctx.resilient_parsing:
                 _leave_document(ctx, error)
             raise
-
-    def _of_today(self, args: list[str], quiet: bool) -> list[str]:
-        today: list[str] = []
-        rest = list(args)
-        while rest:
-            word = rest.pop(0)
-            if word == "--":
-                return [*today, word, *rest]
-            option, equals, value = word.partition("=")
-            pair = f"{option} {value if equals else rest[0] if rest else ''}"
-            if pair in self.old:
-                if not equals:
-                    rest.pop(0)
-                new = self.old[pair]
-                today += [new] if new else []
-                if not quiet:
-                    warn_of_old(pair, new)
-            elif option in self.old:
-                new = self.old[option]
-                today += [new, value] if equals else [new]
-                if not quiet:
-                    warn_of_old(option, new)
-            else:
-                today.append(word)
-        return today
 
     def invoke(self, ctx: click.Context) -> Any:
         """As click does; with `--json` an error leaves its document too, empty, with the message as a warning."""
@@ -112,7 +77,7 @@ class Verbs(click.Group):
 
 
 def verb(name: str | None = None, **named: Any) -> Callable[[Callable[..., Any]], Verb]:
-    """`click.command` for a verb of batchcast; `old` as in `Verb`."""
+    """`click.command` for a verb of batchcast."""
     return click.command(name, cls=Verb, **named)
 
 
@@ -142,28 +107,6 @@ def in_our_words(error: click.ClickException) -> str:
     else:
         said = re.sub(r"^Invalid value for '?(.*?)'?(?: / '.*?')?: ", r"\1: ", error.format_message()).rstrip(".")
     return f"{said}\n  try: {hint}" if hint else said
-
-
-def warn_of_old(old: str, new: str) -> None:
-    """Say what an old spelling is called today."""
-    today = f"write {new}" if new else "leave it out, it is the default"
-    say(f"warning: {old} is an old spelling and goes with the next version: {today}")
-
-
-class Renamed(click.Option):
-    """An option that the version before called otherwise: `formerly=("--memory",)`."""
-
-    def __init__(self, *given: Any, formerly: Sequence[str], **named: Any) -> None:
-        super().__init__(*given, **named)
-        self.formerly = tuple(formerly)
-
-
-class OldArgument(click.Argument):
-    """An argument of the version before: taken, and not shown in the help."""
-
-    def make_metavar(self, *_: Any) -> str:
-        """Nothing."""
-        return ""
 
 
 def adds(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

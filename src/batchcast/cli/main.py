@@ -18,7 +18,7 @@ import click
 
 from ..errors import BatchcastError, flags_in_messages, how_to_install
 from ..version import __version__
-from .grammar import Verbs, in_our_words, warn_of_old
+from .grammar import Verbs, in_our_words
 from .interrupt import end, end_on_interrupt
 from .output import speak_any_encoding
 
@@ -104,7 +104,7 @@ OF_THE_SITE: dict[str, str] = {
     "token": "Bearer tokens, by which scripts ask over HTTP in a user's name: create, list, revoke.",
     "export": "The cluster's own history as a log for evaluate and simulate.",
 }
-"""The verbs of `batchcast site`; for one version they work without that word too, with a warning."""
+"""The verbs of `batchcast site`."""
 ROOMS: dict[str, str] = {
     "study": "evaluate evaluate:demo evaluate:compare info runtime wait simulate limits whatif machine sweep",
     "users": "start walltime report accuracy",
@@ -189,7 +189,7 @@ class LazyGroup(click.Group):
         """Import the verb's module and return its command."""
         if cmd_name == "site":
             return site
-        if cmd_name in VERBS or cmd_name in OF_THE_SITE:
+        if cmd_name in VERBS:
             return _load(cmd_name)
         if cmd_name not in commands():
             return None
@@ -214,14 +214,12 @@ class LazyGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """As click does, with the nearest verbs named when there is none of that name."""
-        if args and args[0] in OF_THE_SITE:
-            warn_of_old(f"batchcast {args[0]}", f"batchcast site {args[0]}")
-        elif not args or args[0].startswith("-") or args[0] in VERBS:
+        if not args or args[0].startswith("-") or args[0] in VERBS:
             pass
         elif args[0] not in (verbs := self.list_commands(ctx)):
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], verbs, n=2)
+            near = [f"site {args[0]}"] if args[0] in OF_THE_SITE else get_close_matches(args[0], verbs, n=2)
             hint = f"did you mean {' or '.join(near)}?" if near else f"accepted: {', '.join(verbs)}"
             raise click.UsageError(f"no command {args[0]!r} ({hint})", ctx)
         return super().resolve_command(ctx, args)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..service.answers.answer import parse_when
-from .grammar import Renamed, adds
+from .grammar import adds
 
 __all__ = ["clock", "myself", "parse_when", "site_options", "whoami"]
 
@@ -22,8 +22,6 @@ site_options = adds(
     click.option(
         "--batch-system",
         "scheduler",
-        cls=Renamed,
-        formerly=("--scheduler",),
         type=click.Choice(["slurm", "pbs"]),
         help="Slurm or PBS.  [default: slurm]",
     ),

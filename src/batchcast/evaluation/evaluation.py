@@ -16,7 +16,6 @@ from .. import plots
 from ..cluster.machine import Machine
 from ..errors import InputError, NoAnswer, UsageError, check_word, says_arguments
 from ..events.recorded import PROTOCOLS, irregular
-from ..moved import older_names
 from ..predict.registry import named_methods
 from ..processes import Task, in_processes, under_bars
 from ..simulation import Policy, Schedule
@@ -193,7 +192,6 @@ class Evaluation(Result):
         return warnings
 
 
-@older_names(predictors="predictor", policies="policy")
 @says_arguments
 def evaluate(
     trace: Trace,

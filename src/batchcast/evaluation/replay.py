@@ -16,7 +16,6 @@ import numpy as np
 from .. import plots
 from ..errors import UsageError, check_word, says_arguments
 from ..events.recorded import Forecasts, replay_periods
-from ..moved import older_names
 from ..predict import batched
 from ..predict.registry import make, named_methods, parse_spec
 from ..table import Trace, check_log
@@ -69,7 +68,6 @@ class Replay(dict[str, Forecasts], Result):
         }
 
 
-@older_names(predictors="predictor")
 @says_arguments
 def replay(
     trace: Trace,

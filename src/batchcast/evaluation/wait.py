@@ -19,7 +19,6 @@ from ..events.record import SPOILED
 from ..events.recorded import Forecasts, after_the_log, replay
 from ..metrics.accuracy import SIZE_CLASSES, size_class
 from ..metrics.wait import BINS_S, WaitScore, good, identified_at, kept_by_window, log_crps, score_waits
-from ..moved import older_names
 from ..predict.hazard.bins import ENDS_S, quantiles, reached
 from ..predict.protocol import SHORTEST
 from ..predict.registry import check_installed, fresh, make, method_of, name_of, named_methods, parse_spec, takes
@@ -139,7 +138,6 @@ class RecordedClock:
     total: float | None = None
 
 
-@older_names(spec="predictor")
 def run_wait(
     trace: Trace,
     predictor: Any,
@@ -344,7 +342,6 @@ def last_needed(rows: np.ndarray) -> int:
     return int(np.flatnonzero(rows)[-1]) + 1
 
 
-@older_names(specs="predictor")
 def compare(
     trace: Trace, predictor: Any, rows: np.ndarray, thresholds: Sequence[float], **options: Any
 ) -> list[tuple[float, WaitRun]]:

@@ -17,7 +17,6 @@ from ..compiled.arrays import address_of, called_there
 from ..errors import UsageError
 from ..events.state import SystemState
 from ..job import JobRequest, Name
-from ..moved import older_names
 from ..predict.registry import method_of, parse_spec
 from ..predict.runtime.last_2 import Last2
 from ..predict.runtime.recent_mean import RecentMean
@@ -239,7 +238,6 @@ def follow_period(scheduler: int, record: np.ndarray, rules: np.ndarray, remembe
 LOG_SIZE = 1 << 14
 
 
-@older_names(runtime="predictor")
 def simulate_periods(
     periods: Iterable[Trace],
     policy: Any = None,

@@ -16,7 +16,6 @@ import numpy as np
 
 from ..errors import InputError, NoAnswer, UsageError, check_word, says_arguments
 from ..events.recorded import PROTOCOLS, replay
-from ..moved import older_names
 from ..predict.gate import lacking
 from ..predict.registry import fresh, made, makes, method_of, name_of, parse_spec
 from ..schedule.advance import advance
@@ -33,7 +32,6 @@ from .workload import Workload, check_some, make_workload, native_planner
 LOOPS = ("closed", "open")
 
 
-@older_names(runtime="predictor")
 @says_arguments
 def simulate(
     trace: Trace,
@@ -308,7 +306,6 @@ def _schedule(
     )
 
 
-@older_names(runtime="predictor")
 def simulate_split(
     trace: Trace,
     sizes: Mapping[Any, tuple[float, str]],

@@ -18,7 +18,6 @@ import numpy as np
 from ..cluster.machine import Machine
 from ..cluster.request import ELSEWHERE, TOO_LARGE, UNKNOWN, MachineSizes, NodeRequest
 from ..errors import InputError, UsageError
-from ..moved import older_names
 from ..planning.order import AgeFinder, OrderRule, Queue, decide_order
 from ..predict.batched import replay
 from ..predict.registry import method_of, parse_spec
@@ -259,7 +258,6 @@ class QueuePlan:
     order: Ordering | None = None
 
 
-@older_names(runtime="predictor")
 def simulate_on(
     machine: Machine,
     trace: Trace,

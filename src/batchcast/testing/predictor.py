@@ -17,7 +17,6 @@ from ..events.event import Capacity, Change, End, Overdue, Requeue, Start, Submi
 from ..events.recorded import Cadence, events, outcome, replay
 from ..events.state import SystemState
 from ..job import JobRequest
-from ..moved import older_names
 from ..predict.adapters import Checked, Numbers
 from ..predict.protocol import SHORTEST, Grounds, Prediction
 from ..predict.registry import fresh, method_of
@@ -27,7 +26,6 @@ from .logs import odd_logs, small_log
 Maker = Callable[[Trace], Any]
 
 
-@older_names(make="predictor")
 def check_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
     """Run every check on a predictor: a name, a class, an object (copied) or a function of the log that makes one.
 
@@ -232,7 +230,6 @@ def _in_range(answer: Prediction, where: str) -> None:
 CLOCKS = ("honest", "starts_first", "paper")
 
 
-@older_names(make="predictor")
 def check_wait_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
     """Run every check, the general ones first; returns their names. Raises AssertionError at the first failure.
 

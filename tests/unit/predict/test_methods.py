@@ -200,18 +200,6 @@ def test_a_name_of_ours_is_not_taken_for_ones_own() -> None:
         batchcast.evaluate(log(), predictor={"actual": Hours})
 
 
-def test_older_names_work_with_a_warning() -> None:
-    trace = log()
-    with pytest.warns(FutureWarning, match="replay: predictors= is predictor= now"):
-        batchcast.replay(trace, predictors=["requested"])  # type: ignore[call-arg]
-    with pytest.warns(FutureWarning, match="simulate: runtime= is predictor= now"):
-        batchcast.simulate(trace, runtime="requested", total=64)  # type: ignore[call-arg]
-    with pytest.warns(FutureWarning, match="run_wait: spec= is predictor= now"):
-        run_wait(trace, spec="recent_wait", ask=np.ones(len(trace), bool))  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="give one of them"):
-        batchcast.simulate(trace, runtime="requested", predictor="last_2")  # type: ignore[call-arg]
-
-
 def test_rivers_shape_passes_the_suite_and_learns() -> None:
     assert len(check_predictor(lambda trace: RiverRuntime(OnLine(), min_jobs=5))) >= 7
     trace = log()

@@ -11,7 +11,7 @@ import click
 
 from ...errors import UsageError
 from ...units import counted
-from ..grammar import Renamed, output_option, verb
+from ..grammar import output_option, verb
 from ..output import console, document, emit, refuse_two_on_stdout, say
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 @click.option(
     "--procs-total",
     "procs",
-    cls=Renamed,
-    formerly=("--procs",),
     type=int,
     default=128,
     show_default=True,

@@ -17,7 +17,7 @@ import click
 from ...errors import UsageError
 from ...units import counted
 from ..completion import specs as complete_specs
-from ..grammar import Renamed, page_option, verb
+from ..grammar import page_option, verb
 from ..output import console, document, emit, progress, say, write_text
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ heuristics_option = click.option(
 )
 
 
-@verb("simulate", old={"--page": "-o"})
+@verb("simulate")
 @click.option(
     "--jobs", default="10000", show_default=True, metavar="N|FILE", help="Drawn jobs, or CSV, or a batch log."
 )
@@ -82,8 +82,6 @@ heuristics_option = click.option(
 @click.option(
     "--map-every",
     "every",
-    cls=Renamed,
-    formerly=("--every",),
     default="0.25",
     show_default=True,
     metavar="T|events",

@@ -14,7 +14,7 @@ import click
 
 from ...errors import UsageError
 from ...papers.shared import provenance, shared_folder
-from ..grammar import Renamed, output_option, verb
+from ..grammar import output_option, verb
 from ..output import console, document, dumps, emit, progress, say
 
 
@@ -69,8 +69,6 @@ NAMES = ("HPC2N04", "HPC2N05", "SDSC02", "SDSC04")
 @click.option(
     "--data-set",
     "names",
-    cls=Renamed,
-    formerly=("--set",),
     multiple=True,
     type=click.Choice(NAMES),
     help="Only this data set (repeatable).",
@@ -101,8 +99,8 @@ def online_knn_ga(
     """Print Tables 2 to 6 of Xu, Xiong & Xiao 2018 beside ours, under both protocols; write a page and JSON.
 
     Everything but `minh` takes some 40 minutes on one idle core; `minh`, the paper's baseline searched as hard as the
-    method, takes hours. `--data-set`, `--part` and `--first` choose. What is done is kept in FOLDER/parts and found again by
-    the next run with the same code, logs and settings. Training is seeded.
+    method, takes hours. `--data-set`, `--part` and `--first` choose. What is done is kept in FOLDER/parts and found
+    again by the next run with the same code, logs and settings. Training is seeded.
     """
     from ...papers.online_knn_ga_gathered import Gathered
     from ...papers.online_knn_ga_page import READING, findings
@@ -139,8 +137,6 @@ SU_NAMES = ("CTC", "SDSC-DS", "NREL")
 @click.option(
     "--data-set",
     "names",
-    cls=Renamed,
-    formerly=("--log",),
     multiple=True,
     type=click.Choice(SU_NAMES),
     help="Only this log (repeatable).",

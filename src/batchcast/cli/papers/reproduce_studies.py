@@ -21,7 +21,7 @@ from .grid_simulate import numbers
 from .grid_simulate import workers as processes
 
 
-@verb("grid", old={"--page": "-o"})
+@verb("grid")
 @click.option("--jobs", type=click.IntRange(min=50), default=10_000, show_default=True, help="Jobs a run.")
 @click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Runs a setting.")
 @click.option(  # not 1: seed 1 was looked at while `deadline_search` was made
@@ -114,7 +114,7 @@ LOGS = {
 }
 
 
-@verb("pqstar", old={"--page": "-o"})
+@verb("pqstar")
 @click.option("--logs", default=",".join(LOGS), show_default=True, metavar="NAMES", help="Which of the logs.")
 @click.option(
     "--log",
@@ -190,7 +190,7 @@ def _tick(tick: Any, before: int, done: int) -> None:
 DATA = "traces/vasp-klimes.csv.gz"
 
 
-@verb("vasp", old={"--page": "-o"})
+@verb("vasp")
 @click.option("--data", type=click.Path(path_type=Path), help=f"The runs. Default: {DATA} of the shared folder.")
 @click.option("--predictor", "predictors", metavar="NAMES", help="Methods. Default: the paper's and boosted trees.")
 @click.option("--resamples", type=click.IntRange(min=1), default=10, show_default=True, help="Bootstrap resamples.")

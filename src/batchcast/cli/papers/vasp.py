@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ...units import counted
-from ..grammar import Renamed, Verbs
+from ..grammar import Verbs
 from ..output import console, document, emit, progress, say
 
 
@@ -56,8 +56,6 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
 @click.option(
     "--log",
     "jobs",
-    cls=Renamed,
-    formerly=("--jobs",),
     required=True,
     type=click.Path(),
     metavar="LOG",

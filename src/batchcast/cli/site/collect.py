@@ -11,7 +11,7 @@ import click
 
 from ...units import counted
 from ..completion import specs
-from ..grammar import Renamed, verb
+from ..grammar import verb
 from ..interrupt import stop_on_signals
 from ..output import document, emit, say
 from ..site_options import log_option, site_options
@@ -19,7 +19,7 @@ from ..site_options import log_option, site_options
 
 def _predictor_option(of: str, kind: str, help: str) -> Callable[..., Any]:
     """`--OF-predictor`: the methods of a kind that forecast for the setting `of`."""
-    names: dict[str, Any] = {"cls": Renamed, "formerly": (f"--{of}",), "metavar": "SPEC", "shell_complete": specs(kind)}
+    names: dict[str, Any] = {"metavar": "SPEC", "shell_complete": specs(kind)}
     return click.option(f"--{of}-predictor", of, help=help, **names)
 
 
@@ -38,7 +38,7 @@ def _predictor_option(of: str, kind: str, help: str) -> Callable[..., Any]:
     "Run-time predictor that forecasts memory, where accounting measures it.  [default: kernel]",
 )
 @click.option("--record", type=click.Path(dir_okay=False), help="Also write every question and answer to this file.")
-@click.option("--quiet", cls=Renamed, formerly=("-q",), is_flag=True, help="Say only what goes wrong.")
+@click.option("--quiet", is_flag=True, help="Say only what goes wrong.")
 @log_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document for each cycle, on stdout.")
 def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
@@ -134,7 +134,7 @@ def _line(cycle: Any) -> str:
 @verb()
 @site_options
 @click.option("--listen", metavar="PATH|HOST:PORT", help="A unix socket, or a port on loopback.  [default: as set]")
-@click.option("--quiet", cls=Renamed, formerly=("-q",), is_flag=True, help="No line for each request.")
+@click.option("--quiet", is_flag=True, help="No line for each request.")
 @log_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document once it answers: where, from what.")
 def serve(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:

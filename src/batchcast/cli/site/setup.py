@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..grammar import Renamed, output_option, verb
+from ..grammar import output_option, verb
 from ..output import document, emit, say
 from ..site_options import site_options
 
@@ -113,7 +113,7 @@ def doctor(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> No
 USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
 
 
-@verb(old={"--units": "-o"})
+@verb()
 @output_option(
     "The folder to write them into.",
     "units",
@@ -125,8 +125,6 @@ USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
 @click.option(
     "--private-jobs",
     "private",
-    cls=Renamed,
-    formerly=("--private",),
     type=click.Choice(["yes", "no", "auto"]),
     help="May nobody but the collector read the store?  [default: as set, else as Slurm's PrivateData says]",
 )

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from ...units import counted
-from ..grammar import Renamed, Verbs, output_option, verb
+from ..grammar import Verbs, output_option, verb
 from ..output import document, emit, print_columns, print_parsable, refuse_two_on_stdout, say
 from ..site_options import clock, myself, parse_when, site_options
 
@@ -25,8 +25,6 @@ from ..site_options import clock, myself, parse_when, site_options
 @click.option(
     "--keep-days",
     "keep",
-    cls=Renamed,
-    formerly=("--keep",),
     metavar="DAYS",
     help="Keep jobs that ended within so many days.  [default: `retention_days`]",
 )

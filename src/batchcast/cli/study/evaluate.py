@@ -164,7 +164,7 @@ SYNTHETIC = (
 LEVEL = 0.9
 
 
-@verb("compare", old={"--page": "-o"})
+@verb("compare")
 @click.argument("a", type=click.Path(), metavar="A")
 @click.argument("b", type=click.Path(), metavar="B")
 @click.option(

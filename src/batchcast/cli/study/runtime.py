@@ -15,7 +15,7 @@ from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
 
-@verb("runtime", old={"--target memory": "--memory", "--target run_time": ""})
+@verb("runtime")
 @log_options
 @predictor_options
 @score_options

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...table import Trace
 
 
-@verb(old={"--schedule": "-o"}, short_help="Let a scheduler decide the starts, with predictors in the loop.")
+@verb(short_help="Let a scheduler decide the starts, with predictors in the loop.")
 @log_options
 @predictor_options
 @score_options

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...units import counted
-from ..grammar import Renamed, Verbs, output_option
+from ..grammar import Verbs, output_option
 from ..options import find_modules_here
 from ..output import console, document, emit, progress, say
 
@@ -56,8 +56,6 @@ def command() -> None:
 @click.option(
     "--pool",
     "place",
-    cls=Renamed,
-    formerly=("--on",),
     default="local",
     show_default=True,
     metavar="WHERE",
@@ -74,16 +72,12 @@ def command() -> None:
 @click.option(
     "--time",
     "walltime",
-    cls=Renamed,
-    formerly=("--walltime",),
     metavar="TIME",
     help="On Slurm: a worker's limit; one that ends is replaced.",
 )
 @click.option(
     "--mem",
     "memory",
-    cls=Renamed,
-    formerly=("--memory",),
     metavar="SIZE",
     help="On Slurm: a worker's memory, e.g. 2GB.",
 )
@@ -152,7 +146,7 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
     return ran.failed
 
 
-@command.command(old={"--frontier": "-o"}, short_help="Tables of a study's results, with paired intervals.")
+@command.command(short_help="Tables of a study's results, with paired intervals.")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
 @click.option(
     "--against",

@@ -17,7 +17,7 @@ import click
 from ...errors import UsageError
 from ...units import parse_duration, span
 from ..completion import specs
-from ..grammar import Renamed, page_option, verb
+from ..grammar import page_option, verb
 from ..options import Log, describe_log, log_options, predictor_options, take_log, workers_for, workers_option
 from ..output import document, emit, progress, say, show_tables, table_options, write_text
 from ..periods import forecasts as forecasts_in_periods
@@ -135,7 +135,7 @@ def _instant(trace: Trace, text: str | None) -> float:
         return parse_date(text, zone(trace.info.timezone)) - trace.info.unix_start
 
 
-@verb("wait", old={"--page": "-o"})
+@verb("wait")
 @log_options
 @predictor_options
 @click.option(
@@ -155,16 +155,12 @@ def _instant(trace: Trace, text: str | None) -> float:
 @click.option(
     "--places",
     "jobs",
-    cls=Renamed,
-    formerly=("--jobs",),
     metavar="FIRST:LAST",
     help="Score these places of the log, from 1; history is all before.",
 )
 @click.option(
     "--quick-wait",
     "quick",
-    cls=Renamed,
-    formerly=("--quick",),
     default="1h",
     show_default=True,
     metavar="SPAN",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..grammar import Renamed, verb
+from ..grammar import verb
 from ..output import print_columns, printed, say
 from ..site_options import clock, myself, parse_when, site_options, whoami
 from .start_text import advice_lines, sentences, why_moved
@@ -56,8 +56,6 @@ LONGEST = 32
 @click.option(
     "--done-by",
     "by",
-    cls=Renamed,
-    formerly=("--by",),
     metavar="TIME",
     help="With --where: the chance to be done by then decides, not the 90% time.",
 )
