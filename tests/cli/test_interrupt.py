@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -66,12 +67,14 @@ def test_nothing_holds_it_up_and_nothing_half_written_stays(kernel: str, tmp_pat
 
 
 def test_a_command_at_work_ends_with_130(tmp_path: Path) -> None:
-    """It reads its log from a pipe that nobody writes to: it is at work until it is interrupted."""
+    """It reads its log from a pipe that nobody writes on to: it is at work until it is interrupted."""
     os.mkfifo(tmp_path / "log")
-    child = subprocess.Popen([sys.executable, "-m", "batchcast", "info", "log"], cwd=tmp_path, stderr=subprocess.PIPE,
+    line = f"{shlex.quote(sys.executable)} -m batchcast info - < log"
+    child = subprocess.Popen(["sh", "-c", f"exec {line}"], cwd=tmp_path, stderr=subprocess.PIPE,
                              text=True, preexec_fn=_listening)  # fmt: skip
     try:
-        writer = os.open(tmp_path / "log", os.O_WRONLY)  # returns when the command has opened it to read
+        writer = os.open(tmp_path / "log", os.O_WRONLY)
+        os.write(writer, b"; a comment\n" * 50_000)  # more than a pipe holds: returns when the command reads
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=60)
         os.close(writer)

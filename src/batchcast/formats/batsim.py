@@ -58,6 +58,8 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
         document = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{source}:{error.lineno}: not JSON: {error.msg}", hint=f"a workload is {SHAPE}") from None
+    except RecursionError:
+        raise InputError(f"{source}: JSON nested too deep to be a workload", hint=f"a workload is {SHAPE}") from None
     if not isinstance(document, dict) or not isinstance(document.get("jobs"), list):
         raise input_error(source, "is no workload of Batsim's: it has no list of jobs", accepted=SHAPE)
     profiles: dict[str, Any] = document["profiles"] if isinstance(document.get("profiles"), dict) else {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import csv
 import io
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from ..errors import InputError, input_error
 from ..grid.model import Jobs, Resources, Units
 from ..table import Trace
+from .ceilings import parse_toml
 from .source import Source
 
 JOB_COLUMNS = ("id", "instructions", "file_mb", "arrival", "deadline")
@@ -118,13 +118,7 @@ def read_platform(path: str | Path) -> tuple[Resources, Units | None]:
         ids = [row[header.index("id")] for row in rows]
         speed, bandwidth = (_numbers(rows, header, name, np.nan) for name in ("speed", "bandwidth"))
         return _checked(path, ids, speed, bandwidth, _numbers(rows, header, "free", 0.0), more), None
-    try:
-        parsed = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise input_error(
-            str(path), f"not TOML: {error}", accepted="[[resource]] tables with id, speed, bandwidth"
-        ) from None
-    return _from_tables(path, parsed)
+    return _from_tables(path, parse_toml(text, str(path), "[[resource]] tables with id, speed, bandwidth"))
 
 
 def jobs_from_log(trace: Trace, *, reference_speed: float = 1000.0, slack: float = 2.0) -> Jobs:

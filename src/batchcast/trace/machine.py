@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import lzma
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,10 @@ from ..formats.slurm.conf import dumps_of
 from ..formats.slurm.resources import expand, fold
 from ..formats.slurm.scontrol import read_machine
 from ..formats.slurm.scontrol_json import UNTOLD, as_text
+from .ceilings import parse_toml, small_text
+from .source import unpacked_text
+
+_LARGEST_DUMP = 1 << 30  # bytes: a site of 100,000 nodes prints a tenth of it
 
 
 def read_texts(folder: Path) -> dict[str, str]:
@@ -22,13 +25,12 @@ def read_texts(folder: Path) -> dict[str, str]:
     for path in sorted(folder.iterdir()):
         try:
             if path.suffix == ".xz":
-                with lzma.open(path, "rt", encoding="utf-8") as file:
-                    texts[path.stem] = file.read()
+                texts[path.stem] = unpacked_text(path)
             elif path.is_file():
-                texts[path.name] = path.read_text(encoding="utf-8")
+                texts[path.name] = small_text(path, _LARGEST_DUMP)
         except UnicodeDecodeError:
             continue
-        except (OSError, EOFError, lzma.LZMAError) as error:
+        except OSError as error:
             raise InputError(f"{path}: cannot be read ({error})", hint="copy it anew") from None
     return texts
 
@@ -61,7 +63,7 @@ def open_machine(path: str | Path) -> Machine:
     if not place.exists():
         raise InputError(f"{place}: no such file", hint="batchcast machine capture -o machine.toml")
     try:
-        text = place.read_text(encoding="utf-8")
+        text = small_text(place)
     except UnicodeDecodeError as error:
         raise InputError(f"{place}: not text: {error.reason} at byte {error.start} (accepted: TOML in UTF-8)",
                          hint="batchcast machine capture -o machine.toml") from None  # fmt: skip
@@ -71,6 +73,7 @@ def open_machine(path: str | Path) -> Machine:
         from ..formats.batsim import read_platform
 
         return read_platform(text, str(place))
+    parse_toml(text, str(place), "batchcast machine capture -o machine.toml")
     return read_machine_toml(text, expand, str(place))
 
 
@@ -99,8 +102,6 @@ def machine_of(texts: dict[str, str], where: str) -> Machine:
     return machine
 
 
-LARGEST = 1 << 24
-"""Bytes of an included file."""
 STATE = ("node.txt", "node.json", "partition.txt", "partition.json", "config.txt", "config.json")
 """The dumps that a slurm.conf can stand for."""
 LIMITS = "limits of QOS and accounts (sacctmgr -P show qos > qos.txt; sacctmgr -P show assoc > assoc.txt)"
@@ -114,12 +115,9 @@ def from_conf(texts: dict[str, str], where: str, name: str = "slurm.conf") -> di
     def load(wanted: str) -> str | None:
         if (text := texts.get(Path(wanted).name)) is not None:
             return text
-        place = Path(where) / wanted
         try:
-            if not place.is_file() or place.stat().st_size > LARGEST:  # a FIFO or /dev/zero has no end
-                return None
-            return place.read_text(encoding="utf-8")
-        except (OSError, ValueError):
+            return small_text(Path(where) / wanted)
+        except (OSError, ValueError, InputError):  # also a FIFO or a device, which has no end
             return None
 
     return dumps_of(texts[name], f"{where}/{name}", load, texts.get("gres.conf", ""))

@@ -28,6 +28,7 @@ from ..table import LogInfo, Nominal, Trace
 from ..table.arrow import arrow, from_arrow, info_from_json, info_to_json, to_arrow
 from ..table.joined import Names, every_name, joined, summed_notes, with_categories
 from ..units import format_duration
+from .ceilings import Ceilings, open_regular
 from .whole_file import beside, whole_file
 
 
@@ -49,7 +50,8 @@ def write_parquet(trace: Trace, path: str | Path) -> None:
 def read_parquet(path: str | Path) -> Trace:
     """The trace of a Parquet file; see `parse_parquet`."""
     try:
-        data = Path(path).read_bytes()
+        with open_regular(path) as file:
+            data = file.read()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     return parse_parquet(data, str(path))
@@ -63,6 +65,9 @@ def parse_parquet(data: bytes, name: str, *, strict: bool = False, zone: tzinfo 
     """
     pa, pq = arrow()
     try:
+        about = pq.ParquetFile(pa.BufferReader(data)).metadata
+        Ceilings.set().check_records(name, about.num_rows)
+        Ceilings.set().check_unpacked(name, 8.0 * about.num_rows * about.num_columns, len(data))
         table = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError, TypeError, MemoryError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:120]

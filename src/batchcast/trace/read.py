@@ -15,6 +15,7 @@ from ..formats.chunks import unix_text
 from ..formats.csv.column_map import ColumnMap, sacct_line, unrecognised_header
 from ..formats.csv.rows import header_of
 from ..table import LogInfo, Trace
+from .ceilings import Ceilings
 from .clean import without_absurd
 from .repeats import note_clusters, without_repeats
 from .select import Selection, select, zone
@@ -227,6 +228,9 @@ def _opened(source: Source, format: str | None, chosen: ColumnMap | None) -> tup
     if not first.startswith(b"PAR1"):
         blocks = unix_text(chain([first], blocks))
         first = next(blocks, b"")
+        if first.lstrip()[:1] != b"{":  # JSON may be one line
+            blocks = Ceilings.set().lines(chain([first], blocks), source.name)
+            first = next(blocks, b"")
     kind = "csv" if chosen else format or sniff(first)
     if not chosen and not format and kind in (None, "csv"):
         _refuse_named(source, first)

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 from ..errors import InputError, UsageError, input_error
 from ..formats.csv.column_map import ColumnMap, make_map
+from .ceilings import Ceilings, open_regular, parse_toml, small_text
 
 BLOCK = 1 << 20
 STDIN = "-"
@@ -43,6 +44,9 @@ class Source:
         self.name = "standard input" if self.path == STDIN else self.path
         self.damage = ""
         self._strict = strict
+        self._ceilings = Ceilings.set()
+        self._packed = 0
+        self.is_packed = False
         self._hash = hashlib.sha256()
 
     @property
@@ -59,6 +63,7 @@ class Source:
         for magic, (what, advice) in _REFUSED.items():
             if first.startswith(magic):
                 raise input_error(self.name, f"this is {what}, not a job log", accepted=FORMS, hint=advice)
+        self.is_packed = first.startswith((b"\x1f\x8b", b"\xfd7zXZ\x00"))
         if first.startswith(b"\x1f\x8b"):
             yield from self._unpacked(first, raw, lambda: zlib.decompressobj(wbits=31), "gzip")
         elif first.startswith(b"\xfd7zXZ\x00"):
@@ -72,7 +77,7 @@ class Source:
             if self.path == STDIN:
                 yield from self._read(sys.stdin.buffer)
             else:
-                with open(self.path, "rb") as file:
+                with open_regular(self.path) as file:
                     yield from self._read(file)
         except FileNotFoundError:
             raise InputError(f"{self.name}: no such file", hint=_nearby(Path(self.path))) from None
@@ -86,6 +91,7 @@ class Source:
     def _read(self, file: BinaryIO) -> Iterator[bytes]:
         while block := file.read(BLOCK):
             self._hash.update(block)
+            self._packed += len(block)
             yield block
 
     def _unpacked(self, first: bytes, raw: Iterator[bytes], new: Any, kind: str) -> Iterator[bytes]:
@@ -102,6 +108,7 @@ class Source:
                     text = unpacker.decompress(packed, BLOCK)
                     packed = unpacker.unused_data if unpacker.eof else getattr(unpacker, "unconsumed_tail", b"")
                     got += len(text)
+                    self._ceilings.check_unpacked(self.name, got, self._packed)
                     if text:
                         yield text
             if not unpacker.eof:
@@ -157,8 +164,6 @@ def ready_maps() -> tuple[ColumnMap, ...]:
 
 def map_of(name: str) -> ColumnMap:
     """The map of a name, or in a TOML file; UsageError or InputError says what is accepted."""
-    import tomllib
-
     for each in ready_maps():
         if each.name == name:
             return each
@@ -166,16 +171,26 @@ def map_of(name: str) -> ColumnMap:
         ready = ", ".join(each.name for each in ready_maps())
         raise UsageError(f"--map: no map {name!r} (accepted: {ready}, or a file that ends in .toml)")
     try:
-        text = Path(name).read_text(encoding="utf-8")
+        text = small_text(name)
     except FileNotFoundError:
         raise InputError(f"{name}: no such file", hint=f"{A_MAP} is one") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{name}: cannot be read: {error}") from None
+    return make_map(parse_toml(text, name, f"{A_MAP} is one"), name)
+
+
+def unpacked_text(path: str | Path) -> str:
+    """The text of an archive (gzip or xz); InputError for a damaged one, UnicodeDecodeError for what is no text."""
     try:
-        plain = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{name}: is not TOML: {error}", hint=f"{A_MAP} is one") from None
-    return make_map(plain, name)
+        source = Source(path, strict=True)
+        text = b"".join(source.blocks())
+    except InputError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.message.removeprefix(f'{path}: ')})", hint=error.hint
+        ) from None
+    if not source.is_packed:
+        raise InputError(f"{path}: cannot be read (no archive)", hint="copy it anew")
+    return text.decode("utf-8")
 
 
 def fitting_map(header: Sequence[str]) -> ColumnMap | None:

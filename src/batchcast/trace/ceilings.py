@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a file may cost: ceilings on unpacked size, ratio, line length and records, and regular files only.
+
+The environment sets them: BATCHCAST_MAX_UNPACKED and BATCHCAST_MAX_LINE (bytes, with K, M, G or T),
+BATCHCAST_MAX_RATIO and BATCHCAST_MAX_RECORDS.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from ..errors import InputError, UsageError, input_error
+
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_UNCHECKED = 64 << 20
+"""Unpacked bytes from which the ratio counts: what is smaller does no harm."""
+SMALL = 16 << 20
+"""The most bytes of a file that people write: TOML, a slurm.conf."""
+_MOST_DOTS = 100
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+class Ceilings(NamedTuple):
+    """The most bytes that a packed file unpacks to, and how many for each packed one; bytes of a line; records."""
+
+    unpacked: float = 64 << 30
+    ratio: float = 300
+    line: float = 64 << 20
+    records: float = 1e9
+
+    @classmethod
+    def set(cls) -> Ceilings:
+        """The ceilings of this process: the defaults, and what the environment says."""
+        return cls(*(_of_environment(name, default) for name, default in cls()._asdict().items()))
+
+    def check_unpacked(self, name: str, unpacked: float, packed: float) -> None:
+        """Raise InputError where a file has unpacked to more than it may.
+
+        >>> Ceilings(ratio=10).check_unpacked("a.gz", 1 << 30, 1000)
+        Traceback (most recent call last):
+        batchcast.errors.InputError: a.gz: unpacks to more than 10 times its size (1073741824 bytes so far)
+          try: BATCHCAST_MAX_RATIO=100 if you trust this file
+        """
+        if unpacked > self.unpacked:
+            what = f"unpacks to more than {self.unpacked:.0f} bytes"
+            raise InputError(f"{name}: {what}", hint=f"BATCHCAST_MAX_UNPACKED={2 * self.unpacked:.0f} {_TRUST}")
+        if unpacked > _UNCHECKED and unpacked > self.ratio * packed:
+            what = f"unpacks to more than {self.ratio:g} times its size ({unpacked:.0f} bytes so far)"
+            raise InputError(f"{name}: {what}", hint=f"BATCHCAST_MAX_RATIO={10 * self.ratio:g} {_TRUST}")
+
+    def lines(self, blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
+        """The blocks of a text of lines; InputError for a line that is too long, or for too many lines."""
+        begun, records = 0, 0  # bytes of the line that goes on into the next block
+        for block in blocks:
+            first, last = block.find(b"\n"), block.rfind(b"\n")
+            longest = max(begun + (first if first >= 0 else len(block)), len(block) - last - 1)
+            if longest > self.line:
+                hint = f"BATCHCAST_MAX_LINE={10 * self.line:.0f} {_TRUST}"
+                raise input_error(name, f"a line of more than {self.line:.0f} bytes", line=records + 1, hint=hint)
+            begun = len(block) - last - 1 if last >= 0 else begun + len(block)
+            records += block.count(b"\n")
+            self.check_records(name, records)
+            yield block
+
+    def check_records(self, name: str, records: float) -> None:
+        """Raise InputError for more records than a file may have."""
+        if records > self.records:
+            hint = f"BATCHCAST_MAX_RECORDS={10 * self.records:.0f} {_TRUST}"
+            raise InputError(f"{name}: more than {self.records:.0f} records", hint=hint)
+
+
+_TRUST = "if you trust this file"
+
+
+def _of_environment(name: str, default: float) -> float:
+    variable = f"BATCHCAST_MAX_{name.upper()}"
+    word = os.environ.get(variable, "").strip().upper()
+    if not word:
+        return default
+    unit = _UNITS.get(word[-1], 1)
+    digits = word[:-1] if unit > 1 else word
+    if not (digits.isdecimal() and digits.isascii() and int(digits)):
+        raise UsageError(
+            f"{variable}: not a ceiling: {word!r} (accepted: a whole number above 0, then K, M, G, T or none)"
+        )
+    return float(int(digits) * unit)
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """A regular file, open to read; InputError for a pipe, a device or a socket, OSError as `open` raises it.
+
+    >>> open_regular("/dev/zero")
+    Traceback (most recent call last):
+    batchcast.errors.InputError: /dev/zero: is a device, not a file
+      try: write it to a file, or pipe a log: ... | batchcast ... -
+    """
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    mode = os.fstat(number).st_mode
+    for is_kind, word in _KINDS:
+        if is_kind(mode):
+            os.close(number)
+            hint = "write it to a file, or pipe a log: ... | batchcast ... -"
+            raise InputError(f"{path}: is {word}, not a file", hint=hint)
+    return open(number, "rb")
+
+
+def small_text(path: str | Path, most: int = SMALL) -> str:
+    """The text of a regular file that people write; InputError for a larger one, OSError and ValueError as usual."""
+    with open_regular(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise InputError(f"{path}: more than {most >> 20} MiB, which is not a file that somebody wrote")
+    return data.decode("utf-8")
+
+
+def parse_toml(text: str, path: str, hint: str = "") -> dict[str, Any]:
+    """The tables of a TOML text; InputError for what is no TOML, and for keys that go too deep.
+
+    >>> parse_toml("a.b = 1", "m.toml")
+    {'a': {'b': 1}}
+    """
+    if len(text) > SMALL:
+        raise InputError(f"{path}: more than {SMALL >> 20} MiB, which is not a file that somebody wrote")
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > _MOST_DOTS and _dots_outside_texts(line) > _MOST_DOTS:
+            raise input_error(path, f"a key of more than {_MOST_DOTS} parts", line=number, value=line, hint=hint)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not TOML: {error}", hint=hint) from None
+    except RecursionError:
+        raise InputError(f"{path}: not TOML: nested too deep", hint=hint) from None
+
+
+def _dots_outside_texts(line: str) -> int:
+    """How many dots of a line stand in no quotes."""
+    pieces = line.replace('\\"', "").split('"')
+    return sum(piece.count(".") for piece in pieces[::2])
