@@ -103,7 +103,7 @@ def _row(job: Any, profiles: Mapping[str, Any]) -> dict[str, Any] | None:
         submit, procs, profile = float(job["subtime"]), float(job["res"]), str(job["profile"])
         limit = float(job.get("walltime", -1))
         ident = job["id"] if isinstance(job["id"], int) else str(job["id"])
-    except (TypeError, KeyError, ValueError, AttributeError):
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
         return None
     if not (math.isfinite(submit) and procs > 0):
         return None
@@ -124,7 +124,7 @@ def _seconds(profile: Any, profiles: Mapping[str, Any], depth: int) -> float:
         if profile.get("type") in SEQUENCES:
             parts = [_seconds(profiles.get(str(name)), profiles, depth + 1) for name in profile["seq"]]
             return math.fsum(parts) * float(profile["repeat"] if "repeat" in profile else profile.get("nb", 1))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         pass
     return math.nan
 

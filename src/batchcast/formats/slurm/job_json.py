@@ -80,7 +80,7 @@ def _documents(text: bytes, source: str) -> Iterator[_Document]:
     try:
         yield msgspec.json.decode(text, type=_Document)
         return
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # several documents, or what only the slower reader knows (NaN, bytes that are no UTF-8)
     rest, decoder = text.decode("utf-8", "replace"), json.JSONDecoder()
     place = len(rest) - len(rest.lstrip())
@@ -102,7 +102,7 @@ def _documents(text: bytes, source: str) -> Iterator[_Document]:
 
 def _decoded(raw: msgspec.Raw, source: str) -> Any:
     try:
-        return json.loads(bytes(raw))
+        return json.loads(bytes(raw).decode("utf-8", "replace"))
     except RecursionError:
         raise InputError(f"{source}: JSON nested too deep to be a list of jobs", hint=COMMAND) from None
 
