@@ -124,7 +124,10 @@ class Source:
         self.damage = f"{what}: only the first {got} bytes of text could be read, the last line may be cut"
 
 
-FORMS = "SWF, `sacct -P` or --json, a PBS accounting log or CSV, plain, .gz or .xz, batchcast's Parquet, or - for standard input"
+FORMS = (
+    "SWF, `sacct -P` or --json, a PBS accounting log or CSV, plain, .gz or .xz, batchcast's Parquet, or - for standard"
+    " input"
+)
 
 
 def _is_hungry(unpacker: Any) -> bool:
