@@ -52,7 +52,7 @@ def differing(one: Trace, other: Trace) -> dict[str, tuple[object, object]]:
     unequal = {}
     for name in sorted({*one.names, *other.names} - OF_THE_COMMAND):
         first, second = (values(trace, name) for trace in (one, other))
-        if name == "alloc_procs":  # text gives jobs that never started what they asked for
+        if name in ("alloc_procs", "avg_cpu_time"):  # text gives jobs that never started what they asked for
             first = [value if ran else None for value, ran in zip(first, values(one, "alloc_nodes"))]
         if first != second:
             unequal[name] = (first, second)

@@ -20,7 +20,7 @@ BOTH = "billing=8,cpu=8,mem=16G,node=2,gres/gpu:a100=2"
 ONE = "cpu=4,mem=1000M,node=1"
 _SHARED = {
     "User": "ada", "Group": "phys", "Account": "acct", "Partition": "main", "QOS": "normal", "Restarts": "0",
-    "Submit": "1772359200", "Eligible": "1772359200",
+    "Submit": "1772359200", "Eligible": "1772359200", "TotalCPU": "00:09.500",
 }  # fmt: skip
 _NONE = {"NodeList": "None assigned", "AllocCPUS": "0", "AllocNodes": "0", "ReqCPUS": "1", "ReqTRES": "cpu=1,node=1"}
 ROWS: list[dict[str, str]] = [
@@ -84,7 +84,12 @@ def step(form: str, job: int, name: str, state: str, usage: Mapping[str, Any], *
     return {
         "step": {"id": ident, "name": name, **({"job_id": job} if form == "old" else {})},
         "state": [state] if new else state,
-        "time": {"start": number(more["start"]), "end": number(more["end"]), "elapsed": more["end"] - more["start"]},
+        "time": {
+            "start": number(more["start"]),
+            "end": number(more["end"]),
+            "elapsed": more["end"] - more["start"],
+            "total": TOTAL,
+        },
         "nodes": {"count": more["nodes"], "range": "n1"},
         "tasks": {"count": more["tasks"]},
         "kill_request_user": more.get("killer"),
@@ -92,11 +97,15 @@ def step(form: str, job: int, name: str, state: str, usage: Mapping[str, Any], *
     }
 
 
+TOTAL, NO_TOTAL = {"seconds": 9, "microseconds": 500000}, {"seconds": 0, "microseconds": 0}
+"""CPU time; Slurm 22.05 says it of steps alone."""
+
+
 def document(form: str) -> bytes:
     """The jobs of TEXT as one version of Slurm prints them: old (to 22.05), middle (23.02), new (23.11 and later)."""
     new = form == "new"
     number = plain if form == "old" else wrapped
-    times = {"eligible": SUBMIT, "submission": SUBMIT, "suspended": 0, "total": {"seconds": 9, "microseconds": 500000}}
+    times = {"eligible": SUBMIT, "submission": SUBMIT, "suspended": 0, "total": TOTAL if form != "old" else NO_TOTAL}
     shared = {"user": "ada", "group": "phys", "account": "acct", "partition": "main", "qos": "normal", "steps": []}
     none = {
         "array": {"job_id": 0, "task_id": number(None), "task": ""},

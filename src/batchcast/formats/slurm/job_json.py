@@ -144,7 +144,7 @@ def _of_sacct(job: Mapping[str, Any]) -> Record:
                           at(job, "required/memory"), requested),
         "ReqTRES": requested,
         "AllocTRES": allocated,
-        "TotalCPU": _cpu(at(job, "time/total")),
+        "TotalCPU": _cpu(at(job, "time/total"), *(at(step, "time/total") for step in job.get("steps") or ())),
     }  # fmt: skip
 
 
@@ -270,10 +270,15 @@ def _amount(items: Sequence[Mapping[str, Any]] | None, kind: str) -> str:
     return next((str(item.get("count", "")) for item in items or () if item.get("type") == kind), "")
 
 
-def _cpu(value: Any) -> str:
-    """CPU time of whole seconds and microseconds, as Slurm writes it."""
-    seconds, more = number(at(value, "seconds")), number(at(value, "microseconds"))
-    return f"{format_duration(float(seconds))}.{int(more or 0) // 1000:03d}" if seconds else ""
+def _cpu(value: Any, *of_steps: Any) -> str:
+    """CPU time of seconds and microseconds, as Slurm writes it; Slurm 22.05 says it of the steps alone."""
+    own, *steps = (
+        (int(number(at(each, "seconds")) or 0), int(number(at(each, "microseconds")) or 0))
+        for each in (value, *of_steps)
+    )
+    seconds, more = own if any(own) else (sum(each for each, _ in steps), sum(each for _, each in steps))
+    seconds, more = seconds + more // 1_000_000, more % 1_000_000
+    return f"{format_duration(float(seconds))}.{more // 1000:03d}" if value or steps else ""
 
 
 def _name(value: Any) -> str:
