@@ -108,7 +108,7 @@ def test_a_map_that_cannot_be_read_is_one_message(tmp_path: Path) -> None:
     log, bad = tmp_path / "log.csv", tmp_path / "bad.toml"
     log.write_text(TABLE)
     bad.write_text("[columns\n")
-    for name, message in (("nowhere", "accepted: graham, nrel"), (str(bad), "is not TOML"), ("no.toml", "no such")):
+    for name, message in (("nowhere", "accepted: graham, nrel"), (str(bad), "not TOML"), ("no.toml", "no such")):
         with pytest.raises(BatchcastError, match=message):
             read_trace(log, map=name)
     with pytest.raises(UsageError, match="map is for CSV"):
