@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -33,7 +34,8 @@ class SystemState:
 
     `running` maps a job's row to `Running` in order of start, `queued` maps it to `JobRequest` in order of arrival,
     `nodes` the row of one that runs to the host list it holds, where that is known; `nodes_away` are down or
-    drained now, where somebody told the clock. `columns()` is the same as arrays, for predictors in numpy and for
+    drained now, and `usage` is what each (account, user) counts to have used in processor-seconds, by which fair-share
+    ranks them, where somebody told the clock. `columns()` is the same as arrays, for predictors in numpy and for
     compiled ones. `total` is the machine's processors (NaN when unknown); `free` is total minus what runs, never
     below 0, since real logs sometimes run more than their header admits. `version` counts the changes, so that what
     was derived from a state can be told from what is stale.
@@ -50,6 +52,8 @@ class SystemState:
     >>> state.apply(Submit(0.0, job)); state.apply(Start(0.0, job, 0.0)); state.free
     6.0
     """
+
+    usage: Mapping[tuple[str, str], float] = MappingProxyType({})
 
     def __init__(
         self,

@@ -31,6 +31,7 @@ PASSING = frozenset({"BOOT_TIME", "NEXT_JOB_ID", "HASH_VAL"})
 """Words of the configuration that say nothing of the machine."""
 KINDS = ("sinfo", "--noheader", "--exact", "--format=%R|%N|%c|%m|%f|%G|%w|%X|%Y|%Z")
 """Partition, nodes, processors, memory, features, gres, weight, sockets, cores and threads, a line a kind."""
+SHARES = ("sshare", "--all", "--noheader", "--parsable2", "--format=Account,User,RawUsage")
 _Read = TypeVar("_Read")
 NODES = ("sinfo", "--noheader", "--exact", "--format=%R %c %m")
 """Partition, processors and memory (MB) of its kinds of nodes, a line a kind, as `scontrol show node` has them."""
@@ -172,6 +173,12 @@ class Slurm:
     def machine(self) -> Machine:
         """The machine as Slurm describes it now."""
         return machine_of({name: self.transport.ask(words).text for name, words in DUMPS.items()}, "Slurm")
+
+    def shares(self) -> dict[str, float]:
+        """What each "account|user" counts to have used, in processor-seconds, as fair-share ranks them; one call."""
+        rows = (line.split("|") for line in self.transport.ask(SHARES).text.splitlines())
+        used = {f"{row[0].strip()}|{row[1]}": count(row[2]) for row in rows if len(row) == 3 and row[1]}
+        return {who: seconds for who, seconds in used.items() if seconds > 0}
 
     def admin_level(self, user: str) -> str:
         """The user's level in accounting (None, Operator, Administrator); empty for one who is in no association."""

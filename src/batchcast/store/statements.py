@@ -106,8 +106,10 @@ TEXTS: dict[str, str] = {
         WHERE {_KNOWN_AS} AND (jobs.start_time IS NOT NULL OR jobs.open = 0) {_LATEST}""",
     "has_started": f"SELECT jobs.row FROM jobs WHERE {_HERE} AND jobs.start_time IS NOT NULL LIMIT 1",
     "latest": f"SELECT {_JOB} FROM jobs WHERE {_KNOWN_AS} {_LATEST}",
-    "latest_of": f"""SELECT {_JOB} FROM jobs WHERE {_HERE} AND jobs.user_id = :user AND {_if_given("partition_id")}
-        ORDER BY jobs.submit_time + 0 DESC, jobs.row DESC LIMIT 1""",
+    "usual_of": f"""SELECT account, qos, group_id FROM (
+            SELECT jobs.account, jobs.qos, jobs.group_id FROM jobs WHERE {_HERE} AND jobs.user_id = :user
+            ORDER BY jobs.submit_time + 0 DESC, jobs.row DESC LIMIT 100) lately
+        GROUP BY account, qos, group_id ORDER BY count(*) DESC, account, qos LIMIT 1""",
     "qos_of": f"""SELECT DISTINCT jobs.partition_id, jobs.qos FROM jobs
         WHERE {_HERE} AND jobs.user_id = :user AND jobs.submit_time + 0 >= :since AND jobs.qos IS NOT NULL
         ORDER BY jobs.partition_id, jobs.qos""",

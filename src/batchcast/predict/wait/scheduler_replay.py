@@ -41,7 +41,8 @@ def start_on(
     The job itself, where it waits already, is nobody else. Running jobs hold the nodes that the state knows, else
     what they asked for on nodes that the model chooses, and end after `length`, one that is over now; the queue has
     the users' submissions, so that age counts, and waits for jobs that it depends on. Nodes that are away stay
-    away. Slurm plans by the limits, where they are known. Use before that is unknown: fair-share begins even. Who
+    away. Slurm plans by the limits, where they are known. Fair-share begins with the `usage` that the state was told,
+    and even where it was told none. Who
     asks several times of one state gives what was `asked` of the machine by then.
     """
     asked = asked or Asked.of(machine, at, job)
@@ -80,9 +81,19 @@ def _simulated(
             fixed[made.key, made.task] = (start, parts[made.partitions[0]], held)
     watched = None if mine is None else (mine.key, mine.task)
     wanted = requests if mine is None else [*requests, mine]
-    now = Recorded(asked.down, fixed)
+    now = Recorded(asked.down, fixed, usage=used_before(at))
     done = simulate_slurm(machine, wanted, recorded=now, since=at.now, watched=watched, lazy=1)
     return done.starts(), lost
+
+
+def used_before(at: SystemState) -> dict[tuple[str, str], float]:
+    """What each (account, user) has used by what the clock was told, without the jobs that run: they are simulated."""
+    used = dict(at.usage)
+    for held in at.running.values() if used else ():
+        who = str(held.job.account), str(held.job.user_id)
+        if who in used:
+            used[who] = max(used[who] - held.job.procs * max(at.now - held.start_time, 0.0), 0.0)
+    return used
 
 
 Other = tuple[str, JobRequest, float | None, tuple[int, ...]]

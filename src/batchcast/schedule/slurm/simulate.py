@@ -178,12 +178,14 @@ class Lengths(NamedTuple):
 class Recorded:
     """What a record tells of a real controller: nodes that were down (node, from, to), who started, its phases.
 
-    The jobs in `fixed` start as recorded, whatever the scheduler says, on any nodes where it names none.
+    The jobs in `fixed` start as recorded, whatever the scheduler says, on any nodes where it names none. `usage` is
+    what accounts' users have used before the simulation begins, in processor-seconds by (account, user).
     """
 
     down: Sequence[tuple[str, float, float]] = ()
     fixed: Mapping[tuple[str, int], Takes] = field(default_factory=dict)
     phases: Phases = field(default_factory=Phases)
+    usage: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
 def simulate_slurm(
@@ -230,6 +232,9 @@ def simulate_slurm(
     always = ((name, -FAR, FAR) for group in machine.nodes for name in group.down)
     down = [(index["node"][name], a, b) for name, a, b in (*recorded.down, *always)]
     state = make_state(site, jobs, settings, recorded.phases, down=down, placements=placements)
+    for who, seconds in recorded.usage.items():
+        if (place := index["assoc"].get(who)) is not None:
+            state.assoc["usage"][place] = seconds
     fair_tree(site, state)
     until = places[watched] if watched is not None else NONE
     for now in (

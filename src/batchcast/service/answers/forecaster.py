@@ -103,6 +103,9 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
         clock = _from_history(site, methods)
         notes = (f"learned anew from at most {MOST_REPLAYED} jobs: what the collector keeps cannot be read here",)
     clock.state.now = site.now
+    from .model_store import used
+
+    clock.state.usage = used(site.memory)
     nodes = site.memory.get("nodes") or {}
     clock.state.nodes_away = frozenset(name for name, node in nodes.items() if node["away"])
     return Forecaster(clock, keys, notes)
@@ -171,9 +174,10 @@ def read_script(path: str) -> str:
 
 
 def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
-    """What the script would ask for, with the site's defaults; account, QOS and group as the user's last job had them.
+    """What the script would ask for, with the site's defaults; account, QOS and group as most of the user's jobs had.
 
-    Slurm knows a user's default account and QOS, a store only what came of them.
+    Slurm knows a user's default account and QOS, a store only what came of them: of the last hundred jobs the most
+    frequent, since the last one may have named another.
     """
     name = options.get("partition") or default_partition(site.memory) or None
     if site.partitions and name not in site.partitions:
@@ -181,7 +185,7 @@ def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
     limits = of_partition(site.memory, name)
     limit = parse_duration(options["time"]) if "time" in options else (limits.get("default_time_s") or math.nan)
     procs, nodes = processors(options)
-    last = next(iter(site.reader.ask("latest_of", cluster=site.cluster, user=user)), {})
+    last = next(iter(site.reader.ask("usual_of", cluster=site.cluster, user=user)), {})
     values = {
         **{key: last.get(key) for key in ("group_id", "account", "qos")},
         "job_id": "(test)",

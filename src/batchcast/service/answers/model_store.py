@@ -331,6 +331,16 @@ def machine_at(path: str, captured: Path | None = None) -> Machine | None:
     return open_machine(path)
 
 
+def used(memory: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+    """What each (account, user) has used by what the store remembers of a cluster, in processor-seconds.
+
+    >>> used({"shares": {"physics|ada": 60.0}})
+    {('physics', 'ada'): 60.0}
+    """
+    known = ((who.partition("|"), seconds) for who, seconds in (memory.get("shares") or {}).items())
+    return {(account, user): seconds for (account, _, user), seconds in known}
+
+
 def use_machine(predictors: Iterable[Any], machine: Machine | None) -> None:
     """Let those that simulate on a described machine go on with this one; what they have learned stays."""
     for one in predictors:

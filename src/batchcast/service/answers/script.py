@@ -9,6 +9,7 @@ partition a store does not know, of QOS it knows those that the user's jobs had.
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,7 +38,7 @@ def options_of(script: str, asked: Mapping[str, Any]) -> tuple[dict[str, str], l
 
     The script's name is the job's, unless it has another.
     """
-    options = {"job-name": Path(script).name} | parse_script(read_script(script))
+    options = {"job-name": Path(script).name, "chdir": os.getcwd()} | parse_script(read_script(script))
     names = {"limit": "time"}
     options |= {names.get(k, k.replace("_", "-")): str(v) for k, v in asked.items() if v is not None}
     return {name: value for name, value in options.items() if name in HEARD}, not_heard(options)

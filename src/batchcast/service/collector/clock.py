@@ -54,6 +54,7 @@ class Renewal:
         rows = []
         clock.state.now = max(before, until)
         clock.state.nodes_away = moves.nodes_away(connection, cluster)
+        clock.state.usage = files.used(clock_jobs.read_meta(connection, cluster))
         why: dict[int, str | None] = {}
         for number, (key, one) in enumerate(able.items()):
             said = one.of_waiting(clock.state)

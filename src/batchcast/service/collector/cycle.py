@@ -145,18 +145,15 @@ class Collector:
 
     def _learn_machine(self, snapshot: Snapshot) -> None:
         """The machine that waits are simulated on; with it the partitions and the limits that scripts are held to."""
-        watch, shown = self._machine, (str(s.asked.get("partition_id") or "") for s in snapshot.jobs)
-        if watch is None:
-            return
-        partitions = {name for text in shown for name in text.split(",") if name}
-        if watch.look(self.scheduler, snapshot.asked_at, partitions):
-            assert self._clock is not None
+        watch, shown = self._machine, {str(s.asked.get("partition_id") or "") for s in snapshot.jobs}
+        assert watch is not None and self._clock is not None
+        if watch.look(self.scheduler, snapshot.asked_at, {name for text in shown for name in text.split(",") if name}):
             self._clock.use_machine(watch.machine)
             self._learn_site(snapshot.asked_at)
-        if watch.is_captured:
-            at = watch.captured_at if math.isfinite(watch.captured_at) else None
-            with self.store.begin() as connection:
-                clock_jobs.write_meta(connection, self.cluster, machine={"at": at, "trouble": watch.trouble})
+        used = watch.shares(self.scheduler, snapshot.asked_at)
+        known = {"machine": watch.summary()} | ({} if used is None else {"shares": used})
+        with self.store.begin() as connection:
+            clock_jobs.write_meta(connection, self.cluster, **known)
 
     def _learn_reservations(self, snapshot: Snapshot) -> None:
         """When reservations begin and end, where a job waits for one."""

@@ -39,7 +39,7 @@ class MachineWatch:
         self.machine: Machine | None = None
         self.trouble = ""
         self.captured_at = math.nan
-        self._looked_at = self._whole_at = -math.inf
+        self._looked_at = self._whole_at = self._shares_at = -math.inf
         self._digest = ""
         self._seen: frozenset[str] = frozenset()
         if settings["machine"]:
@@ -51,6 +51,10 @@ class MachineWatch:
     def is_captured(self) -> bool:
         """Whether the machine is captured from Slurm: no file is named, and nobody switched that off."""
         return not self.settings["machine"]
+
+    def summary(self) -> dict[str, Any]:
+        """What the store remembers of it: when it was captured (epoch seconds, None not yet), and what went wrong."""
+        return {"at": self.captured_at if math.isfinite(self.captured_at) else None, "trouble": self.trouble}
 
     def look(self, scheduler: Any, now: float, partitions: Iterable[str]) -> bool:
         """Capture the machine anew where it changed; whether it did.
@@ -76,6 +80,20 @@ class MachineWatch:
         self.machine, self._digest, self._whole_at, self.captured_at = fresh, digest, now, now
         self.trouble = self._keep(fresh) if changed else ""
         return changed
+
+    def shares(self, scheduler: Any, now: float) -> dict[str, float] | None:
+        """What each "account|user" has used, where fair-share ranks jobs here and that was not asked for a while."""
+        weight = self.machine.settings.get("PriorityWeightFairShare", "0") if self.machine is not None else "0"
+        due = not 0 <= now - self._shares_at < self.settings["history_every_s"]
+        if not (due and weight.isdigit() and int(weight) and hasattr(scheduler, "shares")):
+            return None
+        self._shares_at = now
+        try:
+            used: dict[str, float] = scheduler.shares()
+        except BatchcastError as error:
+            self.trouble = error.message
+            return None
+        return used
 
     def _kept(self) -> Machine | None:
         """The machine that was kept last; None where there is none or it cannot be read."""

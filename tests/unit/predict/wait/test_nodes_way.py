@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from batchcast.cluster.machine import Machine, homogeneous
+from batchcast.cluster.machine import Association, Machine, homogeneous
 from batchcast.evaluation.wait import run_wait
 from batchcast.events.event import End, Event, Start, Submit
 from batchcast.events.live import LiveClock
 from batchcast.events.recorded import events, replay
 from batchcast.events.state import SystemState
-from batchcast.job import JobRequest
+from batchcast.job import JobRequest, as_submitted
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.predict.wait.forecast_components import MOST_ANEW, NodesComponent
 from batchcast.predict.wait.scheduler_replay import start_on
@@ -172,6 +173,35 @@ def test_what_was_learned_on_a_machine_is_kept_when_the_machine_changes(tmp_path
     assert method.components.nodes.run_times.predict(asked, again.clock.state) == method.run_time.predict(
         asked, again.clock.state
     )
+
+
+def test_who_has_used_much_waits_behind_who_has_used_little() -> None:
+    """Fair-share by what Slurm says was used; without it both would begin even, and the first to come would start."""
+    tree = (Association("root"), Association("a", parent="root"), *(Association("a", who) for who in ("ada", "bob")))
+    fair = {
+        "PriorityType": "priority/multifactor",
+        "PriorityWeightFairShare": "1000",
+        "SchedulerType": "sched/backfill",
+    }
+    machine = replace(homogeneous(1, 4, **fair), associations=tree)
+
+    def job_of(row: int, user: str, at: float) -> JobRequest:
+        asked = {"req_time": 600.0, "account": "a", "user_id": user, "partition_id": "all"}
+        return as_submitted(row, {"job_id": str(row), "submit_time": at, **asked}, procs=4.0)
+
+    state = SystemState(4.0)
+    runs, waits, new = job_of(1, "cid", 0.0), job_of(2, "ada", 10.0), job_of(3, "bob", 20.0)
+    for event in (Submit(0.0, runs), Start(0.0, runs, 0.0), Submit(10.0, waits)):
+        state.apply(event)
+    state.now = 20.0
+
+    def start(usage: dict[tuple[str, str], float]) -> float:
+        state.usage = usage
+        found = start_on(machine, new, state, lambda each, _: each.req_time)
+        assert not isinstance(found, str)
+        return found[0]
+
+    assert start({("a", "ada"): 1e6, ("a", "bob"): 1.0}) < start({("a", "ada"): 1.0, ("a", "bob"): 1e6})
 
 
 @pytest.mark.parametrize(("queued", "is_anew"), [(20, True), (MOST_ANEW + 1, False)])
