@@ -20,6 +20,7 @@ from ..errors import BatchcastError, InputError
 from .place import (
     VERSION,
     check_there,
+    make_closed,
     make_room,
     normal_url,
     refuse_newer,
@@ -69,7 +70,8 @@ class Store:
     """An open store. `begin()` gives a transaction; every failure of the database is one of batchcast's errors.
 
     `url` is a path or `sqlite:///path`, or `postgresql://user@host/name` (psycopg). A SQLite store is private to its
-    owner and readable by others only where `mode` says so. `failures` counts transactions that failed.
+    owner when it is made (`is_new`): whoever learns that no job is hidden opens it. `failures` counts transactions that
+    failed.
     """
 
     def __init__(self, url: str, *, create: bool = False, read_only: bool = False) -> None:
@@ -79,6 +81,7 @@ class Store:
         path = sqlite_path(self.url)
         if path is not None:
             (make_room if create else check_there)(path)
+        self.is_new = path is not None and create and make_closed(path)
         self.engine = self._engine(path, read_only)
         if read_only:
             self._do_without_absent_columns()

@@ -149,6 +149,52 @@ def mode_of(url: str) -> int:
     return 0o600 if path is None else path.stat().st_mode & 0o777
 
 
+OTHERS = 0o077
+"""The permission bits of everybody but the owner."""
+
+
+def is_open(url: str) -> bool:
+    """Whether somebody but its owner may read or write the file of a store; a database without a file is closed."""
+    return bool(mode_of(url) & OTHERS)
+
+
+def close_to_others(url: str) -> bool:
+    """Take every right of others from an SQLite store and the files that SQLite keeps beside it; whether there was one.
+
+    OSErrors pass: only its owner may do that.
+    """
+    path = sqlite_path(url)
+    beside = [] if path is None else [path.with_name(path.name + end) for end in ("", "-wal", "-shm")]
+    opened = [one for one in beside if one.exists() and one.stat().st_mode & OTHERS]
+    for one in opened:
+        one.chmod(one.stat().st_mode & 0o777 & ~OTHERS)
+    return bool(opened)
+
+
+def open_to_others(url: str) -> None:
+    """Give others what this process's umask leaves them: of a new store, on a site that hides no jobs."""
+    path, mask = sqlite_path(url), os.umask(0)
+    os.umask(mask)
+    for end in ("", "-wal", "-shm") if path is not None else ():
+        assert path is not None
+        if (one := path.with_name(path.name + end)).exists():
+            one.chmod(0o666 & ~mask)
+
+
+def make_closed(path: Path) -> bool:
+    """Make the file of a new store for its owner alone, before anything is written to it; False where it is there."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be made: {error.strerror}",
+            hint="name a place this user may write to: --store PATH, or BATCHCAST_STORE",
+        ) from None
+    return True
+
+
 def make_room(path: Path) -> None:
     """The directory of a store that is about to be made."""
     try:

@@ -263,7 +263,7 @@ def test_no_question_of_a_user_goes_over_every_job(tmp_path: Path) -> None:
         "waiting",
         "latest",
         "latest_run",
-        "latest_of",
+        "usual_of",
         "qos_of",
         "running_now",
         "open_with",

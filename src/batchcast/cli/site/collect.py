@@ -146,10 +146,12 @@ def serve(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
     """
     import sys
 
+    from ...service.answers.disclosure import refuse_open_store
     from ...service.http.server import Server
     from ...service.settings import load
 
     settings = load({**flags, "listen": listen})
+    refuse_open_store(settings)
     stop = stop_on_signals()
     with Server(settings, settings["listen"], say, quiet) as server:
         words = f"answering from {settings.shown('store')} on {server.shown}"

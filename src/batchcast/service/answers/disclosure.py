@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...errors import NoAnswer, Refused, UsageError
+from ...errors import BatchcastError, NoAnswer, Refused, UsageError
 from ...predict.protocol import Grounds, Prediction
 from ...store.packed import Packed
+from ...store.place import is_open
 from ...store.reader import Reader
 from ...store.rows import NOTHING
 from ..settings import Settings, is_private
@@ -242,6 +243,22 @@ def used(site: Site, who: Whose, since: float, until: float, least: int, stateme
         return Packed(site.reader.each(statement, **chosen))
     several = complete_days(site.reader.each(statement, **chosen), "end_time", least, site.now)
     return Packed(row for row in site.reader.each(statement, **chosen) if row["end_time"] // DAY_S in several)
+
+
+def refuse_open_store(settings: Settings) -> None:
+    """Refused where jobs are hidden and others may read the store's file: the service would hide what lies open."""
+    try:
+        with Reader(settings["store"]) as reader:
+            hidden = any(is_private(settings, reader.memory(name)) for name in reader.clusters())
+            opened = hidden and is_open(settings["store"])
+    except BatchcastError:
+        return  # no store yet: each answer says so
+    if opened:
+        shown = settings.shown("store")
+        raise Refused(
+            f"jobs are hidden here, and {shown} is open to others",
+            hint=f"chmod 600 {shown}* ; batchcast collect closes it in its next cycle",
+        )
 
 
 def choose_cluster(reader: Reader, asked: str | None) -> str:

@@ -29,7 +29,7 @@ from ..settings import Settings
 from . import moves
 from .clock import Step, StoredClock, compare_with_slurm
 from .machine import MachineWatch
-from .sight import Sight
+from .sight import Sight, follow_privacy
 
 if TYPE_CHECKING:
     from ..planning.agent import Planner
@@ -88,7 +88,7 @@ class Collector:
         return self.settings["cluster"] or self.site.cluster
 
     def cycle(self) -> Cycle:
-        """Look once, fetch what is missing, move the clock. Raises nothing a scheduler or database can cause."""
+        """Look, fetch what is missing, move the clock. Raises nothing a scheduler or database can cause."""
         done = Cycle(self.scheduler.now())
         for part in (self._look, self._plan, self._fetch, self._tell, self._let_go):
             try:
@@ -117,6 +117,7 @@ class Collector:
         snapshot = self.scheduler.snapshot()
         done.jobs, done.broken = len(snapshot.jobs), snapshot.broken
         assert self.site is not None
+        done.problems += follow_privacy(self.store, self.settings, self.site.private)
         if self._sight.look(self.scheduler, self.store, self.cluster, self.site.private, snapshot):
             return
         with self.store.begin() as connection:
@@ -146,12 +147,12 @@ class Collector:
     def _learn_machine(self, snapshot: Snapshot) -> None:
         """The machine that waits are simulated on; with it the partitions and the limits that scripts are held to."""
         watch, shown = self._machine, {str(s.asked.get("partition_id") or "") for s in snapshot.jobs}
-        assert watch is not None and self._clock is not None
+        assert watch is not None
+        assert self._clock is not None
         if watch.look(self.scheduler, snapshot.asked_at, {name for text in shown for name in text.split(",") if name}):
             self._clock.use_machine(watch.machine)
             self._learn_site(snapshot.asked_at)
-        used = watch.shares(self.scheduler, snapshot.asked_at)
-        known = {"machine": watch.summary()} | ({} if used is None else {"shares": used})
+        known = watch.known(self.scheduler, snapshot.asked_at)
         with self.store.begin() as connection:
             clock_jobs.write_meta(connection, self.cluster, **known)
 

@@ -52,9 +52,11 @@ class MachineWatch:
         """Whether the machine is captured from Slurm: no file is named, and nobody switched that off."""
         return not self.settings["machine"]
 
-    def summary(self) -> dict[str, Any]:
-        """What the store remembers of it: when it was captured (epoch seconds, None not yet), and what went wrong."""
-        return {"at": self.captured_at if math.isfinite(self.captured_at) else None, "trouble": self.trouble}
+    def known(self, scheduler: Any, now: float) -> dict[str, Any]:
+        """What the store is to remember: when it was captured (epoch seconds, None not yet), what went wrong; shares."""
+        used = self.shares(scheduler, now)
+        at = self.captured_at if math.isfinite(self.captured_at) else None
+        return {"machine": {"at": at, "trouble": self.trouble}} | ({} if used is None else {"shares": used})
 
     def look(self, scheduler: Any, now: float, partitions: Iterable[str]) -> bool:
         """Capture the machine anew where it changed; whether it did.

@@ -166,17 +166,21 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
         yield finding("store", "failed", error.message, error.hint or "start batchcast collect")
         return
     from ...store.place import VERSION as SCHEMA
+    from ...store.place import is_open
 
     fact = f"{reader.shown}, schema {version}"
     yield judged("store", version == SCHEMA, fact, "batchcast collect brings it up to date")
     if "://" not in settings["store"]:
         mode = path.stat()
+        hidden = any(is_private(settings, reader.memory(name)) for name in reader.clusters())
+        exposed = hidden and is_open(settings["store"])
+        lies_open = ", though jobs are hidden: everybody reads them there" if exposed else ""
         yield finding(
             "store's owner",
-            "ok",
+            "failed" if exposed else "ok",
             f"uid {mode.st_uid}, mode {mode.st_mode & 0o777:o}, {mode.st_size / 1e6:.1f} MB, writable here: "
-            f"{'yes' if os.access(path, os.W_OK) else 'no'}",
-            "",
+            f"{'yes' if os.access(path, os.W_OK) else 'no'}{lies_open}",
+            f"chmod 600 {path}* ; batchcast collect closes it in its next cycle" if exposed else "",
         )
         free = shutil.disk_usage(path.parent).free
         yield judged("store's disk", free > 200e6, f"{free / 1e9:.1f} GB free", "make room before it is full")

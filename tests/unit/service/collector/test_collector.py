@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from msgspec.structs import asdict
 
 from batchcast.cluster.machine import Machine, homogeneous
-from batchcast.errors import BatchcastError, Unreachable
+from batchcast.errors import BatchcastError, Refused, Unreachable
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service.answers.answer import staleness
+from batchcast.service.answers.disclosure import refuse_open_store
 from batchcast.service.answers.model_store import machine_path
 from batchcast.service.collector.cycle import Collector, Cycle, run
+from batchcast.service.operations.doctor import store_findings
 from batchcast.service.settings import Settings, is_private, keep_since, load
 from batchcast.store.database import Connection, Store
 from batchcast.store.reader import Reader
@@ -549,3 +553,44 @@ def test_a_machine_that_cannot_be_captured_leaves_the_last_one_and_is_said(setti
     again = Collector(script, Store(settings["store"]), settings)
     step(script, again, 1530)
     assert len(again._machine.machine.node_names()) == 4
+
+
+def mode_of_files(settings: Settings) -> set[int]:
+    path = Path(settings["store"])
+    return {one.stat().st_mode & 0o777 for end in ("", "-wal", "-shm") if (one := Path(f"{path}{end}")).exists()}
+
+
+@pytest.mark.parametrize(("private", "mode"), [(True, 0o600), (False, 0o644)])
+def test_a_store_is_made_as_open_as_the_site_is(tmp_path: Path, private: bool, mode: int) -> None:
+    settings = load({"store": str(tmp_path / "s.db"), "wait": "recent_wait", "limits": ""}, {})
+    before = os.umask(0o022)
+    try:
+        script = Script([Job("1", 1005, 9000, 9100)], private=private)
+        collector = collect(script, settings)
+        assert mode_of_files(settings) == {0o600}, "before anybody knows"
+        step(script, collector, 1000, 1030)
+    finally:
+        os.umask(before)
+    assert mode_of_files(settings) == {mode}
+
+
+def test_a_store_is_closed_when_jobs_become_private_and_nothing_is_served_from_an_open_one(tmp_path: Path) -> None:
+    """It stayed 0644: users read each other's jobs with five lines of sqlite3, and doctor said ok."""
+    settings = load({"store": str(tmp_path / "s.db"), "wait": "recent_wait", "limits": ""}, {})
+    script = Script([Job("1", 1005, 9000, 9100)])
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    Path(settings["store"]).chmod(0o644)
+    refuse_open_store(settings)
+    script.private = True
+    assert "was open to others and is closed" in step(script, collector, 1060).problems[0]
+    assert mode_of_files(settings) == {0o600}
+    Path(settings["store"]).chmod(0o640)
+    with pytest.raises(Refused, match="is open to others"):
+        refuse_open_store(settings)
+    found = {one["check"]: one for one in store_findings(settings)}["store's owner"]
+    assert (found["state"], found["do"][:9]) == ("failed", "chmod 600")
+    step(script, collector, 1090)
+    script.private = False
+    step(script, collector, 1120)
+    assert mode_of_files(settings) == {0o600}, "what was hidden is in it"
