@@ -35,9 +35,9 @@ def differences(old: Machine, new: Machine) -> list[str]:
         said.append("accounts, users or their limits are otherwise")
     words = sorted({w for each in (old, new) for w in each.settings if w.startswith(SCHEDULES)})
     for word in words:
-        before, after = (each.settings.get(word, "not set") for each in (old, new))
-        if before != after:
-            said.append(f"{word} is {after}, not {before}")
+        was, now = (each.settings.get(word, "not set") for each in (old, new))
+        if was != now:
+            said.append(f"{word} is {now}, not {was}")
     return said
 
 

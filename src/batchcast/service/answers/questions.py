@@ -33,7 +33,7 @@ from .disclosure import (
     whole_days,
 )
 from .hints import Hints, Like, QueueSnapshot, needs_store
-from .start import Release, release, start_answer
+from .start import Release, latest_start, release, start_answer
 from .track_record import RecordKey, TrackRecord
 
 NOT_YET = Sentence("how such answers have come out here is being worked out: ask again in a minute")
@@ -99,7 +99,7 @@ def _said(
     now: float,
     hidden: bool,
 ) -> Answer:
-    answers = [(row, start_answer(row, now, releases.get(row["row"]))) for row in rows]
+    answers = [(row, start_answer(row, now, releases.get(row["row"]), latest_start(row, memory, now))) for row in rows]
     results = [
         {**answer, **track_record.record_fields(records[row["partition_id"]], answer["likely_wait_s"])}
         for row, answer in answers

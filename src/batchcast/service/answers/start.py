@@ -232,13 +232,57 @@ def _end(job: Mapping[str, Any], now: float, at_most: bool) -> float:
     return (now + latest) / 2 if math.isfinite(latest) else now
 
 
-def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str, Any]:
+MARGIN_SHARE, MARGIN_S = 0.5, 3600.0
+"""An answer goes beyond what limits imply by half of that wait and an hour, and no further."""
+
+
+def work_ahead(state: Any) -> dict[str, float] | None:
+    """What runs and waits by its limits: processor-seconds in all, the longest rest of a running job; None unknown.
+
+    A clock's state; a job without a limit leaves it unknown.
+    """
+    rests = [(held.job, held.job.req_time - (state.now - held.start_time)) for held in state.running.values()]
+    waits = [(job, job.req_time) for job in state.queued.values()]
+    work = sum(job.procs * max(seconds, 0.0) for job, seconds in (*rests, *waits))
+    longest = max((seconds for _, seconds in rests), default=0.0)
+    if not (math.isfinite(work) and math.isfinite(longest)):
+        return None
+    return {"at": state.now, "procs_s": work, "longest_s": max(longest, 0.0)}
+
+
+def latest_start(row: Row, memory: Mapping[str, Any], now: float) -> float:
+    """No answer for this waiting job is later (epoch seconds); infinity where no limit implies anything.
+
+    Slurm's own estimate, by everybody's limits, where it gives one; else when all that runs and waits would have run to
+    its limit on the job's partition. Then `MARGIN_SHARE` and `MARGIN_S` are added, for those who come later and first.
+
+    >>> row = {"expected_start": 1000.0, "partition_id": "main"}
+    >>> latest_start(row, {}, 0.0), latest_start({**row, "expected_start": None}, {}, 0.0)
+    (5100.0, inf)
+    >>> known = {"work_ahead": {"at": 0.0, "procs_s": 8000.0, "longest_s": 600.0}, "total_procs": 8.0}
+    >>> latest_start({**row, "expected_start": None}, known, 0.0)
+    6000.0
+    """
+    by = row.get("expected_start")
+    if by is None or by <= now:
+        ahead = memory.get("work_ahead")
+        partitions = (memory.get("site") or {}).get("partitions") or {}
+        procs = partitions.get(row["partition_id"] or "", {}).get("procs") or memory.get("total_procs")
+        if not ahead or not procs:
+            return math.inf
+        by = ahead["at"] + ahead["procs_s"] / procs + ahead["longest_s"]
+    wait = max(by - now, 0.0)
+    return now + wait + MARGIN_SHARE * wait + MARGIN_S
+
+
+def start_answer(row: Row, now: float, held: Release | None = None, latest: float = math.inf) -> dict[str, Any]:
     """When one waiting job starts, as far as its newest forecast reaches, given how long it has waited.
 
     Times are epoch seconds. The reason it waits for decides (formats.reasons.Rule): what waits for the machine has the
-    forecast; what is held back by a reservation or a limit is answered by when that is over (`held`); what waits for
-    its owner, a time or another job from then on: `counts_from` says from when, and without a known instant the waits
-    alone are told; what only an administrator ends, or nothing, has no answer. Why the answer moved last is said where
+    forecast, never later than `latest` (see `latest_start`); what is held back by a reservation or a limit is answered
+    by when that is over (`held`); what waits for its owner, a time or another job from then on: `counts_from` says from
+    when, and without a known instant the waits alone are told; what only an administrator ends, or nothing, has no
+    answer. Why the answer moved last is said where
     it waits for the machine. What counts jobs of others is `OfOthers`, for `disclosed` to decide on.
     """
     row = {**newest(row)}
@@ -260,6 +304,9 @@ def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str,
         point, by_90 = (held.likely - at, held.latest - at) if held is not None else (math.nan, math.nan)
         by_10 = math.nan  # nobody said how early it may be over
         basis = held.basis if held is not None else "nobody knows when that is over"
+    if kind is Rule.MACHINE and max(point, by_90) > latest - at:
+        point, by_10, by_90 = (min(value, latest - at) for value in (point, by_10, by_90))
+        basis = _cut(basis)
     spans = SPANS_S if kind is Rule.MACHINE and issued is not None else {}
     chances = {name: chance_to_start(issued, waited, span) for name, span in spans.items() if issued is not None}
     return {
@@ -285,6 +332,16 @@ def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str,
         "forecast_as_of_s": math.nan if issued is None else row.get("as_of", math.nan),
         **moved(row.get("renewed_why") if kind is Rule.MACHINE else None),
     }
+
+
+CUT = "; cut to what Slurm's limits imply, half as much again and an hour"
+
+
+def _cut(basis: Any) -> Any:
+    """The basis of an answer that is cut, and what may be said in its place."""
+    if not isinstance(basis, OfOthers):
+        return f"{basis}{CUT}"
+    return OfOthers(f"{basis.whole}{CUT}", basis.instead and f"{basis.instead}{CUT}")
 
 
 def _counts_from(kind: Rule, name: str, held: Release | None) -> str:

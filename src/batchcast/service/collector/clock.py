@@ -28,6 +28,7 @@ from ..answers import model_store as files
 from ..answers.accuracy import BEFORE, SCORED
 from ..answers.advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
 from ..answers.model_store import SavedClock, Unusable, resume, use_machine
+from ..answers.start import work_ahead
 from . import moves
 
 NEXT = "next"
@@ -64,7 +65,9 @@ class Renewal:
                 why = moves.remember(connection, cluster, answers, clock.state.now)
             shared = {"method": json.loads(key)[1], "as_of": clock.state.now}
             rows += [{**shared, "row": row, "prediction": of, "why": why.get(row)} for row, of in said]
+        ahead = work_ahead(clock.state)
         clock.state.now = before
+        clock_jobs.write_meta(connection, cluster, work_ahead=ahead)
         clock_jobs.renew(connection, cluster, rows)
         self._keep_some(connection, cluster, until, now)
         self.last, self.next = now, now + (time.process_time() - began) / SHARE

@@ -53,7 +53,7 @@ class MachineWatch:
         return not self.settings["machine"]
 
     def known(self, scheduler: Any, now: float) -> dict[str, Any]:
-        """What the store is to remember: when it was captured (epoch seconds, None not yet), what went wrong; shares."""
+        """What the store is to remember: when it was captured (epoch seconds; None: not yet), trouble, shares."""
         used = self.shares(scheduler, now)
         at = self.captured_at if math.isfinite(self.captured_at) else None
         return {"machine": {"at": at, "trouble": self.trouble}} | ({} if used is None else {"shares": used})

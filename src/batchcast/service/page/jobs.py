@@ -26,7 +26,7 @@ from ..answers.disclosure import Site, Viewer, Whose, basis_of, check_may_see, o
 from ..answers.forecaster import begin_condition, forecaster, request_of
 from ..answers.questions import NOT_YET
 from ..answers.script import placements, script_advice
-from ..answers.start import release, start_answer
+from ..answers.start import latest_start, release, start_answer
 from ..answers.track_record import RecordKey, TrackRecord
 from ..answers.usage import advise_requests, summary
 from ..settings import Settings
@@ -154,7 +154,7 @@ def _waiting(site: Site, user: str) -> list[dict[str, Any]]:
     lines = []
     for row in rows:
         held = release(site.reader, site.cluster, site.memory, row, now)
-        answer = site.disclosed(start_answer(row, now, held))
+        answer = site.disclosed(start_answer(row, now, held, latest_start(row, site.memory, now)))
         answers = [*before.get(row["row"], []), (now, answer["likely_start_s"], answer["by_90_start_s"])]
         drawn = {"track": _track(answers) if answer["counts_from"] == "submission" else None, "procs": row["req_procs"]}
         lines.append({**answer, "chances": _chances(row, answer, now), **drawn})
