@@ -181,9 +181,11 @@ def _cluster(settings: Any) -> str:
 def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
     from ...service.batch_system import open_scheduler
     from ...service.planning.agent import Planner
+    from ...service.planning.checkup import why_stopped
     from ...service.planning.order import extremes
     from ...service.planning.terms import ORDERS
     from ...store.database import Store
+    from ...store.reader import Reader
 
     cluster, store = _cluster(settings), Store(settings["store"], read_only=True)
     planner = Planner(open_scheduler(settings)[0].transport, store, settings)
@@ -198,8 +200,12 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
         | ({"site_factor": factors.get(job.job_id, 0)} if settings["plan"] in ORDERS else {})
         for job, forecast, limit, why in rows
     ]  # fmt: skip
+    with Reader(settings["store"]) as reader:
+        stopped = why_stopped(reader.memory(cluster), time.time())
     would = sum(limit < job.limit for job, _, limit, _ in rows)
     said = [f"{would} of {len(rows)} waiting jobs would be planned now; nothing was changed"]
+    if stopped:
+        said.insert(0, f"{stopped}; what follows holds from then on")
     if settings["plan"] == "order":
         said.append("that is said of limits, which plan = order leaves alone")
     if settings["plan"] in ORDERS:
@@ -248,7 +254,7 @@ def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]]:
-    from ...service.planning.checkup import ordered, standing
+    from ...service.planning.checkup import ordered, standing, why_stopped
     from ...store.reader import Reader
 
     cluster, reader = _cluster(settings), Reader(settings["store"])
@@ -263,9 +269,9 @@ def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]
     placed, off = len(ordered(memory)), memory.get("plan_off")
     state = f"switched off by {off['by']}" if off else f"plan = {settings['plan']}"
     names = {"job_id": "job_id", "state": "state", "at": "at", "limit_s": "user_limit", "planned_s": "planned"}
-    return [f"{state}; {counted(len(rows))} on a planned limit, {placed:,} on a place in the order"], [
-        {name: row[column] for name, column in names.items()} for row in rows
-    ]
+    said = [f"{state}; {counted(len(rows))} on a planned limit, {placed:,} on a place in the order"]
+    said += filter(None, ["" if off or settings["plan"] == "off" else why_stopped(memory, time.time())])
+    return said, [{name: row[column] for name, column in names.items()} for row in rows]
 
 
 def _of_order(row: Any) -> dict[str, Any]:

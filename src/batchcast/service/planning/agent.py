@@ -225,6 +225,8 @@ class Planner:
         if why:
             self.alarm = why, now + HOUR
             done.problems.append(f"planning stops for an hour: {why}")
+            with self._may_fail(done), self.store.begin() as connection:
+                clock_jobs.write_meta(connection, cluster, plan_alarm={"why": why, "until": self.alarm[1]})
 
     def _decide(self, cluster: str, look: limits.Look, record: dict[str, Entry], terms: Terms) -> list[Action]:
         """Decided twice where submissions had to be looked up first."""

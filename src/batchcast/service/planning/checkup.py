@@ -40,6 +40,19 @@ def standing(reader: Reader, cluster: str) -> list[dict[str, Any]]:
     return [row for row in reader.ask("planned", cluster=cluster) if row["state"] in STANDING]
 
 
+def why_stopped(memory: Mapping[str, Any], now: float) -> str:
+    """Why and until when the watchdog has stopped planning, in words; empty where it has not.
+
+    >>> why_stopped({"plan_alarm": {"why": "a look came late", "until": 5.0}}, 9.0)
+    ''
+    """
+    alarm = memory.get("plan_alarm")
+    if not alarm or alarm["until"] <= now:
+        return ""
+    until = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(alarm["until"]))
+    return f"planning is stopped by the watchdog until {until}: {alarm['why']}"
+
+
 def ordered(memory: Mapping[str, Any]) -> list[str]:
     """Records of jobs that have a place in the order by what the store remembers: one given back stays there as 0."""
     return [name for name, (factor, _) in (memory.get(ORDER_RECORD) or {}).items() if factor]
@@ -59,8 +72,11 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
     yield finding("planning", "ok", f"{words}; {len(rows)} jobs stand on a planned limit")
     if placed := ordered(memory):
         yield finding("order", "ok", f"{len(placed)} jobs stand on a place in the order (SiteFactor)")
+    stopped = "" if settings["plan"] == "off" or switched else why_stopped(memory, now)
+    if settings["plan"] in LIMITS or stopped:
+        do = "batchcast accuracy shows how the run-time forecasts held; plan_by names another method to plan with"
+        yield judged("watchdog", not stopped, stopped or bounds(settings), do, "failed")
     if settings["plan"] in LIMITS:
-        yield finding("watchdog", "ok", bounds(settings))
         yield from _hands(reader, cluster, memory, now)
         yield _short(settings)
     for row in rows:

@@ -32,6 +32,8 @@ from .terms import ORDERS, method_of
 
 MOST_CALLS = 20
 """So many calls set factors in one look; giving back has no such bound."""
+SETTLED_S = 600.0
+"""A factor that was given back stays remembered so long: a slurmctld that is killed may bring it back."""
 PAUSE_S = 3600.0
 """So long nothing is set after slurmctld denied it: the audit would fill with the same refusal."""
 TOGETHER = 500
@@ -83,6 +85,7 @@ class Orderer:
     settings: Settings
     _not_before: float = -math.inf
     _finder: AgeFinder = field(default_factory=lambda: AgeFinder(math.nan))
+    _settled: dict[str, float] = field(default_factory=dict)
 
     def cycle(self, cluster: str, stop: str = "") -> OrderOutcome:
         """One look and what follows from it; with `stop` every factor of ours goes back. Raises BatchcastError."""
@@ -99,6 +102,7 @@ class Orderer:
         look = limits.look(self.transport)
         groups = self._groups(look.jobs, look.asked_at, stop)
         before = dict(record)
+        self._settle(groups, record, look.asked_at)
         wanted = self._decide(groups, record, forecasts, procs, look.asked_at) if not stop else {}
         changes = self._changes(groups, record, wanted)
         if stop:
@@ -217,14 +221,26 @@ class Orderer:
                 changes.append((group, factor))
         return changes
 
-    @staticmethod
+    def _settle(self, groups: Mapping[str, Group], record: dict[str, Standing], now: float) -> None:
+        """Forget a record whose factor was given back and read back as 0 so long ago that no slurmctld undoes it."""
+        for name, one in record.items():
+            if one.factor != 0 or (name in groups and groups[name].seen.factor != 0):
+                self._settled.pop(name, None)
+            elif name in groups:
+                self._settled.setdefault(name, now)
+        self._settled = {name: at for name, at in self._settled.items() if name in record}
+        for name, at in self._settled.items():
+            if now - at >= SETTLED_S:
+                del record[name]
+
     def _hidden(
-        jobs: Iterable[Plannable], groups: Mapping[str, Group], record: Mapping[str, Standing]
+        self, jobs: Iterable[Plannable], groups: Mapping[str, Group], record: Mapping[str, Standing]
     ) -> list[tuple[Group, int]]:
         """What sprio does not show, held jobs and those that have begun, is given back too: a requeue would show it."""
         tasks: dict[str, list[Plannable]] = {}
         for job in jobs:
-            if (job.begun or job.waits) and job.raw_id in record and job.raw_id not in groups:
+            given_back = job.raw_id in self._settled
+            if (job.begun or job.waits) and job.raw_id in record and job.raw_id not in groups and not given_back:
                 tasks.setdefault(job.raw_id, []).append(job)
         return [
             (Group(tuple(some), Priority(0.0, record[name].factor, 1.0, math.nan), False), 0)

@@ -16,8 +16,9 @@ from batchcast.cli.main import cli
 from batchcast.errors import BatchcastError
 from batchcast.planning.record import CycleOutcome
 from batchcast.service import batch_system
-from batchcast.service.planning.checkup import ground_findings
+from batchcast.service.planning.checkup import ground_findings, standing_findings
 from batchcast.store import clock_jobs, planned
+from batchcast.store.reader import Reader
 
 
 def site(tmp_path: Path, *jobs: Job, **settings: object) -> Site:
@@ -352,3 +353,45 @@ def test_doctor_and_the_dry_run_say_the_most_that_a_job_would_lose(
     )
     ran = CliRunner().invoke(cli, ["plan", "--dry-run"])
     assert said in ran.output + ran.stderr, ran.exception
+
+
+def test_after_off_nothing_is_asked_or_written_any_more(tmp_path: Path) -> None:
+    """82 times a factor of 0 was written over 0, hours after `plan --off`, with three times as many calls a cycle."""
+    one = site(tmp_path, Job("1", 120), Job("2", 10), Job("3", 30))
+    look(one)
+    with one.store.begin() as connection:
+        clock_jobs.write_meta(connection, "c", **{planned.SWITCH: {"by": "root", "at": 0.0}})
+    look(one)
+    look(one)
+    one.slurm.jobs["1"].state = "RUNNING"
+    one.slurm.jobs["2"].held = True
+    written = len(one.slurm.commands)
+    for _ in range(25):
+        look(one)
+    assert len(one.slurm.commands) == written
+    assert record(one) == {}
+    asked: list[object] = []
+    one.slurm.ask = asked.append  # type: ignore[method-assign,assignment]
+    look(one)
+    assert asked == []
+
+
+def test_that_the_watchdog_stopped_planning_is_said_by_plan_doctor_and_the_dry_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = site(tmp_path, plan_lag_s=60.0)
+    look(one)
+    one.slurm.time += 100.0
+    assert "planning stops for an hour: the look before was 130 s ago" in look(one).problems
+    monkeypatch.setattr("time.time", lambda: one.slurm.time)
+    said = "planning is stopped by the watchdog until"
+    with Reader(str(tmp_path / "s.db")) as reader:
+        found = {row["check"]: row for row in standing_findings(reader, "c", one.settings, one.slurm.time)}
+    assert (found["watchdog"]["state"], said in found["watchdog"]["found"]) == ("failed", True)
+    config = tmp_path / "right.toml"
+    config.write_text(f'store = "{tmp_path / "s.db"}"\nplan = "order"\nplan_partitions = "main"\n')
+    monkeypatch.setenv("BATCHCAST_CONFIG", str(config))
+    opened = SimpleNamespace(transport=one.slurm, now=one.slurm.now)
+    monkeypatch.setattr(batch_system, "open_scheduler", lambda settings: (opened, ""))
+    for words in (["plan"], ["plan", "--dry-run"]):
+        assert said in CliRunner().invoke(cli, words).stderr
