@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Float, Text, bindparam, delete, func, insert, or_, select, text, update
+from sqlalchemy import Connection, Float, Text, bindparam, delete, exists, func, insert, or_, select, text, update
 
 from ..events.event import Event, Start, Submit
 from ..events.live import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT, LiveJob
@@ -92,6 +92,21 @@ def rows_forecast(connection: Connection, rows: Sequence[int]) -> set[int]:
     for k in range(0, len(rows), MOST_ROWS):
         which = forecasts.c.row.in_(rows[k : k + MOST_ROWS]), forecasts.c.moment == "submit"
         found |= set(connection.scalars(select(forecasts.c.row).where(*which).distinct()))
+    return found
+
+
+def followed_by(
+    connection: Connection, cluster: str, like: Mapping[str, Any], since: float, until: float
+) -> int | None:
+    """The row of the first job of this user, partition, size and limit submitted in [since, until] seconds, of which
+    no answer to a question was kept yet; None where there is none."""
+    asked = exists().where(forecasts.c.row == jobs.c.row, forecasts.c.moment == "asked")
+    which = (
+        jobs.c.cluster == cluster, jobs.c.user_id == like["user"], jobs.c.partition_id == like["partition"],
+        jobs.c.req_procs == like["procs"], jobs.c.req_time == like["limit"],
+        jobs.c.submit_time >= math.floor(since), jobs.c.submit_time <= until, ~asked,
+    )  # fmt: skip
+    found: int | None = connection.scalar(select(jobs.c.row).where(*which).order_by(jobs.c.submit_time).limit(1))
     return found
 
 

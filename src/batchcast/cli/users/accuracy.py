@@ -71,6 +71,7 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
 
     titles = {
         "submit": "asked at submission, all jobs, also those that started at once",
+        "asked": "by start --test, of jobs that were then submitted as asked",
         "slurm": "when Slurm's own first estimate appeared, the same jobs",
     }
     titles |= {name: f"renewed when jobs had waited {span(s)}" for name, s in SCORED.items()}

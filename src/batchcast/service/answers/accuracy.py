@@ -54,7 +54,8 @@ def accuracy(
 ) -> list[dict[str, Any]]:
     """One flat object per forecast kind, moment and method, for forecasts as of [since, until), epoch seconds.
 
-    `submit`: asked at submission, over all that came out. `waited_1h` and the like: renewed once they had waited so
+    `submit`: asked at submission, over all that came out. `asked`: by `start --test`, of the jobs that were submitted
+    as asked within a quarter of an hour. `waited_1h` and the like: renewed once they had waited so
     long, beside what was said at their submission, given that they had. `slurm`: the moments at which Slurm's own first
     estimate of a job appeared, the same jobs for every method. Errors are of the whole wait or run, in seconds;
     coverage is the share that came out at or below what was said for a level. Forecasts with no history to go by were
@@ -69,7 +70,7 @@ def accuracy(
         key = _key(row)
         if days is None or (key, row["as_of"] // DAY_S) in days:
             scored.setdefault(key, _Scored()).add(row)
-    order = {moment: place for place, moment in enumerate(("submit", *SCORED, "slurm"))}
+    order = {moment: place for place, moment in enumerate(("submit", "asked", *SCORED, "slurm"))}
     shown = sorted(scored.items(), key=lambda item: (order[item[0][0]], item[0][1], item[0][2]))
     return [
         rounded(group.scores(*key), least_users)

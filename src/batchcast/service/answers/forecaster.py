@@ -92,6 +92,10 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
         raise NoAnswer(
             f"no job has started in {site.cluster} since the collector began", hint="ask again when some have"
         )
+    if site.memory.get("told_until") is None:  # the queue is not known either: every job would seem to start at once
+        raise NoAnswer(
+            f"history of {site.cluster} is still being read", hint="ask again in a few minutes; batchcast doctor"
+        )
     first = {kind: next(iter(site.memory.get(f"{kind}_methods") or ()), None) for kind in kinds}
     if "wait" in first:
         first["wait"] = track_record.answering_method(site.memory)

@@ -320,6 +320,11 @@ def machine_path(store: str, cluster: str) -> Path:
     return clock_path(store, cluster).with_suffix(".machine.toml")
 
 
+def asked_path(store: str, cluster: str) -> Path:
+    """The file of what `start --test` was asked lately: beside the clock."""
+    return clock_path(store, cluster).with_suffix(".asked.jsonl")
+
+
 def machine_at(path: str, captured: Path | None = None) -> Machine | None:
     """The machine that the setting `machine` names; where it is empty, the one that was captured, if it can be read."""
     if not path and captured is not None and os.access(captured, os.R_OK):

@@ -27,8 +27,10 @@ from ..settings import Settings
 from . import track_record
 from .advice import as_request, rests_on_jobs
 from .answer import Answer, staleness
+from .asked import keep_asked
 from .disclosure import OfOthers, Site, Viewer, basis_of, open_site, start_settings
 from .forecaster import Forecaster, begin_condition, forecaster, read_script, request_of, too_large
+from .model_store import asked_path
 from .start import start_answer
 from .walltime import advise_script
 
@@ -53,6 +55,9 @@ def answer_options(
         clock = forecaster(site)
         prediction = clock.wait(job)
         reason, begin = begin_condition(options, now)
+        method = track_record.answering_method(site.memory)
+        if not reason and viewer.name and machine is None:
+            keep_asked(asked_path(settings["store"], site.cluster), job, prediction, str(method), now)
         row = {
             "job_id": "(test)",
             "partition_id": job.partition_id,
@@ -62,7 +67,7 @@ def answer_options(
             "expected_start": None,
             "reason": reason,
             **as_values(prediction),
-            "method": track_record.answering_method(site.memory),
+            "method": method,
             "as_of": now,
         }
         answer = start_answer(row, now)

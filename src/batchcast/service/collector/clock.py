@@ -30,6 +30,7 @@ from ..answers.advice import BUILT_IN, RISK, Rules, advised_limit, advised_memor
 from ..answers.model_store import SavedClock, Unusable, resume, use_machine
 from ..answers.start import work_ahead
 from . import moves
+from .asked import AskedBefore
 
 NEXT = "next"
 """The moment of an advice for whoever comes next: one a kind of job, never scored."""
@@ -138,6 +139,7 @@ class StoredClock:
         self.rebuilt = ""
         self._since = -math.inf
         self._renewal = Renewal()
+        self._asked = AskedBefore(place.with_suffix(".asked.jsonl")) if place is not None else None
         self._next: dict[tuple[object, ...], int] = {}
 
     def rebuild(self, connection: Connection, since: float = -math.inf) -> None:
@@ -246,6 +248,8 @@ class StoredClock:
         clock_jobs.issue(connection, issue)
         self._advise_the_next(connection, ended.values(), memory, issued_at)
         step.renewed = self._renewal.renew(connection, self.cluster, self._clock, until, issued_at)
+        if self._asked is not None:
+            self._asked.find(connection, self.cluster, issued_at)
         clock_jobs.mark_told(connection, events)
         clock_jobs.write_meta(
             connection, self.cluster, told_until=max(before, until), late=memory.get("late", 0) + step.late

@@ -14,9 +14,11 @@ from msgspec.structs import asdict
 from batchcast.cluster.machine import Machine, homogeneous
 from batchcast.errors import BatchcastError, Refused, Unreachable
 from batchcast.formats.sighting import Sighting, Site, Snapshot
+from batchcast.service.answers.accuracy import accuracy
 from batchcast.service.answers.answer import staleness
-from batchcast.service.answers.disclosure import refuse_open_store
-from batchcast.service.answers.model_store import machine_path
+from batchcast.service.answers.disclosure import Viewer, refuse_open_store
+from batchcast.service.answers.model_store import asked_path, machine_path
+from batchcast.service.answers.script import answer_options
 from batchcast.service.collector.cycle import Collector, Cycle, run
 from batchcast.service.operations.doctor import store_findings
 from batchcast.service.settings import Settings, is_private, keep_since, load
@@ -594,3 +596,19 @@ def test_a_store_is_closed_when_jobs_become_private_and_nothing_is_served_from_a
     script.private = False
     step(script, collector, 1120)
     assert mode_of_files(settings) == {0o600}, "what was hidden is in it"
+
+
+def test_what_start_test_said_is_judged_by_the_job_that_was_then_submitted(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 1010, 1200), Job("2", 1010, 1030, 1210), Job("7", 1505, 1565, 1900)])
+    collector = collect(script, settings)
+    step(script, collector, *range(1000, 1500, 30))
+    options = {"partition": "main", "ntasks": "1", "time": "10"}
+    answer = answer_options(settings, options, Viewer("ada"), 1500.0).results[0]
+    answer_options(settings, {**options, "time": "20"}, Viewer("ada"), 1500.0)  # never submitted
+    assert asked_path(settings["store"], "c").stat().st_mode & 0o777 == 0o600
+    step(script, collector, *range(1510, 2000, 30))
+    assert not asked_path(settings["store"], "c").exists()
+    with Reader(settings["store"]) as reader:
+        (asked,) = [r for r in accuracy(reader, "c", 0.0, 9000.0, now=9000.0) if r["moment"] == "asked"]
+    assert (asked["kind"], asked["forecasts"], asked["came_out"]) == ("wait", 1, 1)
+    assert asked["mae_s"] == pytest.approx(abs(answer["likely_wait_s"] - 60.0))
