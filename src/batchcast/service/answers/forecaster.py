@@ -31,6 +31,9 @@ from .advice import as_request, default_partition, of_partition
 from .answer import Answer, parse_when, staleness
 from .disclosure import Site, Viewer, basis_of, open_site, start_settings
 
+NO_PRIORITIES = (
+    "no machine is known here: priorities, fair-share, QOS and reservations are not simulated, and this may be far off"
+)
 MOST_REPLAYED = 5000
 """Where no saved clock may be read, so many of the last jobs are replayed, some milliseconds each."""
 
@@ -112,6 +115,8 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
     clock.state.usage = used(site.memory)
     nodes = site.memory.get("nodes") or {}
     clock.state.nodes_away = frozenset(name for name, node in nodes.items() if node["away"])
+    if "wait" in keys and getattr(clock.predictors[keys["wait"]], "machine", None) is None:
+        notes = (*notes, NO_PRIORITIES)
     return Forecaster(clock, keys, notes)
 
 

@@ -163,6 +163,7 @@ def answer_where(
             "assumed: half the nodes run twice as long and hold twice as much each, twice the nodes half as long and "
             "half as much; you may use every partition shown, and the QOS that your jobs had there in 90 days"
         )
+        notes.append("of a new job: one that waits already and is submitted anew loses its place and its age")
         shown = {**start_settings(settings, now), "by_s": by, "any_size": any_size}
         return Answer({"cluster": site.cluster}, shown, notes, results)
 

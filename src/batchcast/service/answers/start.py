@@ -271,7 +271,7 @@ def latest_start(row: Row, memory: Mapping[str, Any], now: float) -> float:
         if not ahead or not procs:
             return math.inf
         by = ahead["at"] + ahead["procs_s"] / procs + ahead["longest_s"]
-    wait = max(by - now, 0.0)
+    wait = max(float(by) - now, 0.0)
     return now + wait + MARGIN_SHARE * wait + MARGIN_S
 
 

@@ -183,12 +183,27 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
             f"chmod 600 {path}* ; batchcast collect closes it in its next cycle" if exposed else "",
         )
         free = shutil.disk_usage(path.parent).free
-        yield judged("store's disk", free > 200e6, f"{free / 1e9:.1f} GB free", "make room before it is full")
+        full = free < FULL
+        fact = f"{free / 1e6:.0f} MB free: the collector cannot write" if full else f"{free / 1e9:.1f} GB free"
+        do = "make room: nothing that happens is kept until then" if full else "make room before it is full"
+        yield judged("store's disk", free > 200e6, fact, do, "failed" if full else "warning")
         yield _pages(reader)
     try:
         yield from _collector(reader, settings, ask)
     except BatchcastError as error:
         yield finding("collector", "failed", error.message, error.hint)
+
+
+FULL = 20e6
+"""A disk with less room than these bytes is full: SQLite needs some for its journal."""
+
+
+def _last_cycle(memory: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What went wrong in the collector's last cycle, in its log's own words."""
+    if problems := memory.get("problems"):
+        unwritten = any(word in one for one in problems for word in ("nothing was written", "readonly", "is full"))
+        do = "journalctl -u batchcast-collect has the cycles before"
+        yield finding("last cycle", "failed" if unwritten else "warning", "; ".join(problems[:3]), do)
 
 
 def _pages(reader: Any) -> dict[str, Any]:
@@ -218,6 +233,7 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
         grant = f"sacctmgr add user {who} account=ACCOUNT adminlevel=operator (modify, if it is there)"
         yield finding("collector's sight", "failed", fact, grant)
     bad = "failed" if is_collector_down(memory, now) else "warning"
+    yield from _last_cycle(memory)
     yield judged("collector", not notes, "; ".join(notes) or "up to date", do, bad)
     yield _privacy(settings, memory, f"PrivateData at the last look, {_when(memory.get('cycle_at'))}")
     if ask and settings["scheduler"] == "slurm":

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from batchcast.cluster.machine import homogeneous
 from batchcast.formats.sighting import Sighting
 from batchcast.service.answers import track_record
-from batchcast.service.operations import doctor
+from batchcast.service.answers.model_store import machine_path
+from batchcast.service.operations import doctor, machine_check
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.store.reader import Reader
+from batchcast.trace.machine import toml_of
 
 NOW = 1_000_000.0
 
@@ -159,3 +163,49 @@ def test_how_memory_is_measured_is_said_once_unless_it_changed_since_the_last_lo
     monkeypatch.setattr(doctor, "_daemons", lambda settings: iter([now]))
     said = [f["check"] for f in doctor.check(load({"store": path}, {})) if f["check"] in ("memory", "memory now")]
     assert said == ["memory now", "memory"][:lines]
+
+
+@pytest.mark.parametrize(("free", "wanted"), [(1e9, "ok"), (100e6, "warning"), (1e6, "failed")])
+def test_a_disk_without_room_is_a_failure(path: str, monkeypatch: pytest.MonkeyPatch, free: float, wanted: str) -> None:
+    """It was "0.0 GB free -> make room before it is full", a warning, while nothing could be written."""
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    assert state(path, "store's disk") == wanted
+
+
+@pytest.mark.parametrize(
+    ("problem", "wanted"),
+    [("the disk of /s.db is full (...); nothing was written", "failed"), ("slurmdbd is away", "warning")],
+)
+def test_what_went_wrong_in_the_last_cycle_is_said_in_the_logs_words(path: str, problem: str, wanted: str) -> None:
+    remember(path, problems=[problem])
+    found = {f["check"]: f for f in doctor.store_findings(load({"store": path}, {}))}
+    assert (found["last cycle"]["state"], found["last cycle"]["found"]) == (wanted, problem)
+
+
+def test_a_collector_that_cannot_see_jobs_is_a_failure_with_the_command(path: str) -> None:
+    assert "collector's sight" not in {f["check"] for f in doctor.store_findings(load({"store": path}, {}))}
+    remember(path, blind={"since": NOW - 60, "why": "Slurm hides jobs"}, collected_by="batchcast")
+    found = {f["check"]: f for f in doctor.store_findings(load({"store": path}, {}))}["collector's sight"]
+    assert found["state"] == "failed"
+    assert "sacctmgr add user batchcast account=ACCOUNT adminlevel=operator" in found["do"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "named", "state", "said"),
+    [
+        (3, "", "ok", "3 nodes, 1 partitions, as Slurm says now"),
+        (2, "", "failed", "nodes are new: n3"),
+        (0, "", "warning", "not captured yet"),
+        (2, "none", "warning", "machine = none"),
+    ],
+)
+def test_a_machine_that_is_not_what_slurm_says_is_a_failure(
+    path: str, monkeypatch: pytest.MonkeyPatch, kept: int, named: str, state: str, said: str
+) -> None:
+    """Nothing said that the machine was stale: jobs ran in a new partition, and --test knew none of that name."""
+    if kept:
+        machine_path(path, "c").write_text(toml_of(homogeneous(kept, 4)))
+    now = SimpleNamespace(machine=lambda: homogeneous(3, 4))
+    monkeypatch.setattr(machine_check, "open_scheduler", lambda _: (now, dict))
+    found = machine_check.machine_finding(load({"store": path, "machine": named}, {}), "c", {})
+    assert (found["state"], said in found["found"]) == (state, True)
