@@ -13,6 +13,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import nlargest
+from itertools import chain
 from typing import Any
 
 from ...errors import NoAnswer
@@ -162,8 +163,8 @@ def calibration_of(site: Site) -> dict[str, Any]:
     method = track_record.answering_method(site.memory)
     days = complete_days(_came_out(site, method, since), "as_of", least, now) if site.private else set()
     judged = (row for row in _came_out(site, method, since) if not site.private or row["as_of"] // DAY_S in days)
-    rows = nlargest(MOST, judged, key=lambda row: row["as_of"])[::-1]
-    if len(rows) < LEAST or len({row["user_id"] for row in rows}) < least:
+    rows = nlargest(MOST, chain(judged, _overdue(site, method, since)), key=lambda row: row["as_of"])[::-1]
+    if sum("overdue" not in row for row in rows) < LEAST or len({row["user_id"] for row in rows}) < least:
         raise NoAnswer("fewer than 20 forecasts have come out yet", hint="let the collector run a while")
     of, waited, short = _headline(rows, least)
     beside = [r for r in accuracy(site.reader, site.cluster, since, math.inf, None, least, now) if r["kind"] == "wait"]
@@ -205,10 +206,19 @@ def _came_out(site: Site, method: str, since: float) -> Iterator[Row]:
     )  # fmt: skip
 
 
+def _overdue(site: Site, method: str, since: float, partition: str | None = None) -> list[Row]:
+    """A method's waits that are over their 90 % time and go on: missed already. None where jobs are private."""
+    if site.private:
+        return []
+    chosen = {"cluster": site.cluster, "partition": partition, "method": method, "since": since, "nothing": NOTHING}
+    return [{**row, "user_id": "", "overdue": True} for row in track_record.overdue(site.reader, site.now, chosen)]
+
+
 def _figures(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
-    """Coverage at 50 and 90 %, median error, share that started later than the likely start."""
-    errors = [abs(row["point_s"] - row["outcome_s"]) for row in rows]
+    """Coverage at 50 and 90 %, median error of those that started, how many are overdue: missed, though they wait."""
+    errors = [abs(row["point_s"] - row["outcome_s"]) for row in rows if "overdue" not in row]
     figures: dict[str, Any] = {"forecasts": len(rows), "median_ae_s": median(errors)}
+    figures["overdue"] = len(rows) - len(errors)
     for level in LEVELS:
         hits = _hits(rows, level)
         figures[f"coverage_{100 * level:g}"] = sum(hits) / len(hits) if hits else math.nan
@@ -234,6 +244,7 @@ def _by_partition(site: Site, method: str, since: float, long_only: bool) -> lis
     for name in site.partitions:
         started = site.reader.ask("started_forecasts", partition=name, **asked)
         over = rows_of_complete_days(started, "as_of", least, site.now) if least > 1 else started
+        over = [*over, *_overdue(site, method, since, name)]
         rows = [row for row in over if not long_only or _is_long(row)]
         if len(rows) >= LEAST and len({row["user_id"] for row in rows}) >= least:
             figures.append({"partition": name, **_figures(rows, least)})
@@ -296,6 +307,7 @@ def _object(name: str, method: str, figures: Mapping[str, Any]) -> dict[str, Any
     count, kept, error = figures["forecasts"], figures["coverage_90"], figures["median_ae_s"]
     word = verdict(count, kept)
     half = f"half started within {span(error)} of the likely time"
+    half += f"; {figures['overdue']} still wait past their 90 % time" if figures.get("overdue") else ""
     sentences = {
         "believe": f"believe it: {kept:.0%} of {count} started by the 90 % time, {half}",
         "too early": f"do not rely on it: only {kept:.0%} of {count} started by the 90 % time; {half}",

@@ -112,8 +112,7 @@ def track_record(
             continue
         for tally in (whole, long) if row["point_s"] >= SHORT_S else (whole,):
             tally.add(row)
-    late = [] if hidden or now == math.inf else reader.ask("late_forecasts", **chosen, until=now, most=MOST_RECORDS)
-    late = [row for row in late if rule(row["reason"] or "") is Rule.MACHINE and covered_at(row, 0.9) is False]
+    late = [] if hidden or now == math.inf else overdue(reader, now, chosen)
     if (hidden and not whole.is_of(least_users)) or not (whole.errors or late):
         return {}
     figures = whole.figures(late)
@@ -121,6 +120,15 @@ def track_record(
     rest = long.figures(late) if len(long.losses) + len(late) >= LEAST_RECORD else {}
     rest = rest if not hidden or long.is_of(least_users) else {}
     return {**rounded(figures), "long": rounded(rest)} if hidden else {**figures, "long": rest}
+
+
+def overdue(reader: Reader, now: float, chosen: Mapping[str, Any]) -> list[Row]:
+    """The forecasts of jobs that wait for the machine longer than their 90 % time: missed, whenever they start.
+
+    `chosen` are cluster, partition, method, since and nothing; `outcome_s` is how long each has waited by `now`.
+    """
+    late = reader.ask("late_forecasts", **chosen, until=now, most=MOST_RECORDS)
+    return [row for row in late if rule(row["reason"] or "") is Rule.MACHINE and covered_at(row, 0.9) is False]
 
 
 class _Tally:

@@ -10,7 +10,10 @@ import pytest
 
 from batchcast.cluster.machine import homogeneous
 from batchcast.formats.sighting import Sighting
+from batchcast.predict.protocol import Prediction
 from batchcast.service.answers import track_record
+from batchcast.service.answers.accuracy import calibration
+from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.answers.model_store import machine_path
 from batchcast.service.operations import doctor, machine_check
 from batchcast.service.settings import load
@@ -48,8 +51,6 @@ def test_nothing_seen_for_long(path: str, ago: float, wanted: str) -> None:
 
 @pytest.mark.parametrize(("kept", "wanted"), [(0.95, "ok"), (0.88, "ok"), (0.13, "failed"), (0.6, "failed")])
 def test_a_track_record_below_its_level(path: str, kept: float, wanted: str) -> None:
-    from batchcast.predict.protocol import Prediction
-
     wait, jobs = 100.0, range(100)
     with Store(path).begin() as connection:
         seen = [Sighting(str(k), str(k), NOW - 5000 + k, "RUNNING", start_time=NOW - 5000 + k + wait) for k in jobs]
@@ -65,8 +66,6 @@ def test_a_track_record_below_its_level(path: str, kept: float, wanted: str) -> 
 
 def growing(path: str, jobs: int) -> None:
     """A queue that grows: every job waits; `short` promised 50 s, `long` 10,000, and said so to each."""
-    from batchcast.predict.protocol import Prediction
-
     with Store(path).begin() as connection:
         seen = [Sighting(str(k), str(k), NOW - 3000 + k, "PENDING", reason="Priority", asked={"partition_id": "main"})
                 for k in range(jobs)]  # fmt: skip
@@ -93,8 +92,6 @@ def test_a_bound_that_does_not_hold_is_said_before_the_first_job_has_started(pat
 
 
 def test_on_a_growing_queue_the_method_answers_whose_bound_holds(path: str) -> None:
-    from batchcast.predict.protocol import Prediction
-
     growing(path, 40)
     methods = ["short", "long"]
     assert track_record.best_of(path, "c", methods, NOW) == "short", "the other's promise cannot be judged yet"
@@ -123,8 +120,6 @@ def test_on_a_growing_queue_the_method_answers_whose_bound_holds(path: str) -> N
 @pytest.mark.parametrize(("missed", "answers"), [(lambda k: 40 <= k < 70, "first"), (lambda k: k % 10 < 3, "second")])
 def test_one_bad_spell_does_not_change_the_method_and_misses_all_along_do(path, missed, answers) -> None:
     """A drained node makes everybody late who waits at that time: that says nothing of the other days."""
-    from batchcast.predict.protocol import Prediction
-
     with Store(path).begin() as connection:
         seen = [Sighting(str(k), str(k), NOW - 9000 + k, "RUNNING", start_time=NOW - 8900 + k) for k in range(100)]
         history.take_in(connection, "c", seen, NOW)
@@ -209,3 +204,25 @@ def test_a_machine_that_is_not_what_slurm_says_is_a_failure(
     monkeypatch.setattr(machine_check, "open_scheduler", lambda _: (now, dict))
     found = machine_check.machine_finding(load({"store": path, "machine": named}, {}), "c", {})
     assert (found["state"], said in found["found"]) == (state, True)
+
+
+def test_accuracy_and_start_count_the_jobs_that_wait_past_their_bound_alike(path: str) -> None:
+    """At one minute accuracy said "believe it: 94 %" and start 77 %: only started jobs were in the headline."""
+    growing(path, 25)
+    with Store(path).begin() as connection:
+        started = [Sighting(f"90{k}", f"90{k}", NOW - 9000 + k, "COMPLETED", start_time=NOW - 8990 + k,
+                            end_time=NOW - 8000, asked={"partition_id": "main"}) for k in range(25)]  # fmt: skip
+        history.take_in(connection, "c", started, NOW)
+        jobs = [job.request for job in clock_jobs.untold_jobs(connection, "c", NOW)]
+        rows = [job.row for job in jobs if str(job.job_id).startswith("90")]
+        shared = {"kind": "wait", "moment": "submit", "method": "short", "as_of": NOW - 9000, "issued_at": NOW - 9000}
+        said = Prediction(40.0, (0.9,), (50.0,), "like jobs")
+        clock_jobs.issue(connection, [{**shared, "row": row, "prediction": said} for row in rows])
+    site = {"private": False, "partitions": {"main": {}}}
+    remember(path, wait_methods=["short"], answers_by="short", site=site)
+    record = track_record.track_record(Reader(path), "c", "main", "short", 0.0, now=NOW)
+    shown = calibration(load({"store": path, "cluster": "c"}, {}), Viewer(None, sees_all=True), NOW)
+    assert (record["overdue"], record["coverage_90"]) == (25, 0.5)
+    for figures in (shown["headline"], shown["partitions"][0]):
+        assert (figures["forecasts"], figures["overdue"], figures["coverage_90"]) == (50, 25, 0.5)
+        assert figures["median_ae_s"] == 30.0, "of those that started"
