@@ -10,8 +10,9 @@ import numpy as np
 
 from batchcast.errors import InputError
 from batchcast.evaluation.accuracy import predictor
+from batchcast.events.driver import Cadence
 from batchcast.events.event import Submit
-from batchcast.events.recorded import Cadence, events, replay
+from batchcast.events.recorded import events, replay
 from batchcast.events.state import SystemState
 from batchcast.papers.online_knn_ga_study import SETS, load
 from batchcast.papers.shared import shared_folder

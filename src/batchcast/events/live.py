@@ -17,8 +17,8 @@ from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from ..job import JobRequest, Name
+from .driver import Driver
 from .event import RANK, End, Event, Start, Submit, Withdraw, event_key
-from .recorded import Cadence
 from .state import SystemState
 
 TOLD_SUBMIT, DELIVERED_START, DELIVERED_GONE = 1, 2, 4
@@ -113,7 +113,7 @@ def _history(job: LiveJob) -> Iterable[tuple[int, Event]]:
         yield int(left == submit), Withdraw(left, request, left - submit)
 
 
-class LiveClock:
+class LiveClock(Driver):
     """Drives predictors with live events exactly as `recorded.replay` does with a log's.
 
     >>> from batchcast.predict.runtime.requested import Requested
@@ -127,25 +127,13 @@ class LiveClock:
     """Where a predictor's `fitting` is worked out, so that nobody waits for it: an executor's `submit`, or none."""
 
     def __init__(self, predictors: Mapping[str, Any], total: float = math.nan) -> None:
-        self.predictors = dict(predictors)
-        self.state = SystemState(total)
-        self._cadences = [Cadence(p) for p in self.predictors.values() if hasattr(p, "refit")]
+        super().__init__(predictors, SystemState(total))
 
-    def tell(self, event: Event, ask: bool = True) -> dict[str, Any]:
-        """Take an event in; at a submission the predictors' answers for that job, else nothing."""
-        answers: dict[str, Any] = {}
-        if isinstance(event, Submit):
-            self.state.now = event.time
-            for cadence in self._cadences:
-                cadence.submitted(event.time)
-                if self.beside is not None and (fitting := getattr(cadence.predictor, "fitting", None)) is not None:
-                    fitting.begin(self.beside)
-            if ask:
-                answers = {name: p.predict(event.job, self.state) for name, p in self.predictors.items()}
-        self.state.apply(event)
-        for predictor in self.predictors.values():
-            predictor.observe(event, self.state)
-        return answers
+    def before_asking(self) -> None:
+        """Begin a due `fitting` beside, where there is a place for it."""
+        for cadence in self.cadences if self.beside is not None else ():
+            if (fitting := getattr(cadence.predictor, "fitting", None)) is not None:
+                fitting.begin(self.beside)
 
     def again(self, job: JobRequest) -> dict[str, Any]:
         """The predictors' answers for a job like this one that would be submitted now; nothing is learned.
@@ -161,7 +149,7 @@ class LiveClock:
     def only(self, names: Iterable[str]) -> None:
         """Drive these predictors alone from now on, as they are: no more models are fitted."""
         self.predictors = {name: self.predictors[name] for name in names}
-        self._cadences = []
+        self.cadences = []
 
     def cadences(self) -> dict[str, Cadence]:
         """The cadence of each predictor that is fitted anew from time to time, by its name."""

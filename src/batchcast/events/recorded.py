@@ -21,6 +21,7 @@ from ..job import JobRequest
 from ..table import Trace
 from ..table.joined import joined
 from ..table.result import Picture, Result
+from .driver import Driver
 from .event import END, START, SUBMIT, WITHDRAW, End, Event, Start, Submit, Withdraw
 from .record import EVENT, Columns, requests_of
 from .state import SystemState
@@ -179,53 +180,21 @@ def replay(
     """
     want = np.ones(len(trace), bool).tolist() if ask is None else np.asarray(ask, bool).tolist()
     answers: dict[str, list[Any]] = {name: [None] * len(trace) for name in predictors}
-    cadences = [Cadence(p) for p in predictors.values() if hasattr(p, "refit")]
-    asked = [(p.predict, answers[name]) for name, p in predictors.items()]
-    observers = [p.observe for p in predictors.values()]
     jobs: list[JobRequest] = list(trace.requests(procs))
     plan = timeline(trace, protocol)
     state = SystemState(total, jobs, lambda: requests_of(trace, procs), lambda: event_table(trace, plan))
-    submissions = 0
+    driver, submissions = Driver(predictors, state), 0
     for event in events_of(trace, plan, jobs):
-        if isinstance(event, Submit):
-            job = event.job
-            state.now = event.time
-            for cadence in cadences:
-                cadence.submitted(event.time)
-            if want[job.row]:
-                for predict, into in asked:
-                    into[job.row] = predict(job, state)
-            submissions += 1
-            if tick is not None and submissions % 1000 == 0:
-                tick(submissions)
-        state.apply(event)
-        for observe in observers:
-            observe(event, state)
+        if not isinstance(event, Submit):
+            driver.tell(event)
+            continue
+        row = event.job.row
+        for name, answer in driver.tell(event, want[row]).items():
+            answers[name][row] = answer
+        submissions += 1
+        if tick is not None and submissions % 1000 == 0:
+            tick(submissions)
     return {name: collect(given) for name, given in answers.items()}
-
-
-class Cadence:
-    """Calls a predictor's `refit` when its stated cadence falls due: every so many submissions, or seconds."""
-
-    __slots__ = ("count", "last", "predictor")
-
-    def __init__(self, predictor: Any) -> None:
-        self.predictor = predictor
-        self.count = 0
-        self.last: float | None = None
-
-    def submitted(self, now: float) -> None:
-        """A job is about to be submitted at `now`."""
-        every, seconds = (
-            getattr(self.predictor, "refit_every_jobs", None),
-            getattr(self.predictor, "refit_every_s", None),
-        )
-        if self.last is None:
-            self.last = now
-        if (every and self.count and self.count % every == 0) or (seconds and now - self.last >= seconds):
-            self.predictor.refit(now)
-            self.last = now
-        self.count += 1
 
 
 def collect(given: Sequence[Any]) -> Forecasts:
@@ -291,24 +260,14 @@ def replay_periods(
     The predictors' histories, the queue, the running jobs and the clock are carried on: the forecasts are those of the
     whole log at once. With `forget` the state drops jobs that have left (`SystemState.forget`).
     """
-    state = SystemState(total)
-    cadences = [Cadence(p) for p in predictors.values() if hasattr(p, "refit")]
-    observers = [p.observe for p in predictors.values()]
+    driver = Driver(predictors, SystemState(total))
     for period, first, events in stretches(periods, protocol, procs):
         said: dict[str, list[Any]] = {name: [] for name in predictors}
-        asked = [(p.predict, said[name].append) for name, p in predictors.items()]
         for event in events:
-            if isinstance(event, Submit):
-                state.now = event.time
-                for cadence in cadences:
-                    cadence.submitted(event.time)
-                for predict, keep in asked:
-                    keep(predict(event.job, state))
-            state.apply(event)
-            for observe in observers:
-                observe(event, state)
+            for name, answer in driver.tell(event).items():
+                said[name].append(answer)
         if forget:
-            state.forget()
+            driver.state.forget()
         if tick is not None:
             tick(first + len(period))
         yield period, first, {name: collect(given) for name, given in said.items()}

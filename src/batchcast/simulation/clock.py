@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import BatchcastError
+from ..events.driver import Driver
 from ..events.event import End, Overdue, Start, Submit
 from ..events.record import entries_of
-from ..events.recorded import Cadence
 from ..events.state import SystemState
 from ..job import JobRequest, Name
 from ..schedule.advance import advance
@@ -62,14 +62,14 @@ class DrivenPredictor:
         self.at = at
         self.plan_level = plan_level
         self.tick = tick
-        self.cadence = Cadence(predictor) if hasattr(predictor, "refit") else None
+        self.driver = Driver({"": predictor}, at)
         self.submissions = 0
 
     def go_on(
         self, state: KernelState, requests: Sequence[JobRequest], statuses: Sequence[Name], more: bool = False
     ) -> int:
         """Advance until DONE or LOG_FULL; with `more` until the last job known here is to be planned."""
-        at, predict, observe = self.at, self.predictor.predict, self.predictor.observe
+        at, tell = self.at, self.driver.tell
         planned, request = state.jobs["planned"], state.jobs["request"]
         job_field, now_field, logged = (state.record[name] for name in ("job", "now", "logged"))
         risky, tails = bool(state.rules["risk_budget"][0] > 0), state.arrays["tails"]
@@ -77,24 +77,18 @@ class DrivenPredictor:
         reason = NEEDS_PREDICTION if state.record["phase"][0] == PREDICTED else advance(state)
         while True:
             if logged[0]:
-                _deliver(state, requests, statuses, at, observe)
+                _deliver(state, requests, statuses, tell)
             if reason == NEEDS_PREDICTION:
                 job = int(job_field[0])
                 if job == last:
                     return reason
                 now = float(now_field[0])
                 asked = requests[job]
-                at.now = now
-                if self.cadence is not None:
-                    self.cadence.submitted(now)
-                prediction = predict(asked, at)
+                prediction = tell(Submit(now, asked))[""]
                 planned[job] = _within(planned_run_time(prediction, self.plan_level), request[job], asked)
                 if risky and prediction.levels:
                     quantiles = np.array([prediction.quantiles])
                     tails[job] = tails_at(prediction.levels, quantiles, request[job : job + 1])[0]
-                event = Submit(now, asked)
-                at.apply(event)
-                observe(event, at)
                 self.submissions += 1
                 if self.tick is not None and self.submissions % 1000 == 0:
                     self.tick(self.submissions)
@@ -157,28 +151,20 @@ def _deliver(
     state: KernelState,
     requests: Sequence[JobRequest],
     statuses: Sequence[Name],
-    at: SystemState,
-    observe: Callable[[Any, SystemState], None],
+    tell: Callable[..., Any],
 ) -> None:
     """Turn the kernel's log into events, in order; leaves the log empty."""
     count = int(state.record["logged"][0])
     jobs = state.jobs
     starts, planned, runs = jobs["start"], jobs["planned"], jobs["run"]
-    event: End | Start | Overdue
     for time, job, kind in state.log[:count].tolist():
         asked = requests[job]
         if kind == LOG_END:
             wait = float(starts[job]) - asked.submit_time
-            event = End(time, asked, float(runs[job]), wait, statuses[job])
-            at.apply(event)
+            tell(End(time, asked, float(runs[job]), wait, statuses[job]))
         elif kind == LOG_START:
-            event = Start(time, asked, time - asked.submit_time)
-            at.apply(event)
-            at.plan(asked.row, time + float(planned[job]))
+            tell(Start(time, asked, time - asked.submit_time), planned_end=time + float(planned[job]))
         else:
             start = float(starts[job])
-            event = Overdue(time, asked, time - start)
-            at.apply(event)
-            at.plan(asked.row, start + float(planned[job]))
-        observe(event, at)
+            tell(Overdue(time, asked, time - start), planned_end=start + float(planned[job]))
     state.record["logged"] = 0

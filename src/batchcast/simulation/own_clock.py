@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import BatchcastError, UsageError, check_takes, check_word, raised_outside, standing_at
+from ..events.driver import Driver
 from ..events.event import End, Event, Overdue, Start, Submit
 from ..events.record import entries_of
-from ..events.recorded import Cadence
 from ..events.state import SystemState
 from ..job import JobRequest, Name
 from ..predict.registry import made, name_of
@@ -103,6 +103,7 @@ class OwnRun:
     steps: dict[int, int] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     at: SystemState = field(init=False)
+    driver: Driver = field(init=False)
     scheduler: Any = field(init=False)
 
     def __post_init__(self) -> None:
@@ -121,11 +122,11 @@ class OwnRun:
             check_takes(allocator, who, "place(job, nodes)")
             self.machine.allocator = allocator
         self.at = SystemState(float(self.machine.total), self.requests, lambda: entries_of(self.requests))
+        self.driver = Driver({} if self.predictor is None else {"": self.predictor}, self.at)
 
     def go(self, tick: Callable[[int], None] | None = None) -> OwnRun:
         """All instants, one after the other: plans outlived, ends, submissions, then the scheduler."""
         submit = [request.submit_time for request in self.requests]
-        cadence = Cadence(self.predictor) if hasattr(self.predictor, "refit") else None
         arrived, count = 0, len(submit)
         while True:
             while self.plans and not self._is_plan(self.plans[0]):
@@ -140,7 +141,7 @@ class OwnRun:
             self._correct(now)
             self._finish(now)
             while arrived < count and submit[arrived] == now:
-                self._submit(arrived, now, cadence)
+                self._submit(arrived, now)
                 arrived += 1
                 if tick is not None and arrived % 1000 == 0:
                     tick(arrived)
@@ -170,10 +171,6 @@ class OwnRun:
         if self.predictor is not None:
             self.at.apply(event)
 
-    def _observe(self, event: Event) -> None:
-        if self.predictor is not None:
-            self.predictor.observe(event, self.at)
-
     def _correct(self, now: float) -> None:
         """Jobs that outlive their plan get another: as the policy says, or as the predictor revises."""
         while self.plans and self.plans[0][0] <= now:
@@ -192,7 +189,7 @@ class OwnRun:
                 if revised is not None:
                     job.planned = max(min(possible(float(revised), job.job_id), job.req_time), elapsed + 1.0)
             self._plan(job)
-            self._observe(event)
+            self.driver.observe(event)
 
     def _plan(self, job: Job) -> None:
         job.planned_end = job.start_time + job.planned
@@ -208,20 +205,18 @@ class OwnRun:
             wait = float(self.start[row]) - request.submit_time
             event = End(now, request, self.run[row], wait, self.statuses[row])
             self._tell(event)
-            self._observe(event)
+            self.driver.observe(event)
 
-    def _submit(self, row: int, now: float, cadence: Cadence | None) -> None:
+    def _submit(self, row: int, now: float) -> None:
         request, forecast = self.requests[row], None
+        event = Submit(now, request)
         if self.predictor is not None:
-            if cadence is not None:
-                cadence.submitted(now)
-            forecast = self.predictor.predict(request, self.at)
+            forecast = self.driver.submitted(event)[""]
             seconds = possible(planned_run_time(forecast, self.plan_level), request.job_id)
             self.first[row] = max(min(seconds, request.req_time), 1.0)
         self.queue[row] = Job(row, request, self.first[row], forecast)
-        event = Submit(now, request)
         self._tell(event)
-        self._observe(event)
+        self.driver.observe(event)
 
     def _ask(self, now: float) -> None:
         """One call of the scheduler: what it yields starts at once."""
@@ -276,7 +271,7 @@ class OwnRun:
         if self.predictor is not None:
             self.at.apply(event)
         self._plan(job)
-        self._observe(event)
+        self.driver.observe(event)
         return job.row
 
     def _check_nodes(self, job: Job, where: Any, now: float, by: Any) -> None:

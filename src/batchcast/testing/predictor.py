@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ..events.driver import Driver
 from ..events.event import Capacity, Change, End, Overdue, Requeue, Start, Submit, Withdraw
-from ..events.recorded import Cadence, events, outcome, replay
+from ..events.recorded import events, outcome, replay
 from ..events.state import SystemState
 from ..job import JobRequest
 from ..predict.adapters import Checked, Numbers
@@ -192,21 +193,22 @@ def _answers(
     pickle_at: int | None = None,
 ) -> list[tuple[JobRequest, Prediction]]:
     """Drive one predictor as the recorded clock does; its answers with their jobs, in log order."""
-    state, cadence, pairs = SystemState(64.0), Cadence(predictor), []
+    driver, pairs = Driver({"it": predictor}, SystemState(64.0)), []
     for event in events(log, protocol):
-        if isinstance(event, Submit):
-            job: JobRequest = event.job
-            state.now = event.time
-            if job.row == pickle_at:
-                predictor = cadence.predictor = _moved(predictor)
-            if hasattr(predictor, "refit"):
-                cadence.submitted(event.time)
-            if ask is None or ask[job.row]:
-                answers = [predictor.predict(job, state) for _ in range(repeat)]
-                assert all(a == answers[0] for a in answers), f"job {job.row}: asked twice, two answers"
-                pairs.append((job, answers[0]))
-        state.apply(event)
-        predictor.observe(event, state)
+        if isinstance(event, Submit) and event.job.row == pickle_at:
+            driver = _moved(driver)
+        if not isinstance(event, Submit):
+            driver.tell(event)
+            continue
+        if ask is None or ask[event.job.row]:
+            answers = [driver.submitted(event)["it"]]
+            answers += [driver.predictors["it"].predict(event.job, driver.state) for _ in range(repeat - 1)]
+            assert all(a == answers[0] for a in answers), f"job {event.job.row}: asked twice, two answers"
+            pairs.append((event.job, answers[0]))
+        else:
+            driver.submitted(event, ask=False)
+        driver.state.apply(event)
+        driver.observe(event)
     return pairs
 
 
@@ -260,15 +262,11 @@ def queued_waits_are_censored(make: Maker, log: Trace) -> None:
 
 def bound_is_not_below_the_point(make: Maker, log: Trace) -> None:
     """The highest quantile, at a level of a half or more, is at least the point."""
-    predictor, state = make(log), SystemState(total=64.0)
+    driver = Driver({"it": make(log)}, SystemState(total=64.0))
     for event in events(log):
-        if isinstance(event, Submit):
-            state.now = event.time
-            answer = predictor.predict(event.job, state)
+        for answer in driver.tell(event).values():
             if answer.levels and answer.levels[-1] >= 0.5:
                 assert answer.quantiles[-1] >= answer.point, f"job {event.job.row}: bound below the point: {answer}"
-        state.apply(event)
-        predictor.observe(event, state)
 
 
 def answers_without_history_or_queue(make: Maker, log: Trace) -> None:
@@ -280,23 +278,12 @@ def answers_without_history_or_queue(make: Maker, log: Trace) -> None:
 
 def survives_a_shrinking_machine(make: Maker, log: Trace) -> None:
     """Nodes drain away under running jobs and come back: answers stay in range, and so does what follows."""
-    predictor, state = make(log), SystemState(total=64.0)
-    cadence = Cadence(predictor) if hasattr(predictor, "refit") else None
+    driver = Driver({"it": make(log)}, SystemState(total=64.0))
     for count, event in enumerate(events(log)):
         if count % 20 == 10:
-            shrunk = Capacity(event.time, (0.0, 3.0, 64.0)[count // 20 % 3])
-            state.apply(shrunk)
-            predictor.observe(shrunk, state)
-        if isinstance(event, Submit):
-            state.now = event.time
-            if cadence is not None:
-                cadence.submitted(event.time)
-            _in_range(
-                predictor.predict(event.job, state),
-                f"job {event.job.row}, {state.total} processors left",
-            )
-        state.apply(event)
-        predictor.observe(event, state)
+            driver.tell(Capacity(event.time, (0.0, 3.0, 64.0)[count // 20 % 3]))
+        for answer in driver.tell(event).values():
+            _in_range(answer, f"job {event.job.row}, {driver.state.total} processors left")
 
 
 def spoiled_waits_teach_nothing(make: Maker, log: Trace) -> None:

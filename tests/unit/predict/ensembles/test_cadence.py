@@ -1,7 +1,7 @@
 """When a model of features is taught: soon on a short log, then at its cadence."""
 
+from batchcast.events.driver import Cadence
 from batchcast.events.event import End
-from batchcast.events.recorded import Cadence
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.ensembles.learner import FeatureLearner

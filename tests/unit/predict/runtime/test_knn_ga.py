@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive import knn as naive
 
+from batchcast.events.driver import Cadence
 from batchcast.events.event import End, Submit
-from batchcast.events.recorded import Cadence, events, replay
+from batchcast.events.recorded import events, replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.knn.genetic import NOMINALS, NUMBERS, Parameters

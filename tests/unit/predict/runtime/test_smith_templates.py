@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from batchcast.events.driver import Cadence
 from batchcast.events.event import End, Submit
-from batchcast.events.recorded import Cadence, events
+from batchcast.events.recorded import events
 from batchcast.events.state import SystemState
 from batchcast.predict.runtime.smith_templates import UNIVERSE, UNTRAINED, SmithTemplates, smallest_interval
 from batchcast.testing import small_log
