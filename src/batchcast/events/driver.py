@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts events to predictors: the one loop body of every clock that drives them from Python."""
+"""The driver: passes each event of a clock to the system state and to the predictors, in one fixed order.
+
+The recorded, the simulated and the live clock use it, and so does the conformance suite. This is why a predictor cannot
+tell which clock drives it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from .state import SystemState
 
 
 class Cadence:
-    """Calls a predictor's `refit` when its stated cadence falls due: every so many submissions, or seconds."""
+    """Calls a predictor's `refit` after every `refit_every_jobs` submissions or `refit_every_s` seconds."""
 
     __slots__ = ("count", "last", "predictor")
 
@@ -21,11 +25,10 @@ class Cadence:
         self.last: float | None = None
 
     def submitted(self, now: float) -> None:
-        """A job is about to be submitted at `now`."""
-        every, seconds = (
-            getattr(self.predictor, "refit_every_jobs", None),
-            getattr(self.predictor, "refit_every_s", None),
-        )
+        """Count a submission at time `now`, and refit first if a refit is due."""
+        # Read anew each time: a predictor may change its own cadence while it learns.
+        every = getattr(self.predictor, "refit_every_jobs", None)
+        seconds = getattr(self.predictor, "refit_every_s", None)
         if self.last is None:
             self.last = now
         if (every and self.count and self.count % every == 0) or (seconds and now - self.last >= seconds):
@@ -35,8 +38,21 @@ class Cadence:
 
 
 class Driver:
-    """Predictors on one clock. At a submission: refit where due, then ask; then the state, then who observes.
+    """Passes events to a system state and to named predictors.
 
+    At a submission, due refits come first, then the predictions, and only then does the state take the event in: a
+    prediction sees the queue as it was before its own job joined it. Every predictor then observes the event.
+
+    Parameters
+    ----------
+    predictors
+        The predictors by name.
+    state
+        The queue and the machine that the predictors see.
+
+    Examples
+    --------
+    >>> from batchcast.job import JobRequest
     >>> from batchcast.predict.runtime.requested import Requested
     >>> driver = Driver({"requested": Requested()}, SystemState(8.0))
     >>> driver.tell(Submit(100.0, JobRequest(0, "7", 100.0, 4.0, 60.0, float("nan"))))["requested"].point
@@ -46,12 +62,25 @@ class Driver:
     def __init__(self, predictors: Mapping[str, Any], state: SystemState) -> None:
         self.predictors = dict(predictors)
         self.state = state
-        self.cadences = [Cadence(p) for p in self.predictors.values() if hasattr(p, "refit")]
+        self.cadences = {name: Cadence(p) for name, p in self.predictors.items() if hasattr(p, "refit")}
 
     def tell(self, event: Event, ask: bool = True, planned_end: float | None = None) -> dict[str, Any]:
-        """Take an event in; at a submission the predictors' answers for that job, else nothing.
+        """Pass one event on.
 
-        `planned_end` is when the scheduler plans the job to end, known to who observes its start.
+        Parameters
+        ----------
+        event
+            The next event; events come in time order.
+        ask
+            Whether a submission is predicted, or only learned from.
+        planned_end
+            The end that the scheduler plans for a job that starts, in seconds on the clock. The state holds it before
+            the predictors observe the start.
+
+        Returns
+        -------
+        dict
+            The predictions for a submitted job, by the predictor's name; empty for every other event.
         """
         answers: dict[str, Any] = {}
         if isinstance(event, Submit):
@@ -63,18 +92,18 @@ class Driver:
         return answers
 
     def submitted(self, event: Submit, ask: bool = True) -> dict[str, Any]:
-        """What comes before a submission is known to have happened: refits, and the answers for its job."""
+        """Refit where due and predict, before the state takes the submission in; return the predictions by name."""
         state, job = self.state, event.job
         state.now = event.time
-        for cadence in self.cadences:
+        for cadence in self.cadences.values():
             cadence.submitted(event.time)
         self.before_asking()
         return {name: p.predict(job, state) for name, p in self.predictors.items()} if ask else {}
 
     def observe(self, event: Event) -> None:
-        """The predictors learn of an event that the state has taken in."""
+        """Let every predictor learn from an event that the state has already taken in."""
         for predictor in self.predictors.values():
             predictor.observe(event, self.state)
 
     def before_asking(self) -> None:
-        """Called when refits are done, before the predictors are asked; for a clock with more to do then."""
+        """Do nothing. A clock overrides this to act between the refits and the predictions of a submission."""

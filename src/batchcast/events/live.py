@@ -130,8 +130,8 @@ class LiveClock(Driver):
         super().__init__(predictors, SystemState(total))
 
     def before_asking(self) -> None:
-        """Begin a due `fitting` beside, where there is a place for it."""
-        for cadence in self.cadences if self.beside is not None else ():
+        """Begin each due model fit in the background executor `beside`, if there is one."""
+        for cadence in self.cadences.values() if self.beside is not None else ():
             if (fitting := getattr(cadence.predictor, "fitting", None)) is not None:
                 fitting.begin(self.beside)
 
@@ -149,9 +149,4 @@ class LiveClock(Driver):
     def only(self, names: Iterable[str]) -> None:
         """Drive these predictors alone from now on, as they are: no more models are fitted."""
         self.predictors = {name: self.predictors[name] for name in names}
-        self.cadences = []
-
-    def cadences(self) -> dict[str, Cadence]:
-        """The cadence of each predictor that is fitted anew from time to time, by its name."""
-        names = {id(predictor): name for name, predictor in self.predictors.items()}
-        return {names[id(cadence.predictor)]: cadence for cadence in self._cadences}
+        self.cadences = {}

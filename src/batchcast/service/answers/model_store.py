@@ -92,7 +92,7 @@ def save(place: Path, saved: SavedClock) -> str:
         {
             "state": Writer().plain(clock.state),
             "predictors": kept,
-            "cadences": {name: [each.count, each.last] for name, each in clock.cadences().items()},
+            "cadences": {name: [each.count, each.last] for name, each in clock.cadences.items()},
             "machines": {name: _machine_of(clock.predictors[name]) for name in kept},
             "told_until": saved.told_until,
             "late": saved.late,
@@ -156,7 +156,7 @@ def _filled(body: bytes, fresh: Mapping[str, Any]) -> SavedClock:
     kept = plain["predictors"]
     clock = LiveClock({name: Reader().read(decoded(kept[name]), one) for name, one in fresh.items()})
     clock.state = Reader().read(plain["state"], SystemState())
-    for name, cadence in clock.cadences().items():
+    for name, cadence in clock.cadences.items():
         cadence.count, cadence.last = plain["cadences"][name]
     return SavedClock(clock, plain["told_until"], plain["late"], plain["since"], dict(plain["heard"]))
 
