@@ -183,13 +183,13 @@ def replay(
     jobs: list[JobRequest] = list(trace.requests(procs))
     plan = timeline(trace, protocol)
     state = SystemState(total, jobs, lambda: requests_of(trace, procs), lambda: event_table(trace, plan))
-    driver, submissions = Driver(predictors, state), 0
+    tell, submissions = Driver(predictors, state).tell, 0
     for event in events_of(trace, plan, jobs):
-        if not isinstance(event, Submit):
-            driver.tell(event)
+        if type(event) is not Submit:
+            tell(event)
             continue
         row = event.job.row
-        for name, answer in driver.tell(event, want[row]).items():
+        for name, answer in tell(event, want[row]).items():
             answers[name][row] = answer
         submissions += 1
         if tick is not None and submissions % 1000 == 0:
