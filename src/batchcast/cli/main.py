@@ -20,7 +20,7 @@ from ..errors import BatchcastError, flags_in_messages, how_to_install
 from ..version import __version__
 from .grammar import Verbs, in_our_words
 from .interrupt import end, end_on_interrupt
-from .output import speak_any_encoding
+from .output import echo, speak_any_encoding
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -275,7 +275,7 @@ def entry() -> None:
     if not debug and not sys.warnoptions:
         warnings.simplefilter("ignore")  # a library's, with a path of this machine; --debug shows them
         warnings.filterwarnings("once", "numba .* was never tried", RuntimeWarning)
-        warnings.showwarning = lambda message, *_, **__: click.echo(f"note: {message}", err=True)
+        warnings.showwarning = lambda message, *_, **__: echo(f"note: {message}", err=True)
     end_on_interrupt()
     if COMPLETING in os.environ:
         from . import completion  # noqa: F401  (registers our bash)
@@ -286,7 +286,7 @@ def entry() -> None:
         code = stop.exit_code
     except click.ClickException as error:
         helps = isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ()))  # of click from 8.2
-        click.echo(error.format_message() if helps else f"batchcast: {in_our_words(error)}", err=True)
+        echo(error.format_message() if helps else f"batchcast: {in_our_words(error)}", err=True)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         end()
@@ -296,17 +296,17 @@ def entry() -> None:
     except BatchcastError as error:
         if debug:
             raise
-        click.echo(f"batchcast: {error}", err=True)
+        echo(f"batchcast: {error}", err=True)
         code = error.exit_code
     except (OSError, ModuleNotFoundError) as error:
         if debug:
             raise
-        click.echo(f"batchcast: {_outside(error)}", err=True)
+        echo(f"batchcast: {_outside(error)}", err=True)
         code = 1
     except Exception as error:
         if debug:
             raise
-        click.echo(
+        echo(
             f"batchcast: unexpected {type(error).__name__}: {error}\n  try: the same with --debug, and report it",
             err=True,
         )

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ..report.blocks import Block
     from ..service.answers.answer import Answer
 
-__all__ = ["console", "document", "dumps", "emit", "plain", "print_columns", "print_parsable", "progress", "say",
+__all__ = ["console", "document", "dumps", "echo", "emit",
+           "plain", "print_columns", "print_parsable", "progress", "say",
            "show_tables", "table_options"]  # fmt: skip
 
 EMITTED = "batchcast.emitted"
@@ -34,12 +35,37 @@ def emit(doc: Mapping[str, Any]) -> None:
     text = dumps(doc)
     if not _is_unicode(sys.stdout):
         text = "".join(each if each.isascii() else json.dumps(each)[1:-1] for each in text)
-    click.echo(text)
+    click.echo("".join(json.dumps(each)[1:-1] if ord(each) in _HIDDEN else each for each in text)
+               if any(ord(each) in _HIDDEN for each in set(text)) else text)  # fmt: skip
 
 
 def is_emitted(context: click.Context) -> bool:
     """Whether this command has printed its document."""
     return EMITTED in context.meta
+
+
+_HIDDEN = {
+    code: "?"
+    for code in (
+        *range(0x20), 0x7F, *range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)
+    )
+    if chr(code) not in "\t\n"
+}  # fmt: skip
+"""Control characters (C0, C1) and marks of writing direction: a name in a log may hold any of them."""
+
+
+def visible(text: str) -> str:
+    """A text without what a terminal obeys or reorders by: each such character becomes a question mark.
+
+    >>> visible("relax\\x1b[2J\\u202e"), visible("two\\nlines")
+    ('relax?[2J?', 'two\\nlines')
+    """
+    return text.translate(_HIDDEN)
+
+
+def echo(text: str = "", *, nl: bool = True, err: bool = False) -> None:
+    """Print a text for people; every verb prints by this, or as a table."""
+    click.echo(visible(text), nl=nl, err=err)
 
 
 PLAIN = {"\u2500": "-", "\u2501": "-", "\u2502": "|", "\u2503": "|", "\u2026": "...", "\u2013": "-", "\u2192": "->"}
@@ -72,9 +98,9 @@ def _is_unicode(stream: Any) -> bool:
 
 def print_parsable(results: Sequence[Mapping[str, Any]]) -> None:
     """Flat objects as columns parted by |, with a header; what is unknown is empty."""
-    click.echo("|".join(results[0]))
+    echo("|".join(results[0]))
     for result in results:
-        click.echo("|".join(_cell(value) for value in result.values()))
+        echo("|".join(_cell(value) for value in result.values()))
 
 
 def _cell(value: Any) -> str:
@@ -141,7 +167,8 @@ def print_columns(lines: Sequence[Sequence[str]], left: int, indent: str = "") -
     """Lines of cells, the first the titles, each column as wide as it needs; the first `left` lean left."""
     widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
     for line in lines:
-        cells = [c.ljust(w) if k < left else c.rjust(w) for k, (c, w) in enumerate(zip(line, widths))]
+        shown_cells = [visible(c).replace("\n", " ") for c in line]
+        cells = [c.ljust(w) if k < left else c.rjust(w) for k, (c, w) in enumerate(zip(shown_cells, widths))]
         colors = (getattr(cell, "color", None) for cell in line)
         shown = (click.style(cell, fg=color) if color else cell for cell, color in zip(cells, colors))
         click.echo(indent + "  ".join(shown).rstrip())
@@ -149,7 +176,7 @@ def print_columns(lines: Sequence[Sequence[str]], left: int, indent: str = "") -
 
 def say(text: str) -> None:
     """A note for people, on stderr."""
-    click.echo(in_number(text), err=True)
+    echo(in_number(text), err=True)
 
 
 def refuse_two_on_stdout(out: str, as_json: bool) -> None:
@@ -177,10 +204,16 @@ def write_text(path: Path, text: str) -> None:
 def console(stderr: bool = False) -> Any:
     """A rich console that respects --color, NO_COLOR and whether this is a terminal."""
     from rich.console import Console
+    from rich.segment import Segment
 
     class Plain(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # who reads has enough: exit code 0, as with every other verb
+
+        def _render_buffer(self, buffer: Any) -> str:
+            """The segments as text, what they say without control characters; rich's own codes stay."""
+            clean = (each if each.control else Segment(visible(each.text), each.style) for each in buffer)
+            return super()._render_buffer(clean)
 
     context = click.get_current_context(silent=True)
     color = (context.find_root().obj or {}).get("color", "auto") if context else "auto"

@@ -15,7 +15,7 @@ import click
 
 from ...units import counted
 from ..grammar import verb
-from ..output import console, document, emit, print_columns, progress, say
+from ..output import console, document, echo, emit, print_columns, progress, say
 from ..site_options import clock, parse_when, site_options
 
 if TYPE_CHECKING:
@@ -64,7 +64,6 @@ def dry_run_since(
 
 
 def _print(waiting: list[dict[str, Any]], rows: list[dict[str, Any]], judged: Any, since: str, cpus: int) -> None:
-    import click
 
     from ...service.planning.week import sentences
 
@@ -72,9 +71,9 @@ def _print(waiting: list[dict[str, Any]], rows: list[dict[str, Any]], judged: An
         print_columns(table(waiting), left=3)
     parts = [row for row in rows if row["part"] == "partition"]
     if parts:
-        click.echo(f"since {since}, of the jobs that are over, would have been planned:")
+        echo(f"since {since}, of the jobs that are over, would have been planned:")
         for line in sentences(parts):
-            click.echo(f"  {line}")
+            echo(f"  {line}")
     simulated = [row for row in rows if row["part"] == "simulated"]
     if simulated:
         _show(simulated, [row for row in rows if row["part"] == "group"], judged, cpus)

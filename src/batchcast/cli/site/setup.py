@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..grammar import output_option, verb
-from ..output import document, emit, say
+from ..output import document, echo, emit, say
 from ..site_options import site_options
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def doctor(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> No
     if show_settings and not as_json:
         width = max(len(s["setting"]) for s in force)
         for s in force:
-            click.echo(f"{s['setting'].ljust(width)} = {s['value']}  [{s['from']}]  {s['meaning']}")
+            echo(f"{s['setting'].ljust(width)} = {s['value']}  [{s['from']}]  {s['meaning']}")
         return
     findings = list(check(settings, not no_ask))
     if as_json:
@@ -99,12 +99,12 @@ def doctor(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> No
     else:
         for s in force:
             if s["from"] != "built in":
-                click.echo(f"setting  {s['setting']} = {s['value']} ({s['from']})")
+                echo(f"setting  {s['setting']} = {s['value']} ({s['from']})")
         width = max(len(f["check"]) for f in findings)
         for f in findings:
-            click.echo(f"{f['state']:8} {f['check'].ljust(width)}  {f['found']}")
+            echo(f"{f['state']:8} {f['check'].ljust(width)}  {f['found']}")
             if f["do"] and f["state"] != "ok":
-                click.echo(f"{'':8} {''.ljust(width)}  -> {f['do']}")
+                echo(f"{'':8} {''.ljust(width)}  -> {f['do']}")
     failed = [f["check"] for f in findings if f["state"] == "failed"]
     if failed:
         raise BatchcastError(f"failed: {', '.join(failed)}")
@@ -171,7 +171,7 @@ def install(units: str, private: str | None, as_json: bool) -> None:
     if squeue is None:
         say("note: there is no squeue on PATH here; the collector needs it")
     for line in _next(folder):
-        click.echo(line)
+        echo(line)
 
 
 def _is_open(settings: Settings) -> tuple[bool, str]:

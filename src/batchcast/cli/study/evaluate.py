@@ -29,7 +29,7 @@ from ..options import (
     workers_for,
     workers_option,
 )
-from ..output import console, document, emit, progress, say, show_tables, write_text
+from ..output import console, document, echo, emit, progress, say, show_tables, write_text
 from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_plan
 
 if TYPE_CHECKING:
@@ -250,11 +250,11 @@ def _starts(a: str, b: str, path: Path | None, settings: dict[str, Any], as_json
             )
         )
         return
-    click.echo(
+    echo(
         f"A: {a}\nB: {b}\n{counted(shared['jobs'])} in both; only in A {shared['only_a']:,}, in B {shared['only_b']:,}"
     )
     apart = f"; the first that does not: {shared['first_apart']}" if shared["first_apart"] else ""
-    click.echo(f"{shared['same_start']:,} start at the same instant{apart}\n")
+    echo(f"{shared['same_start']:,} start at the same instant{apart}\n")
     if shared["clock_b_behind_s"]:
         say(f"note: every job was submitted {shared['clock_b_behind_s']:g} s later in A: B's clock is set by that")
     if shared["other_job_in_b"]:
@@ -272,7 +272,7 @@ def _starts(a: str, b: str, path: Path | None, settings: dict[str, Any], as_json
             [row["measure"].replace("_", " "), plain(row["a"]), plain(row["b"]), signed(row["difference"]), held]
         )
     print_columns(lines, left=1)
-    click.echo(f"seed {settings['seed']}, {settings['resamples']} draws of {rows[0]['groups']} groups")
+    echo(f"seed {settings['seed']}, {settings['resamples']} draws of {rows[0]['groups']} groups")
 
 
 def _write_page(

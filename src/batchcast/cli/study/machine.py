@@ -11,7 +11,7 @@ import click
 
 from ..grammar import Verbs
 from ..options import describe_log, log_options, take_log
-from ..output import console, document, emit, progress, say, write_text
+from ..output import console, document, echo, emit, progress, say, write_text
 
 if TYPE_CHECKING:
     from ...cluster.machine import Machine
@@ -68,7 +68,7 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
     if as_json:
         emit(_as_document("machine capture", dumps, machine, text))
     elif output is None:
-        click.echo(text, nl=False)
+        echo(text, nl=False)
     if output is not None:
         write_text(output, text if output.suffix != ".xml" else platform_of(machine))
         say(f"wrote {output}: {len(machine.node_names())} nodes, {len(machine.partitions)} partitions")
@@ -96,7 +96,7 @@ def show(machine: Path, as_json: bool) -> None:
         emit(_as_document("machine show", machine, opened, toml_of(opened)))
         return
     for line in describe(opened, fold):
-        click.echo(line)
+        echo(line)
 
 
 def _as_document(verb: str, place: Path | None, machine: Machine, text: str) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
         rows += [{"part": "cause", **asdict(cause)} for cause in causes]
         emit(document("machine learn", describe_log(trace), log.settings, log.warnings, rows))
     elif output is None:
-        click.echo(text, nl=False)
+        echo(text, nl=False)
     if output is not None:
         write_text(output, text)
     if as_json:

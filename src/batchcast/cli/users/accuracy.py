@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ..grammar import verb
-from ..output import print_columns, printed
+from ..output import echo, print_columns, printed
 from ..site_options import myself, parse_when, site_options
 
 
@@ -58,11 +58,11 @@ def _print_belief(belief: Sequence[Mapping[str, Any]]) -> None:
 
     if not belief:
         return
-    click.echo(f"should you believe what is said of starts? (by {method_name(belief[0]['method'])}, last 60 days)")
+    echo(f"should you believe what is said of starts? (by {method_name(belief[0]['method'])}, last 60 days)")
     for one in belief:
-        click.echo(f"  {one['sentence']}")
-        click.echo(f"    {picture(_number(one['coverage_90']))}")
-    click.echo("  #: started by the time promised for 90 %; |: where 90 % is.")
+        echo(f"  {one['sentence']}")
+        echo(f"    {picture(_number(one['coverage_90']))}")
+    echo("  #: started by the time promised for 90 %; |: where 90 % is.")
 
 
 def _print(results: Sequence[Mapping[str, Any]]) -> None:
@@ -76,7 +76,7 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
     }
     titles |= {name: f"renewed when jobs had waited {span(s)}" for name, s in SCORED.items()}
     for moment in dict.fromkeys(r["moment"] for r in results if r["came_out"] or r["moment"] == "submit"):
-        click.echo(f"{titles[moment]}:")
+        echo(f"{titles[moment]}:")
         lines = [
             [
                 "FORECAST OF",
@@ -102,14 +102,14 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
                 ]
             )
         print_columns(lines, left=2, indent="  ")
-    click.echo("WITHIN x%: share that came out at or below what was said for x%.")
+    echo("WITHIN x%: share that came out at or below what was said for x%.")
     late = (
         max(r["issued_after_start"] for r in results if r["moment"] == "submit")
         if any(r["moment"] == "submit" for r in results)
         else 0
     )
     if late:
-        click.echo(
+        echo(
             f"{late} jobs began before the collector could look; their forecasts use only what was known at submission."
         )
 
@@ -120,7 +120,7 @@ def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
 
     if not rows:
         return
-    click.echo("planning (plan_percent): jobs drawn to be planned, less the others; 90 % intervals over users' weeks:")
+    echo("planning (plan_percent): jobs drawn to be planned, less the others; 90 % intervals over users' weeks:")
     lines = [
         ["SIZE", "DRAWN", "PLANNED", "OTHERS", "MEAN WAIT", "OTHERS", "DIFFERENCE", "SLOWDOWN", "OTHERS", "DIFFERENCE"]
     ]
@@ -131,7 +131,7 @@ def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
         lines.append([r["size"], *counts, *waits, _interval(r, "mean_wait_s"), *slow, _interval(r, "mean_bsld")])
     print_columns(lines, left=1, indent="  ")
     if rows[0]["why_no_interval"]:
-        click.echo(f"  {rows[0]['why_no_interval']}")
+        echo(f"  {rows[0]['why_no_interval']}")
 
 
 def _print_who_pays(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -142,14 +142,14 @@ def _print_who_pays(rows: Sequence[Mapping[str, Any]]) -> None:
         return
     from ...service.answers.who_pays import WHAT_IT_IS
 
-    click.echo("the order (plan): who gains most and who pays most, mean waits; 90 % intervals over bursts:")
+    echo("the order (plan): who gains most and who pays most, mean waits; 90 % intervals over bursts:")
     lines = [["BY", "NAME", "JOBS", "RECORDED", "BY ARRIVAL", "WITH THE ORDER", "DIFFERENCE"]]
     for r in rows:
         waits = [span(_number(r[name]), "-") for name in ("recorded_s", "now_s", "then_s")]
         pair = {f"mean_wait_s_difference{end}": r[f"wait_s_difference{end}"] for end in ("", "_low", "_high")}
         lines.append([r["by"], r["group"], str(r["jobs"]), *waits, _interval(pair, "mean_wait_s")])
     print_columns(lines, left=2, indent="  ")
-    click.echo(f"  BY ARRIVAL, WITH THE ORDER: {WHAT_IT_IS}.")
+    echo(f"  BY ARRIVAL, WITH THE ORDER: {WHAT_IT_IS}.")
 
 
 def _interval(row: Mapping[str, Any], key: str) -> str:
@@ -171,7 +171,7 @@ def _print_advice(of: str, results: Sequence[Mapping[str, Any]]) -> None:
     if not results:
         return
     title, short, meaning = ADVICE[of]
-    click.echo(title)
+    echo(title)
     lines = [
         [
             "BY",
@@ -190,7 +190,7 @@ def _print_advice(of: str, results: Sequence[Mapping[str, Any]]) -> None:
                        for who in ("", "users_"))  # fmt: skip
         lines.append([_by(r["predictor"]), *counts, *ours, _share(_number(r["undecided_rate"])), *users])
     print_columns(lines, left=1, indent="  ")
-    click.echo(
+    echo(
         f"TOO {short}: share of jobs that {meaning}; ASKED/USED: in all; UNDECIDED: their own request cut them off and "
         "more was advised."
     )
@@ -207,7 +207,7 @@ def _print_weeks(results: Sequence[Mapping[str, Any]]) -> None:
                 held = [_share(_number(week[f"coverage_{level}"])) for level in (80, 90, 95)]
                 lines.append([_by(r["predictor"]), begins, str(week["requests"]), *held])
     if len(lines) > 1:
-        click.echo("  bounds over time:")
+        echo("  bounds over time:")
         print_columns(lines, left=2, indent="  ")
 
 

@@ -12,7 +12,7 @@ import click
 
 from ...units import counted, format_memory, span
 from ..grammar import verb
-from ..output import Cell, print_columns, printed, say
+from ..output import Cell, echo, print_columns, printed, say
 from ..site_options import myself, parse_when, site_options, whoami
 
 MANY = 40
@@ -126,7 +126,7 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
         return
     if of["digest"]:
         whose = ", ".join(sorted({job.user or "-" for job in used})[:3])
-        click.echo(f"Jobs of {whose}, {rows[0]['month']} to {rows[-1]['month']}\n")
+        echo(f"Jobs of {whose}, {rows[0]['month']} to {rows[-1]['month']}\n")
     if by:
         _print_months(rows, by)
     else:
@@ -240,12 +240,10 @@ def _print_summary(results: Sequence[Mapping[str, Any]], advised: Sequence[Mappi
         )
     print_columns(lines, left=1)
     if len(results) > 40:
-        click.echo(f"and {len(results) - 40} more (-P or --json shows all)")
-    click.echo("ASKED, RAN, WAITED are medians; LIMIT USED is processor time used of processor time asked for.")
+        echo(f"and {len(results) - 40} more (-P or --json shows all)")
+    echo("ASKED, RAN, WAITED are medians; LIMIT USED is processor time used of processor time asked for.")
     for one in advised[:10]:
-        click.echo(
-            f"advice: {_short_name(one['job_name'], 32)} ({one['user']}, {counted(one['jobs'])}): {one['advice']}"
-        )
+        echo(f"advice: {_short_name(one['job_name'], 32)} ({one['user']}, {counted(one['jobs'])}): {one['advice']}")
 
 
 def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -265,22 +263,20 @@ def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
         line += [f"{row['gpus']:g}", _colored(row["gpu_share"])] if gpus else []
         lines.append([*line, span(row["waited_s"], "-")])
     print_columns(lines, left=3)
-    click.echo("TIME, CPU, MEM: used of what was requested. Memory of an array is that of its largest task.")
+    echo("TIME, CPU, MEM: used of what was requested. Memory of an array is that of its largest task.")
 
 
 def _print_total(total: Mapping[str, Any], lines: int, every: bool) -> None:
     """What the jobs used together, below their lines; of many, which are shown and how to see others."""
     if lines > MANY and not every:
-        click.echo(
-            f"the {MANY} of {lines:,} lines with the most core-hours (all: --each; a line a month: --months user)"
-        )
+        echo(f"the {MANY} of {lines:,} lines with the most core-hours (all: --each; a line a month: --months user)")
     shares = {"time": "time_share", "processors": "processor_share", "memory": "memory_share"}
     known = [f"{total[key]:.0%} of {name}" for name, key in shares.items() if not math.isnan(total[key])]
     ends = {"cut off at the limit": total["timeouts"], "out of memory": total["out_of_memory"]}
     said = [f"{counted(total['jobs'])}, {total['processor_hours']:,.1f} core-hours"]
     said += [f"used {', '.join(known)}"] if known else []
     said += [f"{count:,} {how}" for how, count in ends.items() if count]
-    click.echo(f"in all: {'; '.join(said)}")
+    echo(f"in all: {'; '.join(said)}")
 
 
 def _print_months(rows: Sequence[Mapping[str, Any]], by: str) -> None:
@@ -298,7 +294,7 @@ def _print_months(rows: Sequence[Mapping[str, Any]], by: str) -> None:
 def _print_advice(advised: Sequence[Mapping[str, Any]], most: int = 10) -> None:
     """A sentence for each kind of job that could ask for less, or needs more."""
     for one in advised[:most]:
-        click.echo(
+        echo(
             f"advice: {_short_name(one['job_name'])} ({one['user'] or '-'}, {counted(one['jobs'])}): {one['advice']}"
             + (f"; {one['waited']}" if one["waited"] else "")
         )

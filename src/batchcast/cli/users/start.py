@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..grammar import verb
-from ..output import print_columns, printed, say
+from ..output import echo, print_columns, printed, say
 from ..site_options import clock, myself, parse_when, site_options, whoami
 from .start_text import advice_lines, sentences, why_moved
 
@@ -262,17 +262,17 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
         for tasks in groups.values()
     ]
     for line in (*sentences(heads, now), *why_moved(heads, now)):
-        click.echo(line)
+        echo(line)
     for line in _bases([r["basis"] for r in results]):
-        click.echo(line)
+        echo(line)
     for r in results:
         if r.get("simulated_why"):
-            click.echo(f"simulated on the machine: {clock(r['simulated_start_s'], now)} ({r['simulated_why']})")
+            echo(f"simulated on the machine: {clock(r['simulated_start_s'], now)} ({r['simulated_why']})")
         for line in advice_lines(r):
-            click.echo(line)
+            echo(line)
     for part, r in {r["partition"]: r for r in results}.items():
         if r["method"] is not None:
-            click.echo(f"track record on {part}{_record(r)}")
+            echo(f"track record on {part}{_record(r)}")
 
 
 def _from_to(first: str, last: str) -> str:

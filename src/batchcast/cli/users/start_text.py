@@ -8,9 +8,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import click
-
-from ..output import print_columns
+from ..output import echo, print_columns
 from ..site_options import clock
 
 
@@ -50,7 +48,7 @@ def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool
         )
     print_columns(lines, left=2)
     if results:
-        click.echo(best_words(results, deadline, any_size, script))
+        echo(best_words(results, deadline, any_size, script))
 
 
 def best_words(ways: Sequence[Mapping[str, Any]], deadline: bool, any_size: bool, script: str) -> str:

@@ -10,7 +10,7 @@ import click
 
 from ...units import span
 from ..grammar import risk_option, verb
-from ..output import printed, say
+from ..output import echo, printed, say
 from ..site_options import myself, site_options, whoami
 
 LEAST_JOBS = 5
@@ -65,11 +65,11 @@ def command(
     if glob is not None and math.isfinite(answer["asked_limit_s"] or math.nan):
         say(f"for one like the latest of these jobs, which asked for {span(answer['asked_limit_s'])}")
     if not memory_alone:
-        click.echo(f"#SBATCH --time={answer['limit']}")
-        click.echo(f"# {answer['why']}")
+        echo(f"#SBATCH --time={answer['limit']}")
+        echo(f"# {answer['why']}")
     if answer["memory"] is not None:
-        click.echo(f"#SBATCH --mem={answer['memory']}")
-        click.echo(f"# {answer['memory_why']}")
+        echo(f"#SBATCH --mem={answer['memory']}")
+        echo(f"# {answer['memory_why']}")
     elif memory_alone:
         raise NoAnswer(f"no --mem: {answer['memory_why']}", hint="batchcast doctor says what measures memory")
     elif answer["memory_jobs"]:  # where nothing is measured, only doctor and --json say so

@@ -291,6 +291,18 @@ def test_the_command_prints_jobs_months_and_a_page(tmp_path: Path) -> None:
     assert "Traceback" not in batchcast("report", "12").stderr
 
 
+def test_a_name_cannot_write_on_the_terminal(tmp_path: Path) -> None:
+    """A job name may clear the screen, set its title or turn the direction of a line."""
+    path = tmp_path / "jobs.txt"
+    evil = "\x1b[2Jx\x07\x9b31m\u202e"
+    path.write_text(table(*(row(str(k), evil, TimelimitRaw=6000) for k in range(20))), encoding="utf-8")
+    for words in (["report", path], ["report", path, "-P"], ["report", path, "--json"], ["info", path]):
+        done = batchcast(*words)
+        assert done.returncode == 0, done.stderr
+        assert not set("\x1b\x07\x9b\u202e") & set(done.stdout + done.stderr)
+    assert "?[2Jx??31m?" in batchcast("report", path).stdout
+
+
 def test_of_many_lines_the_largest_are_shown_unless_each_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "jobs.txt"
     path.write_text(table(*(row(str(1000 + k), ElapsedRaw=60 + 60 * k) for k in range(100))))
