@@ -266,7 +266,7 @@ def bound_is_not_below_the_point(make: Maker, log: Trace) -> None:
     for event in events(log):
         for answer in driver.tell(event).values():
             if answer.levels and answer.levels[-1] >= 0.5:
-                assert answer.quantiles[-1] >= answer.point, f"job {event.job.row}: bound below the point: {answer}"
+                assert answer.quantiles[-1] >= answer.point, f"bound below the point at {event}: {answer}"
 
 
 def answers_without_history_or_queue(make: Maker, log: Trace) -> None:
@@ -283,7 +283,7 @@ def survives_a_shrinking_machine(make: Maker, log: Trace) -> None:
         if count % 20 == 10:
             driver.tell(Capacity(event.time, (0.0, 3.0, 64.0)[count // 20 % 3]))
         for answer in driver.tell(event).values():
-            _in_range(answer, f"job {event.job.row}, {driver.state.total} processors left")
+            _in_range(answer, f"{event}, {driver.state.total} processors left")
 
 
 def spoiled_waits_teach_nothing(make: Maker, log: Trace) -> None:

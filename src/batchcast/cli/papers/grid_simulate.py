@@ -198,8 +198,8 @@ def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
 
     jobs, resources, units, warnings = _read(given)
     if not np.isfinite(jobs.deadline).any():
-        refused = {spec: why for spec in specs if (why := needs_deadlines(spec))}
-        notes = [f"{spec} left out: {why}" for spec, why in refused.items()]
+        refused = {spec: without for spec in specs if (without := needs_deadlines(spec))}
+        notes = [f"{spec} left out: {without}" for spec, without in refused.items()]
         specs = [spec for spec in specs if spec not in refused]
         if not specs:
             raise UsageError(notes[0])

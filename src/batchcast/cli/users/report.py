@@ -67,7 +67,14 @@ def command(
     each, tasks, months, digest = (flags.pop(name) for name in ("each", "tasks", "months", "digest"))
     if jobs or each or months or digest:
         asked_of = {"jobs": jobs, "user": user, "account": account, "partition": partition, "each": each}
-        asked_of |= {"starttime": starttime, "endtime": endtime, "tasks": tasks, "months": months, "digest": digest}
+        asked_of |= {
+            "cluster": flags.get("cluster"),
+            "starttime": starttime,
+            "endtime": endtime,
+            "tasks": tasks,
+            "months": months,
+            "digest": digest,
+        }
         _from_accounting(flags, asked_of, parsable2, as_json)
         return
     from ...errors import NoStore
@@ -158,7 +165,7 @@ def _of_files(files: Sequence[str], of: Mapping[str, Any], since: float, until: 
     from ...document import in_number
     from ...service.answers.job_use import of_logs
 
-    used, notes = of_logs(files, _local_zone())
+    used, notes = of_logs(files, _local_zone(), of["cluster"])
     wanted = [(kind, of[kind]) for kind in ("user", "account", "partition") if of[kind]]
     used = [job for job in used if all(getattr(job, kind) == name for kind, name in wanted)]
     if math.isfinite(since) or math.isfinite(until):
@@ -249,20 +256,32 @@ def _print_summary(results: Sequence[Mapping[str, Any]], advised: Sequence[Mappi
 def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
     """A line a job; shares in colours on a terminal."""
     gpus = any(row["gpus"] for row in rows)
-    title = ["JOBID", "NAME", "STATE", "ELAPSED", "LIMIT", "TIME", "CPU", "MEMORY", "MEM"]
+    clusters = len({row["cluster"] for row in rows}) > 1
+    title = [
+        *(["CLUSTER"] if clusters else []),
+        "JOBID",
+        "NAME",
+        "STATE",
+        "ELAPSED",
+        "LIMIT",
+        "TIME",
+        "CPU",
+        "MEMORY",
+        "MEM",
+    ]
     lines = [[*title, *(["GPUS", "GPU"] if gpus else []), "WAITED"]]
     for row in rows:
         held, asked = row["memory_kib"], row["memory_asked_kib"]
         memory = f"{format_memory(held) if held == held else '-'}/{format_memory(asked) if asked == asked else '-'}"
         line = [
-            str(row["job_id"]), _short_name(str(row["job_name"])),
+            *([row["cluster"]] if clusters else []), str(row["job_id"]), _short_name(str(row["job_name"])),
             Cell(row["state"], _BAD.get(row["state"].split(" ")[0])), span(row["elapsed_s"], "-"),
             span(row["limit_s"], "-"), _colored(row["time_share"]), _colored(row["processor_share"]),
             memory, _colored(row["memory_share"]),
         ]  # fmt: skip
         line += [f"{row['gpus']:g}", _colored(row["gpu_share"])] if gpus else []
         lines.append([*line, span(row["waited_s"], "-")])
-    print_columns(lines, left=3)
+    print_columns(lines, left=3 + clusters)
     echo("TIME, CPU, MEM: used of what was requested. Memory of an array is that of its largest task.")
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -162,34 +161,22 @@ def _gpu_share(gpus: float, steps: Sequence[Mapping[str, str]]) -> float:
     return min(max(percent) / 100 / gpus, 1.0) if percent and gpus > 0 else math.nan
 
 
-def of_logs(paths: Sequence[str], timezone: str) -> tuple[list[JobUse], list[str]]:
-    """The jobs that ran in logs of any format, and what there is to say of the logs: repairs, what was left out.
+def of_logs(paths: Sequence[str], timezone: str, cluster: str | None = None) -> tuple[list[JobUse], list[str]]:
+    """Read the jobs that ran from one log or several, of any format.
 
-    Times without a zone are local to `timezone`. `state` is Slurm's word for how a job ended. Raises InputError as
-    `trace.read.read_trace` does.
+    Times without a zone are local to `timezone`. With `cluster`, only that cluster's jobs are read. Returns the jobs
+    and the reader's notes: repairs, and what was left out. Raises InputError as `trace.read.read_trace` does.
     """
     import numpy as np
 
     from ...trace.read import read_trace
 
-    jobs: dict[tuple[object, ...], JobUse] = {}
-    notes: list[str] = []
-    for path in paths:
-        log = read_trace(path, timezone=timezone)
-        ran = _of_trace(log.take(np.flatnonzero(log.run_time >= 0)))
-        notes += [*log.info.notes, *_left_out(log.info.dropped)]
-        if len(ran) < len(log):
-            notes.append(
-                f"{len(log) - len(ran)} jobs of {log.info.source} are not shown: they never ran, or had not ended"
-            )
-        before, records = len(jobs), Counter[tuple[object, ...]]()
-        for job in ran:
-            key = (job.cluster, job.job_id, job.submit_time, job.elapsed_s)
-            jobs.setdefault((*key, records[key]), job)  # equal records of one file all stay
-            records[key] += 1
-        if again := before + len(ran) - len(jobs):
-            notes.append(f"{again} jobs of {log.info.source} stand in an earlier file too: counted once")
-    return list(jobs.values()), list(dict.fromkeys(notes))
+    log = read_trace(paths if len(paths) > 1 else paths[0], timezone=timezone, cluster=cluster or ())
+    ran = _of_trace(log.take(np.flatnonzero(log.run_time >= 0)))
+    notes = [*log.info.notes, *_left_out(log.info.dropped)]
+    if len(ran) < len(log):
+        notes.append(f"{len(log) - len(ran)} jobs are not shown: they never ran, or had not ended")
+    return ran, notes
 
 
 def _left_out(dropped: Mapping[str, int]) -> list[str]:

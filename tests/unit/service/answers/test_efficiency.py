@@ -183,7 +183,14 @@ def test_jobs_that_two_files_share_count_once(tmp_path: Path) -> None:
     paths[1].write_text(table(row("2"), row("3")))
     jobs, notes = of_logs(list(map(str, paths)), "UTC")
     assert [job.job_id for job in jobs] == ["1", "2", "3"]
-    assert any("1 jobs of" in note and "counted once" in note for note in notes)
+    assert any("identical to another record" in note for note in notes), notes
+
+
+def test_one_cluster_of_a_dump_can_be_chosen(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.txt"
+    path.write_text(table(row("1", Cluster="alpha"), row("1", Cluster="beta")))
+    assert [job.cluster for job in of_logs([str(path)], "UTC")[0]] == ["alpha", "beta"]
+    assert [job.cluster for job in of_logs([str(path)], "UTC", "beta")[0]] == ["beta"]
 
 
 PLAIN = "JobIDRaw|Submit|Start|End|State|Timelimit|ReqCPUS|JobName\n" + "".join(
