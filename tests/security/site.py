@@ -18,8 +18,10 @@ WAITING, RUNNING, PROCS, LIMIT_S = 43, 3, 389.0, 41_940.0
 OWNER, OTHER = "ownera", "otherb"
 SECRETS = (OWNER, "secretname", "secretaccount", "secretqos", "88100", "/home/secretdir")
 """Words of the owner's jobs; ids begin with 88100."""
-FIGURES = (str(WAITING), str(int(PROCS)), "11:39:00", str(int(LIMIT_S)), "699")
-"""The count of those that wait, the size and the limit (as seconds, in minutes, as Slurm writes it)."""
+FIGURES = (str(WAITING), str(WAITING + 1), str(int(PROCS)), "11:39:00", str(int(LIMIT_S)), "699")
+"""The count of those that wait, also with the other user's job; the size; the limit in three spellings."""
+FORECAST = "forecast:window=80,first=20,every=20,step=10"
+"""Its model is fitted to the few jobs that there are, for in its reasons it counts those that wait."""
 PARTITIONS = {"main": {"is_default": 1.0, "max_time_s": 172_800.0, "default_time_s": 3600.0, "procs": 1024.0}}
 
 
@@ -53,7 +55,7 @@ def sightings(now: float) -> list[Sighting]:
         job_id = f"881007{k:02d}"
         seen.append(Sighting(job_id, job_id, now - 2000.0 + 7 * k, "PENDING", asked=own, reason="Resources"))
     other = {"user_id": OTHER, "partition_id": "main", "req_procs": 2.0, "req_time": 600.0, "job_name": "mine"}
-    seen.append(Sighting("990", "990", now - 300.0, "PENDING", asked=other, reason="Priority"))
+    seen.append(Sighting("77990", "77990", now - 300.0, "PENDING", asked=other, reason="Priority"))
     return seen
 
 
@@ -62,7 +64,7 @@ def build(place: Path, private: bool) -> str:
     now = time.time()
     store = str(place / "store.db")
     given = {"store": store, "runtime": "recent_mean", "memory": "", "limits": "largest_recent"}
-    settings = load({**given, "wait": "forecast,recent_wait:need=1"}, {})
+    settings = load({**given, "wait": f"{FORECAST},recent_wait:need=1"}, {})
 
     def made() -> dict[tuple[str, str], Any]:
         return make_predictors(settings["runtime"], settings["wait"], settings["memory"], settings["limits"])
@@ -74,7 +76,7 @@ def build(place: Path, private: bool) -> str:
         clock_jobs.write_meta(
             connection, "c", site=site, cycle_at=now, snapshot_at=now, interval_s=30.0, total_procs=1024.0,
             collected_by="batchcast", runtime_methods=["recent_mean"], memory_methods=[],
-            limit_methods=["largest_recent"], wait_methods=["forecast", "recent_wait:need=1"],
+            limit_methods=["largest_recent"], wait_methods=[FORECAST, "recent_wait:need=1"],
         )  # fmt: skip
     clock = StoredClock("c", made, place=clock_path(store, "c"))
     with database.begin() as connection:

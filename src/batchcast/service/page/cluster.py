@@ -57,7 +57,7 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
         return {
             "now": now, "cluster": site.cluster, "private": site.private, "least": least,
             "days": _days(begin, now), "procs": procs,
-            "waiting": len(waiting), "running": len(running),
+            **rounded({"waiting": _count(waiting, least), "running": _count(running, least)}, least),
             "busy": sum(_held(row) for row in running) / procs if procs else math.nan,
             "median_wait": _median(known), "users": len({row["user_id"] for row in waiting}),
             "series": series, "by_hour": _by_hour(known, least), "by_size": _by_size(known, least),
@@ -138,6 +138,11 @@ def _by_size(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
     cells = _cells(rows, lambda row: (class_of(row["req_procs"], SIZES), class_of(row["req_time"], LIMITS)), least)
     return {"rows": [[cells.get((s, k)) for k in range(len(LIMITS))] for s in range(len(SIZES))],
             "sizes": SIZES, "limits": LIMITS}  # fmt: skip
+
+
+def _count(rows: Sequence[Mapping[str, Any]], least: int) -> float:
+    """How many jobs; NaN where they are of fewer than `least` users, since the count of a few tells of each."""
+    return len(rows) if len({row["user_id"] for row in rows}) >= least or not rows else math.nan
 
 
 def _who(site: Site, waiting: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
