@@ -259,6 +259,7 @@ def mostly_short(store: str, tmp_path: Path) -> str:
             forecast = f"UPDATE forecasts SET {said} WHERE row = ? AND kind = 'wait' AND moment = 'submit'"
             copy.execute(forecast, (told, quantiles, row))
             copy.execute("UPDATE jobs SET start_time = submit_time + ? WHERE row = ?", (waited, row))
+        copy.execute("UPDATE jobs SET open = 0 WHERE start_time IS NULL")  # long overdue by now, and counted if open
     here.close()
     copy.close()
     return str(place)
