@@ -14,6 +14,7 @@ from batchcast.formats.sighting import Sighting
 from batchcast.formats.slurm.reasons import Rule, rule
 from batchcast.job import JobRequest
 from batchcast.predict.protocol import Prediction
+from batchcast.service.answers.disclosure import disclosed
 from batchcast.service.answers.start import latest_start, own_queue, release, start_answer, work_ahead
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
@@ -108,7 +109,7 @@ def test_no_answer_is_later_than_limits_imply_and_a_margin(
 ) -> None:
     """A job that started in seconds was told 6 January, since such jobs had once waited for weeks."""
     row = waiting_row(expected_start=expected)
-    answer = start_answer(row, 600.0, latest=latest_start(row, memory, 600.0))
+    answer = disclosed(start_answer(row, 600.0, latest=latest_start(row, memory, 600.0)), hidden=False)
     assert max(answer["likely_start_s"], answer["by_90_start_s"]) <= latest
     assert ("cut to what Slurm's limits imply" in answer["basis"]) == (latest < math.inf)
 
