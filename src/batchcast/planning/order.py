@@ -26,6 +26,8 @@ LEAST_WORK, STEPS = 60.0, 2.5
 LEAST_AGE, MOST_AGE = 3600.0, 172_800.0
 HALF_LIFE = 200
 """After so many jobs that left the queue, what earlier ones say of waits counts half."""
+LEAST_SHARE = 0.25
+"""A job counts as at least this share of its time limit, so that short jobs under one name gain a long one little."""
 WITHIN = ("queue", "account", "user")
 
 
@@ -34,8 +36,9 @@ class OrderRule:
     """How to order: among whom, after which age (s; NaN: to be found, see `AgeFinder`), within which band of priority.
 
     `size` is the power of a job's processors in its work: 0
-    is shortest first, 1 least work first. Raises UsageError for an unknown word, a band below 128, an age that is not
-    positive or a size outside 0 to 1.
+    is shortest first, 1 least work first. `least_share` is the least share of its time limit that a job counts as.
+    Raises UsageError for an unknown word, a band below 128, an age that is not positive, or a size or a share outside
+    0 to 1.
 
     >>> OrderRule(within="everybody")
     Traceback (most recent call last):
@@ -46,6 +49,7 @@ class OrderRule:
     age: float = math.nan
     band: int = 10_000
     size: float = 1.0
+    least_share: float = LEAST_SHARE
 
     def __post_init__(self) -> None:
         if self.within not in WITHIN:
@@ -56,6 +60,22 @@ class OrderRule:
             raise UsageError(f"an age of {self.age:g} s (accepted: above 0, or none: found from the queue)")
         if not 0 <= self.size <= 1:
             raise UsageError(f"a size of {self.size:g} (accepted: 0, shortest first, to 1, least work first)")
+        if not 0 <= self.least_share <= 1:
+            raise UsageError(f"a least share of {self.least_share:g} of the limit (accepted: 0, no bound, to 1)")
+
+    def length(self, forecast: float, limit: float) -> float:
+        """The run time (s) that a job is ordered by: its forecast, from the least share of its limit to its limit.
+
+        NaN as the forecast, nothing like the job has ended: the limit. A limit that is unknown (NaN) or infinite bounds
+        nothing. So nobody can be ordered as less than this share of what the job may take, whatever was taught before.
+
+        >>> rule = OrderRule(least_share=0.25)
+        >>> [rule.length(said, 7200.0) for said in (60.0, 3600.0, 9000.0, math.nan)]
+        [1800.0, 3600.0, 7200.0, 7200.0]
+        """
+        if not limit < math.inf:
+            return forecast if forecast == forecast else math.inf
+        return limit if forecast != forecast else min(max(forecast, self.least_share * limit), limit)
 
 
 class Queue(NamedTuple):

@@ -250,7 +250,7 @@ class QueuePlan:
     second attempt; jobs that could never run as they asked are left out, so that the same jobs run. `lengths` (n,),
     seconds, stand in place of the limits of waiting jobs alone (NaN: its limit): running jobs are planned with their
     own again, as `batchcast plan` gives them back. `order` gives waiting jobs priorities at looks of 30 s, as
-    `batchcast plan` can; where it forecasts, then no more than the limit.
+    `batchcast plan` can; where it forecasts, then within what `OrderRule.length` allows.
     """
 
     memory: MemoryPlan | None = None
@@ -289,7 +289,8 @@ def simulate_on(
     if order is not None and order.by != "none":
         machine = orderable(machine)
         by = _plan(trace, machine, "requested" if order.by == "limit" else order.predictor, procs, protocol)
-        reorder = reorder_by(order.rule, machine, jobs, lambda r: _at_most(r, by))
+        rule = order.rule
+        reorder = reorder_by(rule, machine, jobs, lambda r: rule.length(math.nan if by is None else by(r), r.limit))
     before = clock() if clock is not None else math.nan
     lengths = _lengths(plan, queue.lengths)
     schedule = simulate_slurm(machine, jobs, lengths=lengths, reorder=reorder, lazy=1, tick=tick)
@@ -334,13 +335,6 @@ def _as_schedule(
         take([r.cpus for r in schedule.requests]), take(np.where(np.isnan(limits), schedule.run, limits)),
         take(schedule.backfilled), machine.cpus, 0, left, tuple(notes), took,
     )  # fmt: skip
-
-
-def _at_most(request: NodeRequest, forecast: Callable[[NodeRequest], float] | None) -> float:
-    """A job's forecast, at most its limit; without one its limit, without both its run time is as long as any."""
-    limit = math.inf if math.isnan(request.limit) else request.limit
-    said = math.nan if forecast is None else forecast(request)
-    return min(limit, said) if said == said else limit
 
 
 def _plan(

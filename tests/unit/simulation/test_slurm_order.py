@@ -11,6 +11,7 @@ import pytest
 from batchcast.cluster.machine import homogeneous
 from batchcast.cluster.request import NodeRequest
 from batchcast.errors import UsageError
+from batchcast.planning.order import OrderRule
 from batchcast.schedule.slurm.simulate import Lengths, simulate_slurm
 from batchcast.simulation.slurm_trace import Ordering, QueuePlan, orderable, simulate_on
 from batchcast.table import Trace
@@ -62,6 +63,15 @@ def test_within_an_account_nobody_else_is_passed() -> None:
     later = log([900.0, 7200.0, 3600.0, 60.0], submit=[0.0, 1.0, 100.0, 200.0])
     start = simulate_on(aged, later, queue=QueuePlan(order=Ordering.of("limit", "account", 1e6))).start_time.tolist()
     assert start[0] < start[1] < start[3] < start[2]
+
+
+@pytest.mark.parametrize(("share", "is_first"), [(0.0, True), (0.25, False)])
+def test_short_jobs_under_a_name_do_not_carry_a_long_one_past_an_honest_job(share: float, is_first: bool) -> None:
+    """Row 1 asks for eight hours and was taught to look like a minute; row 2 asks for an hour and needs it."""
+    trace = log([600.0, 28_800.0, 3600.0])
+    order = Ordering("forecast", np.array([600.0, 60.0, 3600.0]), OrderRule(age=1e6, least_share=share))
+    start = simulate_on(MACHINE, trace, queue=QueuePlan(order=order)).start_time
+    assert (start[1] < start[2]) == is_first
 
 
 def test_a_machine_without_weights_keeps_arrival() -> None:

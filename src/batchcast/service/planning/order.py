@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,8 +27,9 @@ from ...slurm.transport import Transport
 from ...store import clock_jobs, planned
 from ...store.database import Store
 from ...store.planned import Standing, Step
+from ...store.rows import as_prediction
 from ..settings import Settings
-from .terms import ORDERS, method_of
+from .terms import ORDERS, UNKNOWN, method_of
 
 MOST_CALLS = 20
 """So many calls set factors in one look; giving back has no such bound."""
@@ -183,6 +184,7 @@ class Orderer:
         names = [i for i, group in groups.items() if group.may]
         party: dict[tuple[object, ...], int] = {}
         within, columns, ids = self.settings["plan_within"], [], []
+        rule = OrderRule(within, band=self.settings["plan_band"])
         for k, name in enumerate(names):
             group, shown = groups[name], groups[name].seen
             one = group.first
@@ -191,7 +193,7 @@ class Orderer:
             for job in group.tasks:
                 said = forecasts.get((job.job_id, job.submit_time))
                 ids.append(job.job_id)
-                length = job.limit if said is None else min(job.limit, float(said["point_s"]))
+                length = rule.length(_point(said), job.limit)
                 columns.append(
                     (k, shown.eligible, shown.cpus, shown.priority, shown.factor, _is_ours(shown, record.get(name)),
                      length, number)
@@ -203,7 +205,7 @@ class Orderer:
         if not age:
             self._finder.processors = procs
             age = self._finder.look(ids, queue.arrival, queue.forecast * queue.size, now)
-        order = decide_order(queue, OrderRule(within, age, self.settings["plan_band"]), now)
+        order = decide_order(queue, replace(rule, age=age), now)
         return {names[k]: factor for k, factor in zip(queue.group.tolist(), order.factor.tolist())}
 
     def _changes(
@@ -320,6 +322,11 @@ def extremes(factors: Mapping[str, int]) -> str:
     lowest, highest = min(factors, key=lambda i: factors[i]), max(factors, key=lambda i: factors[i])
     low = f"the lowest factor would be {factors[lowest]:+d}, of job {lowest}"
     return f"{low}; the highest {factors[highest]:+d}, of job {highest}"
+
+
+def _point(said: Mapping[str, Any] | None) -> float:
+    """The forecast run time (s); NaN if there is none, or if nothing like the job has ended."""
+    return math.nan if said is None or as_prediction(said).grounds in UNKNOWN else float(said["point_s"])
 
 
 def _is_ours(seen: Priority, standing: Standing | None) -> bool:

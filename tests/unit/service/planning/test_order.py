@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given
 from hypothesis import settings as rules
 from hypothesis import strategies as st
+from sqlalchemy import update
 from tests.scripted_slurm import Job, Site
 
 from batchcast.cli.main import cli
@@ -19,6 +20,7 @@ from batchcast.service import batch_system
 from batchcast.service.planning.checkup import ground_findings, standing_findings
 from batchcast.store import clock_jobs, planned
 from batchcast.store.reader import Reader
+from batchcast.store.schema import forecasts
 
 
 def site(tmp_path: Path, *jobs: Job, **settings: object) -> Site:
@@ -49,6 +51,26 @@ def test_the_shorter_job_gets_the_higher_factor_and_limits_stay(tmp_path: Path) 
     calls = len(one.slurm.commands)
     assert look(one).placed == 2
     assert len(one.slurm.commands) == calls  # nothing changed: no call
+
+
+def test_a_job_counts_as_a_quarter_of_its_limit_at_least_whatever_was_taught(tmp_path: Path) -> None:
+    """All three are forecast to take 15 min. Whoever taught that with short jobs gains the long job little."""
+    one = site(tmp_path, Job("1", 1200), Job("2", 60), Job("3", 240))
+    look(one)
+    now = factors(one)
+    assert now["2"] > now["3"] > now["1"] > 0
+
+
+def test_without_a_forecast_that_rests_on_anything_the_limit_counts(tmp_path: Path) -> None:
+    one = site(tmp_path, Job("1", 120), Job("2", 60))
+    look(one)
+    before = factors(one)
+    with one.store.begin() as connection:
+        connection.execute(update(forecasts).values(grounds="no_history"))
+    look(one)
+    now = factors(one)
+    assert before["1"] > now["1"] > 0
+    assert now["2"] < before["2"]
 
 
 def test_jobs_of_one_level_share_a_call(tmp_path: Path) -> None:

@@ -1,0 +1,146 @@
+"""What somebody gains who teaches the predictor short run times, then submits long jobs, under the order by forecasts.
+
+    python -m benchmarks.planning.order_gamed --seeds 1:8 -o gamed.json
+
+Each seed is a machine of 32 processors and four days of eleven users who repeat themselves and pad their limits. A
+twelfth user submits `--long` jobs of six hours, and before each of them `--short` jobs of a minute. If the user is
+honest, the short jobs have a name of their own and a limit of ten minutes. If not, they have the name, the size and
+the limit of the long jobs. Nothing else differs. Each row is a least share of the limit that counts as work in the
+order (0: no bound). Columns: the mean wait of the long jobs, honest and gamed; what gaming gains, in minutes and as a
+share of the honest wait, and what it costs a job of others, each with a 90 % interval over seeds; and the mean wait
+of all honest jobs, which shows what the bound itself costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchcast.cluster.machine import homogeneous
+from batchcast.metrics.paired import paired_differences
+from batchcast.planning.order import OrderRule
+from batchcast.simulation.slurm_trace import Ordering, QueuePlan, simulate_on
+from batchcast.table import Trace
+
+NODES, CPUS, USERS, DAYS = 4, 8, 11, 4
+LONG_S, LIMIT_S, LONG_PROCS = 6 * 3600.0, 8 * 3600.0, 8.0
+SHORT_S, SHORT_LIMIT_S = 60.0, 600.0
+SHARES = (0.0, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
+LOAD = 0.7
+GAMER = "gamer"
+
+
+def crowd(rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Jobs of the honest users: each has a size, a typical run time and a padding of limits."""
+    share = LOAD * NODES * CPUS * DAYS * 86400.0 / USERS
+    rows: list[dict[str, Any]] = []
+    for user in range(USERS):
+        procs = float(rng.choice([1, 2, 4, 8, 16]))
+        typical, padding = float(np.exp(rng.uniform(np.log(600), np.log(4 * 3600)))), float(rng.uniform(1.5, 10))
+        limit = float(np.ceil(typical * padding / 900) * 900)
+        for _ in range(max(int(share / (procs * typical)), 1)):
+            run = min(typical * rng.lognormal(0.0, 0.3), 0.95 * limit)
+            rows.append(_job(float(rng.uniform(0, DAYS * 86400)), round(run), procs, limit, f"u{user}", f"job{user}"))
+    return rows
+
+
+def gamers(rng: np.random.Generator, long: int, short: int, games: bool) -> list[dict[str, Any]]:
+    """Long jobs from the second day on, and the short ones, one every two minutes, in the hours before each."""
+    rows = []
+    for at in np.sort(rng.uniform(86400.0, DAYS * 86400.0, long)).tolist():
+        rows.append(_job(at, LONG_S, LONG_PROCS, LIMIT_S, GAMER, "work"))
+        for k in range(short):
+            before = at - 18_000.0 - 120.0 * k
+            given = (LONG_PROCS, LIMIT_S, GAMER, "work") if games else (LONG_PROCS, SHORT_LIMIT_S, GAMER, "test")
+            rows.append(_job(before, SHORT_S, *given))
+    return rows
+
+
+def _job(at: float, run: float, procs: float, limit: float, user: str, name: str) -> dict[str, Any]:
+    return {
+        "submit_time": float(round(at)), "wait_time": 0.0, "run_time": run, "req_procs": procs, "req_time": limit,
+        "user_id": user, "job_name": name, "partition_id": "all",
+    }  # fmt: skip
+
+
+def waits(rows: list[dict[str, Any]], shares: tuple[float, ...]) -> list[np.ndarray]:
+    """The waits (n,) of the rows under each share; forecasts are made on the schedule that arrival gives."""
+    machine = homogeneous(NODES, CPUS, **SETTINGS)
+    log = Trace.from_arrays({"job_id": list(range(len(rows))), **{n: [r[n] for r in rows] for n in rows[0]}})
+    log = log.with_columns({"wait_time": simulate_on(machine, log).wait_time})
+    order = Ordering("forecast", "kernel")
+    return [
+        simulate_on(machine, log, queue=QueuePlan(order=replace(order, rule=OrderRule(least_share=share)))).wait_time
+        for share in shares
+    ]
+
+
+SETTINGS = {"SchedulerType": "sched/backfill", "PriorityType": "priority/basic"}
+
+
+def one_seed(seed: int, long: int, short: int, shares: tuple[float, ...]) -> dict[str, list[list[float]]]:
+    """The waits by arm and share: of the long jobs, and of everybody else's."""
+    found: dict[str, list[list[float]]] = {}
+    for arm, games in (("honest", False), ("gamed", True)):
+        rows = crowd(np.random.default_rng([seed, 1])) + gamers(np.random.default_rng([seed, 2]), long, short, games)
+        rows.sort(key=lambda r: r["submit_time"])
+        is_long = np.array([r["run_time"] == LONG_S and r["user_id"] == GAMER for r in rows])
+        others = np.array([r["user_id"] != GAMER for r in rows])
+        for wait in waits(rows, shares):
+            found.setdefault(f"long, {arm}", []).append(wait[is_long].tolist())
+            found.setdefault(f"others, {arm}", []).append(wait[others].tolist())
+    return found
+
+
+def table(runs: list[dict[str, list[list[float]]]], shares: tuple[float, ...]) -> list[dict[str, Any]]:
+    """A row for each share, in minutes."""
+    rows = []
+    for k, share in enumerate(shares):
+        seed = np.concatenate([np.full(len(run["long, honest"][k]), i) for i, run in enumerate(runs)])
+        other = np.concatenate([np.full(len(run["others, honest"][k]), i) for i, run in enumerate(runs)])
+        arm = {name: np.concatenate([run[name][k] for run in runs]) / 60 for name in runs[0]}
+        rng = np.random.default_rng(0)
+        gain = paired_differences(arm["long, honest"][None], arm["long, gamed"], seed, rng)[0]
+        cost = paired_differences(arm["others, gamed"][None], arm["others, honest"], other, rng)[0]
+        honest = float(arm["long, honest"].mean())
+        rows.append(
+            {
+                "least share": round(share, 4), "honest": round(honest, 1),
+                "gamed": round(float(arm["long, gamed"].mean()), 1),
+                "gain": f"{gain.difference:.1f} ({gain.low:.1f} to {gain.high:.1f})",
+                "of the wait": f"{gain.difference / honest:.0%}",
+                "costs others": f"{cost.difference:.2f} ({cost.low:.2f} to {cost.high:.2f})",
+                "others, honest": round(float(arm["others, honest"].mean()), 1),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="1:8")
+    parser.add_argument("--long", type=int, default=6)
+    parser.add_argument("--short", type=int, default=100)
+    parser.add_argument("-o", "--output", type=Path)
+    given = parser.parse_args()
+    first, _, last = given.seeds.partition(":")
+    seeds = range(int(first), int(last or first) + 1)
+    rows = table([one_seed(seed, given.long, given.short, SHARES) for seed in seeds], SHARES)
+    widths = {name: max(len(name), *(len(str(row[name])) for row in rows)) for name in rows[0]}
+    print("  ".join(name.rjust(width) for name, width in widths.items()))
+    for row in rows:
+        print("  ".join(str(row[name]).rjust(width) for name, width in widths.items()))
+    if given.output:
+        asked = {"seeds": given.seeds, "long": given.long, "short": given.short}
+        given.output.write_text(json.dumps({"asked": asked, "unit": "min", "rows": rows}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
