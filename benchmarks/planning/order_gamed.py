@@ -2,7 +2,7 @@
 
     python -m benchmarks.planning.order_gamed --seeds 1:8 -o gamed.json
 
-Each seed is a machine of 32 processors and four days of eleven users who repeat themselves and pad their limits. A
+Each seed is a machine of 32 processors and three days of eleven users who repeat themselves and pad their limits. A
 twelfth user submits `--long` jobs of six hours, and before each of them `--short` jobs of a minute. If the user is
 honest, the short jobs have a name of their own and a limit of ten minutes. If not, they have the name, the size and
 the limit of the long jobs. Nothing else differs. Each row is a least share of the limit that counts as work in the
@@ -28,10 +28,10 @@ from batchcast.planning.order import OrderRule
 from batchcast.simulation.slurm_trace import Ordering, QueuePlan, simulate_on
 from batchcast.table import Trace
 
-NODES, CPUS, USERS, DAYS = 4, 8, 11, 4
+NODES, CPUS, USERS, DAYS = 4, 8, 11, 3
 LONG_S, LIMIT_S, LONG_PROCS = 6 * 3600.0, 8 * 3600.0, 8.0
 SHORT_S, SHORT_LIMIT_S = 60.0, 600.0
-SHARES = (0.0, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
+SHARES = (0.0, 1 / 8, 1 / 4, 1 / 2)
 LOAD = 0.7
 GAMER = "gamer"
 
@@ -125,7 +125,7 @@ def table(runs: list[dict[str, list[list[float]]]], shares: tuple[float, ...]) -
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="1:8")
-    parser.add_argument("--long", type=int, default=6)
+    parser.add_argument("--long", type=int, default=4)
     parser.add_argument("--short", type=int, default=100)
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()

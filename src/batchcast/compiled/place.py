@@ -46,6 +46,8 @@ def kernel_folder() -> str:
     for home in [lambda: Path(str(named)), *homes] if named else homes:
         try:
             folder = Path(os.path.realpath(home() / name))
+            if _leads_through_another_user(folder):  # as under `sudo` with a user's HOME: leave nothing of root's there
+                continue
             _make_closed(folder)
             if os.access(folder, os.W_OK) and _is_closed(folder) and _is_reached_safely(folder):
                 return str(folder)
@@ -55,9 +57,10 @@ def kernel_folder() -> str:
 
 
 def _make_closed(folder: Path) -> None:
-    """Make the folder for this user alone, whatever the umask; ours above it is closed to the writing of others."""
+    """Make the folder for this user alone, whatever the umask; those made on the way are closed to others' writing."""
     above = folder.parent
-    above.mkdir(mode=0o755, parents=True, exist_ok=True)
+    for way in reversed([above, *above.parents]):
+        way.mkdir(mode=0o755, exist_ok=True)  # one at a time: `parents` would leave what the umask leaves
     if above.name == OURS and above.stat().st_uid == os.geteuid() and above.stat().st_mode & 0o022:
         above.chmod(0o755)  # under a umask of 002 it was made for a group
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -67,6 +70,11 @@ def _is_closed(folder: Path) -> bool:
     """Whether a folder is this user's own and nobody else gets into it: numba makes folders in it under any umask."""
     there = folder.lstat()
     return stat.S_ISDIR(there.st_mode) and there.st_uid == os.geteuid() and not there.st_mode & 0o077
+
+
+def _leads_through_another_user(folder: Path) -> bool:
+    """Whether a folder on the way that is there already belongs to neither this user nor root."""
+    return any(way.stat().st_uid not in (0, os.geteuid(), UNMAPPED) for way in folder.parents if way.exists())
 
 
 def _is_reached_safely(folder: Path) -> bool:
