@@ -10,7 +10,7 @@ UV := $(if $(PIP_INDEX_URL),UV_DEFAULT_INDEX='$(PIP_INDEX_URL)') $(BIN)/uv pip i
 # own settings name, pip installs.
 install = @$(UV) --python $(1) $(2) 2> $(VENV)/uv.log || $(1) $(PIP) $(2)
 
-.PHONY: setup setup-run setup-docs setup-workflows demo test test-long test-lab test-lab-all test-all lint house bench docs reference figures figures-all pictures lock wheel deb rpm packages \
+.PHONY: setup setup-run setup-docs setup-workflows demo test test-long test-lab test-lab-all test-all lint house bench docs reference figures figures-all pictures lock audit wheel deb rpm packages \
 	try-deb container try-container try-ansible slurm-lab-experiments clean
 setup: $(VENV)/.dev
 setup-run: $(VENV)/.run
@@ -105,6 +105,11 @@ pictures: setup
 lock: setup
 	@$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-header --no-annotate \
 		--no-emit-index-url --no-emit-find-links $(LOCK) -o constraints.txt pyproject.toml
+
+# Known weaknesses of what packages and container install; says so where pip-audit or its database cannot be had.
+audit: setup
+	@mkdir -p build && bash tools/hashes.sh $(BIN)/python build/requirements.txt
+	@bash tools/audit.sh $(BIN)/python build/requirements.txt
 
 # A wheel and a source archive, the wheel installed in a venv of its own outside this checkout and tried there.
 wheel: setup

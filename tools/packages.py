@@ -67,8 +67,8 @@ def extra(name: str) -> list[tuple[str, str]]:
 
 
 def spec(version: str) -> str:
-    """An RPM's; `tools/system_package.sh rpm` lays the wheel, its constraints, the units and uv beside it."""
-    return filled(RPM, version=version, extras=",".join(EXTRAS), description=wrapped(DESCRIPTION))
+    """An RPM's; `tools/system_package.sh rpm` lays the wheel, what it needs with hashes, the units and uv beside it."""
+    return filled(RPM, version=version, description=wrapped(DESCRIPTION))
 
 
 def spack(version: str, digest: str) -> str:
@@ -176,7 +176,10 @@ Recommends: slurm
 %install
 $UV venv --quiet --relocatable --no-project --python %{python} %{buildroot}%{place}
 $UV pip install --quiet --link-mode copy --python %{buildroot}%{place}/bin/python \\
-  --constraint $ROOM/constraints.txt "$(echo $ROOM/dist/batchcast-*.whl)[@extras@]"
+  --require-hashes --requirement $ROOM/requirements.txt
+$UV pip install --quiet --link-mode copy --python %{buildroot}%{place}/bin/python --no-deps --offline \\
+  "$(echo $ROOM/dist/batchcast-*.whl)"
+$SBOM %{buildroot}%{place}/lib/python3.*/site-packages
 rm -rf %{buildroot}%{place}/.lock %{buildroot}%{place}/.gitignore %{buildroot}%{place}/CACHEDIR.TAG
 rm -rf %{buildroot}%{place}/lib64
 find %{buildroot}%{place} -name __pycache__ -prune -exec rm -rf {} +
