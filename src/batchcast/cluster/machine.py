@@ -183,10 +183,10 @@ def check_machine(machine: Machine, where: str) -> None:
     for group in machine.nodes:
         if not all(group.names) or not group.names:
             raise InputError(f"{where}: nodes without a name", hint='names = "n[1-4]"')
-        if double := (seen & set(group.names)) or len(set(group.names)) < len(group.names):
-            name = min(double) if isinstance(double, set) else max(group.names, key=group.names.count)
-            raise InputError(f"{where}: node {name} is there twice (accepted: each name once)")
-        seen |= set(group.names)
+        for name in group.names:
+            if name in seen:
+                raise InputError(f"{where}: node {name} is there twice (accepted: each name once)")
+            seen.add(name)
         shown = group.names[0] + (", ..." if len(group.names) > 1 else "")
         numbers = {name: getattr(group, name) for name in LEAST} | dict(group.gres)
         for name, number in numbers.items():

@@ -10,7 +10,7 @@ from ..cluster.machine import Machine
 from ..cluster.toml import read_machine_toml, write_machine
 from ..errors import InputError
 from ..formats.slurm.conf import dumps_of
-from ..formats.slurm.resources import expand, fold
+from ..formats.slurm.resources import Names, fold
 from ..formats.slurm.scontrol import read_machine
 from ..formats.slurm.scontrol_json import UNTOLD, as_text
 from .ceilings import parse_toml, small_text
@@ -74,7 +74,7 @@ def open_machine(path: str | Path) -> Machine:
 
         return read_platform(text, str(place))
     parse_toml(text, str(place), "batchcast machine capture -o machine.toml")
-    return read_machine_toml(text, expand, str(place))
+    return read_machine_toml(text, Names(), str(place))
 
 
 def machine_of(texts: dict[str, str], where: str) -> Machine:

@@ -11,7 +11,8 @@ import pytest
 from batchcast.cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation, vary
 from batchcast.cluster.toml import describe, read_machine_toml
 from batchcast.errors import InputError
-from batchcast.formats.slurm.resources import expand, fold
+from batchcast.formats.slurm import scontrol
+from batchcast.formats.slurm.resources import Names, expand, fold
 from batchcast.formats.slurm.scontrol import read_machine
 from batchcast.trace.machine import machine_of, toml_of
 
@@ -154,3 +155,25 @@ def test_a_reservation_without_times_is_left_out_and_named() -> None:
     machine = machine_of(texts, "here")
     assert machine.reservations == ()
     assert machine.left_out == ("reservation r (no start or no end)",)
+
+
+def test_a_name_twice_among_a_hundred_thousand_is_found_at_once() -> None:
+    """By names counted one by one this takes hours."""
+    nodes = '[[nodes]]\nnames = "n[1-100000],n100000"\ncpus = 4\n'
+    with pytest.raises(InputError, match="node n100000 is there twice"):
+        read_machine_toml(nodes + '[[partition]]\nname = "p"\nnodes = "n1"', expand)
+
+
+def test_lists_of_a_million_names_in_each_partition_are_refused_by_their_ceiling() -> None:
+    text = '[[nodes]]\nnames = "n1"\ncpus = 4\n' + '[[partition]]\nname = "p"\nnodes = "n[1-1000]"\n' * 20
+    with pytest.raises(InputError, match=r"\[\[partition\]\] nodes: .* more than 9999 names together"):
+        read_machine_toml(text, Names(most=9999))
+
+
+def test_more_nodes_alike_than_a_machine_may_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = "".join(f"NodeName=n{k} CPUTot=4 State={'DOWN' if k % 2 else 'IDLE'}\n" for k in range(100))
+    (group,) = read_machine(nodes, "PartitionName=p Nodes=ALL\n").nodes
+    assert (len(group.names), group.down[:2], len(group.down)) == (100, ("n1", "n3"), 50)
+    monkeypatch.setattr(scontrol, "MOST_NODES", 99)
+    with pytest.raises(InputError, match="more than 99 nodes"):
+        read_machine(nodes, "PartitionName=p Nodes=ALL\n")

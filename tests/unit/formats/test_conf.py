@@ -206,3 +206,26 @@ def test_superscripts_are_no_numbers() -> None:
     with pytest.raises(InputError, match="not a node list"):
         dumps_of("NodeName=n[1-²]\nPartitionName=p Nodes=ALL\n")
     assert "NodeName=n²" in dumps_of("NodeName=n²\nPartitionName=p Nodes=ALL\n")["node.txt"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("NodeName=n[1-1000000]\nPartitionName=p Nodes=ALL", "more than 262144 nodes"),
+        ("NodeName=n[1-9999]\nPartitionName=p Nodes=" + "ALL," * 1999 + "ALL", "16777216 names together"),
+        ("NodeName=n1\nNodeSet=s Nodes=s\nPartitionName=p Nodes=s", "NodeSet=s names itself"),
+        ("NodeName=n1\nNodeSet=s Nodes=t\nNodeSet=t Nodes=s\nPartitionName=p Nodes=s", "NodeSet=s names itself"),
+        ("NodeName=n[1-9]\nGresTypes=gpu\nPartitionName=p Nodes=n[" + "1-1000000," * 999 + "1]", "1048576 names"),
+        ("NodeName=" + "n" * 5000 + "[1-9]\nPartitionName=p Nodes=ALL", "more than 255 characters"),
+    ],
+)  # fmt: skip
+def test_a_short_text_that_names_millions_of_nodes_is_refused_by_its_ceiling(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        dumps_of(text)
+
+
+def test_each_of_many_sets_that_name_one_set_nine_times_has_its_nodes_once() -> None:
+    """Written out, the last of thirty sets names its node 9 to the power of 29 times."""
+    sets = "".join(f"NodeSet=s{k} Nodes={','.join([f's{k - 1}'] * 9)}\n" for k in range(1, 30))
+    text = dumps_of(f"NodeName=n1\nNodeSet=s0 Nodes=n1\n{sets}PartitionName=p Nodes=s29")["partition.txt"]
+    assert text == "PartitionName=p Nodes=n1 \n"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ...errors import InputError, UsageError
 from ...units import parse_duration
-from .resources import expand, fold
+from .resources import MOST_NODES, Names, fold
 
 Load = Callable[
     [str], "str | None"
@@ -59,6 +59,8 @@ class Conf:
     nodes: dict[str, dict[str, str]] = field(default_factory=dict)
     partitions: dict[str, dict[str, str]] = field(default_factory=dict)
     sets: dict[str, dict[str, str]] = field(default_factory=dict)
+    members: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    expand: Names = field(default_factory=Names)
 
 
 def dumps_of(text: str, where: str = "slurm.conf", load: Load | None = None, gres: str = "") -> dict[str, str]:
@@ -101,7 +103,10 @@ def _read(text: str, where: str, load: Load | None) -> Conf:
             if words[kind].upper() == "DEFAULT":
                 defaults[kind] |= row
             else:
-                for name in _names(words[kind], place):
+                names = _names(words[kind], place, conf.expand)
+                if len(conf.nodes) + len(names) > MOST_NODES:
+                    raise InputError(f"{place}: more than {MOST_NODES} nodes (accepted: at most {MOST_NODES})")
+                for name in names:
                     conf.nodes[name] = {**conf.nodes.get(name, {}), **defaults[kind], **row}
         elif kind == "partitionname":
             row = _named(_old_words(words), {name.lower(): name for name in _PARTITION}, place)
@@ -113,7 +118,7 @@ def _read(text: str, where: str, load: Load | None) -> Conf:
         elif kind == "nodeset":
             conf.sets[words[kind]] = words
         elif kind == "downnodes":
-            for name in _names(words[kind], place):
+            for name in _names(words[kind], place, conf.expand):
                 conf.nodes.setdefault(name, {})["State"] = words.get("state", "DOWN")
     return conf
 
@@ -201,7 +206,7 @@ def _whole(name: str, value: str, place: str) -> None:
         raise InputError(f"{place}: {name}={value or '(nothing)'} (accepted: a whole number, e.g. {name}=16)")
 
 
-def _names(text: str, place: str) -> tuple[str, ...]:
+def _names(text: str, place: str, expand: Names) -> tuple[str, ...]:
     try:
         return expand(text)
     except UsageError as error:
@@ -248,13 +253,14 @@ def _gres(item: str, typed: Mapping[str, dict[str, int]]) -> str:
 def _types(text: str, where: str, load: Load | None) -> dict[str, dict[str, dict[str, int]]]:
     """gres.conf: how many devices of each type a node has, by node and name; lines without a node are passed over."""
     found: dict[str, dict[str, dict[str, int]]] = {}
+    expand = Names()
     for place, kind, words, _ in _lines(text, where, load, (where,)):
         if kind not in ("nodename", "name") or "name" not in words or "nodename" not in words:
             continue
         number = words.get("count", "")
         files = words.get("file", words.get("multiplefiles", ""))
-        count = int(number) if number.isdecimal() else max(len(_names(files, place)), 1)
-        for node in _names(words["nodename"], place):
+        count = int(number) if number.isdecimal() else max(len(_names(files, place, expand)), 1)
+        for node in _names(words["nodename"], place, expand):
             types = found.setdefault(node, {}).setdefault(words["name"], {})
             types[words.get("type", "")] = types.get(words.get("type", ""), 0) + count
     return found
@@ -270,20 +276,34 @@ def _items(text: str) -> list[str]:
     return [item for item in re.split(r",(?![^\[]*\])", text) if item]
 
 
-def _members(item: str, conf: Conf, partition: str, where: str) -> tuple[str, ...]:
-    """The nodes of ALL, of a node set (by its nodes and by feature), or of a list of names."""
+def _members(item: str, conf: Conf, partition: str, where: str, path: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The nodes of ALL, of a node set (by its nodes and by feature), or of a list of names; `path`: the sets around."""
     if item.upper() == "ALL":
-        return tuple(conf.nodes)
+        return _counted(tuple(conf.nodes), conf, where)
+    if item in path:
+        raise InputError(f"{where}: NodeSet={item} names itself (accepted: nodes, a feature or another node set)")
+    if item in conf.members:
+        return _counted(conf.members[item], conf, where)
     if item in conf.sets:
-        words = conf.sets[item]
-        listed = tuple(n for i in _items(words.get("nodes", "")) for n in _members(i, conf, partition, where))
+        words, path = conf.sets[item], (*path, item)
+        listed = tuple(n for i in _items(words.get("nodes", "")) for n in _members(i, conf, partition, where, path))
         wanted = words.get("feature", "")
         held = (n for n, row in conf.nodes.items() if wanted in row.get("AvailableFeatures", "").split(","))
-        return (*listed, *(held if wanted else ()))
-    names = _names(item, where)
+        conf.members[item] = tuple(dict.fromkeys((*listed, *(held if wanted else ()))))
+        return conf.members[item]
+    names = _names(item, where, conf.expand)
     if unknown := [n for n in names if n not in conf.nodes]:
         raise InputError(
             f"{where}: partition {partition} names {fold(unknown)}, which no NodeName= line has",
             hint="an Include that is missing? put the included files beside slurm.conf",
         )
+    return names
+
+
+def _counted(names: tuple[str, ...], conf: Conf, where: str) -> tuple[str, ...]:
+    """The names, counted."""
+    try:
+        conf.expand.count(len(names))
+    except UsageError as error:
+        raise InputError(f"{where}: {error}") from None
     return names

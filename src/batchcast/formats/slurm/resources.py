@@ -12,13 +12,20 @@ from ...errors import UsageError
 
 _ITEM = re.compile(r"(?:[^,\[]|\[[^\]]*\]?)+")
 _PART = re.compile(r"\[[^\[\]]*\]|[^\[\]]+")
-_NUMBERED = re.compile(r"(.*?)([0-9]+)$")
+_NUMBERED = re.compile(r"(.*?)([0-9]{1,18})$")
 _DIGITS = re.compile(r"[0-9]{1,18}")  # str.isdigit() is true of superscripts too
 MOST = 1 << 20
+"""The most names of one list."""
+MOST_NODES = 1 << 18
+"""The most nodes of one machine; the largest machine that is known has 158,976."""
+MOST_NAMED = 1 << 24
+"""The most names in all node lists of one machine together: its partitions, reservations and node sets."""
+_LONGEST = 255
+"""The most characters of a node name, as of a host name."""
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """Names in the order written; UsageError for a broken list or more than a million names.
+    """Names in the order written; UsageError for a broken list, a name too long or more than a million names.
 
     >>> expand("t[1-3,07],m1"), expand("r[1-2]n[1-2]"), expand("(null)")
     (('t1', 't2', 't3', 't07', 'm1'), ('r1n1', 'r1n2', 'r2n1', 'r2n2'), ())
@@ -31,11 +38,44 @@ def expand(text: str) -> tuple[str, ...]:
         parts = _PART.findall(item)
         if "".join(parts) != item:
             raise UsageError(f"not a node list: {text[:80]!r} (accepted: t1,t2 or t[1-14,20])")
-        choices = [_numbers(part[1:-1], text) if part[0] == "[" else [part] for part in parts]
-        if len(names) + math.prod(map(len, choices)) > MOST:
+        spans = [_spans_of(part[1:-1], text) if part[0] == "[" else part for part in parts]
+        if sum(len(part) for part in spans if isinstance(part, str)) > _LONGEST:
+            raise UsageError(f"a node name of more than {_LONGEST} characters: {text[:80]!r}")
+        counts = (1 if isinstance(part, str) else sum(high - low + 1 for low, high, _ in part) for part in spans)
+        if len(names) + math.prod(counts) > MOST:
             raise UsageError(f"a node list of more than {MOST} names: {text[:80]!r}")
+        choices = ([part] if isinstance(part, str) else _numbers(part) for part in spans)
         names += map("".join, product(*choices))
     return tuple(names)
+
+
+class Names:
+    """Expands the node lists of one machine; UsageError once they hold more than `MOST_NAMED` names together.
+
+    A short text can name a million nodes in each of its lines, so a ceiling on each list alone bounds nothing.
+
+    >>> names = Names(most=3)
+    >>> names("t[1-2]")
+    ('t1', 't2')
+    >>> names("t[1-2]")
+    Traceback (most recent call last):
+    batchcast.errors.UsageError: the node lists of this machine hold more than 3 names together
+    """
+
+    def __init__(self, most: int = MOST_NAMED) -> None:
+        self._most, self._left = most, most
+
+    def __call__(self, text: str) -> tuple[str, ...]:
+        """The names of one list (`expand`), counted."""
+        names = expand(text)
+        self.count(len(names))
+        return names
+
+    def count(self, more: int) -> None:
+        """Count names that came from elsewhere, such as the nodes of `Nodes=ALL`."""
+        self._left -= more
+        if self._left < 0:
+            raise UsageError(f"the node lists of this machine hold more than {self._most} names together")
 
 
 def fold(names: Iterable[str]) -> str:
@@ -70,16 +110,22 @@ def _spans(spans: list[list[int]], width: int) -> str:
     return text if text.isdigit() else f"[{text}]"
 
 
-def _numbers(inside: str, text: str) -> list[str]:
-    out: list[str] = []
+def _spans_of(inside: str, text: str) -> list[tuple[int, int, int]]:
+    """The lowest and the highest number of each span in brackets, and how many digits the lowest is written with."""
+    spans: list[tuple[int, int, int]] = []
     for item in inside.split(","):
         low, dash, high = item.partition("-")
         numbers = [low, high] if dash else [low]
-        if not all(_DIGITS.fullmatch(number) for number in numbers) or (dash and int(high) - int(low) > MOST):
+        if not all(_DIGITS.fullmatch(number) for number in numbers):
             raise UsageError(f"not a node list: {text[:80]!r} (accepted: t1,t2 or t[1-14,20])")
-        last = int(high) if dash else int(low)
-        out += [str(k).zfill(len(low)) for k in range(int(low), last + 1)]
-    return out
+        first = int(low)
+        spans.append((first, max(int(high), first - 1) if dash else first, len(low)))
+    return spans
+
+
+def _numbers(spans: Iterable[tuple[int, int, int]]) -> list[str]:
+    """The numbers of all spans as text."""
+    return [str(k).zfill(width) for low, high, width in spans for k in range(low, high + 1)]
 
 
 _GRES = re.compile(r"(?:gres[:/])?gpu(?::[A-Za-z_][\w.-]*)?(?::(\d+))?(?:\(.*\))?", re.IGNORECASE)

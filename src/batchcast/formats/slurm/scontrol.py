@@ -12,7 +12,7 @@ from ...cluster.machine import Association, Limits, Machine, NodeGroup, Partitio
 from ...errors import InputError, UsageError
 from ...units import parse_duration, parse_memory
 from .node_state import is_away
-from .resources import amount, expand, parse_tres
+from .resources import MOST_NODES, Names, amount, parse_tres
 
 _KEY = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z0-9_:/.]*)=")
 
@@ -103,10 +103,13 @@ def read_machine(
     nodes = tuple(_node_groups(node))
     if not nodes:
         raise InputError("no NodeName= in the nodes' text", hint="scontrol show node -o > node.txt")
-    partitions = tuple(_partition(record, nodes, settings) for record in parse_records(partition, "PartitionName"))
+    everyone, expand = [name for group in nodes for name in group.names], Names()
+    partitions = tuple(
+        _partition(record, everyone, settings, expand) for record in parse_records(partition, "PartitionName")
+    )
     if not partitions:
         raise InputError("no PartitionName= in the partitions' text", hint="scontrol show partition -o > partition.txt")
-    reservations = [_reservation(record) for record in parse_records(reservation, "ReservationName")]
+    reservations = [_reservation(record, expand) for record in parse_records(reservation, "ReservationName")]
     timeless = [f"reservation {r.name} (no start or no end)" for r in reservations if math.isnan(r.end - r.start)]
     machine = Machine(
         nodes,
@@ -160,28 +163,25 @@ def gres(text: str) -> dict[str, int]:
 
 def _node_groups(text: str) -> list[NodeGroup]:
     """Neighbours in the table that are alike make one group."""
-    groups: list[NodeGroup] = []
-    for r in parse_records(text, "NodeName"):
-        features = tuple(f for f in r.get("AvailableFeatures", "").split(",") if f not in _NONE)
-        down = is_away(r.get("State", ""))
+    groups: list[tuple[tuple[Any, ...], list[str], list[str]]] = []  # what is alike, the names, the names of down nodes
+    records = parse_records(text, "NodeName")
+    if len(records) > MOST_NODES:
+        raise InputError(f"the nodes' text has more than {MOST_NODES} nodes (accepted: at most {MOST_NODES})")
+    for r in records:
         kind = (
             _whole(r, "CPUEfctv" if r.get("CPUEfctv") else "CPUTot", 1),
             _whole(r, "Sockets", 1),
             _whole(r, "ThreadsPerCore", 1),
             max(float(_whole(r, "RealMemory", math.inf) - _whole(r, "MemSpecLimit", 0)), 0.0),
             gres(r.get("Gres", "")),
-            features,
+            tuple(f for f in r.get("AvailableFeatures", "").split(",") if f not in _NONE),
             _whole(r, "Weight", 1),
         )
-        name = r["NodeName"]
-        last = groups[-1] if groups else None
-        if last and kind == (
-            last.cpus, last.sockets, last.threads, last.memory_mib, last.gres, last.features, last.weight
-        ):  # fmt: skip
-            groups[-1] = NodeGroup((*last.names, name), *kind, down=last.down + ((name,) if down else ()))
-        else:
-            groups.append(NodeGroup((name,), *kind, down=(name,) if down else ()))
-    return groups
+        if not groups or groups[-1][0] != kind:
+            groups.append((kind, [], []))
+        groups[-1][1].append(r["NodeName"])
+        groups[-1][2].extend([r["NodeName"]] if is_away(r.get("State", "")) else [])
+    return [NodeGroup(tuple(names), *kind, down=tuple(down)) for kind, names, down in groups]
 
 
 def _whole(r: Mapping[str, str], key: str, otherwise: Any) -> Any:
@@ -195,8 +195,8 @@ def _whole(r: Mapping[str, str], key: str, otherwise: Any) -> Any:
     return int(word)
 
 
-def _partition(r: Mapping[str, str], nodes: tuple[NodeGroup, ...], settings: Mapping[str, str]) -> Partition:
-    everyone = [name for group in nodes for name in group.names]
+def _partition(r: Mapping[str, str], everyone: list[str], settings: Mapping[str, str], expand: Names) -> Partition:
+    expand.count(len(everyone))  # each partition looks at every node
     listed = r.get("Nodes", "")
     named = set(everyone) if listed == "ALL" else set(expand(listed))
     per_cpu, per_node = (amount(r.get(k, "")) for k in ("DefMemPerCPU", "DefMemPerNode"))
@@ -271,7 +271,7 @@ def _association(r: Mapping[str, str]) -> Association:
     return Association(r["Account"], r.get("User", ""), parent, _or(amount(share), 1.0), limits)
 
 
-def _reservation(r: Mapping[str, str]) -> Reservation:
+def _reservation(r: Mapping[str, str], expand: Names) -> Reservation:
     start, end = (_stamp(r.get(key, "")) for key in ("StartTime", "EndTime"))
     words = {
         key: tuple(w for w in r.get(key, "").split(",") if w not in _NONE) for key in ("Users", "Accounts", "Flags")
