@@ -67,7 +67,7 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
     """
     try:
         table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not TOML: {error}", hint="batchcast machine capture -o machine.toml") from None
     unknown = set(table) - {*TABLES, "settings", "name", "left_out", "licenses"}
     if unknown:

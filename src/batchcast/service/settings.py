@@ -242,15 +242,14 @@ def is_private(settings: Settings, memory: dict[str, Any]) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import tomllib
+    from ..trace.ceilings import parse_toml, small_text
 
     try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
+        return parse_toml(small_text(path), str(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not text: {error.reason} at byte {error.start} (accepted: TOML in UTF-8)") from None
 
 
 def _read_value(name: str, value: Any, place: str) -> Any:

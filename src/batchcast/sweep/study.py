@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
@@ -13,6 +12,7 @@ import msgspec
 
 from ..errors import InputError, UsageError, check_word, input_error
 from ..formats import FORMATS
+from ..trace.ceilings import parse_toml
 from ..units import parse_duration, parse_share
 
 HINT = "the least study: policies = ['easy'], predictors = ['requested', 'kernel'], [[log]] path = 'LOG', a line each"
@@ -120,10 +120,7 @@ def read_study(text: str, path: str = "study.toml") -> Study:
     Traceback (most recent call last):
     batchcast.errors.InputError: study.toml:1: no policy 'easier' (accepted: fcfs, easy, ...
     """
-    try:
-        plain = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not TOML: {error}", hint=HINT) from None
+    plain = parse_toml(text, path, HINT)
     try:
         study = msgspec.convert(plain, Study, strict=False)
     except msgspec.ValidationError as error:

@@ -136,7 +136,7 @@ def parse_toml(text: str, path: str, hint: str = "") -> dict[str, Any]:
             raise input_error(path, f"a key of more than {_MOST_DOTS} parts", line=number, value=line, hint=hint)
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also a number of more than 4300 digits, which is no TOMLDecodeError
         raise InputError(f"{path}: not TOML: {error}", hint=hint) from None
     except RecursionError:
         raise InputError(f"{path}: not TOML: nested too deep", hint=hint) from None

@@ -240,7 +240,7 @@ def _is_awkward(text: str) -> bool:
 
 def _is_whole(text: str) -> bool:
     digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and str(int(digits)) == digits and text != "-0" and len(text) < 19
+    return len(text) < 19 and digits.isascii() and digits.isdigit() and str(int(digits)) == digits and text != "-0"
 
 
 def _text(value: float) -> str:

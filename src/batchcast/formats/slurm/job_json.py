@@ -90,6 +90,8 @@ def _documents(text: bytes, source: str) -> Iterator[_Document]:
         except json.JSONDecodeError as error:
             what = "not JSON" if error.pos < len(rest.rstrip()) else "this JSON is cut short"
             raise input_error(source, f"{what}: {error.msg}", line=error.lineno, hint=COMMAND) from None
+        except ValueError:  # a number of more than 4300 digits
+            raise InputError(f"{source}: a number in this JSON has too many digits", hint=COMMAND) from None
         except RecursionError:
             raise InputError(f"{source}: JSON nested too deep to be a list of jobs", hint=COMMAND) from None
         jobs = plain.get("jobs") if isinstance(plain, dict) else None
