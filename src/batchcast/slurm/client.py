@@ -15,6 +15,7 @@ from ..formats.sighting import number as count
 from ..formats.slurm import squeue
 from ..formats.slurm.node_state import is_away
 from ..formats.slurm.reasons import about_nodes, naming_down, no_longer
+from ..formats.slurm.resources import expand
 from ..formats.slurm.scontrol import parse_config, parse_records
 from ..formats.slurm.squeue import parse_marked
 from ..trace.machine import DUMPS, machine_of
@@ -33,8 +34,8 @@ KINDS = ("sinfo", "--noheader", "--exact", "--format=%R|%N|%c|%m|%f|%G|%w|%X|%Y|
 """Partition, nodes, processors, memory, features, gres, weight, sockets, cores and threads, a line a kind."""
 SHARES = ("sshare", "--all", "--noheader", "--parsable2", "--format=Account,User,RawUsage")
 _Read = TypeVar("_Read")
-NODES = ("sinfo", "--noheader", "--exact", "--format=%R %c %m")
-"""Partition, processors and memory (MB) of its kinds of nodes, a line a kind, as `scontrol show node` has them."""
+NODES = ("sinfo", "--noheader", "--exact", "--format=%R %N %c %m")
+"""Partition, node names, processors and memory (MB) of its kinds of nodes, a line for each kind."""
 AWAY = ("sinfo", "--noheader", "--Node", "--states=down,drain,fail,no_respond", "--format=%N %R %c %T")
 
 
@@ -218,31 +219,36 @@ class Slurm:
                 return False
         return gathers_memory(self.gathers)
 
-    def _largest_nodes(self) -> dict[str, dict[str, float]]:
-        """The most processors and KiB that a node of each partition has, in one call; empty where sinfo is refused."""
+    def _nodes(self, partitions: Mapping[str, Any]) -> tuple[dict[str, dict[str, float]], float]:
+        """The most processors and KiB of a node of each partition, and the processors of all nodes (0: sinfo refused).
+
+        Partitions may share nodes: each node counts once.
+        """
         try:
             text = self.transport.ask(NODES).text
         except Unreachable:
-            return {}
+            return {}, 0.0
         most: dict[str, dict[str, float]] = {}
+        procs_of: dict[str, float] = {}
         for line in text.splitlines():
-            name, *amounts = line.strip().rsplit(" ", 2)
-            if len(amounts) == 2:
-                procs, mib = (count(amount.rstrip("+")) for amount in amounts)
+            name, *cells = line.strip().rsplit(" ", 3)
+            if len(cells) == 3 and name in partitions:
+                procs, mib = (count(amount.rstrip("+")) for amount in cells[1:])
+                procs_of |= dict.fromkeys(expand(cells[0]), procs)
                 of = most.setdefault(name, {})
                 for what, amount in (("node_procs", procs), ("node_mem_kib", mib * 1024.0)):
                     if amount > 0:
                         of[what] = max(amount, of.get(what, 0.0))
-        return most
+        return most, sum(procs for procs in procs_of.values() if procs > 0)
 
     def site(self) -> Site:
         """Cluster name, version, how long finished jobs stay visible, privacy, partitions with their limits."""
         config = self._config()
         records = parse_records(self.transport.ask(LIMITS).text, "PartitionName")
         partitions = {p["PartitionName"]: _partition(p) for p in records}
-        for name, largest in self._largest_nodes().items():
-            if name in partitions:
-                partitions[name] |= largest
+        nodes_of, total = self._nodes(partitions)
+        for name, largest in nodes_of.items():
+            partitions[name] |= largest
         keeps = re.match(r"\d+", config.get("MinJobAge", ""))
         nodes: dict[str, float] = {
             p.get("Nodes", name): partitions[name]["procs"] for p in records if (name := p["PartitionName"])
@@ -252,7 +258,8 @@ class Slurm:
             version=config.get("SLURM_VERSION", ""),
             keeps_s=float(keeps[0]) if keeps else 0.0,
             private=_hides_jobs(config),
-            total_procs=max((sum(nodes.values()) if _apart(nodes) else max(nodes.values(), default=0.0)), 0.0)
+            total_procs=total
+            or max((sum(nodes.values()) if _apart(nodes) else max(nodes.values(), default=0.0)), 0.0)
             or float("nan"),
             accounting=config.get("AccountingStorageType", "").endswith("slurmdbd"),  # else none, or (null) since 23.11
             partitions=partitions,

@@ -52,8 +52,9 @@ class Site:
         texts = {
             "scontrol show config": f"ClusterName = c\nJobAcctGatherType = {self.plugin}\n"
             "JobAcctGatherFrequency = 15\n",
-            "scontrol --oneliner": "PartitionName=main TotalCPUs=8 Nodes=n[1-2] Default=YES MaxTime=1:00:00\n",
-            "sinfo --noheader": "main 8+ 4000\nmain 4 16000\nother 4 1\n",
+            "scontrol --oneliner": "PartitionName=main TotalCPUs=20 Nodes=a[1-2],b1 Default=YES MaxTime=1:00:00\n"
+            "PartitionName=short TotalCPUs=8 Nodes=b[1-2]\n",
+            "sinfo --noheader": "main a[1-2] 8+ 4000\nmain b1 4 16000\nshort b[1-2] 4 16000\nother c1 4 1\n",
         }
         words = " ".join(command)
         return Answer(next((text for start, text in texts.items() if words.startswith(start)), ""), "~", NOW)
@@ -74,4 +75,5 @@ def test_a_site_says_how_it_measures_and_what_a_node_has() -> None:
     assert site.gathers == {"Type": "jobacct_gather/cgroup", "Frequency": "15", "Params": ""}
     assert site.partitions["main"]["node_mem_kib"] == 16000 * 1024.0
     assert site.partitions["main"]["node_procs"] == 8.0
-    assert set(site.partitions) == {"main"}
+    assert set(site.partitions) == {"main", "short"}
+    assert site.total_procs == 24.0  # a node of two partitions counts once

@@ -48,7 +48,7 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
             raise NoAnswer("nothing has been collected yet", hint="let batchcast collect run")
         ran = [row for row in (*over, *still) if row["start_time"] is not None and row["start_time"] >= since]
         known = rows_of_complete_days(ran, "start_time", least, now) if site.private else ran
-        procs = float(site.memory.get("total_procs") or 0.0)
+        procs = float((site.memory.get("site") or {}).get("total_procs") or site.memory.get("total_procs") or 0.0)
         begin = _recorded_from(over, still, since)
         begin = whole_days(begin, math.inf)[0] if site.private else begin
         series = _series(chain(over, still), procs, min(begin, now - 3600.0), now)
@@ -197,7 +197,7 @@ def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str
 
 
 def _limits(rows: Packed, settings: Settings, least: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """By account and application: what is held for nothing, most hours first; limits too short, most jobs cut first."""
+    """By account and application: requests beyond what jobs need, most hours first; limits too short, most cut first."""
     figures: list[dict[str, Any]] = []
     alike = ("account", "job_name")
     for (account, name), group, one in each_advice(rows, settings["limit_floor"], settings["limit_step"], alike):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +72,24 @@ def test_an_old_site_shows_four_weeks(tmp_path: Path) -> None:
     settings = store_with(tmp_path, *(ended(NOW - days * DAY) for days in (60, 35, 28.0, 27.9, 1)))
     assert cluster_figures(settings, ROOT, NOW)["days"] == 28
     assert operator_figures(settings, ROOT, NOW)["days"] == 28
+
+
+def test_the_machine_is_all_its_nodes_as_the_collector_saw_them_last(tmp_path: Path) -> None:
+    runs = {"submit_time": NOW - 60.0, "start_time": NOW - 60.0, "open": 1, "state": "running", "alloc_procs": 6.0}
+    settings = store_with(tmp_path, runs)
+    assert cluster_figures(settings, ROOT, NOW)["busy"] == 1.5
+    store = Store(settings["store"])
+    with store.begin() as connection:
+        clock_jobs.write_meta(connection, "c", site={"total_procs": 8.0, "partitions": {}})
+    store.close()
+    found = cluster_figures(settings, ROOT, NOW)
+    assert (found["procs"], found["busy"]) == (8.0, 0.75)
+
+
+@pytest.mark.parametrize("name", ["operators.html.j2", "cluster.html.j2"])
+def test_pages_claim_no_idle_processors_and_name_the_waits_that_they_count(name: str) -> None:
+    source = (files("batchcast.service.page") / "templates" / name).read_text(encoding="utf-8")
+    assert "for nothing" not in source
+    assert (
+        ("a limit is not idle time" in source) if name.startswith("operators") else ("waits that have ended" in source)
+    )
