@@ -155,9 +155,10 @@ def test_a_script_asks_for_what_sbatch_takes_it_to_ask_for(store: str, lines: st
 
 def test_options_that_no_forecast_goes_by_are_named(store: str, tmp_path: Path) -> None:
     path = tmp_path / "job.sh"
-    path.write_text("#!/bin/bash\n#SBATCH -n 4 -C intel --exclusive -o out.txt\nsrun x\n")
+    path.write_text("#!/bin/bash\n#SBATCH -n 4 -w n1 -C intel --exclusive -o out.txt\nsrun x\n")
     said = run("start", "--test", str(path), store=store).stderr
-    assert "not taken into account: --constraint, --exclusive (" in said
+    assert "not taken into account: --nodelist (" in said
+    assert "--constraint and --exclusive are not simulated" in said, "no machine is known to this store"
 
 
 def test_a_time_of_day_that_is_over_is_tomorrows_and_a_date_that_is_over_is_refused(store: str, script: str) -> None:

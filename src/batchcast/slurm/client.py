@@ -297,6 +297,11 @@ def _partition(record: Mapping[str, str]) -> dict[str, float]:
         "default_time_s": default if default == default else longest,
         "max_time_s": longest,
         "procs": count(record.get("TotalCPUs", "")),
+        **{
+            key: amount
+            for key, name in (("nodes", "TotalNodes"), ("max_nodes", "MaxNodes"))
+            if (amount := count(record.get(name, ""))) > 0
+        },
         "is_default": float(record.get("Default", "NO") == "YES"),
     }
 

@@ -28,6 +28,8 @@ _LONG = {
     "H": "hold",
     "C": "constraint",
     "L": "licenses",
+    "w": "nodelist",
+    "x": "exclude",
 }
 _FLAGS = frozenset({
     "H", "Q", "v", "vv", "W", "O", "s", "k", "K", "hold", "quiet", "verbose", "wait", "overcommit", "oversubscribe",
@@ -40,10 +42,11 @@ HEARD = (
     "partition", "account", "time", "nodes", "ntasks", "cpus-per-task", "mem", "job-name", "qos", "array", "begin",
     "dependency", "hold", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres", "chdir",
     "cpus-per-gpu", "ntasks-per-gpu", "tres-per-task", "mem-per-cpu", "mem-per-gpu",
+    "constraint", "exclusive",
 )  # fmt: skip
 """The options of a script that a forecast goes by, by their long names."""
 _NOT_HEARD = frozenset({
-    "constraint", "prefer", "batch", "exclusive", "oversubscribe", "nodelist", "nodefile", "exclude", "reservation",
+    "prefer", "batch", "oversubscribe", "nodelist", "nodefile", "exclude", "reservation",
     "licenses", "gpus-per-socket", "ntasks-per-socket", "ntasks-per-core", "sockets-per-node", "cores-per-socket",
     "threads-per-core", "extra-node-info", "mincpus", "core-spec", "thread-spec", "hint", "switches", "contiguous",
     "overcommit", "spread-job", "use-min-nodes", "time-min", "deadline", "nice", "priority", "tmp", "clusters", "bb",
@@ -54,8 +57,8 @@ _NOT_HEARD = frozenset({
 def not_heard(options: Mapping[str, str]) -> list[str]:
     """The options that would change a job's start and that a forecast does not go by.
 
-    >>> not_heard({"time": "1:00:00", "constraint": "gpu", "output": "log"})
-    ['--constraint']
+    >>> not_heard({"time": "1:00:00", "nodelist": "n7", "output": "log"})
+    ['--nodelist']
     """
     return [f"--{name}" for name in options if name in _NOT_HEARD]
 

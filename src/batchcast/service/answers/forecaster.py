@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
+from ...cluster.machine import Machine
 from ...errors import BatchcastError, InputError, NoAnswer, Refused, UsageError
 from ...events.live import LiveClock, LiveJob
 from ...formats.slurm.sbatch import HEARD, gpus, memory_kib, processors
@@ -32,7 +34,8 @@ from .answer import Answer, parse_when, staleness
 from .disclosure import Site, Viewer, basis_of, open_site, start_settings
 
 NO_PRIORITIES = (
-    "no machine is known here: priorities, fair-share, QOS and reservations are not simulated, and this may be far off"
+    "no machine is known here: priorities, fair-share, QOS, reservations, --constraint and --exclusive are not "
+    "simulated, and this may be far off"
 )
 MOST_REPLAYED = 5000
 """Where no saved clock may be read, so many of the last jobs are replayed, some milliseconds each."""
@@ -79,6 +82,12 @@ class Forecaster(NamedTuple):
         """The name of the method that answers for a kind."""
         return str(json.loads(self.keys[kind])[1])
 
+    @property
+    def machine(self) -> Machine | None:
+        """The captured machine that queue waits are simulated on; None if no machine is known."""
+        known: Machine | None = getattr(self.clock.predictors.get(self.keys.get("wait", "")), "machine", None)
+        return known
+
     def _of(self, kind: str, job: JobRequest) -> Prediction | None:
         if kind not in self.keys:
             return None
@@ -115,9 +124,8 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
     clock.state.usage = used(site.memory)
     nodes = site.memory.get("nodes") or {}
     clock.state.nodes_away = frozenset(name for name, node in nodes.items() if node["away"])
-    if "wait" in keys and getattr(clock.predictors[keys["wait"]], "machine", None) is None:
-        notes = (*notes, NO_PRIORITIES)
-    return Forecaster(clock, keys, notes)
+    ask = Forecaster(clock, keys)
+    return ask._replace(notes=(*notes, NO_PRIORITIES) if "wait" in keys and ask.machine is None else notes)
 
 
 def _from_model_store(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClock | None:
@@ -209,7 +217,8 @@ def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
         "partition_id": name,
         "job_name": options.get("job-name"),
         "work_dir": options.get("chdir"),
-        **{key: options[key] for key in ("account", "qos") if key in options},
+        **{key: options[key] for key in ("account", "qos", "constraint") if key in options},
+        **({"exclusive": 1.0} if options.get("exclusive", "user") not in ("user", "mcs", "topo") else {}),
     }
     return as_submitted(-1, values, procs=procs)
 
@@ -222,6 +231,8 @@ def too_large(site: Site, options: Mapping[str, str], job: JobRequest) -> str:
     limits, nodes = of_partition(site.memory, job.partition_id), max(job.req_nodes, 1.0)
     most = min(limits.get("procs") or math.inf, site.memory.get("total_procs") or math.inf)
     node_procs, node_kib = limits.get("node_procs") or math.inf, limits.get("node_mem_kib") or math.inf
+    if job.req_nodes > (most_nodes := min(limits.get("max_nodes") or math.inf, limits.get("nodes") or math.inf)):
+        return f"more nodes than {job.partition_id} gives a job (the most: {most_nodes:g})"
     if job.procs > most:
         return f"larger than {job.partition_id}: it has {most:g} processors"
     if (one := processors({"cpus-per-task": options.get("cpus-per-task", "1")})[0]) > node_procs:
@@ -232,6 +243,37 @@ def too_large(site: Site, options: Mapping[str, str], job: JobRequest) -> str:
         return f"longer than {job.partition_id} allows ({format_duration(limits['max_time_s'])})"
     return ""
 
+
+def never_starts(site: Site, options: Mapping[str, str], job: JobRequest, machine: Machine | None) -> str:
+    """Why such a job would never start: too large, or a feature that no node has; empty where it may start.
+
+    UsageError for a QOS that the machine does not have: sbatch refuses the job.
+    """
+    if machine is None:
+        return too_large(site, options, job)
+    known = sorted(qos.name for qos in machine.qos)
+    if known and "qos" in options and options["qos"] not in known:
+        raise UsageError(f"no QOS {options['qos']!r} (accepted: {', '.join(known)})")
+    return too_large(site, options, job) or _lacks_feature(machine, options.get("constraint", ""), job)
+
+
+def _lacks_feature(machine: Machine, constraint: str, job: JobRequest) -> str:
+    """Why no node offers these features; a feature among alternatives (`a|b`) must exist on any node, as for sbatch."""
+    wanted = [word.partition("*")[0].strip() for word in re.split(r"[&|,\[\](){}]", constraint)]
+    every = {feature for group in machine.nodes for feature in group.features}
+    part = machine.partition(str(job.partition_id or ""))
+    names = set(part.nodes) if part is not None else set(machine.node_names())
+    there = {feature for group in machine.nodes if names.intersection(group.names) for feature in group.features}
+    for feature in filter(None, wanted):
+        if feature not in every:
+            return f"no node has the feature {feature!r} (there are: {', '.join(sorted(every)) or 'none'})"
+        if feature not in there and "|" not in constraint:
+            known = ", ".join(sorted(there)) or "none"
+            return f"no node of {job.partition_id} has the feature {feature!r} (there are: {known})"
+    return ""
+
+
+NEVER = "change what it asks for; sinfo -o '%P %l %s %c %m %f' shows what each partition has"
 
 MOST_CHOICES = 20
 OLD_S = 1800.0
@@ -289,7 +331,7 @@ def _row(place: int, text: str, ask: Forecaster, site: Site, user: str) -> dict[
         options = _options(text)
         begin = begin_condition(options, site.now)[1] or site.now
         job = request_of(options, site, user)
-        if never := too_large(site, options, job):
+        if never := never_starts(site, options, job, ask.machine):
             raise NoAnswer(never)
         wait = ask.wait(job)
     except BatchcastError as error:

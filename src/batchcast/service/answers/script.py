@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...cluster.machine import Machine
-from ...errors import UsageError
+from ...errors import NoAnswer, UsageError
 from ...formats.slurm.sbatch import HEARD, count_of, not_heard, parse_script, processors
 from ...job import JobRequest
 from ...predict.conditional import chance_to_start, given_waited
@@ -29,7 +29,7 @@ from .advice import as_request, rests_on_jobs
 from .answer import Answer, staleness
 from .asked import keep_asked
 from .disclosure import OfOthers, Site, Viewer, basis_of, open_site, start_settings
-from .forecaster import Forecaster, begin_condition, forecaster, read_script, request_of, too_large
+from .forecaster import NEVER, Forecaster, begin_condition, forecaster, never_starts, read_script, request_of
 from .model_store import asked_path
 from .start import start_answer
 from .walltime import advise_script
@@ -53,6 +53,8 @@ def answer_options(
     with open_site(settings, viewer, now) as site:
         job = request_of(options, site, viewer.name or "")
         clock = forecaster(site)
+        if never := never_starts(site, options, job, clock.machine if machine is None else machine):
+            raise NoAnswer(f"it would never start: {never}", hint=NEVER)
         prediction = clock.wait(job)
         reason, begin = begin_condition(options, now)
         method = track_record.answering_method(site.memory)
@@ -78,8 +80,6 @@ def answer_options(
             f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
             f"{options.get('time', 'the partition default')}"
         )
-        if never := too_large(site, options, job):
-            notes.append(f"it would not start: {never}")
         fields = track_record.record_fields(record, answer["likely_wait_s"])
         result = {**answer, **fields, **script_advice(site, options, clock, job)}
         result |= {} if machine is None else on_machine(machine, clock, job)
@@ -211,7 +211,7 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
             if qos == str(asked.qos or "") and qos:
                 continue
             place = Placement(one.what, {**one.options, "partition": name, **({"qos": qos} if qos else {})}, one.longer)
-            if not too_large(site, place.options, request_of(place.options, site, user)):
+            if not never_starts(site, place.options, request_of(place.options, site, user), clock.machine):
                 choices.append(place)
     return choices
 
@@ -305,8 +305,9 @@ def chance_done(wait: Prediction, runs: list[float], span: float) -> float:
 
 def _flags(options: Mapping[str, str]) -> str:
     """The partition, the QOS, the size, the limit and the memory, as sbatch takes them."""
-    names = ("partition", "qos", "nodes", "ntasks", "time", "mem")
-    return " ".join(f"--{name}={shlex.quote(options[name])}" for name in names if name in options)
+    names = ("partition", "qos", "nodes", "ntasks", "time", "mem", "constraint", "exclusive")
+    given = ((name, options[name]) for name in names if name in options)
+    return " ".join(f"--{name}={shlex.quote(value)}" if value else f"--{name}" for name, value in given)
 
 
 def _ordered(results: list[dict[str, Any]], any_size: bool) -> list[dict[str, Any]]:

@@ -197,7 +197,7 @@ def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str
 
 
 def _limits(rows: Packed, settings: Settings, least: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """By account and application: requests beyond what jobs need, most hours first; limits too short, most cut first."""
+    """By account and application: requests beyond need, most hours first; limits too short, most cut first."""
     figures: list[dict[str, Any]] = []
     alike = ("account", "job_name")
     for (account, name), group, one in each_advice(rows, settings["limit_floor"], settings["limit_step"], alike):

@@ -23,7 +23,7 @@ from ..answers import track_record
 from ..answers.advice import as_request
 from ..answers.answer import Sentence, age_of, staleness
 from ..answers.disclosure import Site, Viewer, Whose, basis_of, check_may_see, open_site, used
-from ..answers.forecaster import begin_condition, forecaster, request_of
+from ..answers.forecaster import NEVER, begin_condition, forecaster, never_starts, request_of
 from ..answers.questions import NOT_YET
 from ..answers.script import placements, script_advice
 from ..answers.start import latest_start, release, start_answer
@@ -287,8 +287,10 @@ def options_of_job(settings: Settings, job_id: str, viewer: Viewer) -> dict[str,
         row = rows[0]
     known = {"partition": row["partition_id"], "ntasks": row["req_procs"] and f"{row['req_procs']:g}",
              "time": row["req_time"] and math.isfinite(row["req_time"]) and format_duration(row["req_time"]),
-             "job-name": row["job_name"], "account": row["account"], "qos": row["qos"]}  # fmt: skip
-    return {name: str(value) for name, value in known.items() if value}
+             "job-name": row["job_name"], "account": row["account"], "qos": row["qos"], "constraint": row["constraint"],
+             "nodes": (row["req_nodes"] or 0) > 1 and f"{row['req_nodes']:g}"}  # fmt: skip
+    whole = {"exclusive": ""} if (row["exclusive"] or 0) > 0 else {}
+    return {name: str(value) for name, value in known.items() if value} | whole
 
 
 def try_script(settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float) -> dict[str, Any]:
@@ -296,12 +298,16 @@ def try_script(settings: Settings, options: Mapping[str, str], viewer: Viewer, n
     with open_site(settings, viewer, now) as site:
         clock = forecaster(site)
         job = request_of(options, site, viewer.name or "")
+        if never := never_starts(site, options, job, clock.machine):
+            raise NoAnswer(f"it would never start: {never}", hint=NEVER)
         own = clock.wait(job)
         reason, begin = begin_condition(options, now)
         base = _chances_of(own, begin or now)
         kinds = [
-            (what, changed, _chances_of(clock.wait(request_of(changed, site, viewer.name or "")), begin or now))
+            (what, changed, _chances_of(clock.wait(asked), begin or now))
             for what, changed in _variants(site, options, job)
+            for asked in (request_of(changed, site, viewer.name or ""),)
+            if not never_starts(site, changed, asked, clock.machine)
         ]
         shared = axis(now, [base, *(chances for *_, chances in kinds)])
         variants = [

@@ -203,7 +203,9 @@ def _tried(settings: Settings, form: dict[str, str], job: str | None, viewer: Vi
     options = options_of_job(settings, job, viewer) if job else options_of_form(form)
     if not options:
         raise UsageError("no #SBATCH line, and no field filled in", hint="#SBATCH --ntasks=4 --time=1:00:00")
-    text = form.get("script", "") or "".join(f"#SBATCH --{name}={value}\n" for name, value in options.items())
+    text = form.get("script", "") or "".join(
+        f"#SBATCH --{name}={value}\n" if value else f"#SBATCH --{name}\n" for name, value in options.items()
+    )
     return {**try_script(settings, options, viewer, time.time()), "form": {**form, "script": text}}
 
 

@@ -7,11 +7,20 @@ from typing import Any, cast
 
 import pytest
 
+from batchcast.cluster.machine import Machine, NodeGroup, Partition, Qos
+from batchcast.errors import UsageError
 from batchcast.job import as_submitted
 from batchcast.service.answers.disclosure import Site
-from batchcast.service.answers.forecaster import too_large
+from batchcast.service.answers.forecaster import never_starts, too_large
 
-MAIN = {"procs": 16.0, "node_procs": 4.0, "node_mem_kib": 4000.0 * 1024, "max_time_s": 86400.0}
+MAIN = {
+    "procs": 16.0,
+    "node_procs": 4.0,
+    "node_mem_kib": 4000.0 * 1024,
+    "max_time_s": 86400.0,
+    "nodes": 4.0,
+    "max_nodes": 2.0,
+}
 SITE = {"total_procs": 16.0, "site": {"partitions": {"main": MAIN, "bare": {}}}}
 
 
@@ -29,7 +38,39 @@ def said(partition: str = "main", cpus: str = "1", **asked: Any) -> str:
     ({"req_procs": 8.0, "cpus": "8", "partition": "bare"}, ""),
     ({"req_mem_kib": 8000.0 * 1024}, "no node of main has so much memory (the most: 4000M)"),
     ({"req_mem_kib": 8000.0 * 1024, "req_nodes": 2.0}, ""),
+    ({"req_nodes": 2.0}, ""),
+    ({"req_nodes": 3.0}, "more nodes than main gives a job (the most: 2)"),
     ({"req_time": 86401.0}, "longer than main allows (1-00:00:00)"),
 ])  # fmt: skip
 def test_what_no_node_or_partition_can_hold_never_starts(asked: dict[str, Any], why: str) -> None:
     assert said(**asked) == why
+
+
+MACHINE = Machine(
+    (NodeGroup(("a1", "a2"), 4, features=("ib", "avx")), NodeGroup(("g1",), 4, features=("gpu",))),
+    (Partition("main", ("a1", "a2")),),
+    (Qos("normal"), Qos("high")),
+)
+
+
+def never(**options: str) -> str:
+    job = as_submitted(-1, {"job_id": "1", "submit_time": 0.0, "partition_id": "main"}, procs=1.0)
+    return never_starts(cast(Site, SimpleNamespace(memory=SITE)), options, job, MACHINE)
+
+
+@pytest.mark.parametrize(("constraint", "why"), [
+    ("", ""),
+    ("ib&avx", ""),
+    ("[ib*1&avx*2]", ""),
+    ("gpu|ib", ""),
+    ("gpu", "no node of main has the feature 'gpu' (there are: avx, ib)"),
+    ("ib|tape", "no node has the feature 'tape' (there are: avx, gpu, ib)"),
+])  # fmt: skip
+def test_a_feature_that_no_node_has_never_lets_a_job_start(constraint: str, why: str) -> None:
+    assert never(constraint=constraint) == why
+
+
+def test_an_unknown_qos_is_refused_with_those_that_exist() -> None:
+    assert never(qos="high") == ""
+    with pytest.raises(UsageError, match=r"no QOS 'nosuch' \(accepted: high, normal\)"):
+        never(qos="nosuch")

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import asdict
 
 from batchcast.cluster.machine import Machine, homogeneous
-from batchcast.errors import BatchcastError, Refused, Unreachable
+from batchcast.errors import BatchcastError, NoAnswer, Refused, Unreachable
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service.answers.accuracy import accuracy
 from batchcast.service.answers.answer import staleness
@@ -603,6 +603,9 @@ def test_what_start_test_said_is_judged_by_the_job_that_was_then_submitted(setti
     collector = collect(script, settings)
     step(script, collector, *range(1000, 1500, 30))
     options = {"partition": "main", "ntasks": "1", "time": "10"}
+    with pytest.raises(NoAnswer, match="it would never start: larger than main") as refused:
+        answer_options(settings, {**options, "ntasks": "999999"}, Viewer("ada"), 1500.0)
+    assert refused.value.exit_code == 3
     answer = answer_options(settings, options, Viewer("ada"), 1500.0).results[0]
     answer_options(settings, {**options, "time": "20"}, Viewer("ada"), 1500.0)  # never submitted
     assert asked_path(settings["store"], "c").stat().st_mode & 0o777 == 0o600
