@@ -51,7 +51,7 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
         procs = float((site.memory.get("site") or {}).get("total_procs") or site.memory.get("total_procs") or 0.0)
         begin = _recorded_from(over, still, since)
         begin = whole_days(begin, math.inf)[0] if site.private else begin
-        series = _series(chain(over, still), procs, min(begin, now - 3600.0), now)
+        series = _series(chain(over, still), procs, min(begin, now - 3600.0), now, least)
         waiting = [row for row in still if row["start_time"] is None]
         running = [row for row in still if row["start_time"] is not None]
         return {
@@ -91,8 +91,13 @@ def _median(rows: Sequence[Mapping[str, Any]]) -> float:
     return float(track_record.median(_wait(row) for row in rows))
 
 
-def _series(rows: Iterable[Mapping[str, Any]], procs: float, since: float, now: float) -> dict[str, list[float]]:
-    """Processors in use and asked for by what waits, in means over equal steps. One pass over the jobs."""
+def _series(
+    rows: Iterable[Mapping[str, Any]], procs: float, since: float, now: float, least: int
+) -> dict[str, list[float]]:
+    """Processors in use and asked for by what waits, in means over equal steps. One pass over the jobs.
+
+    If figures must be of several users, processors have two significant digits, as the counts of jobs have.
+    """
     step = (now - since) / STEPS
     used, queued = [0.0] * STEPS, [0.0] * STEPS
     for row in rows:
@@ -102,8 +107,12 @@ def _series(rows: Iterable[Mapping[str, Any]], procs: float, since: float, now: 
         left = start if start is not None else end if end is not None else now
         _spread(queued, (row["submit_time"] - since) / step, (left - since) / step, float(row["req_procs"] or 0.0))
     whole = procs or max([*used, 1.0])
-    return {"at": [since + (k + 0.5) * step for k in range(STEPS)], "used": [round(u / whole, 4) for u in used],
-            "queued": [round(q / whole, 4) for q in queued]}  # fmt: skip
+
+    def shares(totals: list[float]) -> list[float]:
+        return [round(of["procs"] / whole, 4) for of in (rounded({"procs": total}, least) for total in totals)]
+
+    return {"at": [since + (k + 0.5) * step for k in range(STEPS)], "used": shares(used),
+            "queued": shares(queued)}  # fmt: skip
 
 
 def _spread(totals: list[float], begin: float, end: float, amount: float) -> None:

@@ -69,6 +69,18 @@ def test_where_nothing_has_ended_they_begin_with_the_first_submission(tmp_path: 
     assert at[0] == pytest.approx(NOW - 2 * HOUR, abs=120.0)
 
 
+def test_what_waiting_jobs_ask_for_is_rounded_on_a_private_site_alone(tmp_path: Path) -> None:
+    """Of a series of exact processors, two looks a moment apart give the size of the one job between them."""
+    settings = store_with(tmp_path, *(waits(NOW - 2 * HOUR) | {"req_procs": procs} for procs in (389.0, 400.0, 1024.0)))
+    shown = [
+        max(
+            cluster_figures(load({"store": settings["store"], "private": private}, {}), viewer, NOW)["series"]["queued"]
+        )
+        for private, viewer in (("yes", Viewer("ada")), ("yes", ROOT), ("no", Viewer("ada")))
+    ]
+    assert shown == [1800 / 4, 1813 / 4, 1813 / 4]
+
+
 def test_an_old_site_shows_four_weeks(tmp_path: Path) -> None:
     settings = store_with(tmp_path, *(ended(NOW - days * DAY) for days in (60, 35, 28.0, 27.9, 1)))
     assert cluster_figures(settings, ROOT, NOW)["days"] == 28
