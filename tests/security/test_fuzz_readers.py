@@ -19,21 +19,15 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.unit.formats.test_batsim import LOG as BATSIM
-from tests.unit.formats.test_job_json import document
-from tests.unit.formats.test_nextflow import RAW, table
-from tests.unit.formats.test_pbs import PRO, TORQUE
-from tests.unit.formats.test_qstat import SLURMS_WRAPPER
-from tests.unit.formats.test_qstat import TEXT as QSTAT
-from tests.unit.formats.test_sacct import JOB, dump
 
 from batchcast.cluster.toml import describe
 from batchcast.errors import BatchcastError
-from batchcast.formats.pbs.qstat import parse_qstat
+from batchcast.formats.pbs.qstat import parse_qstat, sighting
 from batchcast.formats.slurm.resources import fold
 from batchcast.schedule.slurm.site import make_site
 from batchcast.service.settings import load
@@ -42,6 +36,13 @@ from batchcast.trace.demo import demo_workload
 from batchcast.trace.machine import open_machine, toml_of
 from batchcast.trace.read import read_trace
 from batchcast.trace.write import write_by_ending
+from tests.unit.formats.test_batsim import LOG as BATSIM
+from tests.unit.formats.test_job_json import document
+from tests.unit.formats.test_nextflow import RAW, table
+from tests.unit.formats.test_pbs import PRO, TORQUE
+from tests.unit.formats.test_qstat import SLURMS_WRAPPER
+from tests.unit.formats.test_qstat import TEXT as QSTAT
+from tests.unit.formats.test_sacct import JOB, dump
 
 ROOT = Path(__file__).parents[2]
 SEED = os.environ.get("BATCHCAST_FUZZ_SEED") or datetime.now(UTC).strftime("%Y%m%d")
@@ -60,13 +61,24 @@ WORDS = (
 DUMPS = ROOT / "tests" / "unit" / "formats" / "slurm-24.11"
 CONF = {
     "slurm.conf": "ClusterName=c\nSchedulerType=sched/backfill\nSchedulerParameters=bf_interval=30\nGresTypes=gpu\n"
-    "NodeName=DEFAULT CPUs=8 RealMemory=16000\nNodeName=n[1-4] Feature=x\nNodeSet=s Feature=x\nDownNodes=n4 State=DOWN\n"
+    "NodeName=DEFAULT CPUs=8 RealMemory=16000\nNodeName=n[1-4] Feature=x\n"
+    "NodeSet=s Feature=x\nDownNodes=n4 State=DOWN\n"
     "Include other.conf\nPartitionName=all Nodes=ALL Default=YES MaxTime=60\nPartitionName=part Nodes=s,g1\n",
     "other.conf": "NodeName=g[1-2] CPUs=4 Gres=gpu:2 Weight=3\n",
     "gres.conf": "NodeName=g[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-1]\n",
 }
-STUDY = "policies = ['easy']\npredictors = ['requested', 'kernel:k=3']\n[[log]]\npath = 'a.swf'\n[[period]]\nsince = '1 d'\n"
+STUDY = """policies = ["easy"]
+predictors = ["requested", "kernel:k=3"]
+[[log]]
+path = "a.swf"
+[[period]]
+since = "1 d"
+"""
 SETTINGS = 'store = "store.db"\nprivate = "yes"\nruntime = "recent_mean"\nwait = "forecast"\ninterval_s = "60 s"\n'
+
+QSTAT_JSON = """{"timestamp": 1, "pbs_version": "23", "Jobs": {"7.pbs": {"Job_Name": "a", "job_state": "F",
+"Job_Owner": "ada@l", "ctime": "Sat Nov 21 10:00:00 2026", "stime": "Sat Nov 21 10:01:00 2026", "queue": "q",
+"Resource_List": {"ncpus": 4, "walltime": "01:00:00"}, "resources_used": {"walltime": "00:00:50"}}}}"""
 
 
 def changed(r: random.Random, data: bytes) -> bytes:
@@ -120,7 +132,9 @@ def read_machine(path: Path) -> None:
 
 
 def read_qstat(path: Path) -> None:
-    parse_qstat(path.read_bytes().decode("utf-8", "replace"))
+    for job_id, attributes in parse_qstat(path.read_bytes().decode("utf-8", "replace")):
+        with suppress(ValueError):  # the collector counts a record that it cannot read
+            sighting(job_id, attributes)
 
 
 def study(path: Path) -> None:
@@ -157,7 +171,7 @@ def corpus() -> dict[str, tuple[Callable[[Path], None], list[Sample]]]:
         "batsim": (read_log, [BATSIM.encode()]),
         "parquet": (read_log, [written(".parquet")]),
         "packed": (read_log, [gzip.compress(swf), lzma.compress(swf), gzip.compress(sacct) * 3]),
-        "qstat": (read_qstat, [QSTAT.encode(), SLURMS_WRAPPER.encode()]),
+        "qstat": (read_qstat, [QSTAT.encode(), SLURMS_WRAPPER.encode(), QSTAT_JSON.encode()]),
         "dumps": (read_machine, [plain, json]),
         "slurm-conf": (read_machine, [conf]),
         "toml": (read_machine, [toml]),
@@ -220,7 +234,8 @@ def main(readers: str, first: str, count: str) -> int:
 
 
 READERS = (
-    "sacct,sacct-csv,json,swf", "csv,pbs,nextflow,batsim", "parquet,packed,qstat", "dumps,slurm-conf,toml,study,settings"
+    "sacct,sacct-csv,json,swf", "csv,pbs,nextflow,batsim", "parquet,packed,qstat",
+    "dumps,slurm-conf,toml,study,settings",
 )  # fmt: skip
 """What one process reads, since its imports take longer than a hundred inputs."""
 

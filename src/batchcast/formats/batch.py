@@ -65,7 +65,7 @@ def _plain_number(text: str) -> float:
 
 
 def _minutes(text: str) -> float:
-    return float(text) * 60 if text.strip().isdigit() else parse_duration(text)
+    return float(text) * 60 if text.strip().isdecimal() else parse_duration(text)
 
 
 def memos() -> dict[str, Memo]:
@@ -240,7 +240,7 @@ class Batch:
         texts = self.text(*names)
         if texts is None:
             return None
-        if kind == "number" and "".join(texts).isdigit() and all(texts):
+        if kind == "number" and "".join(texts).isdecimal() and all(texts):
             return np.fromiter(map(float, texts), dtype=float, count=len(texts))
         values = np.fromiter(map(self._memo[kind].__getitem__, texts), dtype=float, count=len(texts))
         bad = np.flatnonzero(values == BAD).tolist()

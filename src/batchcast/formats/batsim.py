@@ -58,6 +58,8 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
         document = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{source}:{error.lineno}: not JSON: {error.msg}", hint=f"a workload is {SHAPE}") from None
+    except ValueError as error:  # a number of more than 4300 digits
+        raise InputError(f"{source}: not JSON: {error}", hint=f"a workload is {SHAPE}") from None
     except RecursionError:
         raise InputError(f"{source}: JSON nested too deep to be a workload", hint=f"a workload is {SHAPE}") from None
     if not isinstance(document, dict) or not isinstance(document.get("jobs"), list):
@@ -222,10 +224,10 @@ def _hosts(item: ElementTree.Element, source: str) -> tuple[list[str], int, str]
     name = item.get("id", "")
     speeds = (item.get("speed") or item.get("power") or "").split(",")
     state, cores = item.get("pstate", "0"), item.get("core") or item.get("cores") or "1"
-    speed = speeds[int(state)].strip() if state.isdigit() and int(state) < len(speeds) else ""
+    speed = speeds[int(state)].strip() if state.isdecimal() and len(state) < 13 and int(state) < len(speeds) else ""
     if not _SPEED.fullmatch(speed):
         raise input_error(source, f"{item.tag} {name!r} has no speed", value=item.get("speed"), accepted="1Gf, ...")
-    if not cores.isdigit() or not 0 < int(cores) <= _MOST_HOSTS:
+    if not cores.isdecimal() or len(cores) > 12 or not 0 < int(cores) <= _MOST_HOSTS:
         raise input_error(source, f"{item.tag} {name!r}: core", value=cores, accepted="a whole number from 1")
     names = [name]
     if item.tag in ("cluster", "cabinet"):

@@ -117,8 +117,8 @@ def _task(cells: Mapping[str, Any], zone: tzinfo) -> dict[str, Any]:
 def _instant(text: str, zone: tzinfo) -> float:
     if not text:
         return math.nan
-    if text.isdigit():
-        return int(text) / 1000
+    if text.isdecimal():
+        return float(text) / 1000
     when = datetime.fromisoformat(text)
     return (when if when.tzinfo else when.replace(tzinfo=zone)).timestamp()
 
@@ -131,8 +131,8 @@ def _seconds(text: str) -> float:
     """
     if not text:
         return math.nan
-    if text.isdigit():
-        return int(text) / 1000
+    if text.isdecimal():
+        return float(text) / 1000
     parts = _LENGTH.findall(text)
     if not parts or _LENGTH.sub("", text).strip():
         raise ValueError(f"no length of time: {text[:40]!r}")

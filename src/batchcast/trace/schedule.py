@@ -51,6 +51,8 @@ def read_result(path: str | Path) -> tuple[dict[str, Any], Path]:
         document = json.loads(text)
     except json.JSONDecodeError as error:
         raise input_error(str(place), f"is not JSON ({error.msg})", line=error.lineno, hint=AGAIN) from None
+    except (ValueError, RecursionError) as error:
+        raise input_error(str(place), f"is not JSON ({error})", hint=AGAIN) from None
     _check(document, str(place))
     return document, place.parent
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
 
@@ -248,7 +249,7 @@ def _words(column: MappedColumn, mapped: ColumnMap) -> Codes:
         if word in mapped.status:
             return mapped.status[word].lower() or None
         if column.unit == "swf":
-            return status_from_swf(int(word)) if word.lstrip("-").isdecimal() else None
+            return status_from_swf(int(word)) if re.fullmatch("-?[0-9]{1,9}", word) else None
         return (word.lower() or None) if column.unit == "text" else status_from_sacct(word)
 
     return Codes(meaning)

@@ -194,7 +194,7 @@ def _typed(codes: np.ndarray, names: dict[str, int], name: str, mark: str) -> Va
 def _word(text: str) -> int | str:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return value if isinstance(value, (int, str)) and not isinstance(value, bool) else text
 

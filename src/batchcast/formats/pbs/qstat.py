@@ -71,7 +71,7 @@ def _parse_json(text: str) -> list[tuple[str, dict[str, str]]]:
         raise InputError(
             f"qstat's JSON cannot be read: {error}", hint="qstat -f -t -x prints the same as text"
         ) from None
-    records = document.get("Jobs", {})
+    records = document.get("Jobs", {}) if isinstance(document, Mapping) else None
     if not isinstance(records, Mapping):
         raise InputError("qstat's JSON cannot be read: 'Jobs' is not an object with one entry for each job")
     return [(job_id, _flat(attributes)) for job_id, attributes in records.items()]
@@ -172,7 +172,7 @@ def utc(text: str) -> float:
     (100.0, 100.0, nan)
     """
     word = " ".join(text.split())
-    if word.isdigit():
+    if word.isdecimal():
         return float(word)
     try:
         return datetime.strptime(word, "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC).timestamp()
@@ -202,7 +202,7 @@ def short_id(job_id: str) -> str:
 
 
 def _count(text: str) -> float:
-    return float(text) if text.isdigit() else 0.0
+    return float(text) if text.isdecimal() else 0.0
 
 
 def size_kib(text: str) -> float:

@@ -131,7 +131,8 @@ def _slots(text: str) -> float:
     total = 0
     for piece in text.split(","):
         first, _, last = piece.partition("-")
-        total += int(last) - int(first) + 1 if first.isdecimal() and last.isdecimal() and int(last) >= int(first) else 1
+        low, high = number(first), number(last)
+        total += int(high - low) + 1 if high >= low else 1
     return float(total)
 
 

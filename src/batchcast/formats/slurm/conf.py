@@ -202,7 +202,7 @@ def _time(name: str, value: str, place: str) -> None:
 
 
 def _whole(name: str, value: str, place: str) -> None:
-    if not re.fullmatch(r"-?\d+", value):
+    if not re.fullmatch(r"-?[0-9]{1,18}", value):
         raise InputError(f"{place}: {name}={value or '(nothing)'} (accepted: a whole number, e.g. {name}=16)")
 
 
@@ -241,9 +241,9 @@ def _node_line(name: str, row: Mapping[str, str], typed: Mapping[str, dict[str, 
 def _gres(item: str, typed: Mapping[str, dict[str, int]]) -> str:
     """One item of a node's Gres, K and M written out; by type where gres.conf counts as many of them in all."""
     words = [word for word in item.split(":") if word.lower() != "no_consume"]
-    if scaled := re.fullmatch(r"(\d+)([KMGkmg])", words[-1]):
+    if scaled := re.fullmatch(r"(\d{1,12})([KMGkmg])", words[-1]):
         words[-1] = str(int(scaled[1]) * 1024 ** (" KMG".index(scaled[2].upper())))
-    number = int(words[-1]) if words[-1].isdecimal() else 1
+    number = int(words[-1]) if words[-1].isdecimal() and len(words[-1]) < 19 else 1
     types = typed.get(words[0], {})
     if len(words) - words[-1].isdecimal() == 1 and "" not in types and sum(types.values()) == number:
         return ",".join(f"{words[0]}:{kind}:{n}" for kind, n in types.items())
@@ -259,7 +259,7 @@ def _types(text: str, where: str, load: Load | None) -> dict[str, dict[str, dict
             continue
         number = words.get("count", "")
         files = words.get("file", words.get("multiplefiles", ""))
-        count = int(number) if number.isdecimal() else max(len(_names(files, place, expand)), 1)
+        count = int(number) if number.isdecimal() and len(number) < 19 else max(len(_names(files, place, expand)), 1)
         for node in _names(words["nodename"], place, expand):
             types = found.setdefault(node, {}).setdefault(words["name"], {})
             types[words.get("type", "")] = types.get(words.get("type", ""), 0) + count

@@ -105,6 +105,8 @@ def _documents(text: bytes, source: str) -> Iterator[_Document]:
 def _decoded(raw: msgspec.Raw, source: str) -> Any:
     try:
         return json.loads(bytes(raw).decode("utf-8", "replace"))
+    except ValueError as error:
+        raise InputError(f"{source}: not JSON: {error}", hint=COMMAND) from None
     except RecursionError:
         raise InputError(f"{source}: JSON nested too deep to be a list of jobs", hint=COMMAND) from None
 
@@ -253,7 +255,7 @@ def _memory(per_node: Any, per_cpu: Any, both: Any, requested: str) -> str:
     if whole := next((pair for pair in requested.split(",") if pair.startswith("mem=")), ""):
         return whole.removeprefix("mem=")
     node, cpu, mixed = _plain(per_node), _plain(per_cpu), _plain(both)
-    if mixed.isdecimal():
+    if mixed.isdecimal() and len(mixed) < 21:
         cpu, node = (str(int(mixed) - _PER_CPU), "") if int(mixed) >= _PER_CPU else ("", mixed)
     return f"{cpu}Mc" if cpu not in ("", "0") else f"{node}Mn" if node not in ("", "0") else ""
 

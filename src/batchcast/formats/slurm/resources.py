@@ -107,7 +107,7 @@ def _spans(spans: list[list[int]], width: int) -> str:
         return ""
     numbers = ([str(n).zfill(width) for n in span] for span in spans)
     text = ",".join(low if low == high else f"{low}-{high}" for low, high in numbers)
-    return text if text.isdigit() else f"[{text}]"
+    return text if text.isdecimal() else f"[{text}]"
 
 
 def _spans_of(inside: str, text: str) -> list[tuple[int, int, int]]:
@@ -128,7 +128,7 @@ def _numbers(spans: Iterable[tuple[int, int, int]]) -> list[str]:
     return [str(k).zfill(width) for low, high, width in spans for k in range(low, high + 1)]
 
 
-_GRES = re.compile(r"(?:gres[:/])?gpu(?::[A-Za-z_][\w.-]*)?(?::(\d+))?(?:\(.*\))?", re.IGNORECASE)
+_GRES = re.compile(r"(?:gres[:/])?gpu(?::[A-Za-z_][\w.-]*)?(?::(\d{1,12}))?(?:\(.*\))?", re.IGNORECASE)
 
 
 def parse_tres(text: str) -> dict[str, str]:

@@ -129,7 +129,7 @@ def epoch(text: str) -> float:
     >>> epoch("1795229481"), epoch("Unknown")
     (1795229481.0, nan)
     """
-    return float(text) if text.isascii() and text.isdigit() and 0 < int(text) < 2**32 - 2 else math.nan
+    return float(text) if text.isascii() and text.isdigit() and 0 < float(text) < 2**32 - 2 else math.nan
 
 
 _ACCOUNTED_LIFE = (
