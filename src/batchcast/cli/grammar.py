@@ -151,6 +151,12 @@ def output_option(help: str, name: str = "output", **named: Any) -> Callable[...
     return click.option("-o", "--output", name, help=help, **named)
 
 
+def formulas_option() -> Callable[..., Any]:
+    """`--mark-formulas` of verbs that write CSV."""
+    help = "In CSV, put ' before texts that a spreadsheet would run as formulas (=, +, -, @)."
+    return click.option("--mark-formulas", is_flag=True, help=help)
+
+
 def page_option(help: str) -> Callable[..., Any]:
     """`-o FILE.html`: a page that is written beside what is printed."""
     return output_option(help, "page", type=click.Path(path_type=Path), metavar="FILE.html")

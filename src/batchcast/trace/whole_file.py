@@ -9,8 +9,10 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,6 +90,7 @@ def folder(target: str | Path) -> Iterator[Path]:
     if place.exists() and not place.is_dir():
         raise BatchcastError(f"{target}: is a file, not a folder for a report", hint="another name after -o")
     with beside(place) as path:
+        _remove_abandoned(place)
         try:
             path.mkdir(parents=True)
         except OSError as error:
@@ -95,6 +98,24 @@ def folder(target: str | Path) -> Iterator[Path]:
             raise BatchcastError(why, hint="another place after -o") from error
         yield path
         _move(path, place)
+
+
+_ABANDONED_S = 86_400.0
+
+
+def _remove_abandoned(place: Path) -> None:
+    """Remove what a killed process left half written for `place`: own folders in which nothing changed for a day."""
+    before = time.time() - _ABANDONED_S
+    unfinished = re.compile(rf"\.{re.escape(place.name[:200])}\.[0-9a-f]{{16}}\.part")
+    try:
+        for path in place.parent.iterdir():
+            if not unfinished.fullmatch(path.name) or path in UNFINISHED or path.is_symlink() or not path.is_dir():
+                continue
+            held = [path, *path.rglob("*")]
+            if path.stat().st_uid == os.geteuid() and all(each.lstat().st_mtime < before for each in held):
+                _remove(path)
+    except OSError:
+        return  # the report matters, what lies beside it does not
 
 
 def _move(path: Path, place: Path) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import csv
 import gzip
 import lzma
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,14 +28,28 @@ from ..units import counted
 from .parquet import write_folder, write_parquet
 from .whole_file import whole_file
 
+_FORMULA = re.compile(r"[=+\-@\t\r]")
 
-def write_csv(trace: Trace, path: str | Path) -> None:
+
+def write_csv(trace: Trace, path: str | Path, *, mark_formulas: bool = False) -> None:
     """One line a job, the header our column names; whole seconds as whole numbers, times as epoch seconds.
 
     `submit_time` and `eligible_time` are moved by the log's UnixStartTime, so that a date means the same everywhere.
-    Written beside and renamed. O(rows). OSError as the system gives it.
+    Written beside and renamed. O(rows). OSError as the system gives it. With `mark_formulas` a text that a spreadsheet
+    would take for a formula (it begins with =, +, -, @, a tab or a carriage return) gets a ' in front, which stays
+    there when the file is read again.
     """
-    write_columns(path, *header_and_texts(trace))
+    names, columns = header_and_texts(trace)
+    if mark_formulas:
+        is_number = [getattr(trace.column(name), "dtype", np.dtype(object)).kind == "f" for name in trace.names]
+        columns = [texts if plain else _marked(texts) for texts, plain in zip(columns, is_number)]
+        names = _marked(names)
+    write_columns(path, names, columns)
+
+
+def _marked(texts: Iterable[str]) -> list[str]:
+    """The texts, with a ' before each that a spreadsheet would take for a formula."""
+    return [f"'{text}" if _FORMULA.match(text) else text for text in texts]
 
 
 def write_columns(path: str | Path, names: Sequence[str], columns: Iterable[Iterable[object]]) -> None:
@@ -109,12 +125,14 @@ ENDINGS = ".swf, .swf.gz, .swf.xz, .csv, .parquet, .json"
 FOLDER = "folder"
 
 
-def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None) -> str:
+def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None, *, mark_formulas: bool = False) -> str:
     """Write at `path` in the format of its ending, and say which; UsageError when it names none, InputError when the
     file cannot be written."""
     kind = kind or kind_of(path)
+    check_formulas(path, kind, mark_formulas)
+    as_csv = partial(write_csv, mark_formulas=mark_formulas)
     try:
-        {"swf": write_trace, "csv": write_csv, "parquet": write_parquet, FOLDER: _write_whole, "batsim": _write_batsim}[
+        {"swf": write_trace, "csv": as_csv, "parquet": write_parquet, FOLDER: _write_whole, "batsim": _write_batsim}[
             kind
         ](trace, path)
     except BrokenPipeError:
@@ -122,6 +140,12 @@ def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None) -> 
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
     return kind
+
+
+def check_formulas(path: str | Path, kind: str, mark_formulas: bool) -> None:
+    """UsageError if formulas are to be marked in a format that no spreadsheet reads as text: asked before the work."""
+    if mark_formulas and kind != "csv":
+        raise UsageError(f"--mark-formulas is for CSV, and {path} is none", hint="-o LOG.csv --mark-formulas")
 
 
 def kind_of(path: str | Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,22 @@ def test_a_file_in_the_way_is_told_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "report").write_text("a file")
     with pytest.raises(BatchcastError, match="is a file"), folder(tmp_path / "report"):
         pytest.fail("nothing may be computed")
+
+
+def test_what_a_killed_report_left_goes_with_the_next_report_into_the_folder(tmp_path: Path) -> None:
+    """Only folders of this target, in which nothing has changed for a day: a younger one may be written just now."""
+    old, young, other = (
+        tmp_path / f".{name}.{16 * digit}.part" for name, digit in (("rep", "0"), ("rep", "1"), ("x", "2"))
+    )
+    for each in (old, young, other):
+        (each / "schedules").mkdir(parents=True)
+        (each / "schedules" / "a.csv").write_text("half")
+    for each in (old, other):
+        for path in (each / "schedules" / "a.csv", each / "schedules", each):
+            os.utime(path, (1e9, 1e9))
+    (tmp_path / f".rep.{16 * '3'}.part").symlink_to(other)
+    with folder(tmp_path / "rep") as part:
+        (part / "index.html").write_text("whole")
+    assert not old.exists()
+    assert (young / "schedules" / "a.csv").exists()
+    assert (other / "schedules" / "a.csv").exists()

@@ -10,7 +10,7 @@ import click
 
 from ...errors import UsageError
 from ...units import counted
-from ..grammar import output_option, verb
+from ..grammar import formulas_option, output_option, verb
 from ..options import describe_log, log_options, split_words, take_log
 from ..output import console, document, emit, refuse_two_on_stdout, say
 
@@ -18,8 +18,9 @@ from ..output import console, document, emit, refuse_two_on_stdout, say
 @verb()
 @log_options
 @output_option("By its ending: .swf (.gz, .xz), .csv, .parquet; OUT/ for a folder, - for CSV on stdout.")
+@formulas_option()
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(output: str | None, as_json: bool, **given: Any) -> None:
+def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any) -> None:
     """Write the jobs of one LOG or several to OUT, by its ending: .swf (.gz, .xz), .csv, .parquet, .json, or OUT/.
 
     SWF keeps its 18 fields only: names become numbers. CSV keeps every column, and is read back; Parquet keeps
@@ -32,18 +33,19 @@ def command(output: str | None, as_json: bool, **given: Any) -> None:
     batchcast convert january.txt february.txt -o winter.parquet
     zcat years.swf.gz | batchcast convert - -o years/
     """
-    from ...trace.write import FOLDER, jobs_written, kind_of, not_carried, write_by_ending
+    from ...trace.write import FOLDER, check_formulas, jobs_written, kind_of, not_carried, write_by_ending
 
     if output is None:
         logs = " ".join(given["log"])
         raise UsageError("-o is missing: where the log goes", hint=f"batchcast convert {logs} -o OUT.parquet")
     kind, out = kind_of(output), output
+    check_formulas(out, kind, mark_formulas)
     _refuse_same(given["log"], out)
     refuse_two_on_stdout(out, as_json)
     if kind == FOLDER:
         return _to_folder(out, as_json, given)
     log = take_log(given)
-    write_by_ending(log.trace, out)
+    write_by_ending(log.trace, out, mark_formulas=mark_formulas)
     lost = not_carried(log.trace, kind)
     if as_json:
         settings = {**log.settings, "output": out, "output_format": kind}
@@ -80,6 +82,7 @@ KEY = "batchcast-anonymize.key"
 @verb()
 @log_options
 @output_option("By its ending: .swf (.gz, .xz), .csv, .parquet; - for CSV on stdout.", required=True)
+@formulas_option()
 @click.option(
     "--key", "key_file", type=click.Path(), metavar="FILE", help=f"Made when it is not there. Default: {KEY}."
 )
@@ -95,6 +98,7 @@ def anonymize(
     shift_times: str | None,
     ids: str,
     keep: tuple[str, ...],
+    mark_formulas: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -107,16 +111,17 @@ def anonymize(
     batchcast anonymize jobs.txt -o shared.parquet --shift-times random
     """
     from ...trace.anonymize import anonymize
-    from ...trace.write import kind_of, not_carried, write_by_ending
+    from ...trace.write import check_formulas, kind_of, not_carried, write_by_ending
 
     kind, out = kind_of(output), output
+    check_formulas(out, kind, mark_formulas)
     refuse_two_on_stdout(out, as_json)
     _refuse_same(given["log"], out)
     key, notes = _key(key_file, key_env)
     shift = _shift(shift_times, key)
     log = take_log(given)
     shared, treated = anonymize(log.trace, key, shift=shift, ids=ids, keep=split_words(keep), whole=kind == "swf")
-    write_by_ending(shared, out)
+    write_by_ending(shared, out, mark_formulas=mark_formulas)
     rows = [{"column": t.column, "treatment": t.treatment, "distinct": t.distinct, "why": t.why} for t in treated]
     info = log.trace.info
     rows += [

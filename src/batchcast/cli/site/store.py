@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from ...units import counted
-from ..grammar import Verbs, output_option, verb
+from ..grammar import Verbs, formulas_option, output_option, verb
 from ..output import document, emit, print_columns, print_parsable, refuse_two_on_stdout, say
 from ..site_options import clock, myself, parse_when, site_options
 
@@ -132,11 +132,20 @@ def _print(results: list[dict[str, Any]]) -> None:
 @verb()
 @site_options
 @output_option("By its ending: .swf (.gz, .xz), .csv, .parquet; - for CSV on stdout.", required=True)
+@formulas_option()
 @click.option("-S", "--starttime", metavar="TIME", help="Jobs submitted from here on, e.g. 2026-11-01, now-7days.")
 @click.option("-E", "--endtime", metavar="TIME", help="Jobs submitted before this.")
 @click.option("--as-told", is_flag=True, help="Times as the collector's clock told them, not as corrected since.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def export(output: str, starttime: str | None, endtime: str | None, as_told: bool, as_json: bool, **flags: Any) -> None:
+def export(
+    output: str,
+    mark_formulas: bool,
+    starttime: str | None,
+    endtime: str | None,
+    as_told: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
     """Write the store's jobs as a log, finished or waiting: the site's own, kept beyond the scheduler's purge.
 
     A job that still waits has the status pending, its wait so far and no run time; running jobs are left out.
@@ -148,16 +157,17 @@ def export(output: str, starttime: str | None, endtime: str | None, as_told: boo
     from ...service.answers.disclosure import exported
     from ...service.settings import load
     from ...store.place import mode_of
-    from ...trace.write import not_carried, write_by_ending
+    from ...trace.write import check_formulas, not_carried, write_by_ending
 
     refuse_two_on_stdout(output, as_json)
     kind = _format_of(output)
+    check_formulas(output, kind, mark_formulas)
     settings = load(flags)
     since = parse_when(starttime) if starttime else -math.inf
     until = parse_when(endtime) if endtime else math.inf
     trace, cluster, of = exported(settings, myself(), since, until, as_told=as_told)
     os.umask(os.umask(0o077) | (0o777 & ~mode_of(settings["store"])))  # never more open than the store
-    write_by_ending(trace, output, kind)
+    write_by_ending(trace, output, kind, mark_formulas=mark_formulas)
     notes = [*trace.info.notes, *not_carried(trace, kind)]
     left = trace.info.dropped["still open at export"]
     waiting = sum(status == "pending" for status in trace.nominal("status").decode())
