@@ -1,6 +1,6 @@
 """Damaged inputs for every reader, from a seed: an answer or one clear error, within a ceiling of memory and time.
 
-`BATCHCAST_FUZZ_SEED` repeats a run (by default the seed is the date), `BATCHCAST_FUZZ_INPUTS` sets how many inputs each
+`BATCHCAST_FUZZ_SEED` sets the seed (the weekly workflow takes the date), `BATCHCAST_FUZZ_INPUTS` how many inputs each
 reader gets. A failure prints the reader, the seed and the number of the input, and how to run this input alone.
 """
 
@@ -20,7 +20,6 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -45,7 +44,7 @@ from tests.unit.formats.test_qstat import TEXT as QSTAT
 from tests.unit.formats.test_sacct import JOB, dump
 
 ROOT = Path(__file__).parents[2]
-SEED = os.environ.get("BATCHCAST_FUZZ_SEED") or datetime.now(UTC).strftime("%Y%m%d")
+SEED = os.environ.get("BATCHCAST_FUZZ_SEED", "63")
 INPUTS = int(os.environ.get("BATCHCAST_FUZZ_INPUTS", "150"))
 MEMORY = 4 << 30
 """Bytes of address space: numpy, pyarrow and compiled kernels map about 2 GiB without touching them."""

@@ -11,7 +11,7 @@ import gzip
 import lzma
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -130,11 +130,15 @@ def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None, *, 
     file cannot be written."""
     kind = kind or kind_of(path)
     check_formulas(path, kind, mark_formulas)
-    as_csv = partial(write_csv, mark_formulas=mark_formulas)
+    writers: dict[str, Callable[[Trace, str | Path], object]] = {
+        "swf": write_trace,
+        "csv": partial(write_csv, mark_formulas=mark_formulas),
+        "parquet": write_parquet,
+        FOLDER: _write_whole,
+        "batsim": _write_batsim,
+    }
     try:
-        {"swf": write_trace, "csv": as_csv, "parquet": write_parquet, FOLDER: _write_whole, "batsim": _write_batsim}[
-            kind
-        ](trace, path)
+        writers[kind](trace, path)
     except BrokenPipeError:
         raise  # who reads stdout has enough
     except OSError as error:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation, check_machine
@@ -168,7 +169,7 @@ def _node_groups(text: str) -> list[NodeGroup]:
     if len(records) > MOST_NODES:
         raise InputError(f"the nodes' text has more than {MOST_NODES} nodes (accepted: at most {MOST_NODES})")
     for r in records:
-        kind = (
+        kind: tuple[Any, ...] = (
             _whole(r, "CPUEfctv" if r.get("CPUEfctv") else "CPUTot", 1),
             _whole(r, "Sockets", 1),
             _whole(r, "ThreadsPerCore", 1),
@@ -181,7 +182,7 @@ def _node_groups(text: str) -> list[NodeGroup]:
             groups.append((kind, [], []))
         groups[-1][1].append(r["NodeName"])
         groups[-1][2].extend([r["NodeName"]] if is_away(r.get("State", "")) else [])
-    return [NodeGroup(tuple(names), *kind, down=tuple(down)) for kind, names, down in groups]
+    return [replace(NodeGroup(tuple(names), *kind), down=tuple(down)) for kind, names, down in groups]
 
 
 def _whole(r: Mapping[str, str], key: str, otherwise: Any) -> Any:
