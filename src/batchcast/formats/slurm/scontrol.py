@@ -164,7 +164,7 @@ def gres(text: str) -> dict[str, int]:
 
 def _node_groups(text: str) -> list[NodeGroup]:
     """Neighbours in the table that are alike make one group."""
-    groups: list[tuple[tuple[Any, ...], list[str], list[str]]] = []  # what is alike, the names, the names of down nodes
+    groups: list[tuple[Any, list[str], list[str]]] = []  # what is alike, the names, the names of down nodes
     records = parse_records(text, "NodeName")
     if len(records) > MOST_NODES:
         raise InputError(f"the nodes' text has more than {MOST_NODES} nodes (accepted: at most {MOST_NODES})")
