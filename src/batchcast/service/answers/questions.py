@@ -241,6 +241,7 @@ def report(settings: Settings, who: Whose, since: float, until: float, viewer: V
 def report_of(site: Site, who: Whose, since: float, until: float) -> Answer:
     """The same of a store that is open."""
     from .usage import advise_requests, summary
+    from .walltime import with_limits_of_walltime
 
     settings, viewer = site.settings, site.viewer
     hidden = site.private and (who.user is None or who.user != viewer.name)
@@ -264,12 +265,13 @@ def report_of(site: Site, who: Whose, since: float, until: float) -> Answer:
     results = summary(rows, by)
     if hidden:
         results = [rounded(r) for r in results if r["users"] >= least]
+    advised = [] if hidden else advise_requests(rows, settings["limit_floor"], settings["limit_step"])
     shown = {
         "store": settings.shown("store"),
         **who._asdict(),
         "starttime_s": since,
         "endtime_s": until,
         "by": by,
-        "advice": [] if hidden else advise_requests(rows, settings["limit_floor"], settings["limit_step"]),
+        "advice": [] if hidden else with_limits_of_walltime(site, advised) if who.user else advised,
     }
     return Answer({"cluster": site.cluster}, shown, staleness(site.memory, site.now), results)

@@ -31,7 +31,8 @@ CUT_OFF = "%(cut)s of %(jobs)s were cut off at their limit (usually %(asked)s): 
 SPARED = "asks %(asked)s and usually runs %(ran)s: %(flag)s would have been enough for 95 %%"
 ALL_SPARED = "asks %(asked)s; the longest of these %(jobs)s ran %(ran)s: %(flag)s would have been enough for each"
 HELD = "asks for %(asked)s and holds %(held)s processors: without %(flag)s (or with %(more)s) they would be used"
-ADVICE = (CUT_OFF, SPARED, ALL_SPARED, HELD)
+ADVISED = "asks %(asked)s and usually runs %(ran)s: %(flag)s is advised for a job of %(procs)s processors"
+ADVICE = (CUT_OFF, SPARED, ALL_SPARED, HELD, ADVISED)
 RAN = frozenset({"completed", "timeout", "failed", "out_of_memory"})
 
 
@@ -133,6 +134,8 @@ def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dic
         "flag": "--time",
         "cut_off": 0,
         "advised": best.limit_s,
+        "asked_s": asked,
+        "ran_s": median(runs),
         "wasted_processor_hours": spare,
         "advice": Sentence(SPARED, asked=span(asked), ran=span(median(runs)), flag=limit)
         if best.reached

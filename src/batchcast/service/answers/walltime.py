@@ -29,8 +29,10 @@ from .advice import (
     rules_of,
     similar_words,
 )
+from .answer import Sentence
 from .disclosure import Site, check_may_see
 from .track_record import JOB_ID
+from .usage import ADVISED
 
 if TYPE_CHECKING:
     from .forecaster import Forecaster
@@ -45,6 +47,39 @@ MOST_FINISHED = 20_000
 def advise(site: Site, what: str | None, glob: str | None, user: str, risk: float) -> dict[str, Any]:
     """The advised limit and memory request as one flat object, with the sentences that say why."""
     return _advised(site, _wanted(site, what, glob, user), risk, _clock(site))
+
+
+def with_limits_of_walltime(site: Site, advised: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Advice of `usage.advise_requests`, each limit as `advise` gives it for the last such job, if that is a gain."""
+    long = [one for one in advised if one["flag"] == "--time" and not one["cut_off"]]
+    clock = _clock(site) if long else None
+    kept = []
+    for one in advised:
+        if one in long:
+            own = [row for row in _finished(site, one["user"]) if (row["job_name"] or "-") == one["job_name"]]
+            if own:
+                last = max(own, key=lambda row: row["start_time"])
+                wanted = _of_job(site, last["job_id"], last)
+                limit = _advised(site, wanted, RISK, clock)["limit_s"]
+                if not limit < one["asked_s"]:
+                    continue
+                if limit != one["advised"]:
+                    parts = {
+                        "asked": span(one["asked_s"]),
+                        "ran": span(one["ran_s"]),
+                        "procs": f"{wanted['procs'] or 0:g}",
+                    }
+                    words = Sentence(ADVISED, **parts, flag=f"--time={format_duration(limit)}")
+                    one = {**one, "advised": limit, "advice": words}
+        kept.append(one)
+    return kept
+
+
+def _of_job(site: Site, job_id: str, row: Row) -> dict[str, Any]:
+    """What is asked about where it is a job of the store."""
+    row = next(iter(site.reader.ask("latest", cluster=site.cluster, job_id=job_id)), row)
+    names = {"user": "user_id", "name": "job_name", "procs": "req_procs", "partition": "partition_id"}
+    return {**{name: row[column] for name, column in names.items()}, "exact": True, "row": row}
 
 
 def within_days(site: Site) -> int:
@@ -212,19 +247,11 @@ def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> dict[s
             raise NoAnswer(
                 f"job {what} is not in the store of {site.cluster}", hint="a job just submitted appears within a minute"
             )
-        row = rows[0]
-        return {
-            "user": row["user_id"],
-            "name": row["job_name"],
-            "procs": row["req_procs"],
-            "partition": row["partition_id"],
-            "exact": True,
-            "row": row,
-        }
-    from .forecaster import read_script
+        return _of_job(site, what, rows[0])
+    from .script import options_of
 
-    options = parse_script(read_script(what))
-    return _of_script(options, options.get("job-name", Path(what).name), user)
+    options = options_of(what, {})[0]  # as `start --test` reads it, so that both advise the same
+    return _of_script(options, options["job-name"], user)
 
 
 def _of_script(options: Mapping[str, str], name: str, user: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def test_options_are_code_and_what_a_daemon_said_is_no_markup() -> None:
     advice = Sentence(ADVICE[1], asked="2 h", ran="2 s", flag="--time=00:05:00")
     assert str(advice).endswith("--time=00:05:00 would have been enough for 95 %")
     assert '<code class="flag">--time=00:05:00</code> hätte für 95 % gereicht' in language_of("de").sentence(advice)
-    away = Sentence(STALE[2], daemon="slurmctld", ago="00:01:00", error="<b>90 %(no)s</b>")
+    away = Sentence(STALE[3], daemon="slurmctld", ago="00:01:00", error="<b>90 %(no)s</b>")
     assert "(&lt;b&gt;90 %(no)s&lt;/b&gt;)" in language_of("de").sentence(away)
     assert language_of("en").sentence("plain <text>") == "Plain &lt;text&gt;"
 

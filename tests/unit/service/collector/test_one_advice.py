@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One limit for one job: `walltime`, `start --test` and `report` advise the same from one store at one moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from batchcast.formats.sighting import Sighting
+from batchcast.service.answers import questions
+from batchcast.service.answers.advice import RISK
+from batchcast.service.answers.disclosure import Viewer, Whose
+from batchcast.service.answers.script import answer_options, options_of
+from batchcast.service.settings import load
+
+from .test_collector import Job, Script, collect, step
+
+
+class TwoSizes(Script):
+    """All jobs share a name and a limit of six hours; every second job has four processors and runs longer."""
+
+    def _seen(self, j: Job) -> Sighting:
+        seen = super()._seen(j)
+        procs = 4.0 if int(j.job_id) % 2 else 1.0
+        asked = {**seen.asked, "job_name": "relax", "req_procs": procs, "req_nodes": 1.0, "req_time": 21600.0}
+        return seen._replace(asked=asked, held={"alloc_procs": procs})
+
+
+@pytest.mark.parametrize("limits", ["", None])
+def test_three_verbs_advise_one_limit(tmp_path: Path, limits: str | None) -> None:
+    given = {
+        "store": str(tmp_path / "s.db"),
+        "history_days": 0.1,
+        "runtime": "recent_mean",
+        "wait": "recent_wait:need=1",
+    }
+    settings = load(given if limits is None else {**given, "limits": limits}, {})
+    starts = [(k, 1000.0 + 40 * k) for k in range(1, 61)]
+    script = TwoSizes([Job(str(k), at, at, at + (1000.0 if k % 2 else 100.0)) for k, at in starts])
+    step(script, collect(script, settings), *range(1000, 4600, 60))
+    path, now, ada = tmp_path / "job.sh", script.time, Viewer("ada")
+    path.write_text("#!/bin/sh\n#SBATCH -J relax -p main -n 1 -N 1 -t 6:00:00\nsrun x\n")
+    walltime = questions.walltime(settings, str(path), None, "ada", ada, RISK, now).results[0]["limit_s"]
+    test = answer_options(settings, options_of(str(path), {})[0], ada, now).results[0]["advised_limit_s"]
+    (report,) = questions.report(settings, Whose("ada"), 0.0, 1e12, ada, now).settings["advice"]
+    assert (walltime, test, report["advised"]) == (walltime,) * 3
+    assert walltime < 1000.0, "the job has one processor: those of four say nothing of it"
+    assert "--time=00:05:00 is advised for a job of 1 processors" in report["advice"]
