@@ -47,14 +47,15 @@ for k in range(20):
                End=str(began + 600), ReqCPUS="4", AllocCPUS="4", NCPUS="4", AllocNodes="1", ReqNodes="1", NNodes="1",
                TimelimitRaw="720", Timelimit="12:00:00", ElapsedRaw="600", QOS="normal", ReqMem="4G", TotalCPU="40:00",
                Group="phys", WorkDir="/home")
+    job["Submit"] = os.environ["SLURM_TIME_FORMAT"].replace("%s", job["Submit"])
     print("".join(job.get(name, "") + mark for name in fields))
 """
 
 
 SQUEUE = """#!{python}
-import sys
+import os, sys
 words = dict(word.lstrip("-").partition("=")[::2] for word in sys.argv[1:])
-columns = [column.partition(":")[::2] for column in words["Format"].split(",")]
+columns = [column.partition(":")[::2] for column in os.environ["SQUEUE_FORMAT2"].split(",")]
 print("".join(name + mark for name, mark in columns))
 for number, state in (("7", "PENDING"), ("8", "RUNNING")):
     if "jobs" in words and number != words["jobs"]:

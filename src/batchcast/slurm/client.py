@@ -146,7 +146,7 @@ class Slurm:
         )
         records, broken = parse_marked(answer.text, answer.mark, fields)
         jobs, bad = _each(squeue.with_steps(records), lambda pair: squeue.ended(*pair))
-        return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
+        return Snapshot(answer.asked_at, tuple(jobs), broken + bad + answer.refused)
 
     def reservations(self) -> list[dict[str, Any]]:
         """Every reservation: name, start and end (epoch, s), whether it is for maintenance."""

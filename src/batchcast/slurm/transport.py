@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypedDict
 
 from ..errors import InputError, Unreachable
+from .sealed import opened, sealed
 
 MARK = "{mark}"
 DAEMONS = {
@@ -33,11 +34,15 @@ DAEMONS = {
 
 
 class Answer(NamedTuple):
-    """A command's output, the mark its arguments carried in place of `{mark}`, and when it was asked (epoch, s)."""
+    """A command's output, the mark that stood in place of `{mark}`, and when it was asked (epoch, s).
+
+    `refused` counts the records that were left out, because some text of their job holds the mark.
+    """
 
     text: str
     mark: str
     asked_at: float
+    refused: int = 0
 
 
 class Transport(Protocol):
@@ -121,7 +126,8 @@ class Commands:
         counter.last_call = asked_at
         counter.calls += 1
         try:
-            text, complaint = self._run([word.replace(MARK, mark) for word in command], may_be_refused)
+            question = sealed(command, MARK, mark)
+            text, complaint = self._run(question.argv, question.environment, may_be_refused)
         except Unreachable as error:
             self._failed(counter, error)
             raise
@@ -130,13 +136,15 @@ class Commands:
             counter.seconds += took
             counter.longest_s = max(counter.longest_s, took)
         counter.in_a_row, counter.away_since, counter.not_before = 0, 0.0, 0.0
-        return Answer(text, mark, asked_at), complaint
+        text, refused = opened(text, mark, question)
+        return Answer(text, mark, asked_at, refused), complaint
 
-    def _run(self, argv: Sequence[str], may_be_refused: bool) -> tuple[str, str]:
+    def _run(self, argv: Sequence[str], hidden: Mapping[str, str], may_be_refused: bool) -> tuple[str, str]:
         environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8", **self.environment}
         environment["SLURM_BITSTR_LEN"] = "0"  # sacct shortens lists of array tasks beyond it
         for name in ("SQUEUE_FORMAT", "SQUEUE_FORMAT2", "SACCT_FORMAT", "SQUEUE_STATES", "SQUEUE_SORT", "SQUEUE_USERS"):
             environment.pop(name, None)
+        environment |= hidden
         try:
             code, out, complaint = _run_whole(argv, environment, self.timeout_s)
         except FileNotFoundError:
@@ -229,6 +237,7 @@ class Line(TypedDict, total=False):
     asked_at: float
     text: str
     mark: str
+    refused: int
     error: str
 
 
@@ -274,4 +283,4 @@ class Recorded:
         self._now = max(self._now, float(line["asked_at"]))
         if "error" in line:
             raise Unreachable(str(line["error"]))
-        return Answer(str(line["text"]), str(line["mark"]), float(line["asked_at"]))
+        return Answer(str(line["text"]), str(line["mark"]), float(line["asked_at"]), int(line.get("refused", 0)))

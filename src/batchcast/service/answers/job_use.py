@@ -101,7 +101,7 @@ def ask_slurm(transport: Transport, which: Sequence[str], since: float, until: f
     answer = transport.ask(("sacct", *which, *spans, *form))
     records, broken = parse_marked(answer.text, answer.mark, FIELDS)
     jobs, bad = _jobs(records, answer.asked_at)
-    return jobs, broken + bad
+    return jobs, broken + bad + answer.refused
 
 
 def _jobs(records: Iterable[Mapping[str, str]], now: float) -> tuple[list[JobUse], int]:

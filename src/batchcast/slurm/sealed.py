@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions to squeue and sacct whose answers no text of a job can forge, since what separates them is secret.
+
+Other users can read the arguments of a running program in /proc, but not its environment. squeue takes its columns, and
+the mark after each value, from SQUEUE_FORMAT2. sacct takes its delimiter from an argument only, so a user could write
+the delimiter into the text of a job while sacct runs. But sacct takes the form of times from SLURM_TIME_FORMAT: each
+record is asked for between two times that end in a secret seal, and one that does not have its columns is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+SEAL_BYTES = 6
+"""Random bytes of a seal, 8 characters: sacct cuts a time off after 19, of which the seconds since 1970 take 10."""
+_SEALED = "Submit"
+"""The column on both sides of a record: every job and every step has a submit time."""
+
+
+class Question(NamedTuple):
+    """A command as it is run: arguments, secret environment variables, and the seal of its records ("": none)."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    seal: str
+
+
+def sealed(command: Sequence[str], placeholder: str, mark: str) -> Question:
+    """The command with a mark in the place of the placeholder, and what must be secret in the environment.
+
+    >>> sealed(["squeue", "--Format=JobID:@"], "@", "~1~")
+    Question(argv=['squeue'], environment={'SQUEUE_FORMAT2': 'JobID:~1~'}, seal='')
+    """
+    argv, environment, seal = [], {}, ""
+    program = Path(command[0]).name
+    if program == "sacct" and f"--delimiter={placeholder}" in command:
+        seal = secrets.token_urlsafe(SEAL_BYTES)
+        environment["SLURM_TIME_FORMAT"] = f"%s{seal}"
+    for word in command:
+        name, _, value = word.partition("=")
+        if program == "squeue" and name == "--Format":
+            environment["SQUEUE_FORMAT2"] = value.replace(placeholder, mark)
+        elif seal and name == "--format":
+            argv.append(f"--format={_SEALED},{value},{_SEALED}")
+        else:
+            argv.append(word.replace(placeholder, mark))
+    return Question(argv, environment, seal)
+
+
+def opened(text: str, mark: str, question: Question) -> tuple[str, int]:
+    """The records of a sealed answer in the form that was asked for, and how many were refused.
+
+    A record is refused if it does not have as many values as there are columns: some text of the job holds the mark.
+    An answer without a seal is given back without marks, so that whoever reads it finds no record in it.
+
+    >>> question = Question(["--format=Submit,JobID,JobName,Submit"], {}, "s")
+    >>> opened("5s@1@x@5s@\\n6s@2@y@9@\\n9@z@6s@\\n7s@3@z@7s@\\n", "@", question)
+    ('1@x@\\n3@z@\\n', 1)
+    """
+    if not question.seal:
+        return text, 0
+    end = re.escape(question.seal + mark)
+    columns = next(word.count(",") + 1 for word in question.argv if word.startswith("--format="))
+    rows = re.split(rf"(?<={end})\n(?=\d+{end})", text.removesuffix("\n"))
+    begin = re.search(rf"(?:\A|\n)(?=\d+{end})", rows[0])  # warnings may stand before the first record
+    if begin is None:
+        return text.replace(mark, " "), 0
+    rows[0] = rows[0][begin.end() :]
+    good = []
+    for row in rows:
+        values = row.split(mark)
+        if len(values) == columns + 1 and values[-1] == "" and values[-2].endswith(question.seal):
+            plain = (value.removesuffix(question.seal) for value in values[1:-2])
+            good.append("".join(f"{value}{mark}" for value in plain) + "\n")
+    return "".join(good), len(rows) - len(good)
