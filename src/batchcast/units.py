@@ -208,6 +208,10 @@ def counted(count: int, noun: str = "job") -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+LONGEST_MEMORY = 40
+"""Characters of a memory size. More digits would be an infinite number, which nothing can be computed with."""
+
+
 def parse_memory(text: str, *, nodes: float = 1.0, procs: float = 1.0) -> float:
     """KiB of a whole job from Slurm's ReqMem; a trailing `n` is per node, `c` per processor; NaN when unknown or 0.
 
@@ -220,8 +224,8 @@ def parse_memory(text: str, *, nodes: float = 1.0, procs: float = 1.0) -> float:
     if word.lower() in _UNKNOWN:
         return math.nan
     match = _MEMORY.fullmatch(word)
-    if match is None:
-        raise UsageError(f"not a memory size: {text!r} (accepted: {MEMORY_FORMS})")
+    if match is None or len(word) > LONGEST_MEMORY:
+        raise UsageError(f"not a memory size: {text[:40]!r} (accepted: {MEMORY_FORMS})")
     amount = float(match[1]) * _MEMORY_UNITS[(match[2] or "M").upper()]
     scale = {"n": nodes, "c": procs, "": 1.0}[match[3].lower()]
     total = amount * scale

@@ -24,7 +24,7 @@ from batchcast.store.database import Store
 from batchcast.store.writer import single_writer
 from batchcast.trace import whole_file as files
 from batchcast.trace.whole_file import whole_file
-from batchcast.units import parse_duration
+from batchcast.units import parse_duration, parse_memory
 
 
 def test_a_link_in_the_place_of_the_unfinished_file_overwrites_nothing(
@@ -172,3 +172,9 @@ def test_one_connection_of_nobody_locks_out_no_other_and_no_user() -> None:
     asyncio.run(asked())
     peers = [Peer(Viewer(None), False, "") for _ in range(2)]
     assert len({asker_of(Viewer(None), peer) for peer in peers}) == 2
+
+
+@pytest.mark.parametrize("digits", [41, 5000])
+def test_a_memory_size_of_too_many_digits_is_refused_in_words(digits: int) -> None:
+    with pytest.raises(UsageError, match="not a memory size"):
+        parse_memory("9" * digits)

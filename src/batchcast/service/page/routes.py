@@ -189,14 +189,15 @@ async def script(request: Request) -> Response:
     viewer: Viewer = service.viewer(request)
     form = await _form(request)
     shown: dict[str, Any] = {"form": form, "fields": FIELDS, "answer": None, "error": None, "most": MOST_CHARACTERS}
-    job = request.query_params.get("job")
+    job, status = request.query_params.get("job"), 200
     if job or any(value.strip() for value in form.values()):
         try:
             work = partial(_tried, service.settings, form, job, viewer)
             shown |= await service.while_asked(request, service.queues.heavy.run(service.asker(request), work))
         except BatchcastError as error:
             shown["error"] = error
-    return render(request, "script.html.j2", **shown)
+            status = 200 if isinstance(error, NoAnswer) else service.status_of(error)
+    return render(request, "script.html.j2", status, **shown)
 
 
 def _tried(settings: Settings, form: dict[str, str], job: str | None, viewer: Viewer) -> dict[str, Any]:
