@@ -242,7 +242,7 @@ def is_private(settings: Settings, memory: dict[str, Any]) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    from ..trace.ceilings import parse_toml, small_text
+    from ..ceilings import parse_toml, small_text
 
     if str(path) == os.devnull:  # the usual way to say: no settings
         return {}

@@ -6,9 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..cluster.machine import Machine
 from ..errors import BatchcastError, Unreachable
 from ..formats.sighting import NodeAway, Sighting, Site, Snapshot, gathers_memory
 from ..formats.sighting import number as count
@@ -18,9 +17,11 @@ from ..formats.slurm.reasons import about_nodes, naming_down, no_longer
 from ..formats.slurm.resources import expand
 from ..formats.slurm.scontrol import parse_config, parse_records
 from ..formats.slurm.squeue import parse_marked
-from ..trace.machine import DUMPS, machine_of
 from ..units import parse_duration
 from .transport import MARK, Transport
+
+if TYPE_CHECKING:
+    from ..cluster.machine import Machine
 
 SNAPSHOT = (
     "squeue", "--all", "--array", "--states=all", "--Format=" + ",".join(f"{name}:{MARK}" for name in squeue.FIELDS)
@@ -168,11 +169,15 @@ class Slurm:
         """
         config = {name: value for name, value in self._config().items() if name not in PASSING}
         nodes = sorted(self.transport.ask(KINDS).text.splitlines())
+        from ..trace.machine import DUMPS  # loads numpy, which `report` does without
+
         said = [self.transport.ask(words).text for words in (LIMITS, DUMPS["reservation.txt"], DUMPS["qos.txt"])]
         return "\n".join([*(f"{name}={value}" for name, value in sorted(config.items())), *nodes, *said])
 
     def machine(self) -> Machine:
         """The machine as Slurm describes it now."""
+        from ..trace.machine import DUMPS, machine_of
+
         return machine_of({name: self.transport.ask(words).text for name, words in DUMPS.items()}, "Slurm")
 
     def shares(self) -> dict[str, float]:

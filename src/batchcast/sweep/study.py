@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..ceilings import parse_toml
 from ..errors import InputError, UsageError, check_word, input_error
 from ..formats import FORMATS
-from ..trace.ceilings import parse_toml
 from ..units import parse_duration, parse_share
 
 HINT = "the least study: policies = ['easy'], predictors = ['requested', 'kernel'], [[log]] path = 'LOG', a line each"

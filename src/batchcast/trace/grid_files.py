@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ..ceilings import parse_toml
 from ..errors import InputError, input_error
 from ..grid.model import Jobs, Resources, Units
 from ..table import Trace
-from .ceilings import parse_toml
 from .source import Source
 
 JOB_COLUMNS = ("id", "instructions", "file_mb", "arrival", "deadline")

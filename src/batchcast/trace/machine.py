@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from ..ceilings import parse_toml, small_text
 from ..cluster.machine import Machine
 from ..cluster.toml import read_machine_toml, write_machine
 from ..errors import InputError
@@ -13,7 +14,6 @@ from ..formats.slurm.conf import dumps_of
 from ..formats.slurm.resources import Names, fold
 from ..formats.slurm.scontrol import read_machine
 from ..formats.slurm.scontrol_json import UNTOLD, as_text
-from .ceilings import parse_toml, small_text
 from .source import unpacked_text
 
 _LARGEST_DUMP = 1 << 30  # bytes: a site of 100,000 nodes prints a tenth of it

@@ -23,12 +23,12 @@ from urllib.parse import quote
 
 import numpy as np
 
+from ..ceilings import Ceilings, open_regular
 from ..errors import InputError, UsageError, input_error
 from ..table import LogInfo, Nominal, Trace
 from ..table.arrow import arrow, from_arrow, info_from_json, info_to_json, to_arrow
 from ..table.joined import Names, every_name, joined, summed_notes, with_categories
 from ..units import format_duration
-from .ceilings import Ceilings, open_regular
 from .whole_file import beside, whole_file
 
 

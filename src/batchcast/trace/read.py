@@ -9,13 +9,13 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from ..ceilings import Ceilings
 from ..errors import UsageError, input_error, worded
 from ..formats import FORMATS
 from ..formats.chunks import unix_text
 from ..formats.csv.column_map import ColumnMap, sacct_line, unrecognised_header
 from ..formats.csv.rows import header_of
 from ..table import LogInfo, Trace
-from .ceilings import Ceilings
 from .clean import without_absurd
 from .repeats import note_clusters, without_repeats
 from .select import Selection, select, zone

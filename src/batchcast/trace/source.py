@@ -16,9 +16,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ..ceilings import Ceilings, open_regular, parse_toml, small_text
 from ..errors import InputError, UsageError, input_error
 from ..formats.csv.column_map import ColumnMap, make_map
-from .ceilings import Ceilings, open_regular, parse_toml, small_text
 
 BLOCK = 1 << 20
 STDIN = "-"

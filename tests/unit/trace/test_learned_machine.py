@@ -101,9 +101,8 @@ def test_gpus_are_on_as_many_nodes_as_held_them_and_a_column_without_a_meaning_i
             "req_procs": np.full(8, 16),
             "alloc_nodes": np.ones(8),
             "req_gpus": [4, 4, 2, 0, 0, 0, 0, 0],
-            "partition": ["day"] * 8,
         }
-    )
+    ).with_columns({"partition": Nominal.encode(["day"] * 8)})
     found = learned.implied(log)
     assert [(len(group.names), dict(group.gres)) for group in found.machine.nodes] == [
         (2, {"gpu": 4}),

@@ -163,7 +163,8 @@ def _ask_of_script(
 ) -> Answer:
     """What `--test` says, with `--where` of every way to submit."""
     from ...service.answers.fallback import answer_or_ask_service
-    from ...service.answers.script import answer_options, options_of
+    from ...service.answers.forecaster import options_of
+    from ...service.answers.script import answer_options
 
     options, ignored = options_of(script, asked)
     if ignored:

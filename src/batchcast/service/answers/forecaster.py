@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import sys
 import time
@@ -21,7 +22,7 @@ from urllib.parse import parse_qsl
 from ...cluster.machine import Machine
 from ...errors import BatchcastError, InputError, NoAnswer, Refused, UsageError
 from ...events.live import LiveClock, LiveJob
-from ...formats.slurm.sbatch import HEARD, gpus, memory_kib, processors
+from ...formats.slurm.sbatch import HEARD, gpus, memory_kib, not_heard, parse_script, processors
 from ...job import JobRequest, as_submitted
 from ...predict.conditional import given_waited
 from ...predict.protocol import Prediction
@@ -178,6 +179,17 @@ def begin_condition(options: Mapping[str, str], now: float) -> tuple[str, float 
     if "begin" in options and (begin := parse_when(options["begin"], now)) > now:
         return "BeginTime", begin
     return ("Dependency", None) if "dependency" in options else ("", None)
+
+
+def options_of(script: str, asked: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """What a script and the options beside it ask for, and its options that no forecast goes by.
+
+    The script's name is the job's, unless it has another.
+    """
+    options = {"job-name": Path(script).name, "chdir": os.getcwd()} | parse_script(read_script(script))
+    names = {"limit": "time"}
+    options |= {names.get(k, k.replace("_", "-")): str(v) for k, v in asked.items() if v is not None}
+    return {name: value for name, value in options.items() if name in HEARD}, not_heard(options)
 
 
 def read_script(path: str) -> str:

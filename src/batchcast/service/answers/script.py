@@ -9,15 +9,13 @@ partition a store does not know, of QOS it knows those that the user's jobs had.
 from __future__ import annotations
 
 import math
-import os
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...cluster.machine import Machine
 from ...errors import NoAnswer, UsageError
-from ...formats.slurm.sbatch import HEARD, count_of, not_heard, parse_script, processors
+from ...formats.slurm.sbatch import count_of, processors
 from ...job import JobRequest
 from ...predict.conditional import chance_to_start, given_waited
 from ...predict.protocol import Prediction
@@ -29,21 +27,10 @@ from .advice import as_request, rests_on_jobs
 from .answer import Answer, staleness
 from .asked import keep_asked
 from .disclosure import OfOthers, Site, Viewer, basis_of, open_site, start_settings
-from .forecaster import NEVER, Forecaster, begin_condition, forecaster, never_starts, read_script, request_of
+from .forecaster import NEVER, Forecaster, begin_condition, forecaster, never_starts, request_of
 from .model_store import asked_path
 from .start import start_answer
 from .walltime import advise_script
-
-
-def options_of(script: str, asked: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """What a script and the options beside it ask for, and its options that no forecast goes by.
-
-    The script's name is the job's, unless it has another.
-    """
-    options = {"job-name": Path(script).name, "chdir": os.getcwd()} | parse_script(read_script(script))
-    names = {"limit": "time"}
-    options |= {names.get(k, k.replace("_", "-")): str(v) for k, v in asked.items() if v is not None}
-    return {name: value for name, value in options.items() if name in HEARD}, not_heard(options)
 
 
 def answer_options(

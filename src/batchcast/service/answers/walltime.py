@@ -248,7 +248,7 @@ def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> dict[s
                 f"job {what} is not in the store of {site.cluster}", hint="a job just submitted appears within a minute"
             )
         return _of_job(site, what, rows[0])
-    from .script import options_of
+    from .forecaster import options_of
 
     options = options_of(what, {})[0]  # as `start --test` reads it, so that both advise the same
     return _of_script(options, options["job-name"], user)

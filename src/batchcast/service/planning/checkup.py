@@ -14,7 +14,6 @@ from ...planning.decide import PLANNED_BY_ANOTHER
 from ...planning.order import head_start
 from ...planning.record import ORDER_RECORD, State
 from ...slurm import limits
-from ...store.database import Store
 from ...store.reader import Reader
 from ...units import span
 from ..batch_system import own_name
@@ -193,6 +192,8 @@ def _order_now(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
     try:
         with Reader(settings["store"]) as reader:
             cluster = str(choose_cluster(reader, settings["cluster"] or None))
+        from ...store.database import Store  # needs SQLAlchemy, without which doctor still answers
+
         store = Store(settings["store"], read_only=True)
         try:
             factors, why = Orderer(scheduler.transport, store, settings).preview(cluster)

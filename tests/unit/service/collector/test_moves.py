@@ -10,7 +10,7 @@ import pytest
 
 from batchcast.formats.sighting import NodeAway, Sighting
 from batchcast.predict.protocol import Prediction
-from batchcast.service.answers.disclosure import Viewer
+from batchcast.service.answers.disclosure import Viewer, disclosed
 from batchcast.service.answers.start import start_answer
 from batchcast.service.collector.moves import nodes_away, note_nodes, remember, start_times
 from batchcast.service.page.jobs import my_jobs
@@ -57,7 +57,7 @@ class Site:
             issued = {"row": 1, "kind": "wait", "moment": "submit", "method": METHOD, "as_of": 0.0, "issued_at": 0.0}
             if now == 0.0:
                 clock_jobs.issue(connection, [{**issued, "prediction": said}])
-        return start_answer(self.row(), now)
+        return disclosed(start_answer(self.row(), now), hidden=False)
 
     def row(self) -> dict[str, Any]:
         reader = Reader(self.url)
@@ -81,7 +81,7 @@ def test_a_large_job_that_ended_early_is_said_to_be_why_it_starts_sooner(site: S
     assert answer["why_it_moved"].startswith("a job of 512 processors ended 9 h 40 min early: ")
     assert answer["moved_by_s"] < -1800.0
     assert answer["moved_since_s"] == 0.0
-    assert start_answer(site.row(), 700.0, hidden=True)["why_it_moved"].startswith("jobs ended early: ")
+    assert disclosed(start_answer(site.row(), 700.0), hidden=True)["why_it_moved"].startswith("jobs ended early: ")
 
 
 def test_only_jobs_of_higher_priority_that_came_since_are_why_it_starts_later(site: Site) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from batchcast.ceilings import Ceilings, parse_toml
 from batchcast.errors import InputError, UsageError
 from batchcast.trace import read_trace
-from batchcast.trace.ceilings import Ceilings, parse_toml
 from batchcast.trace.machine import open_machine
 
 LINE = b"1 10 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1\n"
@@ -30,7 +30,7 @@ def test_an_archive_that_unpacks_to_very_much_is_refused(tmp_path: Path, pack, s
 
 def test_ceilings_are_set_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.gz"
-    path.write_bytes(gzip.compress(LINE * 100))
+    path.write_bytes(gzip.compress(b"".join(b"%d" % k + LINE[1:] for k in range(1, 101))))
     assert len(read_trace(path)) == 100
     for name, value, message in (
         ("UNPACKED", "1K", "unpacks to more than 1024 bytes"),
@@ -40,7 +40,7 @@ def test_ceilings_are_set_by_the_environment(tmp_path: Path, monkeypatch: pytest
             patch.setenv(f"BATCHCAST_MAX_{name}", value)
             with pytest.raises(InputError, match=message):
                 read_trace(path)
-    (tmp_path / "long.swf").write_bytes(LINE + b";" * (3 << 20) + b"\n" + LINE)
+    (tmp_path / "long.swf").write_bytes(LINE + b";" * (3 << 20) + b"\n2" + LINE[1:])
     assert len(read_trace(tmp_path / "long.swf")) == 2
     monkeypatch.setenv("BATCHCAST_MAX_LINE", "2M")
     with pytest.raises(InputError, match=r"long\.swf:2: a line of more than 2097152 bytes"):
@@ -77,7 +77,7 @@ def test_pipes_and_devices_are_no_logs(tmp_path: Path) -> None:
 def test_an_include_of_what_is_no_file_is_refused(tmp_path: Path, included: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "slurm.conf").write_text(f"Include {included}\nNodeName=n1 CPUs=4\nPartitionName=p Nodes=n1\n")
-    with pytest.raises(InputError, match=r"is a (pipe|device), not a file"):
+    with pytest.raises(InputError, match="no such file, or no text file of at most 16 MiB"):
         open_machine(tmp_path / "slurm.conf")
 
 
