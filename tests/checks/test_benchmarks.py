@@ -26,6 +26,7 @@ SMALL = {
     "machines/rank_ceiling.py": ["--made"],
     "memory_sizers.py": ["TASKS", "--rules", "ours,witt percentile"],
     "planning/limits_by_name.py": [LOG],
+    "planning/order_gamed.py": ["--seeds", "1:2"],
     "planning/order_on_logs.py": [LOG, "--first", "300"],
     "planning/planned_unseen.py": [LOG, "--jobs", "300"],
     "policy/grid_box.py": ["search", "1", "64x4:c_lolo"],

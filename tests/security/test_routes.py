@@ -230,6 +230,7 @@ def test_root_and_who_runs_the_service_see_everything_and_nobody_else(
     uid: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admission, "peer_of", lambda _: (uid, "somebody"))
+    monkeypatch.setattr(admission, "os", os)  # the sites of this file pretend to run as the operator
     here, there = socket.socketpair()
     with here, there:
         viewer = admission.Admission(load({"store": str(Path("/nowhere"))}, {})).peer(here).viewer

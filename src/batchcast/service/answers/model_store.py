@@ -281,6 +281,8 @@ def in_background(work: Callable[[], Any]) -> Future[Any]:
             models, trouble = None, ""
         except Exception as error:
             models, trouble = None, f"no new model, the last one answers: {type(error).__name__}: {error}"
+            if isinstance(error, OSError) and "cannot open shared object file" in str(error):
+                trouble = ""  # a library of the system is missing: `doctor` says so too, and once is enough
         _last_fit["trouble"] = trouble
         future.set_result(models)
 

@@ -11,7 +11,8 @@ from batchcast.formats.sighting import Sighting
 from batchcast.service.answers import questions
 from batchcast.service.answers.advice import RISK
 from batchcast.service.answers.disclosure import Viewer, Whose
-from batchcast.service.answers.script import answer_options, options_of
+from batchcast.service.answers.forecaster import options_of
+from batchcast.service.answers.script import answer_options
 from batchcast.service.settings import load
 
 from .test_collector import Job, Script, collect, step
