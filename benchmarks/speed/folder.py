@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -68,9 +69,12 @@ def run() -> None:
 def _convert(words: list[str], jobs: int) -> list[float]:
     """The same, the log's text made beside and read from a pipe: nothing else holds it."""
     with subprocess.Popen([sys.executable, "-c", MAKE, str(jobs)], stdout=subprocess.PIPE) as maker:
-        measured = _measured(words, maker.stdout)
-    if maker.returncode:
-        raise SystemExit("the log could not be made")
+        try:
+            measured = _measured(words, maker.stdout)
+        finally:  # why the log is cut short matters more than what its reader says of that
+            if code := maker.wait():
+                why = signal.Signals(-code).name if code < 0 else f"exit {code}"
+                raise SystemExit(f"the log could not be made: {why}")
     return measured
 
 
