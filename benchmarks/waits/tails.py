@@ -46,7 +46,7 @@ def main() -> None:
             left = 1.0 - np.interp(age, [0.0, *quantiles], [0.0, *levels])
             beyond = age > quantiles[-1] or 0.1 * left < 1.0 - levels[-1] - 1e-12
             rows.append((wait[j] <= likely, wait[j] <= by_90, beyond, math.isfinite(by_90)))
-        half, kept, beyond, finite = np.array(rows, bool).T
+        half, kept, beyond, finite = np.array(rows, bool).reshape(-1, 4).T
         assert finite.all()
         print(
             f"| {name} | {len(rows)} | {half.mean():.1%} | {kept.mean():.1%} | {beyond.mean():.0%} | "

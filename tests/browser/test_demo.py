@@ -88,6 +88,7 @@ def test_an_unticked_forecast_and_policy_leave_the_page(tab: Any, report: Path) 
     kept = [row for row in before["rows"] if not row.startswith("slurm ") and not row.endswith(" last_2")]
     assert after["rows"] == kept != before["rows"]
     assert set(before["figures"]) - set(after["figures"]) == {
+        "Change in median wait with last_2 under least work first",
         "Waits under Slurm's order", "Queue under Slurm's order", "Utilization under Slurm's order",
     }  # fmt: skip
     assert "(2 of 7 hidden)" in tab.run("document.querySelector('.choices').textContent")

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import ROOT
-from tools import demo_site, docs_pictures
-
-from batchcast.service.http.server import Server
-from batchcast.service.settings import load
+from tools import docs_pictures
 
 IMAGES = ROOT / "docs" / "images"
 SHOWN = json.loads((IMAGES / "shown.json").read_text(encoding="utf-8"))["shows"]
@@ -31,17 +28,6 @@ def test_the_reports_pictures_have_the_figures_of_todays_demo(tmp_path: Path) ->
     assert len(today) > 5
     for name in docs_pictures.REPORT:
         assert SHOWN[name] == today, ADVICE
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not set(docs_pictures.PAGES) & set(SHOWN), reason=f"no page is in shown.json: {ADVICE}")
-def test_the_pages_pictures_have_the_labels_of_todays_pages(tmp_path: Path) -> None:
-    store = str(tmp_path / "demo.db")
-    demo_site.build(store)
-    docs_pictures.refreshed(store)
-    with Server(load({"store": store}, {}), "127.0.0.1:0", lambda _: None) as server:
-        for name, address in docs_pictures.targets(server.shown).items():
-            assert SHOWN[name] == docs_pictures.page_labels(server.shown, address), f"{name}: {ADVICE}"
 
 
 def test_labels_are_what_does_not_come_from_data() -> None:
