@@ -21,7 +21,7 @@ from planning_lab import agent, limits_now
 from slurm_lab import Lab, missing
 
 from batchcast.service.planning.agent import Planner
-from batchcast.service.settings import load
+from batchcast.service.settings import NAMES, load
 from batchcast.slurm.transport import Commands
 from batchcast.store.clock_jobs import write_meta
 from batchcast.store.database import Store
@@ -102,10 +102,7 @@ def main() -> int:
             collector.run("collect", "--once", "--quiet")
             time.sleep(2.0)
         print(f"three looks of the collector without planning: {(cpu_seconds(lab) - idle) / 3:.2f} s of CPU each")
-        words = {
-            k.removeprefix("BATCHCAST_").lower(): v for k, v in collector.env.items() if k.startswith("BATCHCAST_")
-        }
-        words.pop("config")
+        words = {k: v for k in NAMES if (v := collector.env.get(f"BATCHCAST_{k.upper()}")) is not None}
         store = Store(collector.store)
         planner = Planner(Commands(floor_s=0.0, environment=lab.outside), store, load({**words, "plan": "plan"}, {}))
         planning = list(spent(lab, planner, jobs))

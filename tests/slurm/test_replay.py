@@ -37,6 +37,8 @@ JOBS = 30
 KILLS = 10
 RUNTIME = ("recent_mean", "last_2")
 WAIT = ("forecast", "recent_wait", "qbets", "log_uniform", "pqstar", "ibl", "scheduler_replay")
+UNDESCRIBED = "none"
+"""The collector captures no machine: a replay of the log could not know at which of its submissions it had done so."""
 METHODS = {"RUNTIME": ",".join(RUNTIME), "WAIT": ",".join(WAIT)}
 
 
@@ -52,7 +54,7 @@ def calm(
     """The replay without faults, into an SQLite file of its own or the store given; on the nodes as captured, at a load
     or a job every 70 s."""
     with Lab(nodes=NODES, cpus=2, speed=SPEED) as lab:
-        follower = Follower(lab, store or str(lab.root / "store.db"), **METHODS)
+        follower = Follower(lab, store or str(lab.root / "store.db"), **METHODS, MACHINE=UNDESCRIBED)
         if on_nodes:
             follower.env["BATCHCAST_MACHINE"] = str(lab.root / "machine.toml")
             follower.run("machine", "capture", "-o", follower.env["BATCHCAST_MACHINE"])
@@ -72,7 +74,7 @@ def calm(
 def troubled(jobs: int = JOBS, kills: int = KILLS) -> Iterator[Follower]:
     """The replay with kills of the collector, both daemons restarted, and the store's disk full for a while."""
     with Lab(nodes=NODES, cpus=2, speed=SPEED) as lab, small_disk(lab.root / "disk") as disk:
-        follower = Follower(lab, str(disk / "store.db"), **METHODS)
+        follower = Follower(lab, str(disk / "store.db"), **METHODS, MACHINE=UNDESCRIBED)
         begin(follower)
         planned = plan(jobs, 11, nodes=NODES, span=jobs * 70.0, holds=False)
         submit(lab, planned, Trouble(follower, disk, planned, kills))

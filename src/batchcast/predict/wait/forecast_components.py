@@ -157,6 +157,42 @@ MOST_ANEW = 300
 """With more jobs than this in sight, what each may run is taken as of its submission: asking anew costs more there."""
 
 
+BURST_SIMULATED = 16
+"""The first 16 jobs of a burst are simulated one by one, then one job each time that the burst has grown by 1/16."""
+BURST_SECONDS = 60.0
+"""A simulated wait is reused for later jobs of the burst for at most this many seconds."""
+
+
+class Burst(NamedTuple):
+    """Equal jobs that were submitted with no other event between them, and the waits of the last one simulated.
+
+    A task of an array starts when the task before it starts, or a little later. If each task were simulated, an array
+    of ten thousand tasks would take ten thousand simulations of up to ten thousand waiting jobs.
+    """
+
+    job: JobRequest
+    count: int
+    simulated_at: float
+    simulated_count: int
+    waits: tuple[float, ...]
+
+    def answers(self, job: JobRequest, now: float) -> bool:
+        """Whether the waits that are kept answer for this job too."""
+        grown = (self.count + 1 - self.simulated_count) * BURST_SIMULATED
+        fresh = now - self.simulated_at <= BURST_SECONDS
+        return fresh and grown <= self.simulated_count and self.is_of(job)
+
+    def is_of(self, job: JobRequest) -> bool:
+        """Whether the job's request equals the request of the burst's jobs."""
+        return _request_of(job) == _request_of(self.job)
+
+
+def _request_of(job: JobRequest) -> tuple[object, ...]:
+    """All that a request holds but its name and time of submission, NaN as None."""
+    asks = (*job[3:], "_" in str(job.job_id))
+    return tuple(None if value != value else value for value in asks)
+
+
 class NodesComponent:
     """Waits as Slurm's two loops have them on a machine in a few futures, as much later as they came out.
 
@@ -180,14 +216,16 @@ class NodesComponent:
         self.run_times = Kernel()
         self.expected: dict[int, RunTimes] = {}
         self.lag = Lag()
+        self.burst: Burst | None = None
+        self.last: tuple[JobRequest, int, tuple[float, ...]] | None = None
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The waits (DRAWS,) if the job came now and nobody after it, in seconds, as quantiles; NaN where one never
         starts."""
-        asked = Asked.of(self.machine, at, job)
-        waits = sorted(self._wait(job, at, length, asked) for length in self._futures(at))
+        waits = self._waits(job, at)
+        self.last = job, at.version, waits
         levels = tuple((draw + 0.5) / DRAWS for draw in range(DRAWS))
-        return Prediction(waits[DRAWS // 2], levels, tuple(waits), "simulated on nodes", Grounds.SIMULATION)
+        return Prediction(waits[DRAWS // 2], levels, waits, "simulated on nodes", Grounds.SIMULATION)
 
     def of_waiting(self, at: SystemState) -> dict[int, Nodes]:
         """log(1 + rest of the wait) of those that wait, by row, in each future in turn; none of who never starts."""
@@ -211,7 +249,8 @@ class NodesComponent:
         return [partial(length, draw) for draw in range(DRAWS)]
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """What happened, for the run times."""
+        """What happened, for the run times and for the burst that is being submitted."""
+        self.burst = self._grown(event.job, at) if isinstance(event, Submit) else None
         self.run_times.observe(event, at)
         if isinstance(event, Submit | Change):
             runs = self.run_times.distribution(event.job, at)
@@ -243,6 +282,28 @@ class NodesComponent:
     def ended(self, simulated: Nodes, wait: float) -> None:
         """A job waited so long, for which these log(1 + wait) were simulated."""
         self.lag.add(simulated[DRAWS // 2], wait)
+
+    def _waits(self, job: JobRequest, at: SystemState) -> tuple[float, ...]:
+        """The sorted waits in all futures, those of its burst where they answer for this job."""
+        if self.burst is not None and self.burst.answers(job, at.now):
+            return self.burst.waits
+        asked = Asked.of(self.machine, at, job)
+        return tuple(sorted(self._wait(job, at, length, asked) for length in self._futures(at)))
+
+    def _grown(self, job: JobRequest, at: SystemState) -> Burst:
+        """The burst with a job that was submitted just now; a new one if the job is not of it."""
+        # A clock asks before it submits. The burst follows from events alone, so that questions change no answer.
+        if self.last is not None and self.last[0] is job and self.last[1] == at.version - 1:
+            waits = self.last[2]
+        else:
+            waits = self._waits(job, at)
+        self.last = None
+        if self.burst is None or not self.burst.is_of(job):
+            return Burst(job, 1, at.now, 1, waits)
+        if self.burst.answers(job, at.now):
+            return self.burst._replace(count=self.burst.count + 1)
+        count = self.burst.count + 1
+        return Burst(job, count, at.now, count, waits)
 
     def _wait(self, job: JobRequest, at: SystemState, length: Length, asked: Asked) -> float:
         """The wait in one future, in seconds, NaN where it never starts; `length` says what each job runs there."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from ...cluster.machine import Machine
-from ...cluster.request import MachineSizes, NodeRequest, RequestDetails, keys_by_id
+from ...cluster.request import UNKNOWN, MachineSizes, NodeRequest, RequestDetails, keys_by_id
 from ...errors import UsageError
 from ...events.event import Change, Event, Submit
 from ...events.state import SystemState
@@ -109,6 +110,7 @@ class Asked(NamedTuple):
     others: list[Other]
     keys: Mapping[str, Sequence[str]]
     down: list[tuple[str, float, float]]
+    made: dict[str, NodeRequest | str]
 
     @classmethod
     def of(cls, machine: Machine, at: SystemState, job: JobRequest | None = None) -> Asked:
@@ -124,15 +126,23 @@ class Asked(NamedTuple):
         depends = any(each.extra.get(DEPENDS) for each in every)
         keys = keys_by_id({key: each.job_id for key, each, *_ in others}) if depends else {}
         down = [(name, -FAR, FAR) for name in sorted(at.nodes_away) if name in places]
-        return cls(MachineSizes.of(machine), RequestDetails.of(machine), others, keys, down)
+        return cls(MachineSizes.of(machine), RequestDetails.of(machine), others, keys, down, {})
 
     def request(self, key: str, job: JobRequest, submit: float, span: float) -> NodeRequest | str:
         """A job's request, or why the machine has no room for it."""
-        each = job.req_mem_kib / job.procs if job.procs > 0 else job.req_mem_kib
         run = min(span, LONGEST)
+        if not run >= 0:
+            return UNKNOWN
+        made = self.made.get(key)
+        if made is None:  # only times differ between one question and the next, so the rest is read once
+            made = self.made[key] = self._request(key, job, submit)
         limit = max(job.req_time, run) if job.req_time > 0 else run
-        asked = job._replace(submit_time=submit, req_time=limit)
-        made = self.sizes.request(key, asked, run, kib_per_proc=each)
+        return made if isinstance(made, str) else replace(made, run=run, limit=limit if limit > 0 else math.nan)
+
+    def _request(self, key: str, job: JobRequest, submit: float) -> NodeRequest | str:
+        """The same, to run for a second."""
+        each = job.req_mem_kib / job.procs if job.procs > 0 else job.req_mem_kib
+        made = self.sizes.request(key, job._replace(submit_time=submit), 1.0, kib_per_proc=each)
         return made if isinstance(made, str) else self.details.complete(made, job.job_id, job.extra, self.keys)
 
 

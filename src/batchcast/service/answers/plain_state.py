@@ -64,7 +64,7 @@ _CLASSES = {
     "predict.similarity.coding": "Coded Coder",
     "predict.similarity.memory": "Memory Options",
     "predict.wait.forecast": "Forecast",
-    "predict.wait.forecast_components": "Components Log NodesComponent Seen",
+    "predict.wait.forecast_components": "Burst Components Log NodesComponent Seen",
     "predict.wait.forward": "ForwardPlans",
     "predict.wait.groups": "Clock QueuedByGroup",
     "predict.wait.ibl": "Ibl",

@@ -229,3 +229,58 @@ def test_a_short_queue_is_told_what_ended_since_and_a_long_one_keeps_what_was_kn
     assert 100 * queued <= before <= 130 * queued
     runs(range(2000, 2040), at, 1000.0)
     assert (way.predict(asked, state).point > 3 * before) is is_anew
+
+
+def submit_burst(way: NodesComponent, count: int, ask_between: bool = False) -> list[float]:
+    """The waits predicted for equal jobs that come one after another on a full machine."""
+    state, waits = SystemState(16.0), []
+
+    def tell(event: Event) -> None:
+        state.apply(event)
+        way.observe(event, state)
+
+    running = job(0, 16.0, 1000.0)
+    tell(Submit(0.0, running))
+    tell(Start(0.0, running, 0.0))
+    for row in range(1, count + 1):
+        equal = job(row, 16.0, 1000.0)
+        waits.append(way.predict(equal, state).point)
+        if ask_between:
+            way.predict(job(count + row, 1.0, 60.0), state)
+            way.predict(job(2 * count + row, 16.0, 1000.0), state)
+        tell(Submit(0.0, equal))
+    return waits
+
+
+def test_a_long_burst_of_equal_jobs_is_simulated_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulated = 0
+
+    def counted(*words: object) -> object:
+        nonlocal simulated
+        simulated += 1
+        return start_on(*words)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("batchcast.predict.wait.forecast_components.start_on", counted)
+    waits = submit_burst(NodesComponent(homogeneous(1, 16)), 200)
+    assert simulated < 3 * 70  # three futures; one by one it would be 3 * 200
+    assert waits == sorted(waits)
+    alone = np.arange(1, 201) * 1000.0  # one job at a time runs, and none is known to end before its limit
+    assert np.all(waits <= alone)
+    assert np.all(waits >= alone * (1 - 1 / 16))
+
+
+def test_questions_during_a_burst_change_no_answer() -> None:
+    way = NodesComponent(homogeneous(1, 16))
+    assert submit_burst(way, 60) == submit_burst(NodesComponent(homogeneous(1, 16)), 60, ask_between=True)
+
+
+def test_another_job_or_event_ends_a_burst() -> None:
+    way = NodesComponent(homogeneous(1, 16))
+    submit_burst(way, 40)
+    assert way.burst is not None
+    assert way.burst.count == 40
+    state = SystemState(16.0)
+    way.observe(Submit(0.0, job(90, 1.0, 60.0)), state)
+    assert way.burst.count == 1
+    way.observe(End(5.0, job(0, 16.0, 1000.0), 5.0, "completed"), state)
+    assert way.burst is None
