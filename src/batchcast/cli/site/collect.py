@@ -74,6 +74,8 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     def report(cycle: Cycle) -> None:
         if cycle.step.rebuilt:
             log("rebuilt", f"batchcast collect: {cycle.step.rebuilt}", level="warning")
+        for notice in cycle.notices:
+            log("notice", f"batchcast collect: {notice}", level="warning")
         for problem in cycle.problems:
             log("problem", f"batchcast collect: {problem}", level="warning")
         if as_json:

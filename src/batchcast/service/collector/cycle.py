@@ -48,6 +48,7 @@ class Cycle:
     windows: int = 0
     broken: int = 0
     behind_s: float = math.nan
+    notices: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     unreachable: bool = False
     planned: CycleOutcome = field(default_factory=CycleOutcome)
@@ -117,7 +118,9 @@ class Collector:
         snapshot = self.scheduler.snapshot()
         done.jobs, done.broken = len(snapshot.jobs), snapshot.broken
         assert self.site is not None
-        done.problems += follow_privacy(self.store, self.settings, self.site.private)
+        notices, problems = follow_privacy(self.store, self.settings, self.site.private)
+        done.notices += notices
+        done.problems += problems
         if self._sight.look(self.scheduler, self.store, self.cluster, self.site.private, snapshot):
             return
         with self.store.begin() as connection:

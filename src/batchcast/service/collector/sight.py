@@ -18,8 +18,8 @@ EVERY_S = 300.0
 """While jobs are hidden and shown to this user, the right to see them is asked for again after so long."""
 
 
-def follow_privacy(store: Store, settings: Settings, by_slurm: bool) -> list[str]:
-    """Close the store where jobs are hidden, open a new one where they are not; what was done or failed, in words.
+def follow_privacy(store: Store, settings: Settings, by_slurm: bool) -> tuple[list[str], list[str]]:
+    """Close the store if jobs are hidden, open a new store if they are not. Returns notices and problems, in words.
 
     A store that its owner closed stays closed, and one that was closed here is not opened again: everybody's jobs of
     the time when they were hidden are in it.
@@ -30,10 +30,10 @@ def follow_privacy(store: Store, settings: Settings, by_slurm: bool) -> list[str
             if is_new:
                 open_to_others(store.url)
         elif close_to_others(store.url):
-            return [f"jobs are hidden from now on: {store.shown} was open to others and is closed (mode 600)"]
+            return [f"jobs are hidden from now on: {store.shown} was open to others and is closed (mode 600)"], []
     except OSError as error:
-        return [f"jobs are hidden, and {store.shown} is open to others and cannot be closed: {error.strerror}"]
-    return []
+        return [], [f"jobs are hidden, and {store.shown} is open to others and cannot be closed: {error.strerror}"]
+    return [], []
 
 
 class Sight:

@@ -585,7 +585,7 @@ def test_a_store_is_closed_when_jobs_become_private_and_nothing_is_served_from_a
     Path(settings["store"]).chmod(0o644)
     refuse_open_store(settings)
     script.private = True
-    assert "was open to others and is closed" in step(script, collector, 1060).problems[0]
+    assert "was open to others and is closed" in step(script, collector, 1060).notices[0]
     assert mode_of_files(settings) == {0o600}
     Path(settings["store"]).chmod(0o640)
     with pytest.raises(Refused, match="is open to others"):
