@@ -1,8 +1,8 @@
 """The pictures that README and docs show, drawn anew in a real Chromium: `make pictures`.
 
 The report's from `batchcast demo`, the pages' from the made-up site of `tools.demo_site`; 256 colours, some 60 kB each.
-`docs/images/shown.json` holds what each picture shows in words: the demo's mean waits, or the headings and labels of a
-page. `tests/docs/test_pictures.py` compares it with what is shown today, and so finds a picture that is too old.
+`docs/images/shown.json` holds what each picture shows in words: the demo's mean waits, or the labels of a page.
+`tests/docs/test_pictures.py` finds a picture that is too old: the demo has other waits, or a label is no longer in use.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import html.parser
 import io
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from batchcast.service.settings import load
 from batchcast.store.clock_jobs import write_meta
 from batchcast.store.database import Store
 
+from .catalogue import wanted
 from .demo_site import PEOPLE, build
 from .screenshots import chrome
 
@@ -72,7 +72,7 @@ LABELS = ("h1", "h2", "h3", "th", "label", "button", "summary", "legend")
 
 
 class Labels(html.parser.HTMLParser):
-    """The texts of a page that do not come from its data: headings, column titles, buttons."""
+    """The headings, column titles and buttons of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,13 +93,17 @@ class Labels(html.parser.HTMLParser):
             self.found[-1] += data
 
 
+def texts() -> set[str]:
+    """Every text of the pages that does not come from data: the sources of the German catalogue."""
+    return {str(message.id) for message in wanted() if isinstance(message.id, str)}
+
+
 def labels(page: str) -> list[str]:
-    """Each label of a page once, numbers and invented people left out, in the order of their first use."""
+    """The labels of a page that are texts of the pages, each once, in the order of their first use."""
     reader = Labels()
     reader.feed(page)
-    texts = (re.sub(r"\d+", "#", " ".join(text.split())) for text in reader.found)
-    texts = (re.sub(rf"\b({'|'.join(PEOPLE)})\b", "USER", text) for text in texts)
-    return list(dict.fromkeys(text for text in texts if text))
+    found, known = (" ".join(text.split()) for text in reader.found), texts()
+    return list(dict.fromkeys(text for text in found if text in known))
 
 
 def demo_figures(report: Path) -> list[str]:

@@ -30,6 +30,12 @@ def test_the_reports_pictures_have_the_figures_of_todays_demo(tmp_path: Path) ->
         assert SHOWN[name] == today, ADVICE
 
 
-def test_labels_are_what_does_not_come_from_data() -> None:
-    page = "<h1>Next: about 17:51</h1><h2>Jobs of ada</h2><p>text</p><th>node <b>hours</b></th><th>node hours</th>"
-    assert docs_pictures.labels(page) == ["Next: about #:#", "Jobs of USER", "node hours"]
+def test_the_pages_still_use_each_label_that_their_pictures_show() -> None:
+    for name in docs_pictures.PAGES:
+        assert len(SHOWN[name]) >= 5
+        assert set(SHOWN[name]) <= docs_pictures.texts(), f"{name}: {ADVICE}"
+
+
+def test_labels_are_texts_of_the_pages_and_not_data() -> None:
+    page = "<h1>Next: about 17:51</h1><h2>Jobs of ada</h2><p>Name</p><th>group <b>7</b></th><th>Waiting</th>"
+    assert docs_pictures.labels(page + "<th>Waiting</th>") == ["Waiting"]
