@@ -12,9 +12,9 @@ import time
 
 import numpy as np
 
-from batchcast.grid.heuristics.exact import Exact
-from batchcast.grid.heuristics.search import Search
-from batchcast.grid.model import Batch, draw_times, makespan
+from batchcast.papers.grid.heuristics.exact import Exact
+from batchcast.papers.grid.heuristics.search import Search
+from batchcast.papers.grid.model import Batch, draw_times, makespan
 
 HARDEST = [f"{size}:{kind}" for size in ("1024x32", "2048x64") for kind in ("c_hihi", "s_lohi", "c_lolo", "i_hihi")]
 

@@ -8,9 +8,9 @@ import time
 
 import numpy as np
 
-from batchcast.grid.clock import MappingRule
-from batchcast.grid.model import Batch, Model, Setting, Units, draw_jobs
-from batchcast.grid.study import one_run
+from batchcast.papers.grid.clock import MappingRule
+from batchcast.papers.grid.model import Batch, Model, Setting, Units, draw_jobs
+from batchcast.papers.grid.study import one_run
 from batchcast.predict.registry import make
 
 SMALL = ("min_min", "emin_min", "ebest", "esufferage", "max_min", "sufferage", "asjs", "mct")

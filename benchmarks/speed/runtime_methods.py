@@ -14,7 +14,7 @@ from batchcast.events.driver import Cadence
 from batchcast.events.event import Submit
 from batchcast.events.recorded import events, replay
 from batchcast.events.state import SystemState
-from batchcast.papers.online_knn_ga_study import SETS, load
+from batchcast.papers.online_knn_ga.study import SETS, load
 from batchcast.papers.shared import shared_folder
 from batchcast.predict.registry import available
 from batchcast.table import Trace

@@ -14,10 +14,10 @@ import numpy as np
 from batchcast.events.event import End
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
+from batchcast.papers.vasp import read_features
+from batchcast.papers.vasp.collect import POTENTIALS_MET
+from batchcast.papers.vasp.poscar import BLOCK, parse_poscar, scan_potcar
 from batchcast.predict.registry import make
-from batchcast.vasp import read_features
-from batchcast.vasp.collect import POTENTIALS_MET
-from batchcast.vasp.poscar import BLOCK, parse_poscar, scan_potcar
 
 METHODS = ("irpa", "irpa:upper=forest", "brbf", "brbf:key_min=200", "forest", "svr", "bayesian_ridge", "boosted")
 ELEMENTS, ATOMS, JOBS = 40, 1000, 6000

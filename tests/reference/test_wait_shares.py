@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from batchcast.evaluation.wait import figures, recorded_wait, run_wait, scored_rows
-from batchcast.papers.pqstar_study import MEASURED
+from batchcast.papers.quick_starters.study import MEASURED
 from batchcast.trace.read import read_trace
 
 FILES = {

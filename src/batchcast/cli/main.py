@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
     from pathlib import Path
 
+OURS = __name__.partition(".")[0]
 GROUP = "batchcast.commands"
 
 
@@ -86,7 +87,6 @@ VERBS: dict[str, str] = {
     "convert": "A log in one format as a log in another: SWF, CSV, Parquet.",
     "anonymize": "A log that can be shared: names replaced by a keyed hash, times kept or moved.",
     "synth": "A synthetic log from published models of jobs, requests and users; or how like a real one it is.",
-    "reproduce": "The papers' tables on the shared logs.",
     "start": "When will my waiting job start: likely, by 90 %, and how right were such answers? Over a log: wait.",
     "walltime": "Which limit should my next job ask for, and why? Over a log: limits, runtime.",
     "report": "What jobs asked for and used, how long they waited, and which flag to change.",
@@ -110,7 +110,6 @@ ROOMS: dict[str, str] = {
     "users": "start walltime report accuracy",
     "site": "collect collect:serve plan setup:doctor setup:install store:token store:purge store:export",
     "logs": "convert convert:anonymize synth",
-    "papers": "reproduce",
 }
 """Which folder beside this file holds a verb: its module, or MODULE:VERB. What is not named here lies in this one."""
 TITLES = {
@@ -136,9 +135,11 @@ def _place(verb: str) -> tuple[str, str]:
 
 def _room(verb: str) -> str:
     """The room of a verb; that of a plug-in by where its module lies."""
+    if verb == "site":
+        return verb
     module = commands()[verb].module if verb not in VERBS and verb in commands() else _place(verb)[0]
-    words = module.removeprefix(f"{__package__}.").split(".")
-    return "site" if verb == "site" else words[0] if len(words) > 1 and words[0] in TITLES else ""
+    package, *words, _ = module.split(".")
+    return next((word for word in words if package == OURS and word in TITLES), "")
 
 
 class Site(Verbs):

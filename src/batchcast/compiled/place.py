@@ -13,10 +13,10 @@ from pathlib import Path
 from zlib import crc32
 
 KERNELS = (  # where kernels are, and what they call; tests/unit/compiled/test_place.py finds one that is left out
-    *("compiled", "schedule", "events", "grid", "predict/calibration"),
-    *("predict/hazard", "predict/knn", "predict/similarity", "predict/wait"),
+    *("compiled", "schedule", "events", "predict/calibration"),
+    *("predict/hazard", "predict/similarity", "predict/wait"),
     *("formats/scan.py", "metrics/paired.py", "simulation/periods.py", "simulation/kernel_clock.py"),
-    *("predict/runtime/minh_wolters.py", "predict/runtime/smith_templates.py", "trace/csv_lines.py"),
+    *("trace/csv_lines.py", "papers/grid", "papers/online_knn_ga", "papers/quick_starters"),
 )
 OURS = "batchcast"
 UNMAPPED = 65534  # who owns the folders of the machine, seen from a container
@@ -26,6 +26,7 @@ LEARNED = (
     "columns.py",
     "events",
     "job.py",
+    "papers",
     "predict",
     "schedule",
     "table",

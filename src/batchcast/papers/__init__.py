@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reproductions of published experiments: a paper's files begin with its name, its study (with the protocol), its page.
+"""Every paper is a folder: its methods, study, page and verb, and a README.md that says which file has which equation.
 
 - grid: Hao, Lu, Liu & Wen 2014, grid jobs with files and deadlines
 - online_knn_ga: Xu, Xiong & Xiao 2018, run times from similar jobs, tuned online by a genetic algorithm
-- pqstar: Kumar & Vadhiyar 2012, queue waits, quick starters found in near, mid and far history
+- quick_starters: Kumar & Vadhiyar 2012, queue waits, quick starters found in near, mid and far history
 - su: Wang, Dai, Yu & Dong 2021, run times from clusters of job names
 - vasp: Wu et al. 2019, run time of VASP jobs from their input files, IRPA and BRBF
 
-Nothing imports this room but the verb `reproduce`.
+Nothing outside this room imports from it. The registry and the command line find its methods and verbs as they find
+those of any other package: by the entry points in pyproject.toml.
 """

@@ -7,13 +7,11 @@
 True
 """
 
-from .heuristic import check_heuristic
 from .logs import odd_logs, small_log
 from .policy import check_order, check_policy
 from .predictor import check_predictor, check_wait_predictor
 
 __all__ = [
-    "check_heuristic",
     "check_order",
     "check_policy",
     "check_predictor",

@@ -41,13 +41,13 @@ def test_a_home_that_cannot_be_used_costs_no_command(tmp_path: Path, monkeypatch
 
 def test_a_change_of_any_kernel_names_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     root = tmp_path / "batchcast"
-    for name in ("compiled/place.py", "schedule/advance.py", "predict/knn/nearest.py"):
+    for name in ("compiled/place.py", "schedule/advance.py", "papers/online_knn_ga/nearest.py"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("one")
     monkeypatch.setattr(place, "__file__", str(root / "compiled/place.py"))
     before = place.fingerprint()
     assert place.fingerprint() == before
-    (root / "predict/knn/nearest.py").write_text("other")
+    (root / "papers/online_knn_ga/nearest.py").write_text("other")
     assert place.fingerprint() != before
 
 
@@ -86,7 +86,7 @@ def test_what_is_compiled_into_a_kernel_is_in_the_name_of_its_folder(file: Path)
 
 FITTED = """
 import numpy as np
-from batchcast.predict.wait.log_uniform import fitted
+from batchcast.papers.quick_starters.log_uniform import fitted
 from batchcast.grid.kernels import pairs
 print(fitted(np.array([4.0, 2.0, 1.0]), np.zeros(3), 0.5) > 0, fitted.stats.cache_path)
 """

@@ -15,7 +15,7 @@ from tools.rooms import parsed
 import batchcast
 
 SOURCE = Path(batchcast.__file__).parent
-PURE = ("cluster", "metrics", "formats", "schedule", "events", "predict", "simulation", "grid")
+PURE = ("cluster", "metrics", "formats", "schedule", "events", "predict", "simulation")
 SHELL = ("ceilings.py", "client.py", "processes.py")  # they open files, a socket, processes
 FILES = sorted(SOURCE.rglob("*.py"))
 CORE = [p for name in PURE for p in sorted((SOURCE / name).rglob("*.py"))]
@@ -138,16 +138,3 @@ def test_help_loads_no_numpy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "simulate" in done.stdout
-
-
-def test_nothing_imports_the_papers_but_the_verb_reproduce() -> None:
-    importers = {
-        path.relative_to(SOURCE)
-        for path in SOURCE.rglob("*.py")
-        for node in ast.walk(parsed(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and "papers" in (node.module or "").split(".")[:2]
-    }
-    verbs = {path for path in importers if path.match("cli/papers/reproduce*.py")}
-    outside = {str(path) for path in importers - verbs if path.parts[0] != "papers"}
-    assert importers
-    assert not outside

@@ -123,7 +123,7 @@ def test_methods_of_ones_own_run_beside_ours():
     assert next(row for row in found.accuracy_rows() if row["predictor"] == "it")["mae_s"] == pytest.approx(3.0)
 
 
-@pytest.mark.parametrize("name", ["check_heuristic", "check_order", "check_predictor", "check_wait_predictor"])
+@pytest.mark.parametrize("name", ["check_order", "check_predictor", "check_wait_predictor"])
 def test_every_check_is_public_and_shows_how(name):
     assert ">>>" in getattr(batchcast.testing, name).__doc__
 

@@ -2,7 +2,7 @@
 
 from batchcast.columns import COLUMNS, INPUT_COLUMNS, MOMENT_WORDS, SWF_FIELDS
 from batchcast.job import JobRequest
-from batchcast.vasp.features import MEANINGS
+from batchcast.papers.vasp.features import MEANINGS
 
 
 def test_every_column_says_when_it_is_known():

@@ -146,7 +146,7 @@ def _write_vasp(shares: str, jobs: int, users: int | None, seed: int, output: st
     import numpy as np
 
     from ...trace.write import kind_of, write_by_ending
-    from ...vasp.features import draw_vasp_log
+    from ...papers.vasp.features import draw_vasp_log
     from ..options import describe_log
 
     if kind_of(output) == "swf":

@@ -10,13 +10,13 @@ from batchcast.events.event import Start, Submit
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
+from batchcast.papers.quick_starters import ibl_leaves, ibl_nearest
+from batchcast.papers.quick_starters.ibl import Ibl
+from batchcast.papers.quick_starters.ibl_attributes import blank_attributes
+from batchcast.papers.quick_starters.log_uniform import LogUniform
+from batchcast.papers.quick_starters.qbets import Group, Learned, Qbets, cluster_shapes
+from batchcast.papers.quick_starters.qbets_kernel import binomial_rank, shortest_history
 from batchcast.predict.registry import make
-from batchcast.predict.wait import ibl_leaves, ibl_nearest
-from batchcast.predict.wait.ibl import Ibl
-from batchcast.predict.wait.ibl_attributes import blank_attributes
-from batchcast.predict.wait.log_uniform import LogUniform
-from batchcast.predict.wait.qbets import Group, Learned, Qbets, cluster_shapes
-from batchcast.predict.wait.qbets_kernel import binomial_rank, shortest_history
 from batchcast.predict.wait.recent_wait import RecentWait
 from batchcast.table import LogInfo, Trace
 

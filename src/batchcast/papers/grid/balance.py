@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makespan of a static mapping.
+
+Its lower bound by resource prices, and compiled moves, swaps and exchanges toward it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...compiled import allocating
+from .assignment import Assignment, Index, Problem, loads, shift
+
+WIDEST = 8  # jobs a side that are paired, the least dear: 36 sets a side
+MOST_RESOURCES = 200  # beyond, looking at all pairs of resources takes longer than a look at the clock should wait
+
+
+@allocating
+def relieved(problem: Problem, standing: Assignment, full: Index, cap: float) -> tuple[bool, int]:
+    """The least dear exchange after which `full` and another resource lie below `cap`: (done, pairs looked at).
+
+    Dear is the change of sum price load, ties go to the first met. Jobs go to resources near them only. O(m WIDEST^4)
+    at the most.
+    """
+    jobs, met = np.empty(4, dtype=np.int64), np.empty(4, dtype=np.int64)
+    best, column, spent = np.inf, -1, 0
+    for r in range(len(standing.load)):
+        if r == full:
+            continue
+        dear, looked = _cheapest(problem, standing, full, r, cap, best, met)
+        spent += looked
+        if dear < best:
+            best, column = dear, r
+            jobs[:] = met
+    if column >= 0:
+        _exchange(problem, standing, full, column, jobs)
+    return column >= 0, spent
+
+
+@allocating
+def cheapened(problem: Problem, standing: Assignment, cap: float, least: float) -> tuple[bool, int]:
+    """Exchanges that make a mapping less dear by `least` and more each, no resource above `cap` after one.
+
+    What a mapping costs beyond the bound is dearness and slack; exchanges off the fullest resource turn the second
+    into the first, these the first into the second. One pass over the pairs of resources of which one was touched
+    since the last pass: (whether any was done, pairs of sets looked at).
+    """
+    m = len(standing.load)
+    jobs = np.empty(4, dtype=np.int64)
+    due = standing.touched.copy()
+    standing.touched[:] = False
+    done, spent = False, m
+    if m > MOST_RESOURCES:
+        return done, spent
+    for a in range(m):
+        for b in range(m):
+            if a == b or not (due[a] or due[b]):
+                continue
+            dear, looked = _cheapest(problem, standing, a, b, cap, -least, jobs)
+            spent += looked
+            if dear < -least:
+                _exchange(problem, standing, a, b, jobs)
+                done = True
+    return done, spent
+
+
+@allocating
+def _cheapest(
+    problem: Problem, standing: Assignment, a: Index, b: Index, cap: float, dearest: float, jobs: np.ndarray
+) -> tuple[float, int]:
+    """The least dear exchange below `dearest` after which a and b lie below `cap`: (its dearness, sets looked at).
+
+    `jobs` (4,) gets the one or two that go from a to b and the none to two that go back, -1 for none.
+    """
+    times, _, price, _, _ = problem
+    leaving, left = _sets(problem, standing, a, b)
+    coming, came = _sets(problem, standing, b, a)
+    best = dearest
+    for one in range(left):
+        i, j = leaving[one]
+        relief = times[i, a] + (times[j, a] if j >= 0 else 0.0)
+        burden = times[i, b] + (times[j, b] if j >= 0 else 0.0)
+        moved = price[b] * burden - price[a] * relief
+        above = cap - standing.load[a] + relief  # so much may come back
+        below = standing.load[b] + burden - cap  # so much has to leave the other one
+        if below < 0.0 and above > 0.0 and moved < best:
+            best = moved
+            jobs[0], jobs[1], jobs[2], jobs[3] = i, j, -1, -1
+        for other in range(came):
+            k, h = coming[other]
+            heavy = times[k, a] + (times[h, a] if h >= 0 else 0.0)
+            if heavy >= above:
+                continue
+            light = times[k, b] + (times[h, b] if h >= 0 else 0.0)
+            dear = moved + price[a] * heavy - price[b] * light
+            if light > below and dear < best:
+                best = dear
+                jobs[0], jobs[1], jobs[2], jobs[3] = i, j, k, h
+    return best, left * (came + 1)
+
+
+@allocating
+def _exchange(problem: Problem, standing: Assignment, a: Index, b: Index, jobs: np.ndarray) -> None:
+    """The first two of `jobs` from a to b, the others back; -1 is none."""
+    for at in range(4):
+        if jobs[at] >= 0:
+            shift(problem, standing, jobs[at], b if at < 2 else a)
+
+
+@allocating
+def _sets(problem: Problem, standing: Assignment, old: Index, new: Index) -> tuple[np.ndarray, int]:
+    """The jobs on `old` that are near `new`, of more than WIDEST the least dear, alone (second -1) and in pairs."""
+    times, _, price, _, is_near = problem
+    jobs, dear = np.empty(WIDEST, dtype=np.int64), np.empty(WIDEST)
+    count = 0
+    for at in range(standing.held[old]):
+        i = standing.member[old, at]
+        if not is_near[i, new]:
+            continue
+        cost = price[new] * times[i, new] - price[old] * times[i, old]
+        if count == WIDEST:
+            if cost >= dear[count - 1]:
+                continue
+            count -= 1
+        k = count
+        while k > 0 and dear[k - 1] > cost:
+            jobs[k], dear[k] = jobs[k - 1], dear[k - 1]
+            k -= 1
+        jobs[k], dear[k] = i, cost
+        count += 1
+    sets = np.empty((count * (count + 1) // 2, 2), dtype=np.int64)
+    k = 0
+    for one in range(count):
+        sets[k, 0], sets[k, 1] = jobs[one], -1
+        k += 1
+        for other in range(one + 1, count):
+            sets[k, 0], sets[k, 1] = jobs[one], jobs[other]
+            k += 1
+    return sets, k
+
+
+BEYOND_ROUNDING = 1e-9  # a step must lower the fullest resource by this share: rounding never looks like progress
+PAIRS_A_CHECK = 10_000_000  # pairs of jobs, or of job and resource, between two looks at a clock: some ten milliseconds
+
+
+@allocating
+def dearer(
+    times: np.ndarray,
+    free: np.ndarray,
+    price: np.ndarray,
+    best: np.ndarray,
+    bound: float,
+    begin: int,
+    end: int,
+    steps: int,
+) -> float:
+    """Steps `begin` to `end` of the `steps` of `priced`: the bound; `price` and `best` (m,) change in place."""
+    n, m = times.shape
+    load = np.empty(m)
+    for step in range(begin, end):
+        load[:] = free
+        value = 0.0
+        for r in range(m):
+            value += price[r] * free[r]
+        for i in range(n):
+            least, column = np.inf, 0
+            for r in range(m):
+                dear = price[r] * times[i, r]
+                if dear < least:
+                    least, column = dear, r
+            load[column] += times[i, column]
+            value += least
+        if value > bound:
+            bound = value
+            best[:] = price
+        if value <= 0.0:
+            break
+        rate = 0.1 * 0.01 ** (step / steps)
+        for r in range(m):
+            price[r] *= np.exp(rate * min(load[r] / value - 1.0, 20.0))
+        price /= price.sum()
+    return bound
+
+
+def priced(
+    times: np.ndarray, free: np.ndarray, steps: int, stop: Callable[[], bool] = lambda: False
+) -> tuple[float, np.ndarray]:
+    """Lower bound on the makespan and the resource prices that give it: (bound, prices (m,) summing to 1).
+
+    For any prices w >= 0 of sum 1, sum_r w_r load_r is at most the makespan, and it is least when each job sits where
+    w_r times[i, r] is least (the Lagrangian dual of the linear relaxation; its best value is the relaxation's
+    optimum). Multiplicative weights: a resource that would be overloaded becomes dearer. `stop` is asked between
+    steps: bound and prices hold whenever it ends. O(steps n m).
+    """
+    price = np.full(times.shape[1], 1.0 / times.shape[1])
+    best, bound, at = price.copy(), 0.0, 0
+    stride = max(1, min(steps, PAIRS_A_CHECK // times.size))
+    while at < steps and not (at and stop()):
+        bound = dearer(times, free, price, best, bound, at, min(at + stride, steps), steps)
+        at += stride
+    return bound, best
+
+
+def settle(problem: Problem, standing: Assignment, stop: Callable[[], bool] = lambda: False) -> float:
+    """`descend` to its end, or until `stop` says so: the makespan."""
+    left = 0
+    while left == 0:
+        value, left = descend(problem, standing, PAIRS_A_CHECK, True)
+        if stop():
+            break
+    return float(value)
+
+
+@allocating
+def descend(problem: Problem, standing: Assignment, work: int, deep: bool) -> tuple[float, int]:
+    """Moves and swaps off the fullest resource while one lowers it: (makespan, work left; 0: not at the end yet).
+
+    Where no single move or swap is left, up to two jobs leave and up to two come back (`relieved`); where none of these
+    is, a `deep` descent makes the mapping cheaper (`cheapened`), no resource fuller than the fullest, and goes on. All
+    other steps lower the fullest resource by more than rounding could, and leave the other one below it by as much,
+    so the makespan never rises and no step repeats. Of the steps that do, the least dear one is taken: dear is the
+    change of sum price load, which keeps jobs where the bound wants them. Jobs go to resources near them only. `work`
+    bounds the looked-at pairs of jobs; a call with more goes on where this one stopped.
+    """
+    times, _, price, near, is_near = problem
+    _, load, member, count, _, _ = standing
+    m = times.shape[1]
+    while work > 0:
+        full = 0
+        for r in range(1, m):
+            if load[r] > load[full]:
+                full = r
+        top = load[full]
+        least = BEYOND_ROUNDING * top
+        best, job, column, other = np.inf, -1, -1, -1
+        for at in range(count[full]):
+            i = member[full, at]
+            relief = times[i, full]
+            if relief <= least:
+                continue
+            for r in near[i]:
+                if r == full or not is_near[i, r]:
+                    continue
+                moved = price[r] * times[i, r] - price[full] * relief
+                room = top - least - load[r] - times[i, r]
+                if room > 0.0 and moved < best:
+                    best, job, column, other = moved, i, r, -1
+                work -= count[r]
+                for back in range(count[r]):
+                    k = member[r, back]
+                    if is_near[k, full] and times[k, full] < relief - least and -times[k, r] < room:
+                        dear = moved - price[r] * times[k, r] + price[full] * times[k, full]
+                        if dear < best:
+                            best, job, column, other = dear, i, r, k
+        if job < 0:
+            better, spent = relieved(problem, standing, full, top - least)
+            work -= spent
+            if deep and not better:
+                better, spent = cheapened(problem, standing, top - least, least * price.sum())
+                work -= spent
+            if not better:
+                return top, max(work, 1)
+            continue
+        shift(problem, standing, job, column)
+        if other >= 0:
+            shift(problem, standing, other, full)
+        work -= m
+    return load.max(), 0
+
+
+@allocating
+def kicked(
+    problem: Problem,
+    standing: Assignment,
+    best_where: np.ndarray,
+    kicks: int,
+    jobs_a_kick: int,
+    slack: float,
+    target: float,
+    work: int,
+    rng: np.random.Generator,
+) -> tuple[float, int]:
+    """Iterated descent: move a few random jobs to one of their nearest resources, descend, keep what is not worse.
+
+    `standing` ends as the last mapping kept, `best_where` (n,) as the best one met. `slack` is the relative loss that
+    is still accepted. Returns (least makespan, kicks done); stops after `kicks`, at a makespan of at most `target`, or
+    when `work` looked-at pairs are used up.
+    """
+    times, _, _, near, is_near = problem
+    n = len(times)
+    where = standing.where
+    standing.load[:] = loads(times, problem.free, where)  # sums of many steps drift
+    best = current = standing.load.max()
+    best_where[:] = where
+    kept = where.copy()
+    done = 0
+    while done < kicks and best > target and work > 0:
+        for nth in range(jobs_a_kick):
+            i = int(rng.integers(0, n))
+            full = standing.load.argmax()
+            if nth == 0 and standing.held[full] > 0:  # one of the jobs that hold the makespan up
+                i = standing.member[full, rng.integers(0, standing.held[full])]
+            r = near[i, rng.integers(0, near.shape[1])]
+            if is_near[i, r] and r != where[i]:
+                shift(problem, standing, i, r)
+        improved, work = descend(problem, standing, work, False)
+        if improved <= current * (1.0 + slack):
+            if improved < best:
+                best = improved
+                best_where[:] = where
+            current = improved
+            kept[:] = where
+        else:
+            for i in range(n):
+                if where[i] != kept[i]:
+                    shift(problem, standing, i, kept[i])
+        done += 1
+    return loads(times, problem.free, best_where).max(), done

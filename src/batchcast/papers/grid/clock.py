@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The grid's clock: jobs arrive, mapping events place them, deadlines pass; nothing is lost.
+
+Order at one instant as everywhere (DESIGN, Events): ends, then submits, then one mapping with its starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from ...compiled import allocating
+from ...errors import UsageError
+from .model import Batch, Heuristic, Jobs, Resources
+
+ASSIGNED, REJECTED, UNFIT, TOO_TIGHT, NO_RESOURCE, RAN_LATE, STOPPED, DROPPED, LEFT = range(9)
+REASONS = (
+    "finished in time",
+    "rejected: unusable",
+    "no resource meets its demands",
+    "deadline too tight even for an idle grid",
+    "no resource left that ends it in time",
+    "ended after its deadline",
+    "stopped at its deadline",
+    "dropped at its start, too late to end in time",
+    "left unplaced by the heuristic",
+)
+LATE = ("run", "stop", "drop")
+
+
+class Times(Protocol):
+    """Expected times of the jobs asked for, (k, m)."""
+
+    def rows(self, jobs: np.ndarray) -> np.ndarray:
+        """Rows of the matrix."""
+
+
+@dataclass(frozen=True, slots=True)
+class MappingRule:
+    """The shape of a mapping event, which the papers leave open.
+
+    `every`: time between mapping events; None maps at each arrival, and at each end while jobs wait. `remap`: jobs
+    that have not started go back to the waiting ones at the next event; else they keep their place. `late`: a placed
+    job that cannot end in time runs on, stops at its deadline, or is dropped when its turn comes.
+    """
+
+    every: float | None = 0.25
+    remap: bool = False
+    late: Literal["run", "stop", "drop"] = "run"
+
+    def __post_init__(self) -> None:
+        if self.every is not None and not (np.isfinite(self.every) and self.every > 0):
+            raise UsageError(f"mapping every {self.every!r} (accepted: a time above 0, or events)")
+        if self.late not in LATE:
+            raise UsageError(f"late jobs: {self.late!r} (accepted: {', '.join(LATE)})")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of every job, all (n,): column (-1 none), start and finish (NaN: never ran), outcome code, instant.
+
+    `outcome` indexes `REASONS`; 0 is finished in time, everything else unfinished, decided at `instant`. `why` holds
+    the particular reason of rejected rows; `events` counts mapping events that had jobs to place.
+    """
+
+    arrival: np.ndarray
+    deadline: np.ndarray
+    resource: np.ndarray
+    start: np.ndarray
+    finish: np.ndarray
+    outcome: np.ndarray
+    instant: np.ndarray
+    why: dict[int, str]
+    events: int
+
+    @property
+    def assigned(self) -> int:
+        """Jobs that finished in time."""
+        return int((self.outcome == ASSIGNED).sum())
+
+    @property
+    def unfinished(self) -> int:
+        """Jobs that did not; with `assigned` always everything submitted."""
+        return len(self.outcome) - self.assigned
+
+
+def simulate(jobs: Jobs, resources: Resources, times: Times, heuristic: Heuristic, mapping: MappingRule) -> Outcome:
+    """Jobs arrive and are mapped until each has an end or a reason; assigned + unfinished = submitted.
+
+    A job waits until a mapping event places it; with a heuristic that minds deadlines it is given up at the first event
+    at which no resource, after the work it is bound to, could end it in time. Ties in arrival go by row. Costs the
+    heuristic's own work over all events plus O(waiting m) an event.
+    """
+    state = _Run(jobs, resources, mapping)
+    queue = state.arrivals(jobs)
+    waiting = np.empty(0, dtype=np.int64)
+    came, tick, now = 0, 0, -np.inf
+    while came < len(queue) or len(waiting):
+        following = float(jobs.arrival[queue[came]]) if came < len(queue) else np.inf
+        now, tick = _next_event(mapping.every, tick, now, following, state.free, len(waiting) > 0)
+        last = came + int(np.searchsorted(jobs.arrival[queue[came:]], now, side="right"))
+        waiting, came = np.concatenate([waiting, queue[came:last]]), last
+        state.free = np.maximum(state.free, now)
+        until = now + mapping.every if mapping.every is not None else now
+        idle = came == len(queue) and bool((state.free <= now).all())
+        left = state.map(waiting, times.rows(waiting), heuristic, resources, now, until)
+        if idle and len(left) == len(waiting):
+            state.close(left, LEFT, now)
+            break
+        waiting = left
+    return state.result()
+
+
+def _next_event(
+    every: float | None, tick: int, now: float, following: float, free: np.ndarray, waits: bool
+) -> tuple[float, int]:
+    """The next mapping event: a multiple of `every` with work to do, or the next arrival or (while jobs wait) end."""
+    if every is not None:
+        due = int(np.ceil(following / every)) if following < np.inf else tick + 1
+        tick = max(tick + 1, due) if not waits else tick + 1
+        return max(tick * every, following if not waits else -np.inf), tick
+    if waits:
+        ends = free[free > now]
+        following = min(following, float(ends.min())) if len(ends) else following
+        if following == np.inf:
+            following = now
+    return following, tick
+
+
+class _Run:
+    """The state of one simulation: free times and what became of each job so far."""
+
+    def __init__(self, jobs: Jobs, resources: Resources, mapping: MappingRule) -> None:
+        n = len(jobs)
+        self.mapping = mapping
+        self.deadline, self.arrival = jobs.deadline, jobs.arrival
+        self.free = resources.free.astype(np.float64)
+        self.resource = np.full(n, -1, dtype=np.int64)
+        self.start, self.finish, self.instant = (np.full(n, np.nan) for _ in range(3))
+        self.outcome = np.full(n, ASSIGNED, dtype=np.int8)
+        self.why = jobs.faults()
+        self.events = 0
+
+    def arrivals(self, jobs: Jobs) -> np.ndarray:
+        """Usable jobs in order of arrival; the others are closed here, at their arrival."""
+        bad = np.array(sorted(self.why), dtype=np.int64)
+        self.close(bad, REJECTED, np.nan)
+        self.instant[bad] = jobs.arrival[bad]
+        usable = np.setdiff1d(np.arange(len(jobs)), bad)
+        return usable[np.argsort(jobs.arrival[usable], kind="stable")]
+
+    def close(self, rows: np.ndarray, outcome: int, instant: float) -> None:
+        """These jobs never run, for this reason."""
+        self.outcome[rows] = outcome
+        self.instant[rows] = instant
+
+    def map(
+        self, rows: np.ndarray, times: np.ndarray, heuristic: Heuristic, resources: Resources, now: float, until: float
+    ) -> np.ndarray:
+        """One mapping event; the rows that go on waiting."""
+        if not _all_fit(times):
+            fits = (times < np.inf).any(axis=1)
+            self.close(rows[~fits], UNFIT, now)
+            rows, times = rows[fits], times[fits]
+        if not len(rows):
+            return rows
+        self.events += 1
+        deadline = self.deadline[rows]
+        batch = Batch(
+            now, times, self.free.copy(), deadline, self.arrival[rows], until, resources.speed, resources.bandwidth
+        )
+        plan = heuristic.assign(batch)
+        keep = until if self.mapping.remap else np.inf
+        done = _commit(
+            plan.order, plan.resource, rows, times, self.free, deadline, now, keep, LATE.index(self.mapping.late),
+            self.resource, self.start, self.finish, self.outcome, self.instant,
+        )  # fmt: skip
+        if done.all():
+            return rows[:0]
+        rows, times = rows[~done], times[~done]
+        if heuristic.deadlines and len(rows):
+            best, alone = _best_ends(times, self.free, self.arrival[rows])
+            late = best > self.deadline[rows]
+            tight = late & (alone > self.deadline[rows])
+            self.close(rows[late & ~tight], NO_RESOURCE, now)
+            self.close(rows[tight], TOO_TIGHT, now)
+            rows = rows[~late]
+        return rows
+
+    def result(self) -> Outcome:
+        """Everything that came of the jobs."""
+        return Outcome(
+            self.arrival, self.deadline, self.resource, self.start, self.finish, self.outcome, self.instant, self.why,
+            self.events,
+        )  # fmt: skip
+
+
+@allocating
+def _all_fit(times: np.ndarray) -> bool:
+    """Every job has a resource that can hold it."""
+    for i in range(times.shape[0]):
+        r = 0
+        while r < times.shape[1] and not times[i, r] < np.inf:
+            r += 1
+        if r == times.shape[1]:
+            return False
+    return True
+
+
+@allocating
+def _best_ends(times: np.ndarray, free: np.ndarray, arrival: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Earliest end of each job after the work resources are bound to, and on an idle grid at its arrival."""
+    n, m = times.shape
+    best, alone = np.full(n, np.inf), np.full(n, np.inf)
+    for i in range(n):
+        for r in range(m):
+            best[i] = min(best[i], free[r] + times[i, r])
+            alone[i] = min(alone[i], arrival[i] + times[i, r])
+    return best, alone
+
+
+@allocating
+def _commit(
+    order: np.ndarray,
+    column: np.ndarray,
+    rows: np.ndarray,
+    times: np.ndarray,
+    free: np.ndarray,
+    deadline: np.ndarray,
+    now: float,
+    keep: float,
+    late: int,
+    resource: np.ndarray,
+    start: np.ndarray,
+    finish: np.ndarray,
+    outcome: np.ndarray,
+    instant: np.ndarray,
+) -> np.ndarray:
+    """Run a plan on the clock, resource by resource in plan order; jobs that would start at `keep` or later stay.
+
+    `free` moves in place. True (k,) for the jobs that are settled: run, stopped or dropped.
+    """
+    done = np.zeros(len(rows), dtype=np.bool_)
+    blocked = np.zeros(len(free), dtype=np.bool_)
+    for k in range(len(order)):
+        i = order[k]
+        r = column[i]
+        if r < 0 or blocked[r]:
+            continue
+        begin = free[r]
+        if begin >= keep and begin > now:
+            blocked[r] = True
+            continue
+        row, end = rows[i], begin + times[i, r]
+        done[i] = True
+        if end <= deadline[i] or late == 0:
+            resource[row], start[row], finish[row], free[r] = r, begin, end, end
+            instant[row] = end
+            if end > deadline[i]:
+                outcome[row] = 5
+        elif late == 1 and begin < deadline[i]:
+            resource[row], start[row], finish[row], free[r] = r, begin, deadline[i], deadline[i]
+            instant[row], outcome[row] = deadline[i], 6
+        else:
+            instant[row], outcome[row] = max(begin, now), 7
+    return done

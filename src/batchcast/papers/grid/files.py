@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grids from files: expected-time matrices, jobs and resources as CSV, platforms as TOML, jobs from a log."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...ceilings import parse_toml
+from ...errors import InputError, input_error
+from ...table import Trace
+from ...trace.source import Source
+from .model import Jobs, Resources, Units
+
+JOB_COLUMNS = ("id", "instructions", "file_mb", "arrival", "deadline")
+RESOURCE_COLUMNS = ("id", "speed", "bandwidth")
+MATRIX_FORM = (
+    "a first line 'jobs resources' (a third number there is skipped), then jobs x resources times, job by job; gzip is "
+    "told by content"
+)
+
+
+def read_matrix(path: str | Path) -> np.ndarray:
+    """An expected-time matrix (n, m) in the form of Braun et al.; raises InputError with the place of a bad value."""
+    first, _, rest = _text(path).lstrip().partition("\n")
+    words = first.split()
+    try:
+        n, m = int(words[0]), int(words[1])
+    except (IndexError, ValueError):
+        raise input_error(
+            str(path), "not an expected-time matrix", line=1, value=" ".join(words[:3]), accepted=MATRIX_FORM
+        ) from None
+    if n < 1 or m < 1:
+        raise input_error(
+            str(path), "an empty grid", line=1, value=f"{n} x {m}", accepted="at least one job and resource"
+        )
+    values = words[3:] + rest.split()
+    if len(values) != n * m:
+        raise input_error(str(path), f"{len(values)} times, not {n} x {m} = {n * m}", accepted=MATRIX_FORM)
+    try:
+        times = np.array(values, dtype=np.float64).reshape(n, m)
+    except ValueError:
+        place, word = next((k, w) for k, w in enumerate(values) if not _is_number(w))
+        raise input_error(
+            str(path), f"time of job {place // m} on resource {place % m}", value=word, accepted="a number"
+        ) from None
+    wrong = np.argwhere(~(np.isfinite(times) & (times >= 0)))
+    if len(wrong):
+        job, column = wrong[0].tolist()
+        raise input_error(
+            str(path),
+            f"time of job {job} on resource {column}",
+            value=times[job, column],
+            accepted="finite, at least 0",
+        )
+    return times
+
+
+def read_jobs(path: str | Path) -> Jobs:
+    """Jobs from CSV: columns id, instructions (MI), file_mb, arrival and deadline (absolute; empty: none).
+
+    `allowed` may stand for deadline: time after arrival. A column `min_X` asks for resource attribute X of at least
+    that much. A value that is no number does not end the reading: the job is kept, rejected by the clock and counted.
+    """
+    header, rows = _table(path, JOB_COLUMNS[:2] + ("arrival",), JOB_COLUMNS + ("allowed", "min_<attribute>"))
+    arrival = _numbers(rows, header, "arrival", np.nan)
+    if "allowed" in header:
+        deadline = arrival + _numbers(rows, header, "allowed", np.inf)
+    else:
+        deadline = _numbers(rows, header, "deadline", np.inf)
+    demands = {n.removeprefix("min_"): _numbers(rows, header, n, -np.inf) for n in header if n.startswith("min_")}
+    ids = [row[header.index("id")] for row in rows]
+    fsize = _numbers(rows, header, "file_mb", 0.0)
+    return Jobs(ids, _numbers(rows, header, "instructions", np.nan), fsize, arrival, deadline, demands)
+
+
+def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Deadlines and file sizes (MB), both (jobs,), from CSV: columns `deadline` (empty: none) and, if any, `file_mb`.
+
+    One row a job of the matrix, in its order; other columns are ignored. Raises InputError with the line of a value
+    that is no number, or where the rows are not as many as the jobs.
+    """
+    header, rows = _table(path, ("deadline",), ("deadline", "file_mb"))
+    if len(rows) != jobs:
+        raise input_error(
+            str(path), f"{len(rows)} rows, the matrix has {jobs} jobs", hint="one row a job, in its order"
+        )
+    tasks = []
+    for name, absent in (("deadline", np.inf), ("file_mb", 0.0)):
+        values = _numbers(rows, header, name, absent)
+        wrong = np.flatnonzero(~(values >= 0.0) | ((name == "file_mb") & ~np.isfinite(values)))
+        if len(wrong):
+            line = int(wrong[0])
+            raise input_error(
+                str(path),
+                f"{name} of job {line}",
+                line=line + 2,
+                value=rows[line][header.index(name)],
+                accepted="a number of at least 0, or nothing",
+            )
+        tasks.append(values)
+    return tasks[0], tasks[1]
+
+
+def read_platform(path: str | Path) -> tuple[Resources, Units | None]:
+    """Resources from TOML ([[resource]] tables: id, count, speed, bandwidth, free, attributes; [units]) or from CSV.
+
+    Raises InputError that names the resource. Units are None where the file says none.
+    """
+    text = _text(path)
+    if Path(path).suffix.lower() == ".csv":
+        header, rows = _table(path, RESOURCE_COLUMNS, RESOURCE_COLUMNS + ("free", "<attribute>"))
+        more = {n: _numbers(rows, header, n, 0.0) for n in header if n not in (*RESOURCE_COLUMNS, "free")}
+        ids = [row[header.index("id")] for row in rows]
+        speed, bandwidth = (_numbers(rows, header, name, np.nan) for name in ("speed", "bandwidth"))
+        return _checked(path, ids, speed, bandwidth, _numbers(rows, header, "free", 0.0), more), None
+    return _from_tables(path, parse_toml(text, str(path), "[[resource]] tables with id, speed, bandwidth"))
+
+
+def jobs_from_log(trace: Trace, *, reference_speed: float = 1000.0, slack: float = 2.0) -> Jobs:
+    """Jobs of a batch log: instructions = run time x reference speed, deadline = submit + slack x limit.
+
+    So a job takes its recorded run time on a resource of the reference speed (MI/s); it demands an attribute `procs`
+    of at least its processors; a missing limit is replaced by the run time; there is no file to move. Jobs that never
+    ran are left out (their number is the difference in length).
+    """
+    ran = np.isfinite(trace.run_time) & (trace.run_time > 0)
+    taken = trace.take(ran)
+    limit = np.where(taken.req_time > 0, taken.req_time, taken.run_time)
+    ids = [str(name) for name in taken.job_id.tolist()]
+    deadline = taken.submit_time + slack * np.maximum(limit, taken.run_time)
+    ini = taken.run_time * reference_speed
+    return Jobs(ids, ini, np.zeros(len(taken)), taken.submit_time, deadline, {"procs": taken.procs()})
+
+
+def _text(path: str | Path) -> str:
+    return b"".join(Source(path, strict=True).blocks()).decode("utf-8", errors="replace")
+
+
+def _table(path: str | Path, needed: tuple[str, ...], known: tuple[str, ...]) -> tuple[list[str], list[list[str]]]:
+    lines = [row for row in csv.reader(io.StringIO(_text(path))) if row and not row[0].startswith("#")]
+    header = [name.strip().lower() for name in lines[0]] if lines else []
+    missing = [name for name in needed if name not in header]
+    if missing:
+        raise input_error(
+            str(path), f"no column {missing[0]!r}", line=1, value=",".join(header), accepted=", ".join(known)
+        )
+    if len(lines) < 2:
+        raise input_error(str(path), "a header and no row", hint="one line a job or resource")
+    for number, row in enumerate(lines[1:], start=2):
+        if len(row) != len(header):
+            raise input_error(
+                str(path), f"{len(row)} fields, the header has {len(header)}", line=number, value=",".join(row)
+            )
+    return header, [[cell.strip() for cell in row] for row in lines[1:]]
+
+
+def _numbers(rows: list[list[str]], header: list[str], name: str, absent: float) -> np.ndarray:
+    """A column as numbers; an empty cell (or no such column) is `absent`, text is NaN."""
+    if name not in header:
+        return np.full(len(rows), absent)
+    place = header.index(name)
+    cells = (row[place] for row in rows)
+    return np.array([absent if not c else float(c) if _is_number(c) else np.nan for c in cells])
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _from_tables(path: str | Path, parsed: dict[str, Any]) -> tuple[Resources, Units | None]:
+    ids: list[str] = []
+    speed: list[float] = []
+    bandwidth: list[float] = []
+    free: list[float] = []
+    tables = parsed.get("resource", [])
+    if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+        raise input_error(str(path), "resource is not a list of tables", accepted="[[resource]]")
+    names = {name for table in tables for name in table.get("attributes", {})}
+    attributes: dict[str, list[float]] = {name: [] for name in sorted(names)}
+    for number, table in enumerate(tables):
+        unknown = set(table) - {"id", "count", "speed", "bandwidth", "free", "attributes"}
+        if unknown:
+            raise input_error(
+                str(path),
+                f"resource {number}: unknown key",
+                value=sorted(unknown)[0],
+                accepted="id, count, speed, bandwidth, free, attributes",
+            )
+        name, count = str(table.get("id", f"r{number}")), table.get("count", 1)
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise input_error(str(path), f"resource {name!r}: count", value=count, accepted="a whole number from 1")
+        for k in range(count):
+            ids.append(name if count == 1 else f"{name}.{k}")
+            for column, key, default in (
+                (speed, "speed", np.nan),
+                (bandwidth, "bandwidth", np.nan),
+                (free, "free", 0.0),
+            ):
+                column.append(_number(path, name, key, table.get(key, default)))
+            for key, column in attributes.items():
+                column.append(_number(path, name, key, table.get("attributes", {}).get(key, 0.0)))
+    units = parsed.get("units")
+    tasks = _checked(
+        path, ids, np.array(speed), np.array(bandwidth), np.array(free), {k: np.array(v) for k, v in attributes.items()}
+    )
+    if units is None:
+        return tasks, None
+    return tasks, Units(*(_number(path, "units", k, units.get(k, 1.0)) for k in ("compute", "transfer")))
+
+
+def _number(path: str | Path, name: str, key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise input_error(str(path), f"{name}: {key}", value=value, accepted="a number")
+    return float(value)
+
+
+def _checked(
+    path: str | Path,
+    ids: list[str],
+    speed: np.ndarray,
+    bandwidth: np.ndarray,
+    free: np.ndarray,
+    more: dict[str, np.ndarray],
+) -> Resources:
+    try:
+        return Resources(ids, speed, bandwidth, free, more)
+    except InputError as error:
+        raise InputError(f"{path}: {error.message}", hint=error.hint) from None

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`exact`: the mixed-integer program of the makespan, with a bound that is told as it is.
+
+What a solver (SciPy's HiGHS) finds are mappings below a makespan; what it refutes is a higher bound. The linear
+relaxation is a weak bound where jobs differ much: the few resources that are cheap for a job leave each resource few
+ways to be filled exactly. Cuts in the program with every load under a fixed cap tell so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ....errors import UsageError
+from ..assignment import Assignment, Problem, Trail, chained, cheap_near, loads
+from ..balance import PAIRS_A_CHECK, settle
+from ..model import Batch, Plan
+from .search import Search, whole_up
+
+STEP, GROWTH = 0.0005, 0.15  # from one cap to the next, at least, as a share of the bound; of what lies over it
+TOLERANCE = 1e-6  # of the solver's rows, and of what they tell
+
+
+def lagrangian(problem: Problem) -> tuple[float, np.ndarray]:
+    """The bound that the prices give, and the extra cost (n, m) of each column over its job's least."""
+    whole = problem.price.sum()
+    dear = np.where(np.isfinite(problem.times), problem.price * problem.times, np.inf) / whole
+    least = dear.min(axis=1, keepdims=True)
+    return float(problem.price @ problem.free / whole + least.sum()), dear - least
+
+
+def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]) -> Iterator[tuple[float, np.ndarray]]:
+    """The bound, step by step raised as the solver refutes mappings below a cap; last a mapping below `top`, if met.
+
+    Parameters
+    ----------
+    problem
+        With any prices; the nearer to the dual's optimum, the fewer columns are left.
+    bound, top
+        What is proved already, and a makespan that is known.
+    left
+        Seconds that may still be used.
+
+    Yields
+    ------
+    tuple
+        The bound so far and a mapping (n,), empty if none was met; first what is given.
+
+    Notes
+    -----
+    For prices w of sum 1 a mapping of makespan T has sum_r w_r load_r <= T, so that its extra costs (w_r t_ir less job
+    i's least) add up to at most T - L(w), with L the value of the Lagrangian. Hence whatever lies at or below a cap
+    uses only columns whose extra cost alone is at most cap - L: a small program, which cuts often refute at the root.
+    A refuted cap, less the solver's tolerance, bounds the whole problem. The caps climb from L to `top`, by a twentieth
+    of a per cent and later by a seventh of what lies over L, until time is up or a mapping is met.
+    """
+    value, extra = lagrangian(problem)
+    yield bound, np.empty(0, dtype=np.int64)
+    share = 0.0 if value > 0.0 else np.inf
+    while (cap := value * (1.0 + (share := share + max(STEP, GROWTH * share)))) < top:
+        if cap <= bound:
+            continue
+        refuted, where = below(problem, extra, extra <= cap - value, cap, left)
+        if refuted:
+            bound = max(bound, cap * (1.0 - TOLERANCE))
+        if refuted or len(where):
+            yield bound, where
+        if not refuted:
+            return
+
+
+def below(
+    problem: Problem, extra: np.ndarray, keep: np.ndarray, cap: float, left: Callable[[], float]
+) -> tuple[bool, np.ndarray]:
+    """Whether no mapping over the columns `keep` (n, m) has every load at most `cap`; one that has (n,), else empty.
+
+    The least sum of `extra` (n, m) is what is looked for. Out of time neither is known.
+    """
+    from scipy.sparse import csr_array
+
+    times, free = problem.times, problem.free
+    i, r = np.nonzero(keep)
+    filled = csr_array((times[i, r] / cap, (r, np.arange(len(i)))), shape=(len(free), len(i)))
+    cost = extra[i, r] / max(float(extra[i, r].max(initial=0.0)), 1e-300)
+    answer = _solved(cost, i, len(times), filled, 1.0 - free / cap, left)
+    if answer is None:
+        return False, np.empty(0, dtype=np.int64)
+    where = _chosen(answer, i, r, len(times))
+    met = len(where) > 0 and loads(times, free, where).max() <= cap * (1.0 + TOLERANCE)
+    return answer.status == 2, where if met else where[:0]
+
+
+def branch_and_bound(
+    times: np.ndarray, free: np.ndarray, keep: np.ndarray, incumbent: float, left: Callable[[], float]
+) -> tuple[np.ndarray, float]:
+    """Each job's resource (empty: nothing below the incumbent was met) and the proved bound over the kept columns.
+
+    The answer is told for what it is: where the kept columns admit nothing below `incumbent`, that is the bound.
+    """
+    from scipy.sparse import csr_array
+
+    n, m = times.shape
+    i, r = np.nonzero(keep)
+    k = len(i)
+    filled = csr_array(
+        (
+            np.concatenate([times[i, r] / incumbent, np.full(m, -1.0)]),
+            (np.concatenate([r, np.arange(m)]), np.concatenate([np.arange(k), np.full(m, k)])),
+        ),
+        shape=(m, k + 1),
+    )
+    cost = np.zeros(k + 1)
+    cost[k] = 1.0
+    answer = _solved(cost, i, n, filled, -free / incumbent, left, mip_rel_gap=1e-5)
+    if answer is None:
+        return np.empty(0, dtype=np.int64), -np.inf
+    if answer.x is None:  # infeasible below the incumbent means the incumbent is best; out of time proves nothing
+        return np.empty(0, dtype=np.int64), incumbent if answer.status == 2 else -np.inf
+    bound = answer.mip_dual_bound
+    return _chosen(answer, i, r, n), -np.inf if bound is None else float(bound) * incumbent
+
+
+def _solved(
+    cost: np.ndarray,
+    job: np.ndarray,
+    jobs: int,
+    filled: Any,
+    most: np.ndarray,
+    left: Callable[[], float],
+    **options: float,
+) -> Any:
+    """The solver's answer: one column of each job at the least cost, `filled` at most `most`; None without time left.
+
+    Columns behind those of `job` are no job's, and need not be whole.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    each = csr_array((np.ones(len(job)), (job, np.arange(len(job)))), shape=(jobs, len(cost)))
+    seconds = left()  # after what takes time itself
+    if seconds <= 0.0:
+        return None
+    return milp(
+        cost,
+        integrality=np.arange(len(cost)) < len(job),
+        bounds=Bounds(0, 1),
+        constraints=[LinearConstraint(each, 1, 1), LinearConstraint(filled, -np.inf, most)],
+        options={"time_limit": seconds, **options},
+    )
+
+
+def _chosen(answer: Any, i: np.ndarray, r: np.ndarray, n: int) -> np.ndarray:
+    """Each job's resource (n,) in a solver's answer; empty where there is none, or not for all."""
+    if answer.x is None:
+        return np.empty(0, dtype=np.int64)
+    where = np.full(n, -1)
+    chosen = answer.x[: len(i)] > 0.5
+    where[i[chosen]] = r[chosen]
+    return where if (where >= 0).all() else where[:0]
+
+
+LARGEST = 60_000
+SEARCHED = 0.15  # share of the box for the search that gives the incumbent
+SOLVED = 0.5  # share of what is left for the solver of the whole program
+PROVED = 0.45  # share of what is left then for raising the bound
+BESIDE = 0.85  # the same where that runs beside the chains: the solver looks at its clock now and then only
+MANY = 1000
+SPARED = 0.02
+SLACK = 0.0005  # the relative loss with which the outcome of a kick is still gone on from
+
+
+def at_once(task: Callable[[], None]) -> Callable[[float], None]:
+    """Does the task here and now; nothing is left to wait for."""
+    task()
+    return lambda seconds: None
+
+
+class Exact:
+    """The least makespan by branch and bound (SciPy's HiGHS) within `seconds`, and the bound that was proved.
+
+    Parameters
+    ----------
+    seconds
+        The box of time, where the caller's `left` (seconds left of it) does not say.
+    seed
+        Of `search`'s kicks.
+    columns
+        A job's resources at most, its cheapest.
+    kicks, search_kicks
+        Bound the work of the chains after the solver, and of the search before it.
+
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    min T, sum_r x_ir = 1, free_r + sum_i t_ir x_ir <= T, x binary. `search` first gives an incumbent U and the
+    prices of the relaxation a bound B; a column whose reduced cost exceeds U - B cannot be part of anything better than
+    U, so leaving it out costs nothing and the bound stays a bound for the whole problem. Where `columns` bites below
+    what U - B allows, the solver's bound no longer covers the whole problem and B is reported instead; more than 1,000
+    jobs skip this step then. Caps between B and U are then refuted one after the other, each over all columns that its
+    own reduced costs allow, which raises the bound. What is left of the box goes to kicks and descents by chains of
+    moves (`grid.ejection_chains`); `beside`, given a task, may start it in a thread and return what waits for it so
+    many seconds, and then both have the box. The answer is never worse than that of the search it begins with.
+    Takes batches that leave up to 60,000 columns (4096 x 128 leaves 32,768). Without deadlines. Deterministic apart
+    from where the time limit cuts.
+
+    Examples
+    --------
+    >>> times = np.array([[2.0, 3.0], [2.0, 3.0], [4.0, 2.0]])
+    >>> plan, bound = Exact(seconds=5).solve(Batch.of_times(times))
+    >>> round(bound, 6)
+    4.0
+    """
+
+    deadlines = False
+    slow = True
+
+    def __init__(
+        self, seconds: float = 48.0, seed: int = 1, columns: int = 8, kicks: int = 1_000_000, search_kicks: int = 10_000
+    ) -> None:
+        if not seconds > 0 or columns < 1 or kicks < 0 or search_kicks < 0:
+            raise ValueError("seconds is above 0, columns at least 1, kicks and search_kicks at least 0")
+        self.seconds, self.seed, self.columns = seconds, seed, columns
+        self.kicks, self.search_kicks = kicks, search_kicks
+        self.left: Callable[[], float] = lambda: self.seconds
+        self.beside: Callable[[Callable[[], None]], Callable[[float], None]] = at_once
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        return self.solve(batch)[0]
+
+    def solve(self, batch: Batch) -> tuple[Plan, float]:
+        """The plan and the proved lower bound on any plan's makespan.
+
+        Raises UsageError for more columns than the solver is given.
+        """
+        rows = np.flatnonzero(np.isfinite(batch.times).any(axis=1))
+        if len(rows) * min(self.columns, batch.times.shape[1]) > LARGEST:
+            raise UsageError(
+                f"exact takes up to {LARGEST:,} columns, not {len(rows):,} jobs x {self.columns} resources each",
+                hint="search, or exact:columns=N with a smaller N",
+            )
+        search = Search(self.seed, self.search_kicks)
+        search.stop = lambda: self.left() < (1 - SEARCHED) * self.seconds
+        plan, bound = search.solve(batch)
+        times = np.ascontiguousarray(batch.times[rows])
+        if not len(rows):
+            return plan, bound
+        where = plan.resource[rows]
+        value = float(loads(times, batch.free, where).max())
+        if value <= bound * (1 + 1e-9):
+            return plan, bound
+        problem = Problem.of(times, batch.free, search.price, max(4, times.shape[1] // 4))
+        relaxed = lagrangian(problem)[0]
+        where, proved = self._solved(problem, where, value, relaxed)
+        proofs: list[tuple[float, np.ndarray]] = []
+        ended = self.beside(partial(self._raised, problem, where, max(relaxed, proved), proofs))
+        found = self._chained(problem, where, max(bound, whole_up(times, batch.free, proved)))
+        ended(max(self.left(), 0.0))
+        proved, met = proofs[-1] if proofs else (bound, where[:0])
+        resource = np.full(len(batch.times), -1)
+        resource[rows] = self._better(problem, found, met) if len(met) else found
+        return Plan(rows, resource), max(bound, whole_up(times, batch.free, proved))
+
+    def _solved(self, problem: Problem, where: np.ndarray, value: float, bound: float) -> tuple[np.ndarray, float]:
+        """The whole program: a mapping no worse than `where`, and what was proved of the whole problem (0: nothing).
+
+        Of many jobs it is tried only where it covers the whole problem: cut short, it never came near chains there.
+        """
+        dear = problem.price * problem.times
+        dear = dear - dear.min(axis=1, keepdims=True)
+        keep = dear <= value - bound
+        cheap = np.argsort(np.argsort(dear, axis=1, kind="stable"), axis=1) < self.columns
+        whole = bool((keep <= cheap).all())
+        if len(where) > MANY and not whole:
+            return where, 0.0
+        seconds = self._share(SOLVED)
+        solution, proved = branch_and_bound(problem.times, problem.free, keep & cheap, value, seconds)
+        if len(solution):
+            where = self._better(problem, where, solution)
+            value = float(loads(problem.times, problem.free, where).max())
+        return where, min(proved, value) if whole else 0.0
+
+    def _raised(
+        self, problem: Problem, where: np.ndarray, bound: float, proofs: list[tuple[float, np.ndarray]]
+    ) -> None:
+        """To `proofs`, as they come: bounds raised by what is refuted below the makespan of `where`; what is met."""
+        value = float(loads(problem.times, problem.free, where).max())
+        for step in raised(problem, bound, value, self._share(PROVED if self.beside is at_once else BESIDE)):
+            proofs.append(step)
+
+    def _share(self, share: float) -> Callable[[], float]:
+        """What is left of a share of the box that is left now."""
+        now = min(self.left(), self.seconds)
+        return lambda: min(self.left(), self.seconds) - (1.0 - share) * now
+
+    def _better(self, problem: Problem, where: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """The better of two mappings, the second one after a descent."""
+        standing = Assignment.of(problem, other)
+        least = loads(problem.times, problem.free, where).max()
+        return standing.where if settle(problem, standing, lambda: self.left() <= 0.0) < least else where
+
+    def _chained(self, problem: Problem, where: np.ndarray, bound: float) -> np.ndarray:
+        """The best mapping (n,) met by chains from `where` on, until the box, the kicks or the gap is used up."""
+        rng, standing = np.random.default_rng(self.seed), Assignment.of(problem, where)
+        best, target, left = where.copy(), bound * (1 + 1e-9), self.kicks
+        cheap, trail = cheap_near(problem, bound), Trail.empty(problem.times.shape[1])
+        while left > 0 and self.left() > SPARED * self.seconds:
+            if loads(problem.times, problem.free, best).max() <= target:
+                break
+            left -= chained(problem, standing, cheap, trail, best, left, SLACK, target, PAIRS_A_CHECK // 4, rng)
+        return best

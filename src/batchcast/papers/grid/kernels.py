@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled mapping loops on arrays, one loop a shape of rule, the rules themselves arguments.
+
+And the jobs of each resource in order of a key.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from ...compiled import allocating, inner
+
+HANDFUL = 64
+
+
+def resource_orders(keys: np.ndarray, less: np.ndarray | None = None) -> np.ndarray:
+    """For each resource (row) the jobs by ascending `keys[:, r]`, or by `less - keys[:, r]`; stable, int32 (m, n).
+
+    In blocks of resources, so the scratch memory stays small beside the result; a handful of jobs, of which a
+    simulation maps thousands of times, is sorted in compiled code. O(m n log n).
+    """
+    n, m = keys.shape
+    if n <= HANDFUL:
+        return np.asarray(_small_orders(keys, np.zeros(n) if less is None else less, less is not None))
+    orders = np.empty((m, n), dtype=np.int32)
+    for first in range(0, m, 32):
+        block = keys[:, first : first + 32].T.copy(order="C")
+        if less is not None:
+            with np.errstate(invalid="ignore"):  # no deadline and no fit: NaN, which sorts last
+                np.subtract(less, block, out=block)
+        orders[first : first + 32] = np.argsort(block, axis=1, kind="stable")
+    return orders
+
+
+@allocating
+def _small_orders(keys: np.ndarray, less: np.ndarray, negate: bool) -> np.ndarray:
+    """`resource_orders` by insertion; NaN last, as numpy sorts it."""
+    n, m = keys.shape
+    orders = np.empty((m, n), dtype=np.int32)
+    key = np.empty(n)
+    for r in range(m):
+        for i in range(n):
+            value = less[i] - keys[i, r] if negate else keys[i, r]
+            k = i
+            while k > 0 and (value < key[k - 1] or (np.isnan(key[k - 1]) and not np.isnan(value))):
+                key[k], orders[r, k] = key[k - 1], orders[r, k - 1]
+                k -= 1
+            key[k], orders[r, k] = value, i
+    return orders
+
+
+MCT, MET, OLB, FAST_FIT, BEST_FIT = range(5)
+LARGEST_FIRST, SUFFERAGE, LONE_LAST, LEAST_SLACK = range(4)
+
+
+@allocating
+def pairs(
+    times: np.ndarray,
+    free: np.ndarray,
+    deadline: np.ndarray,
+    orders: np.ndarray,
+    by_slack: np.ndarray,
+    latest: bool,
+    urgent: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Place, again and again, the feasible pair of least completion (`latest`: of least slack).
+
+    `orders` (m, n) sorts the jobs of each resource by that key without its free time, which is the same for all of
+    them; so the best pair of a resource is the first one still open in its list. `by_slack` (m, n) sorts by deadline
+    minus time and feeds the urgent rule; it is not read when `urgent` (resources, exclusive) is 0. O(nm) after sorting.
+    """
+    n, m = times.shape
+    free = free.copy()
+    resource = np.full(n, -1, dtype=np.int64)
+    placed = np.empty(n, dtype=np.int64)
+    done = 0
+    head = np.zeros(m, dtype=np.int64)
+    tail = np.zeros(m, dtype=np.int64)
+    left = np.zeros(n, dtype=np.int64)
+    queue = [(0.0, 0) for _ in range(0)]
+    if urgent > 0:
+        for i in range(n):
+            for r in range(m):
+                if free[r] + times[i, r] <= deadline[i] and times[i, r] < np.inf:
+                    left[i] += 1
+            if 0 < left[i] < urgent:
+                queue.append((deadline[i], i))
+        heapify(queue)
+        for r in range(m):
+            while tail[r] < n and free[r] + times[by_slack[r, tail[r]], r] > deadline[by_slack[r, tail[r]]]:
+                tail[r] += 1
+    while done < n:
+        job, column, best = -1, -1, np.inf
+        while len(queue) > 0 and job < 0:
+            i = heappop(queue)[1]
+            if resource[i] >= 0 or left[i] == 0:
+                continue
+            job = i
+            for r in range(m):
+                if free[r] + times[i, r] < best:
+                    best, column = free[r] + times[i, r], r
+            if best > deadline[i]:
+                job = -1
+        if job < 0:
+            for r in range(m):
+                while head[r] < n:
+                    i = 0 + orders[r, head[r]]
+                    if resource[i] < 0 and free[r] + times[i, r] <= deadline[i] and times[i, r] < np.inf:
+                        break
+                    head[r] += 1
+                if head[r] == n:
+                    continue
+                i = 0 + orders[r, head[r]]
+                key = deadline[i] - free[r] - times[i, r] if latest else free[r] + times[i, r]
+                if job < 0 or key < best or (key == best and i < job):
+                    job, column, best = i, r, key
+        if job < 0:
+            break
+        resource[job] = column
+        placed[done] = job
+        done += 1
+        free[column] += times[job, column]
+        if urgent > 0:
+            r = column
+            while tail[r] < n:
+                i = 0 + by_slack[r, tail[r]]
+                if free[r] + times[i, r] <= deadline[i]:
+                    break
+                tail[r] += 1
+                if times[i, r] == np.inf:
+                    continue
+                left[i] -= 1
+                if resource[i] < 0 and 0 < left[i] < urgent:
+                    heappush(queue, (deadline[i], i))
+    return placed[:done], resource
+
+
+@inner
+def _best_two(row: np.ndarray, free: np.ndarray, deadline: float) -> tuple[int, float, int, float]:
+    """First resource, its completion, the second one and its completion; a completion past the deadline is infinite."""
+    first, second = -1, -1
+    c_first, c_second = np.inf, np.inf
+    for r in range(len(free)):
+        c = free[r] + row[r]
+        if c < c_first:
+            second, c_second = first, c_first
+            first, c_first = r, c
+        elif c < c_second:
+            second, c_second = r, c
+    if c_first > deadline:
+        return -1, np.inf, -1, np.inf
+    if c_second > deadline:
+        return first, c_first, second, np.inf
+    return first, c_first, second, c_second
+
+
+@allocating
+def jobs_by_key(
+    times: np.ndarray, by_resource: np.ndarray, free: np.ndarray, deadline: np.ndarray, rule: int, urgent: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Place, again and again, the job of largest key on its best resource: its best completion, or its sufferage.
+
+    `by_resource` is the transposed matrix, read along a resource when its free time moved. A job is looked at afresh
+    only when its best or second resource moved and its order may have changed. O(n^2 + rescans m).
+    """
+    n, m = times.shape
+    free = free.copy()
+    resource = np.full(n, -1, dtype=np.int64)
+    placed = np.empty(n, dtype=np.int64)
+    done = 0
+    first = np.empty(n, dtype=np.int64)
+    second = np.empty(n, dtype=np.int64)
+    c_first = np.empty(n)
+    c_second = np.empty(n)
+    left = np.zeros(n, dtype=np.int64)
+    open_jobs = np.empty(n, dtype=np.int64)
+    count = 0
+    for i in range(n):
+        first[i], c_first[i], second[i], c_second[i] = _best_two(times[i], free, deadline[i])
+        if first[i] < 0:
+            continue
+        open_jobs[count] = i
+        count += 1
+        if urgent > 0:
+            for r in range(m):
+                if times[i, r] < np.inf and free[r] + times[i, r] <= deadline[i]:
+                    left[i] += 1
+    moved, before = -1, 0.0
+    while count > 0:
+        job, at, best, pressing = -1, -1, -np.inf, False
+        k = 0
+        while k < count:
+            i = open_jobs[k]
+            if moved >= 0:
+                time = by_resource[moved, i]
+                c = free[moved] + time
+                if urgent > 0 and time < np.inf and before + time <= deadline[i] and c > deadline[i]:
+                    left[i] -= 1
+                if first[i] == moved and c < c_second[i] and c <= deadline[i]:
+                    c_first[i] = c
+                elif first[i] == moved or second[i] == moved:
+                    first[i], c_first[i], second[i], c_second[i] = _best_two(times[i], free, deadline[i])
+                    if first[i] < 0:
+                        count -= 1
+                        open_jobs[k] = open_jobs[count]
+                        continue
+            if 0 < left[i] < urgent:
+                key = -deadline[i]
+                if not pressing or key > best or (key == best and i < job):
+                    job, at, best, pressing = i, k, key, True
+            elif not pressing:
+                if rule == LARGEST_FIRST:
+                    key = c_first[i]
+                elif rule == LEAST_SLACK:
+                    key = c_first[i] - deadline[i]
+                elif rule == LONE_LAST and c_second[i] == np.inf:
+                    key = 0.0
+                else:
+                    key = c_second[i] - c_first[i]
+                if job < 0 or key > best or (key == best and i < job):
+                    job, at, best = i, k, key
+            k += 1
+        if job < 0:
+            break
+        moved = first[job]
+        before = free[moved]
+        free[moved] += times[job, moved]
+        resource[job] = moved
+        placed[done] = job
+        done += 1
+        count -= 1
+        open_jobs[at] = open_jobs[count]
+    return placed[:done], resource
+
+
+@allocating
+def one_by_one(
+    times: np.ndarray, free: np.ndarray, now: float, deadline: np.ndarray, rule: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Each job in index order to the resource its rule names; unplaced where nothing qualifies. O(nm)."""
+    n, m = times.shape
+    free = free.copy()
+    resource = np.full(n, -1, dtype=np.int64)
+    placed = np.empty(n, dtype=np.int64)
+    done = 0
+    for i in range(n):
+        best, column = np.inf, -1
+        idle = False
+        for r in range(m):
+            time = times[i, r]
+            c = free[r] + time
+            if not time < np.inf:
+                continue
+            if rule == MCT:
+                key = c
+            elif rule == MET:
+                key = time
+            elif rule == OLB:
+                key = free[r]
+            elif rule == FAST_FIT:
+                is_free = free[r] <= now
+                if idle and not is_free:
+                    continue
+                if is_free and not idle:
+                    idle, best = True, np.inf
+                key = time if is_free else free[r]
+            else:
+                if c > deadline[i]:
+                    continue
+                key = -c
+            if key < best:
+                best, column = key, r
+        if column >= 0:
+            resource[i] = column
+            free[column] += times[i, column]
+            placed[done] = i
+            done += 1
+    return placed[:done], resource
+
+
+@allocating
+def sufferage_passes(times: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Maheswaran et al. 1999: passes in which a machine's holder gives way to a job of larger sufferage.
+
+    Free times move after a pass, so a pass places at most one job a machine. O(passes n m).
+    """
+    n, m = times.shape
+    free = free.copy()
+    resource = np.full(n, -1, dtype=np.int64)
+    placed = np.empty(n, dtype=np.int64)
+    done = 0
+    holder = np.empty(m, dtype=np.int64)
+    suffers = np.empty(m)
+    while done < n:
+        holder[:] = -1
+        for i in range(n):
+            if resource[i] >= 0:
+                continue
+            r, c_first, _, c_second = _best_two(times[i], free, np.inf)
+            if r < 0 or not c_first < np.inf:
+                continue
+            loss = c_second - c_first
+            if holder[r] < 0 or suffers[r] < loss:
+                holder[r], suffers[r] = i, loss
+        before = done
+        for r in range(m):
+            i = holder[r]
+            if i >= 0:
+                resource[i] = r
+                free[r] += times[i, r]
+                placed[done] = i
+                done += 1
+        if done == before:
+            break
+    return placed[:done], resource
+
+
+@allocating
+def by_score(
+    times: np.ndarray,
+    free: np.ndarray,
+    now: float,
+    deadline: np.ndarray,
+    power: np.ndarray,
+    link: np.ndarray,
+    load_unit: float,
+    urgent: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Jobs as they come, each on the feasible resource of largest `power (1 - load) + link`; pressing jobs first.
+
+    `load` is the work a resource is bound to, in `load_unit`s. O(n^2 + nm) with the urgent rule, O(nm) without.
+    """
+    n, m = times.shape
+    free = free.copy()
+    resource = np.full(n, -1, dtype=np.int64)
+    placed = np.empty(n, dtype=np.int64)
+    done, following = 0, 0
+    left = np.zeros(n, dtype=np.int64)
+    is_done = np.zeros(n, dtype=np.bool_)
+    for i in range(n):
+        for r in range(m):
+            if times[i, r] < np.inf and free[r] + times[i, r] <= deadline[i]:
+                left[i] += 1
+    while True:
+        job = -1
+        if urgent > 0:
+            for i in range(following, n):
+                if not is_done[i] and 0 < left[i] < urgent and (job < 0 or deadline[i] < deadline[job]):
+                    job = i
+        pressing = job >= 0
+        if not pressing:
+            while following < n and (is_done[following] or left[following] == 0):
+                following += 1
+            if following == n:
+                break
+            job = following
+        is_done[job] = True
+        best, column = -np.inf, -1
+        for r in range(m):
+            c = free[r] + times[job, r]
+            if not (times[job, r] < np.inf and c <= deadline[job]):
+                continue
+            score = -c if pressing else power[r] * (1.0 - (free[r] - now) / load_unit) + link[r]
+            if score > best:
+                best, column = score, r
+        if column < 0:
+            continue
+        before = free[column]
+        free[column] += times[job, column]
+        resource[job] = column
+        placed[done] = job
+        done += 1
+        for i in range(following, n):
+            time = times[i, column]
+            if not is_done[i] and before + time <= deadline[i] and free[column] + time > deadline[i]:
+                left[i] -= 1
+    return placed[:done], resource

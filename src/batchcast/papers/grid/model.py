@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs, resources and expected times of a grid, space-shared, one job at a time.
+
+Those of the published experiment, and matrices drawn as the public yardsticks were.
+
+And the protocol of mapping heuristics: a batch of waiting jobs in, a plan out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from ...errors import InputError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Time units per (MI / speed) and per (MB / bandwidth): what the papers leave unprinted, made explicit.
+
+    The defaults are the set the sweep chose for the published experiment (docs/evidence/grid.md); for platforms in
+    MI/s and MB/s both are 1 and the time unit is a second.
+    """
+
+    compute: float = 0.006
+    transfer: float = 0.0006
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The grid: `speed` and `bandwidth` (m,), `free` (m,) the instant from which each is there, named attributes (m,).
+
+    Raises InputError for an empty grid, a duplicate id, or a speed, bandwidth or free time no job could be timed with.
+    """
+
+    ids: Sequence[str]
+    speed: np.ndarray
+    bandwidth: np.ndarray
+    free: np.ndarray
+    attributes: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not len(self.ids):
+            raise InputError("the grid has no resource", hint="list at least one with a speed and a bandwidth")
+        repeated = duplicates(self.ids)
+        if len(repeated):
+            raise InputError(
+                f"resource {self.ids[repeated[0]]!r} is listed twice", hint="give each resource its own id"
+            )
+        for name, values in (("speed", self.speed), ("bandwidth", self.bandwidth)):
+            wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+            if len(wrong):
+                raise InputError(
+                    f"resource {self.ids[wrong[0]]!r}: {name} is {values[wrong[0]]:g} (accepted: a number above 0)",
+                    hint="leave a resource that is down out of the platform",
+                )
+        wrong = np.flatnonzero(~np.isfinite(self.free))
+        if len(wrong):
+            raise InputError(f"resource {self.ids[wrong[0]]!r}: its free time is not a finite number")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What was submitted: instructions (MI), file size (MB), arrival and absolute deadline (inf: none), all (n,).
+
+    `demands` (n,) are the least attributes a resource must reach, by name; NaN or absent asks for nothing. Jobs are
+    kept as given, good or bad: `faults` says which cannot be used, and the clock counts those as unfinished.
+    """
+
+    ids: Sequence[str]
+    ini: np.ndarray
+    fsize: np.ndarray
+    arrival: np.ndarray
+    deadline: np.ndarray
+    demands: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def first(self, count: int | None) -> Jobs:
+        """The first `count` jobs as given, all when None."""
+        keep = slice(count)
+        demands = {name: values[keep] for name, values in self.demands.items()}
+        return Jobs(self.ids[keep], self.ini[keep], self.fsize[keep], self.arrival[keep], self.deadline[keep], demands)
+
+    def faults(self) -> dict[int, str]:
+        """Rows that cannot be scheduled at all, each with its reason. O(n)."""
+        reasons: dict[int, str] = {}
+        for name, values, least in (
+            ("instructions", self.ini, 0),
+            ("file size", self.fsize, 0),
+            ("arrival", self.arrival, -np.inf),
+        ):
+            for row in np.flatnonzero(~(np.isfinite(values) & (values >= least))).tolist():
+                reasons.setdefault(
+                    row, f"{name} not a finite number of at least 0" if least == 0 else f"{name} not a finite number"
+                )
+        for row in np.flatnonzero(np.isnan(self.deadline)).tolist():
+            reasons.setdefault(row, "deadline not a number")
+        for row in duplicates(self.ids).tolist():
+            reasons.setdefault(row, "id already submitted")
+        return reasons
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Expected times Ext(i,j) = ini_i / proc_j + fsize_i / bw_j (Hao et al. 2014, equation 1), in the units' time.
+
+    Infinite where an attribute of the resource does not reach the job's demand (equation 9, read as "at least").
+    """
+
+    jobs: Jobs
+    resources: Resources
+    units: Units = Units()
+
+    def rows(self, jobs: np.ndarray) -> np.ndarray:
+        """Expected times (k, m) of the given jobs. O(km).
+
+        >>> one, many = np.ones(1), np.array([5.0, 10.0])
+        >>> jobs = Jobs(["a"], 1000 * one, 0 * one, 0 * one, 9 * one)
+        >>> Model(jobs, Resources(["r", "s"], many, one.repeat(2), 0 * many), Units(0.01, 0.0)).rows(np.array([0]))
+        array([[2., 1.]])
+        """
+        compute = self.units.compute / self.resources.speed
+        times = np.multiply.outer(self.jobs.ini[jobs], compute)
+        times += np.multiply.outer(self.jobs.fsize[jobs], self.units.transfer / self.resources.bandwidth)
+        for name, demand in self.jobs.demands.items():
+            has = self.resources.attributes.get(name, np.zeros(len(self.resources)))
+            times[np.greater.outer(np.nan_to_num(demand[jobs], nan=-np.inf), has)] = np.inf
+        return np.asarray(times)
+
+
+def duplicates(ids: Sequence[str]) -> np.ndarray:
+    """Rows whose id an earlier row already has, ascending.
+
+    >>> duplicates(["a", "b", "a"])
+    array([2])
+    """
+    names = np.asarray(ids)
+    _, first = np.unique(names, return_index=True)
+    return np.setdiff1d(np.arange(len(names)), first)
+
+
+BANDWIDTHS = (1.1, 1.2, 1.3, 1.4, 1.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One cell of the experiment: jobs a time unit, share of data jobs p, share of large files among them q."""
+
+    rate: float
+    data_share: float
+    large_share: float
+
+
+def draw_jobs(
+    setting: Setting, rng: np.random.Generator, *, jobs: int = 10_000, resources: int = 50
+) -> tuple[Jobs, Resources]:
+    """Jobs and resources of one run (Hao et al. 2014, section 4.1); every job takes the same draws in every setting.
+
+    Uniform whole numbers: instructions 500..3000 MI, large files 1500..3000 MB, small ones 500..1500 MB, speed 5..15,
+    deadline 1..5 time units after arrival; bandwidth one of 1.1..1.5 Gb/s. Arrivals are Poisson (the paper prints
+    a rate only). The draws do not depend on the setting, so two settings with one seed differ by the setting
+    alone: the same job is a data job under every p above its own number, large under every q above it.
+    """
+    speed = rng.integers(5, 16, resources).astype(np.float64)
+    bandwidth = rng.choice(BANDWIDTHS, resources)
+    gaps = rng.standard_exponential(jobs)
+    ini = rng.integers(500, 3001, jobs).astype(np.float64)
+    is_data, is_large = rng.random(jobs), rng.random(jobs)
+    small, large = rng.integers(500, 1501, jobs), rng.integers(1500, 3001, jobs)
+    allowed = rng.integers(1, 6, jobs)
+    fsize = np.where(is_data < setting.data_share, np.where(is_large < setting.large_share, large, small), 0)
+    arrival = np.cumsum(gaps) / setting.rate
+    names = [f"r{k}" for k in range(resources)]
+    jobs_drawn = Jobs([f"j{k}" for k in range(jobs)], ini, fsize.astype(np.float64), arrival, arrival + allowed)
+    return jobs_drawn, Resources(names, speed, bandwidth, np.zeros(resources))
+
+
+Consistency = Literal["c", "i", "s"]
+RANGES = {
+    "braun": {"task": {"hi": 3000.0, "lo": 100.0}, "machine": {"hi": 1000.0, "lo": 10.0}},
+    "ali": {"task": {"hi": 100_000.0, "lo": 10.0}, "machine": {"hi": 100.0, "lo": 10.0}},
+}
+
+
+def draw_times(
+    rng: np.random.Generator,
+    jobs: int,
+    resources: int,
+    kind: str = "c_hihi",
+    *,
+    ranges: str = "braun",
+    whole: bool = False,
+) -> np.ndarray:
+    """Expected times by the range-based recipe of Braun et al. 2001.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Where the draws come from.
+    jobs, resources : int
+        Rows and columns, at least 1.
+    kind : str
+        Consistency (`c`, `i`, `s`), task and machine heterogeneity, as in the public names: `c_hihi`, `s_lohi`, ...
+    ranges : {"braun", "ali"}
+        Upper ends of the uniform draws: 3000/100 and 1000/10 (Braun et al. 2001), or 100,000/10 and 100/10 (Ali et al.
+        2000).
+    whole : bool
+        Round down to whole numbers: many equal times.
+
+    Returns
+    -------
+    numpy.ndarray
+        (jobs, resources) times: each row a base uniform on [1, task) times uniform [1, machine) multipliers. Consistent
+        (`c`): every row ascending, so one resource is fastest for all; semiconsistent (`s`): the even columns are;
+        inconsistent (`i`): as drawn.
+
+    Raises
+    ------
+    UsageError
+        For another kind, other ranges, or an empty grid.
+
+    Notes
+    -----
+    Braun et al. 2001, section 3.1. O(jobs resources log resources).
+
+    References
+    ----------
+    T. D. Braun et al., A comparison of eleven static heuristics for mapping a class of independent tasks onto
+    heterogeneous distributed computing systems, J. Parallel Distrib. Comput. 61 (2001), doi:10.1006/jpdc.2000.1714.
+    S. Ali et al., Task execution time modeling for heterogeneous computing systems, HCW 2000,
+    doi:10.1109/HCW.2000.843743.
+
+    Examples
+    --------
+    >>> draw_times(np.random.default_rng(1), 2, 3, "c_lolo", whole=True)
+    array([[118., 196., 492.],
+           [445., 457., 803.]])
+    """
+    consistency, _, levels = kind.partition("_")
+    task, machine = levels[:2], levels[2:]
+    if consistency not in ("c", "i", "s") or ranges not in RANGES or {task, machine} - {"hi", "lo"} or len(levels) != 4:
+        raise UsageError(
+            f"no matrix {kind!r} of ranges {ranges!r} (accepted: c, i or s, _, hi or lo twice, as in s_lohi; "
+            f"{', '.join(RANGES)})"
+        )
+    if jobs < 1 or resources < 1:
+        raise UsageError(f"an empty grid: {jobs} x {resources} (accepted: at least one job and one resource)")
+    base = rng.uniform(1.0, RANGES[ranges]["task"][task], jobs)
+    times = base[:, None] * rng.uniform(1.0, RANGES[ranges]["machine"][machine], (jobs, resources))
+    if consistency == "c":
+        times.sort(axis=1)
+    elif consistency == "s":
+        times[:, ::2] = np.sort(times[:, ::2], axis=1)
+    return np.floor(times) if whole else times
+
+
+WAITS = -1
+
+
+class Batch(NamedTuple):
+    """What is known at a mapping event: the waiting jobs (rows, in order of arrival) and the resources (columns).
+
+    `times` (n, m) are expected run times, infinite where a resource cannot hold the job; `free` (m,) is when each
+    resource is next free, never before `now`; `deadline` (n,) is absolute, infinite where there is none; `arrival`
+    (n,) is at or before `now`. `until` is the next mapping event (infinite: there is none), so a plan may leave a job
+    waiting that could not start before it. `speed`, `bandwidth` (m,) are NaN where only a matrix is known.
+    """
+
+    now: float
+    times: np.ndarray
+    free: np.ndarray
+    deadline: np.ndarray
+    arrival: np.ndarray
+    until: float
+    speed: np.ndarray
+    bandwidth: np.ndarray
+
+    @classmethod
+    def of_times(
+        cls, times: np.ndarray, *, free: np.ndarray | None = None, deadline: np.ndarray | None = None, now: float = 0.0
+    ) -> Batch:
+        """A batch from a matrix of expected times alone: idle resources and no deadlines unless given.
+
+        >>> Batch.of_times(np.array([[3.0, 5.0]])).free
+        array([0., 0.])
+        """
+        times = np.ascontiguousarray(times, dtype=np.float64)
+        n, m = times.shape
+        unknown = np.full(m, np.nan)
+        return cls(
+            now,
+            times,
+            np.full(m, now) if free is None else np.maximum(np.asarray(free, dtype=np.float64), now),
+            np.full(n, np.inf) if deadline is None else np.asarray(deadline, dtype=np.float64),
+            np.full(n, now),
+            np.inf,
+            unknown,
+            unknown,
+        )
+
+
+class Plan(NamedTuple):
+    """Jobs in the order they were placed (`order`, rows of the batch) and each job's column, or -1: left waiting."""
+
+    order: np.ndarray
+    resource: np.ndarray
+
+
+@runtime_checkable
+class Heuristic(Protocol):
+    """Places the jobs of a batch; pure, so the same batch (and the same seed) gives the same plan.
+
+    `deadlines` tells whether it leaves a job that cannot end in time unplaced; the clock, not the heuristic, decides
+    what becomes of such a job and reports it. A job is placed at most once, and only where its time is finite.
+    """
+
+    deadlines: bool
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+
+
+def timed(batch: Batch, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """Start and finish (n,) of a plan's jobs, NaN where left waiting: each resource runs its jobs in plan order.
+
+    c(i,j) = Ext(i,j) + avai_j and avai_j <- c(i,j) (Hao et al. 2014, equations 2 and 4). O(n).
+
+    >>> batch = Batch.of_times(np.array([[3.0], [4.0]]))
+    >>> timed(batch, Plan(np.array([1, 0]), np.array([0, 0])))
+    (array([4., 0.]), array([7., 4.]))
+    """
+    start, finish = np.full(len(batch.times), np.nan), np.full(len(batch.times), np.nan)
+    free = batch.free.tolist()
+    for job in plan.order.tolist():
+        column = int(plan.resource[job])
+        start[job] = free[column]
+        free[column] += float(batch.times[job, column])
+        finish[job] = free[column]
+    return start, finish
+
+
+def makespan(batch: Batch, plan: Plan) -> float:
+    """The last finish of a plan, in the unit of the times; NaN when it places nothing."""
+    finish = timed(batch, plan)[1]
+    return float(np.nanmax(finish)) if np.isfinite(finish).any() else float("nan")

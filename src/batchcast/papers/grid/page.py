@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of `grid simulate`: results, reasons, load, waiting and unfinished over time, a Gantt a heuristic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...report import Block, Figure, Section, Table, TableColumn, page
+from ...report.blocks import Kind
+from ...report.figures import lines
+from .clock import REASONS, Outcome
+from .model import Jobs, Resources
+from .study import MEASURES, SHORT, load_and_unfinished
+
+Rows = Sequence[Mapping[str, Any]]
+LONGEST_GANTT = 400
+
+
+def run_page(
+    jobs: Jobs, resources: Resources, outcomes: Mapping[str, Outcome], results: Rows, provenance: Mapping[str, Any]
+) -> str:
+    """The page of `grid simulate`: results, reasons, load, waiting and unfinished over time, a Gantt a heuristic."""
+    sections = [Section("Results", [results_table(results)]), Section("Over time", [*_over_time(outcomes, resources)])]
+    sections.append(Section("Why jobs were not finished", [_reasons(outcomes)]))
+    charts: list[Block] = [gantt(jobs, resources, outcome, name) for name, outcome in list(outcomes.items())[:6]]
+    sections.append(Section("Who ran where", charts))
+    return page("Grid: jobs on many resources", sections, provenance)
+
+
+def results_table(results: Rows) -> Table:
+    """One row a setting and heuristic."""
+    keys = [key for key in ("rate", "data_share", "large_share") if results and key in results[0]]
+    columns = [TableColumn(key, key.replace("_", " "), "number") for key in keys]
+    columns += [TableColumn("heuristic", "heuristic"), TableColumn("assigned", "assigned", "number")]
+    columns += [TableColumn(key, SHORT[key], "number" if key == "unfinished" else "ratio") for key in MEASURES]
+    note = "UFJ unfinished jobs, AWT mean wait, AMJ mean makespan of a job (wait and run), means over runs."
+    return Table("Unfinished jobs, mean wait, mean makespan", columns, results, note)
+
+
+def gantt(jobs: Jobs, resources: Resources, outcome: Outcome, name: str) -> Figure:
+    """The first jobs that ran, a bar each on its resource; late ones marked."""
+    ran = np.flatnonzero(np.isfinite(outcome.finish))
+    ran = ran[np.argsort(outcome.start[ran], kind="stable")][:LONGEST_GANTT]
+    data: list[dict[str, Any]] = []
+    for slot, (label, rows) in enumerate(
+        (("in time", ran[outcome.outcome[ran] == 0]), ("too late", ran[outcome.outcome[ran] != 0])), start=1
+    ):
+        data.append(
+            {
+                "type": "bar", "orientation": "h", "name": label, "meta": {"slot": slot},
+                "y": [str(resources.ids[k]) for k in outcome.resource[rows].tolist()],
+                "base": [float(f"{v:.6g}") for v in outcome.start[rows].tolist()],
+                "x": [float(f"{v:.6g}") for v in (outcome.finish - outcome.start)[rows].tolist()],
+                "customdata": [str(jobs.ids[k]) for k in rows.tolist()],
+                "hovertemplate": "%{customdata} on %{y}: from %{base}, for %{x}",
+                "marker": {"line": {"width": 1}, "pattern": {"shape": "" if slot == 1 else "/"}},
+            }
+        )  # fmt: skip
+    layout = {
+        "barmode": "overlay",
+        "xaxis": {"title": {"text": "time"}},
+        "yaxis": {
+            "type": "category", "categoryorder": "array",
+            "categoryarray": [str(resources.ids[k]) for k in sorted(set(outcome.resource[ran].tolist()), reverse=True)],
+        },
+        "hovermode": "closest",
+    }  # fmt: skip
+    used = len(set(outcome.resource[ran].tolist()))
+    alt = f"{name}: the first {len(ran)} started jobs on {used} resources, {len(data[1]['x'])} of them too late."
+    return Figure(f"Gantt · {name}", data, layout, alt, f"The first {len(ran)} jobs to start.", 140 + 14 * used)
+
+
+def _over_time(outcomes: Mapping[str, Outcome], resources: Resources) -> list[Block]:
+    curves = {name: load_and_unfinished(outcome, len(resources)) for name, outcome in outcomes.items()}
+    shown: tuple[tuple[str, str, Kind], ...] = (
+        ("load", "Busy resources", "share"),
+        ("waiting", "Waiting jobs", "number"),
+        ("unfinished", "Unfinished so far", "number"),
+    )
+    return [
+        lines(f"{words} over time", {n: (f["time"], f[key]) for n, f in curves.items()}, x="time", y=words, kind=kind)
+        for key, words, kind in shown
+    ]
+
+
+def _reasons(outcomes: Mapping[str, Outcome]) -> Table:
+    rows = []
+    for name, outcome in outcomes.items():
+        counts = np.bincount(outcome.outcome, minlength=len(REASONS)).tolist()
+        rows.append({"heuristic": name, "submitted": len(outcome.outcome), **{str(k): c for k, c in enumerate(counts)}})
+    columns = [TableColumn("heuristic", "heuristic"), TableColumn("submitted", "submitted", "count")]
+    columns += [TableColumn(str(k), words, "count") for k, words in enumerate(REASONS)]
+    return Table("Assigned and unfinished, by reason; every row adds up to submitted", columns, rows)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled local search on queues with deadlines: whom to run where, in which order, and whom to give up."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...compiled import allocating, inner
+
+Index = int | np.integer[Any]  # a place in an array, as a loop or as an array of places gives it
+
+
+class Queues(NamedTuple):
+    """The jobs of each resource in order (m, n + 1), how many, each job's resource, each queue's cost; and what counts.
+
+    What counts: times (n, m), when resources are free, deadlines, what a job is worth, the price of a resource's time.
+    """
+
+    queue: np.ndarray
+    length: np.ndarray
+    where: np.ndarray
+    cost: np.ndarray
+    times: np.ndarray
+    free: np.ndarray
+    deadline: np.ndarray
+    worth: np.ndarray
+    price: np.ndarray
+
+    @classmethod
+    def empty(
+        cls, times: np.ndarray, free: np.ndarray, deadline: np.ndarray, worth: np.ndarray, price: np.ndarray
+    ) -> Queues:
+        """No job on any resource."""
+        n, m = times.shape
+        queue, where = np.full((m, n + 1), -1, dtype=np.int32), np.full(n, -1, dtype=np.int64)
+        return cls(queue, np.zeros(m, dtype=np.int64), where, np.zeros(m), times, free, deadline, worth, price)
+
+
+@inner
+def _chain(q: Queues, r: Index, skip: int, job: Index, at: int) -> float:
+    """Cost of resource r's queue with entry `skip` out (-1: none) and `job` put in before entry `at` (-1: none).
+
+    The sum of completions, less what each job is worth, plus the price of the time it takes; infinite when
+    someone would end late.
+    """
+    times, deadline, worth, price = q.times, q.deadline, q.worth, q.price[r]
+    end, cost = q.free[r], 0.0
+    for k in range(q.length[r] + 1):
+        if job >= 0 and k == at:
+            end += times[job, r]
+            if end > deadline[job]:
+                return np.inf
+            cost += end - worth[job] + price * times[job, r]
+        if k < q.length[r] and k != skip:
+            i = q.queue[r, k]
+            end += times[i, r]
+            if end > deadline[i]:
+                return np.inf
+            cost += end - worth[i] + price * times[i, r]
+    return cost
+
+
+@inner
+def _best_place(q: Queues, job: Index) -> tuple[float, int, int, int]:
+    """The cheapest insertion of a job: (change of cost, resource, entry, tries)."""
+    best, column, at, tries = np.inf, -1, -1, 0
+    for r in range(len(q.free)):
+        if not q.free[r] + q.times[job, r] <= q.deadline[job]:
+            continue
+        for k in range(max(0, q.length[r] - 8), q.length[r] + 1):
+            change = _chain(q, r, -1, job, k) - q.cost[r]
+            tries += q.length[r] + 1
+            if change < best:
+                best, column, at = change, r, k
+    return best, column, at, tries
+
+
+@inner
+def _put(q: Queues, r: Index, at: Index, job: Index) -> None:
+    for k in range(q.length[r], at, -1):
+        q.queue[r, k] = q.queue[r, k - 1]
+    q.queue[r, at] = job
+    q.length[r] += 1
+    q.where[job] = r
+
+
+@inner
+def _take(q: Queues, job: Index) -> int:
+    r = q.where[job]
+    k = 0
+    while q.queue[r, k] != job:
+        k += 1
+    for at in range(k, q.length[r] - 1):
+        q.queue[r, at] = q.queue[r, at + 1]
+    q.length[r] -= 1
+    q.where[job] = -1
+    return k
+
+
+@allocating
+def improve_queues(q: Queues, order: np.ndarray, column: np.ndarray, budget: int) -> None:
+    """From a plan to empty queues, and on by descent: insert unplaced jobs, move, swap, give up a job for a better one.
+
+    Lowers the sum of completions less worth over placed jobs and never ends a job late. Stops at a local
+    optimum or after `budget` looked-at queue entries.
+    """
+    for k in range(len(order)):
+        _put(q, column[order[k]], q.length[column[order[k]]], np.int32(order[k]))
+    for r in range(len(q.free)):
+        q.cost[r] = _chain(q, r, -1, -1, -1)
+    spent, improved = 0, True
+    while improved and spent < budget:
+        improved = False
+        for job in range(len(q.times)):
+            if spent >= budget:
+                break
+            home = q.where[job]
+            gain, at_home = 0.0, -1
+            if home >= 0:
+                at_home = _take(q, job)
+                without = _chain(q, home, -1, -1, -1)
+                gain = q.cost[home] - without
+                q.cost[home] = without
+            change, r, at, tries = _best_place(q, job)
+            spent += tries
+            if r >= 0 and change < min(gain, 0.0) - 1e-12:
+                _put(q, r, at, np.int32(job))
+                q.cost[r] += change
+                improved = True
+                continue
+            if home >= 0:
+                _put(q, home, at_home, np.int32(job))
+                q.cost[home] += gain
+            swapped, tries = _swap(q, job, budget - spent)
+            improved = improved or swapped
+            spent += tries
+
+
+@inner
+def _swap(q: Queues, job: Index, allowed: int) -> tuple[bool, int]:
+    """Put `job` in another's entry; the other takes job's entry, or its cheapest place, or is given up.
+
+    First gain: (whether, tries).
+    """
+    queue, length, where, cost, times, free, deadline, _, _ = q
+    tries = 0
+    home, at_home = where[job], -1
+    if home >= 0:
+        at_home = 0
+        while queue[home, at_home] != job:
+            at_home += 1
+    for r in range(len(free)):
+        if r == home or not free[r] + times[job, r] <= deadline[job]:
+            continue
+        for k in range(max(0, length[r] - 8), length[r]):
+            if tries > allowed:
+                return False, tries
+            other = queue[r, k]
+            tries += length[r]
+            new_r = _chain(q, r, k, job, k)
+            if new_r == np.inf:
+                continue
+            if home >= 0:
+                tries += length[home]
+                new_home = _chain(q, home, at_home, other, at_home)
+                if new_r + new_home < cost[r] + cost[home] - 1e-12:
+                    queue[r, k], queue[home, at_home] = job, other
+                    where[job], where[other] = r, home
+                    cost[r], cost[home] = new_r, new_home
+                    return True, tries
+                continue
+            before = cost[r]
+            queue[r, k] = job
+            where[job], where[other] = r, -1
+            cost[r] = new_r
+            change, column, at, looked = _best_place(q, other)
+            tries += looked
+            if column >= 0 and change < 0 and new_r + change < before - 1e-12:
+                _put(q, column, at, other)
+                cost[column] += change
+                return True, tries
+            if new_r < before - 1e-12:
+                return True, tries
+            queue[r, k] = other
+            where[job], where[other] = -1, r
+            cost[r] = before
+    return False, tries
+
+
+@allocating
+def as_plan(q: Queues, until: float, now: float) -> tuple[np.ndarray, np.ndarray]:
+    """The jobs of each queue that start before `until` (or right now), in queue order; later ones stay waiting."""
+    n = len(q.times)
+    order = np.empty(n, dtype=np.int64)
+    resource = np.full(n, -1, dtype=np.int64)
+    done = 0
+    for r in range(len(q.free)):
+        end = q.free[r]
+        for k in range(q.length[r]):
+            if end >= until and end > now:
+                break
+            i = q.queue[r, k]
+            order[done] = i
+            resource[i] = r
+            done += 1
+            end += q.times[i, r]
+    return order[:done], resource

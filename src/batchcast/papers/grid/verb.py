@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`batchcast grid`: map jobs onto the resources of a grid, once (`map`) or as they arrive (`simulate`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...cli.grammar import Verbs
+from ...cli.output import console, document, emit, say, write_text
+from ...errors import UsageError
+from .verb_simulate import command as simulate
+from .verb_simulate import heuristics_named, heuristics_option, needs_deadlines, numbers
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .model import Batch, Plan
+
+UNBOUNDED = 10**12
+NAN = float("nan")
+
+
+@click.group(cls=Verbs, short_help="Map jobs onto a grid's resources: deadlines, data, heuristics.")
+def command() -> None:
+    """Grids: many space-shared resources, jobs with files and deadlines, mapping heuristics."""
+
+
+@command.command("map")
+@click.argument("matrix", type=click.Path(path_type=Path))
+@heuristics_option
+@click.option(
+    "--jobs",
+    "jobs_file",
+    type=click.Path(path_type=Path),
+    help="CSV with a row a job: deadline, and file_mb if files are moved.",
+)
+@click.option(
+    "--bandwidth", metavar="LIST", help="MB a time unit, one for all resources or one each: with file_mb in --jobs."
+)
+@click.option("--seconds", type=float, help="Time box of search (default 0.9) and exact (default 48).")
+@click.option("--plan", type=click.Path(path_type=Path), help="Write the last heuristic's plan here as CSV.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def map_command(
+    matrix: Path,
+    heuristics: str,
+    jobs_file: Path | None,
+    bandwidth: str | None,
+    seconds: float | None,
+    plan: Path | None,
+    as_json: bool,
+) -> None:
+    """Map the jobs of MATRIX (expected times, the form of Braun et al., gzip or plain), with deadlines if a file tells.
+
+    \b
+    batchcast grid map u_c_hihi.0.etc.gz --heuristic min_min,search --json
+    batchcast grid map u_c_hihi.0.etc.gz --jobs jobs.csv --bandwidth 125 --heuristic emin_min,ebest,best_fit
+    """
+    from .balance import priced
+    from .heuristics.search import price_steps, whole_up
+    from .model import Batch, timed
+
+    if seconds is not None and not seconds > 0:
+        raise UsageError(f"--seconds {seconds:g} (accepted: a number above 0)")
+    specs = heuristics_named(heuristics, ("exact",))
+    times, deadline = _problem(matrix, jobs_file, bandwidth)
+    batch = Batch.of_times(times, deadline=deadline)
+    bound = whole_up(batch.times, batch.free, priced(batch.times, batch.free, price_steps(batch.times))[0])
+    results: list[dict[str, Any]] = []
+    last = None
+    for spec in specs:
+        row, plan_of_spec = _mapped(batch, spec, seconds, bound, deadline is not None)
+        results.append(row)
+        last = plan_of_spec or last
+    notes = [f"{row['heuristic']} left out: {row['note']}" for row in results if "note" in row]
+    if last is None:
+        raise UsageError(notes[0])
+    if plan is not None:
+        starts, finishes = timed(batch, last)
+        lines = ["job,resource,start,finish"]
+        lines += [f"{j},{last.resource[j]},{starts[j]:.6f},{finishes[j]:.6f}" for j in last.order.tolist()]
+        write_text(plan, "\n".join(lines) + "\n")
+    n, m = batch.times.shape
+    settings = {"heuristic": specs, "seconds": seconds, "jobs": n, "resources": m, "bandwidth": bandwidth}
+    settings |= {"deadlines": "none" if jobs_file is None else str(jobs_file)}
+    if as_json:
+        emit(document("grid-map", {"source": str(matrix), "jobs": n, "resources": m}, settings, notes, results))
+        return
+    _show_map(f"{matrix.name} · {n} jobs on {m} resources · lower bound {bound:,.1f}", results)
+    for note in notes:
+        say(f"note: {note}")
+    for row in results:
+        if "seed" in row:
+            say(f"{row['heuristic']}: seed {row['seed']}")
+
+
+def _problem(matrix: Path, jobs_file: Path | None, bandwidth: str | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Times (n, m), files moved included, and deadlines (n,), None where no file tells them."""
+    import numpy as np
+
+    from .files import read_map_jobs, read_matrix
+
+    times = read_matrix(matrix)
+    if jobs_file is None:
+        if bandwidth is not None:
+            raise UsageError("--bandwidth goes with --jobs FILE that has a column file_mb")
+        return times, None
+    deadline, file_mb = read_map_jobs(jobs_file, len(times))
+    if bandwidth is None:
+        if (file_mb > 0).any():
+            raise UsageError(f"{jobs_file} has files to move: how fast?", hint="--bandwidth 125, MB a time unit")
+        return times, deadline
+    speeds = np.array(numbers("--bandwidth", bandwidth, above=0.0))
+    if len(speeds) not in (1, times.shape[1]):
+        raise UsageError(f"--bandwidth has {len(speeds)} values (accepted: 1, or {times.shape[1]}, one a resource)")
+    return times + file_mb[:, None] / speeds, deadline
+
+
+def _mapped(
+    batch: Batch, spec: str, seconds: float | None, bound: float, has_deadlines: bool
+) -> tuple[dict[str, Any], Plan | None]:
+    """A heuristic's row and plan; where it cannot be asked, a row with the reason (`note`) and no plan."""
+    import numpy as np
+
+    from ...predict.registry import load, make, parse_spec
+    from .model import Batch, makespan, timed
+
+    name, parameters = parse_spec(spec)
+    if not has_deadlines and (why := needs_deadlines(spec)):
+        return {"heuristic": spec, "note": why}, None
+    slow = getattr(load("heuristic", name), "slow", False)
+    given: dict[str, Any] = {"seconds": seconds} if seconds and slow else {}
+    method = make("heuristic", spec, **given)
+    if not slow:
+        make("heuristic", spec).assign(Batch.of_times(batch.times[:3]))  # compiles, outside the watch
+    began = time.perf_counter()
+    if hasattr(method, "stop"):
+        method.stop = _alarm(seconds or 0.9)
+        if seconds is not None and "kicks" not in parameters:
+            method.kicks = UNBOUNDED  # a time box that was asked for is the only end
+    if hasattr(method, "left"):
+        method.kicks = UNBOUNDED
+        method.left = lambda: began + method.seconds - time.perf_counter()
+    if hasattr(method, "beside"):
+        method.beside = _in_a_thread
+    try:
+        plan, proved = method.solve(batch) if hasattr(method, "solve") else (method.assign(batch), bound)
+    except UsageError as error:
+        return {"heuristic": spec, "note": str(error)}, None
+    took = time.perf_counter() - began
+    length = makespan(batch, plan)
+    row: dict[str, Any] = {"heuristic": spec, "makespan": length, "lower_bound": max(bound, proved)}
+    row |= {
+        "over_bound": length / row["lower_bound"] - 1 if len(plan.order) == len(batch.times) else NAN,
+        "mapped": len(plan.order),
+        "decision_s": took,
+    }
+    if has_deadlines:
+        finish = timed(batch, plan)[1]
+        row |= {"in_time": int(np.sum(finish <= batch.deadline)), "mean_finish": float(np.nanmean(finish))}
+    return row | ({"seed": method.seed} if hasattr(method, "seed") else {}), plan
+
+
+def _in_a_thread(task: Callable[[], None]) -> Callable[[float], None]:
+    """Begins the task beside this; the answer waits for it so many seconds, and no longer: neither need Ctrl-C."""
+    from threading import Thread
+
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            task()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+
+    def ended(seconds: float) -> None:
+        thread.join(seconds)
+        if failed:
+            raise failed[0]
+
+    return ended
+
+
+def _show_map(title: str, results: Sequence[Mapping[str, Any]]) -> None:
+    from ...report.blocks import Table, TableColumn
+    from ...report.terminal import show
+
+    has_deadlines = any("in_time" in row for row in results)
+    columns = [
+        TableColumn("heuristic", "heuristic"),
+        TableColumn("text", "makespan"),
+        TableColumn("over_bound", "over the bound", "share"),
+        *([TableColumn("in_time", "in time", "count"), TableColumn("mapped", "mapped", "count")] * has_deadlines),
+        TableColumn("decision_s", "decided in, s", "ratio"),
+    ]
+    rows = [dict(row) | {"text": f"{row['makespan']:,.1f}"} for row in results if "note" not in row]
+    show(console(), [Table(title, columns, rows)])
+
+
+def _alarm(seconds: float) -> Callable[[], bool]:
+    end = time.perf_counter() + seconds
+    return lambda: time.perf_counter() > end
+
+
+@command.command("draw")
+@click.option("--jobs", type=click.IntRange(min=1), default=512, show_default=True, help="Rows.")
+@click.option("--resources", type=click.IntRange(min=1), default=16, show_default=True, help="Columns.")
+@click.option("--kind", default="c_hihi", show_default=True, help="As the public names: c, i or s, hi or lo twice.")
+@click.option(
+    "--ranges", type=click.Choice(["braun", "ali"]), default="braun", show_default=True, help="Upper ends of the draws."
+)
+@click.option("--whole", is_flag=True, help="Whole times: many are equal.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the draw.")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The matrix to write.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document: what was drawn, and where it is.")
+def draw_command(
+    jobs: int, resources: int, kind: str, ranges: str, whole: bool, seed: int, output: Path, as_json: bool
+) -> None:
+    """Draw a matrix of expected times by the recipe of Braun et al. 2001, for `grid map`."""
+    import numpy as np
+
+    from .model import draw_times
+
+    times = draw_times(np.random.default_rng(seed), jobs, resources, kind, ranges=ranges, whole=whole)
+    text = "\n".join(" ".join(f"{value:.10g}" for value in row) for row in times.tolist())
+    write_text(output, f"{jobs} {resources}\n{text}\n")
+    if as_json:
+        drawn = {"jobs": jobs, "resources": resources, "kind": kind, "ranges": ranges, "whole": whole, "seed": seed}
+        emit(document("grid draw", {}, drawn, [], [{"output": str(output), **drawn}]))
+    say(f"{output}: {jobs} jobs on {resources} resources, {kind}, ranges {ranges}, seed {seed}")
+
+
+command.add_command(simulate)

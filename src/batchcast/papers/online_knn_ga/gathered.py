@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that is wanted of the paper's data sets: rows by table, pictures, log hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...evaluation.accuracy import Scores, figures
+from ...metrics.accuracy import accuracy
+from ...table import Trace
+from ..shared import ComputedParts
+from . import page as shown
+from . import study as paper
+
+
+class Gathered:
+    """Rows by table, pictures and log hashes, gathered set by set; every part is kept as soon as it is done."""
+
+    def __init__(
+        self, kept: ComputedParts, first: int | None, progress: paper.Progress, say: Callable[[str], None]
+    ) -> None:
+        self.kept, self.first, self.progress, self.say = kept, first, progress, say
+        tables = ("2", "3-4", "noise", "near", "5-6", "baselines", "sensitivity")
+        self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in tables}
+        self.pictures: list[Any] = []
+        self.hashes: dict[str, str] = {}
+
+    def add(
+        self, each: paper.DataSet, traces: Path, wanted: set[str], closed: Sequence[str], sensitivity: bool
+    ) -> None:
+        """Everything that is wanted of one data set."""
+        whole, trace = paper.load(each, traces, self.first)
+        self.hashes[each.log] = whole.info.sha256
+        self.rows["2"].append({**paper.table_2_row(each, whole), "selection": _words(each), "taken": len(trace)})
+        forecasts: dict[str, dict[str, np.ndarray]] = {}
+        needed = {"accuracy", "minh", "local", "baselines", "schedules", "sensitivity"}
+        for protocol in paper.PROTOCOLS if wanted & needed else ():
+            forecasts[protocol] = self._accuracy(each, trace, protocol)
+            for part, specs in {"minh": [paper.MINH], "local": paper.LOCAL}.items():
+                if part in wanted:
+                    forecasts[protocol] |= self._more(each, trace, protocol, part, specs)
+        for protocol, said in forecasts.items():
+            self.rows["noise"] += paper.noise_rows(each, trace, said, protocol)
+            self.rows["near"] += paper.near_rows(each, trace, said, protocol)
+        if forecasts:
+            self.pictures += shown.pictures(each.name, trace.req_time, trace.run_time, forecasts)
+        plain = {protocol: points[paper.METHOD] for protocol, points in forecasts.items()}
+        if "operator" in wanted:
+            scored = partial(paper.operators_scores, each, whole, self.progress, self.first)
+            part = self._part(each, "operator", {"specs": paper.OPERATORS}, partial(_kept_figures, scored))
+            self._add_accuracy(each, part["rows"], "honest", "operator's")
+        if "baselines" in wanted:
+            points = _untrained_too(trace, plain["paper"])
+            run = partial(paper.baselines, each, whole, trace, points)
+            figures = self._part(each, "baselines", {"method": paper.METHOD, "protocol": "paper"}, run)
+            self.rows["baselines"] += shown.with_printed_requests([{"set": each.name, **row} for row in figures], each)
+        if "schedules" in wanted:
+            minh = {protocol: points[paper.MINH] for protocol, points in forecasts.items() if paper.MINH in points}
+            figures = self._schedules(each, trace, plain, minh, closed)
+            self.rows["5-6"] += shown.with_gains(figures, {each.name: each})
+        if "sensitivity" in wanted and sensitivity:
+            self._sensitivity(each, trace, forecasts)
+
+    def _part(self, each: paper.DataSet, name: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+        origin = {"log": self.hashes[each.log], "selection": _words(each), "first": self.first, **made_of}
+        return self.kept.part(f"{each.name}-{name}", origin, compute)
+
+    def _add_accuracy(
+        self, each: paper.DataSet, figures: Sequence[Mapping[str, Any]], protocol: str, selection: str
+    ) -> None:
+        self.rows["3-4"] += _accuracy_rows(each, figures, protocol, selection)
+        self.say(_latest(self.rows["3-4"]))
+
+    def _accuracy(self, each: paper.DataSet, trace: Trace, protocol: str) -> dict[str, np.ndarray]:
+        """Rows of Tables 3 and 4; forecasts (n,) of the method as published, without the trade, and untrained."""
+        specs = [paper.METHOD, *paper.BESIDE]
+        scored = partial(paper.accuracy_of, trace, specs, protocol, self.progress, f"{each.name}, {protocol} protocol")
+        origin = {"specs": specs, "protocol": protocol}
+        part = self._part(each, protocol, origin, partial(_kept_figures, scored, paper.TRAINED))
+        self._add_accuracy(each, part["rows"], protocol, "papers'")
+        return {spec: np.array(points) for spec, points in part["points"].items()}
+
+    def _more(
+        self, each: paper.DataSet, trace: Trace, protocol: str, part: str, specs: Sequence[str]
+    ) -> dict[str, np.ndarray]:
+        """Rows of Tables 3 and 4 of methods beside the paper's own, and their forecasts (n,)."""
+        label = f"{each.name}, {protocol} protocol, {part}"
+        scored = partial(paper.accuracy_of, trace, specs, protocol, self.progress, label)
+        origin = {"specs": list(specs), "protocol": protocol}
+        kept = self._part(each, f"{protocol}-{part}", origin, partial(_kept_figures, scored, specs))
+        self.rows["3-4"] += _accuracy_rows(each, kept["rows"], protocol, "papers'")
+        return {spec: np.array(points) for spec, points in kept["points"].items()}
+
+    def _schedules(
+        self,
+        each: paper.DataSet,
+        trace: Trace,
+        minh_forecasts: Mapping[str, np.ndarray],
+        minh: Mapping[str, np.ndarray],
+        closed: Sequence[str],
+    ) -> list[dict[str, Any]]:
+        planned = {name: _untrained_too(trace, points) for name, points in minh_forecasts.items()}
+        beside = {name: _untrained_too(trace, points) for name, points in minh.items()}
+        settings = [*paper.plans(trace, planned, closed), *paper.baseline_plans(trace, beside)]
+        rows = []
+        for policy in paper.POLICIES:
+            for plan in settings:
+                words = [policy, plan.loop.replace(", ", "-"), plan.protocol, plan.correction.replace(" ", "-")]
+                words.append("" if plan.predictor in (paper.METHOD, "requested", "actual") else plan.predictor)
+                name = "-".join(filter(None, words))
+                compute = partial(paper.scheduled, trace, policy, plan, self.progress, f"{each.name} {name}")
+                origin = {"method": paper.MINH if plan.predictor == "minh_wolters" else paper.METHOD}
+                rows.append({"set": each.name, **self._part(each, name, origin, compute)})
+        return rows
+
+    def _sensitivity(
+        self, each: paper.DataSet, trace: Trace, forecasts: Mapping[str, Mapping[str, np.ndarray]]
+    ) -> None:
+        """Other settings, and those of Tables 3 and 4 again over the same jobs."""
+        mask = paper.trained_everywhere(trace)
+        for protocol in paper.PROTOCOLS:
+            for spec, points in forecasts[protocol].items():
+                row = {"predictor": spec, **accuracy(points[mask], trace.run_time[mask])}
+                self.rows["sensitivity"].append({"protocol": protocol, **row})
+            for at, spec in enumerate(paper.SENSITIVITY):
+                label = f"{each.name}: {spec}, {protocol} protocol"
+                scored = partial(paper.accuracy_of, trace, [spec], protocol, self.progress, label, mask)
+                origin = {"spec": spec, "protocol": protocol}
+                part = self._part(each, f"sensitivity-{protocol}-{at}", origin, partial(_kept_figures, scored))
+                self.rows["sensitivity"] += [{"protocol": protocol, **row} for row in part["rows"]]
+
+    def tables(self, sensitive: str) -> list[Any]:
+        """The tables there are rows for."""
+        makers: dict[str, Callable[[Any], Any]] = {
+            "2": shown.table_2,
+            "3-4": shown.tables_3_and_4,
+            "noise": shown.noise_table,
+            "near": shown.near_table,
+            "5-6": shown.tables_5_and_6,
+            "baselines": shown.baseline_table,
+            "sensitivity": lambda rows: shown.sensitivity_table(rows, sensitive),
+        }
+        return [makers[name](rows) for name, rows in self.rows.items() if rows]
+
+
+def _words(each: paper.DataSet) -> str:
+    chosen = each.selection
+    parts = [f"from {chosen.since}" if chosen.since else "", f"to {chosen.until}" if chosen.until else ""]
+    parts += [f"status {','.join(chosen.status)}" if chosen.status else "", each.timezone or ""]
+    return ", ".join(filter(None, parts))
+
+
+def _kept_figures(scored: Callable[[], Scores], points_of: Sequence[str] = ()) -> dict[str, Any]:
+    """What is kept of a replay: figures, and some methods' forecasts."""
+    scores = scored()
+    return {"rows": figures(scores), "points": {spec: scores.points[spec].tolist() for spec in points_of}}
+
+
+def _accuracy_rows(
+    each: paper.DataSet,
+    figures: Sequence[Mapping[str, Any]],
+    protocol: str,
+    selection: str,
+) -> list[dict[str, Any]]:
+    """Figures beside what the paper prints of the method and of its baseline, whatever the protocol: it names none."""
+    printed = {
+        "knn_ga": {"printed_pu": each.pu, "printed_mae_s": each.mae},
+        "minh_wolters": {"printed_pu": each.pu_minh, "printed_mae_s": each.mae_minh},
+    }
+    return [
+        {
+            "set": each.name, "protocol": protocol, "selection": selection, **row,
+            **(printed.get(row["predictor"].partition(":")[0], {}) if _is_the_papers(row["predictor"]) else {}),
+        }
+        for row in figures
+    ]  # fmt: skip
+
+
+def _is_the_papers(spec: str) -> bool:
+    """Whether a method is one the paper prints figures of, at its settings."""
+    return spec in (paper.METHOD, paper.MINH)
+
+
+def _latest(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The last of the method's rows, as soon as it is known: the whole takes long."""
+    row = next(row for row in reversed(rows) if row["predictor"] == "knn_ga")
+    where = f"{row['set']}, {row['protocol']} protocol, {row['selection']} selection"
+    return f"{where}: MAE {row['mae_s']:,.0f} s, PU {row['underestimate_rate']:.3f}, {row['seconds']:.0f} s"
+
+
+def _untrained_too(trace: Trace, points: np.ndarray) -> np.ndarray:
+    """The forecasts with the jobs that were not asked about (the untrained first ones) planned by their request."""
+    return np.where(np.isnan(points), trace.req_time, points)

@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`minh_wolters`: templates joined with instance-based learning, weights found by a genetic algorithm.
+
+With nearest neighbours under a weighted distance over names and numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ...compiled import allocating
+from ...events.state import SystemState
+from ...job import JobRequest
+from ...predict.fallback import LEVELS, sample_quantiles
+from ...predict.protocol import Grounds, Prediction
+from .genetic import NOMINALS, NUMBERS, RANGES, USER, BatchMethod, Gene, fields_of, score
+from .nearest import alike, insert, mean_and_std, mean_of_last, planned, scaling
+
+
+@allocating
+def weighted_nearest(
+    codes: np.ndarray,
+    values: np.ndarray,
+    query_codes: np.ndarray,
+    query: np.ndarray,
+    null: np.ndarray,
+    span: np.ndarray,
+    weights: np.ndarray,
+    template: int,
+    n: int,
+    k: int,
+    parted_at: float,
+) -> np.ndarray:
+    """Positions of the k nearest of the last n finished jobs that match the template, nearest first.
+
+    D(x, y) = sqrt(sum w_a d_a^2 / sum w_a): d is 0 or 1 for names (first the `codes`' weights), |x - y|/range for
+    numbers (then the `values`'), 1 where either is unknown (`null` holds the code that means unknown), 0 in a column
+    without range. With `parted_at` not NaN only jobs on the query's side of that number of processors (the first
+    number) count. Ties: the more recently completed. O(n (fields + k)).
+    """
+    best = np.empty(k)
+    positions = np.empty(k, dtype=np.int64)
+    count = 0
+    fields = len(query_codes)
+    whole = weights.sum()
+    for back in range(min(n, len(codes))):
+        place = len(codes) - 1 - back
+        if not alike(codes[place], query_codes, template):
+            continue
+        if parted_at == parted_at and (values[place, 0] > parted_at) != (query[0] > parted_at):
+            continue
+        total = 0.0
+        for field in range(fields):
+            if codes[place, field] != query_codes[field] or query_codes[field] == null[field]:
+                total += weights[field]
+        for column in range(len(query)):
+            d = abs(values[place, column] - query[column])
+            if d != d:
+                total += weights[fields + column]
+            elif span[column] > 0.0:
+                d /= span[column]
+                total += weights[fields + column] * d * d
+        count = insert(best, positions, count, np.sqrt(total / whole) if whole > 0.0 else 0.0, place)
+    return positions[:count]
+
+
+OTHER_SIDE = 1 << 30
+
+
+class Groups(NamedTuple):
+    """Distinct queries against distinct finished jobs, and who is in which group.
+
+    `parts` (q, g, attributes) are the differences d_a before weighing; `differs` (q, g) has a bit for each name field
+    that differs, and OTHER_SIDE where only one of the two has more than `parted_at` processors. Group j's finished jobs
+    are `members[start[j]:start[j + 1]]`, ascending; distinct query j's jobs likewise by `asked` and `query_start`.
+    """
+
+    parts: np.ndarray
+    differs: np.ndarray
+    start: np.ndarray
+    members: np.ndarray
+    query_start: np.ndarray
+    asked: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        codes: np.ndarray,
+        values: np.ndarray,
+        query_codes: np.ndarray,
+        queries: np.ndarray,
+        null: np.ndarray,
+        span: np.ndarray,
+        parted_at: float,
+    ) -> Groups:
+        """From finished jobs' and queries' codes and numbers, as `weighted_nearest` takes them. O((jobs + q g) a)."""
+        known, start, members = _distinct(codes, values)
+        asking, query_start, asked = _distinct(query_codes, queries)
+        ours, theirs = query_codes[asking], codes[known]
+        unequal = ours[:, None, :] != theirs[None, :, :]
+        names = unequal | (ours == null)[:, None, :]
+        apart = np.abs(values[known][None, :, :] - queries[asking][:, None, :])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            numbers = np.where(np.isnan(apart), 1.0, np.where(span > 0, apart / span, 0.0))
+        side = (queries[asking][:, 0] > parted_at)[:, None] != (values[known][:, 0] > parted_at)[None, :]
+        bits = (unequal * (1 << np.arange(ours.shape[1]))).sum(axis=2)
+        differs = bits + OTHER_SIDE * (side & (parted_at == parted_at))
+        return cls(np.concatenate([names, numbers], axis=2), differs, start, members, query_start, asked)
+
+
+def _distinct(codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A row of each distinct kind, and the rows of each kind one after the other, ascending, with where they begin."""
+    table = np.column_stack([codes, np.where(np.isnan(values), -np.inf, values)])
+    _, first, kind = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    kind = kind.ravel()
+    start = np.concatenate([[0], np.cumsum(np.bincount(kind, minlength=len(first)))])
+    return first, start, np.argsort(kind, kind="stable")
+
+
+@allocating
+def grouped_estimates(
+    groups: Groups,
+    run: np.ndarray,
+    total: np.ndarray,
+    done: np.ndarray,
+    fallback: np.ndarray,
+    weights: np.ndarray,
+    template: int,
+    n: int,
+    k: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of each query's `weighted_nearest` among the first done[i] finished; std NaN: the limit.
+
+    O(q g (attributes + log g)) for the distinct ones, then about K steps a query.
+    """
+    parts, differs, start, members, query_start, asked = groups
+    count, attributes = parts.shape[1], parts.shape[2]
+    mean, std = np.empty(len(done)), np.empty(len(done))
+    whole = weights.sum()
+    apart, which = np.empty(count), np.empty(count, dtype=np.int64)
+    near, upper = np.empty(k, dtype=np.int64), np.empty(count, dtype=np.int64)
+    for query in range(len(query_start) - 1):
+        like = 0
+        for group in range(count):
+            if differs[query, group] & (template | OTHER_SIDE):
+                continue
+            d = 0.0
+            for a in range(attributes):
+                d += weights[a] * parts[query, group, a] * parts[query, group, a]
+            apart[like], which[like] = np.sqrt(d / whole) if whole > 0.0 else 0.0, group
+            like += 1
+        order = np.argsort(apart[:like])
+        for at in range(query_start[query], query_start[query + 1]):
+            i = asked[at]
+            oldest = done[i] - n
+            taken, first = 0, 0
+            while first < like and taken < k:
+                last = first + 1
+                while last < like and apart[order[last]] == apart[order[first]]:
+                    last += 1
+                for tied in range(first, last):
+                    group = which[order[tied]]
+                    of_group = members[start[group] : start[group + 1]]
+                    upper[tied] = start[group] + np.searchsorted(of_group, done[i])
+                while taken < k:
+                    newest, from_group = -1, -1
+                    for tied in range(first, last):
+                        place = upper[tied] - 1
+                        if place >= start[which[order[tied]]] and members[place] > newest:
+                            newest, from_group = members[place], tied
+                    if newest < max(oldest, 0):
+                        break
+                    near[taken] = newest
+                    upper[from_group] -= 1
+                    taken += 1
+                first = last
+            if taken > 0:
+                mean[i], std[i] = mean_and_std(run, near[:taken])
+            elif done[i] > 0:
+                mean[i], std[i] = mean_of_last(total, done[i], n), 0.0
+            else:
+                mean[i], std[i] = fallback[i], np.nan
+    return mean, std
+
+
+ATTRIBUTES = (*NOMINALS, *NUMBERS)
+GENES = (
+    *(Gene("bit") for _ in NOMINALS),
+    *(Gene("real", 0.0, 1.0) for _ in ATTRIBUTES),
+    *(Gene("int", *RANGES[name]) for name in ("n", "k")),
+    *(Gene("real", *RANGES[name]) for name in ("alpha", "beta")),
+)
+
+
+class Weighted(NamedTuple):
+    """Template bits, a weight for each attribute, N, K, alpha, beta."""
+
+    template: int
+    weights: tuple[float, ...]
+    n: int
+    k: int
+    alpha: float
+    beta: float
+
+    @classmethod
+    def of(cls, genome: np.ndarray) -> Weighted:
+        """From a genome in the order of GENES."""
+        template = sum(int(bit) << field for field, bit in enumerate(genome[:4]))
+        n, k, alpha, beta = genome[11:].tolist()
+        return cls(template, tuple(genome[4:11].tolist()), int(n), int(k), alpha, beta)
+
+
+UNTRAINED = Weighted(USER, (1.0,) * len(ATTRIBUTES), 3000, 5, 0.0, 1.0)
+
+
+@dataclass(eq=False, repr=False)
+class MinhWolters(BatchMethod):
+    """Mean run time of the K nearest same-template jobs under a weighted distance, plus a safety term, capped.
+
+    Parameters
+    ----------
+    h, t1, t2
+        Submissions of HistSet, TrainingSet and TestSet, see `knn_ga`.
+    population, generations
+        Of the genetic search; at least 3 and 1.
+    sample
+        Jobs of the TrainingSet that are tried, spread evenly, at least 1.
+    apart
+        Whether jobs above and up to the HistSet's median number of processors are searched and predicted apart.
+    pu_weight
+        Multiplies (1 - PU)^2 in the fitness.
+    seed
+        Of the search.
+
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    The method as Xu et al. 2018 describe it (their eq. 1): D(x, y) = sqrt(sum w d^2 / sum w), d 0 or 1 for user,
+    group, queue and application, |x - y|/range for processors, limit and memory (range of the HistSet), 1 if
+    unknown; min(mean + alpha std, beta limit). Their own settings are not public: no reproduction is claimed.
+    Template, weights, N, K, alpha and beta are searched per batch by the genetic algorithm of `knn_ga` in its
+    windows and with its fitness, on a sample, since with weights nothing can be sorted beforehand. No neighbour:
+    the mean of the last N, then the limit. O(N) a prediction; `trained` says what each batch found and its
+    evaluations.
+
+    References
+    ----------
+    Minh, Wolters, Using historical data to predict application runtimes on backfilling parallel systems, PDP 2010,
+    doi:10.1109/PDP.2010.18.
+    Xu, Xiong, Xiao, On-line prediction of application run time using schedule historical data, 2018,
+    doi:10.3969/j.issn.1001-3695.2018.08.0624.
+
+    Examples
+    --------
+    >>> MinhWolters().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState()).point
+    60.0
+    """
+
+    levels = LEVELS
+    uses = ATTRIBUTES
+
+    population: int = 20
+    generations: int = 20
+    sample: int = 200
+    apart: bool = False
+    pu_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.sample < 1:
+            raise ValueError("sample is at least 1")
+        super().__post_init__()
+        self.span = np.zeros(len(NUMBERS))
+        self.parted_at = math.nan
+        self.small = self.big = UNTRAINED
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """The estimate from the neighbours that have finished by now."""
+        store = self.store
+        codes, values = store.code(job), store.value(job)
+        chosen = self.big if values[0] > self.parted_at else self.small
+        span = self.span if self.batch >= 0 else store.scaling_so_far()[1]
+        finished = store.finished
+        near = weighted_nearest(
+            finished["codes"], finished["values"], codes, values, self._null(), span, np.array(chosen.weights),
+            chosen.template, chosen.n, chosen.k, self.parted_at,
+        )  # fmt: skip
+        run, limit = finished["run"], store.limit(job)[0]
+        if len(near):
+            mean, std = mean_and_std(run, near)
+            used, basis = run[near], f"{len(near)} nearest by weighted attributes"
+            grounds = Grounds.CLASS
+        elif len(run):
+            mean, std = mean_of_last(finished["total"], len(run), chosen.n), 0.0
+            used, basis, grounds = run[-chosen.n :], "mean of all", Grounds.EVERYONE
+        else:
+            return store.limits.forecast(job)
+        point = planned(mean, std, limit, chosen.alpha, chosen.beta)
+        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), self.noting(basis), grounds)
+
+    def renew(self, now: float) -> None:
+        """Search the parameters of the batch that has begun, of both sides where they are apart."""
+        history = self.store.window(*self.batches.history(self.batch))["values"]
+        self.span = scaling(history)[1]
+        known = history[:, 0][~np.isnan(history[:, 0])]
+        self.parted_at = float(np.median(known)) if self.apart and len(known) else math.nan
+        training = self.store.window(*self.batches.training(self.batch))
+        rows = np.flatnonzero(~np.isnan(training["run"]))
+        is_big = training["values"][rows, 0] > self.parted_at
+        self.small = self._searched(now, "all" if not self.apart else "small", rows[~is_big], training, self.small)
+        if self.apart:
+            self.big = self._searched(now, "big", rows[is_big], training, self.big)
+
+    def _searched(
+        self, now: float, side: str, rows: np.ndarray, training: dict[str, np.ndarray], before: Weighted
+    ) -> Weighted:
+        if not len(rows):
+            return before
+        rows = rows[np.linspace(0, len(rows) - 1, min(self.sample, len(rows))).astype(int)]
+        finished = self.store.finished
+        done = np.searchsorted(finished["place"], training["done"][rows])
+        groups = Groups.of(
+            finished["codes"], finished["values"], training["codes"][rows], training["values"][rows], self._null(),
+            self.span, self.parted_at,
+        )  # fmt: skip
+        fixed = (groups, finished["run"], finished["total"], done, training["fallback"][rows])
+        limit, actual = training["limit"][rows], training["run"][rows]
+
+        def tried(genome: np.ndarray) -> tuple[float, float, float]:
+            chosen = Weighted.of(genome)
+            mean, std = grouped_estimates(*fixed, np.array(chosen.weights), chosen.template, chosen.n, chosen.k)
+            return score(mean, std, limit, actual, chosen.alpha, chosen.beta, self.pu_weight)
+
+        search = self.evolved(GENES, lambda genome: tried(genome)[0], len(side))
+        chosen, (_, mae, pu) = Weighted.of(search.best), tried(search.best)
+        self.note(
+            now, search.evaluations, side=side, template="+".join(fields_of(chosen.template)) or "(empty)",
+            **{f"weight_{name}": weight for name, weight in zip(ATTRIBUTES, chosen.weights)},
+            n=chosen.n, k=chosen.k, alpha=chosen.alpha, beta=chosen.beta, fitness=search.fitness,
+            training_jobs=len(rows), training_mae_s=mae, training_underestimate_rate=pu,
+        )  # fmt: skip
+        return chosen
+
+    def _null(self) -> np.ndarray:
+        """Per name field the code that means unknown; -2 where nothing is unknown."""
+        return np.array([known.get(None, -2) for known in self.store.codes], dtype=np.int32)

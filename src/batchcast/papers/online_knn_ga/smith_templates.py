@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`smith_templates`: several ways to call jobs alike; the one with the smallest confidence interval answers.
+
+With categories of like jobs under many templates: their means and confidence intervals, compiled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ...compiled import allocating
+from ...events.state import SystemState
+from ...job import JobRequest
+from ...predict.fallback import LEVELS, sample_quantiles
+from ...predict.protocol import Grounds, Prediction, at_least_a_second
+from .genetic import BatchMethod, Gene, fields_of
+from .nearest import alike
+from .orders import classes
+
+
+@allocating
+def category_statistics(
+    labels: np.ndarray, query_labels: np.ndarray, done: np.ndarray, amount: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Count, mean and sample variance of each query's category among the first done[i] finished jobs; one pass.
+
+    `labels` (jobs,) and `amount` (jobs,) are in completion order, NaN amounts do not count; `done` (t,) ascends.
+    Welford's updates in completion order.
+    """
+    size = 1
+    for label in labels:
+        size = max(size, label + 1)
+    for label in query_labels:
+        size = max(size, label + 1)
+    count = np.zeros(size)
+    mean = np.zeros(size)
+    square = np.zeros(size)
+    out = np.zeros((3, len(done)))
+    at = 0
+    for i in range(len(done)):
+        while at < done[i]:
+            if amount[at] == amount[at]:
+                label = labels[at]
+                count[label] += 1.0
+                step = amount[at] - mean[label]
+                mean[label] += step / count[label]
+                square[label] += step * (amount[at] - mean[label])
+            at += 1
+        label = query_labels[i]
+        out[0, i] = count[label]
+        out[1, i] = mean[label]
+        out[2, i] = square[label] / (count[label] - 1.0) if count[label] > 1.0 else np.nan
+    return out[0], out[1], out[2]
+
+
+@allocating
+def members(codes: np.ndarray, query: np.ndarray, template: int, amount: np.ndarray) -> np.ndarray:
+    """The amounts (not NaN) of the finished jobs in the query's category, in completion order."""
+    values = np.empty(len(codes))
+    count = 0
+    for place in range(len(codes)):
+        if amount[place] == amount[place] and alike(codes[place], query, template):
+            values[count] = amount[place]
+            count += 1
+    return values[:count]
+
+
+@allocating
+def welford(amount: np.ndarray) -> tuple[float, float]:
+    """Mean and sample variance, updated one by one as `category_statistics` does."""
+    mean = 0.0
+    square = 0.0
+    for i in range(len(amount)):
+        step = amount[i] - mean
+        mean += step / (i + 1.0)
+        square += step * (amount[i] - mean)
+    return mean, square / (len(amount) - 1.0) if len(amount) > 1 else np.nan
+
+
+@allocating
+def smallest_interval(
+    chosen: np.ndarray, estimate: np.ndarray, interval: np.ndarray, fallback: np.ndarray
+) -> np.ndarray:
+    """For each job the estimate of the chosen template with the smallest interval; the fallback where none has one.
+
+    `estimate` and `interval` are (templates, jobs), NaN where a template has no answer. Ties: the first chosen.
+    """
+    estimates = fallback.copy()
+    for i in range(len(estimates)):
+        least = np.inf
+        for template in chosen:
+            if interval[template, i] < least:
+                least = interval[template, i]
+                estimates[i] = estimate[template, i]
+    return estimates
+
+
+FIELDS = ("user_id", "group_id", "queue_id", "app_id", "procs", "procs_log2")
+SIZES = (0b000000, 0b010000, 0b100000)
+SLOTS = 6
+
+
+class Template(NamedTuple):
+    """Fields that must agree (bits of FIELDS), and whether run times are taken relative to the limit."""
+
+    fields: int
+    relative: bool
+
+    def __str__(self) -> str:
+        return f"({'+'.join(fields_of(self.fields, FIELDS))}){' relative' if self.relative else ''}"
+
+
+UNIVERSE = tuple(
+    Template(names | size, relative) for size in SIZES for names in range(16) for relative in (False, True)
+)
+GENES = (*(Gene("bit") for _ in range(SLOTS)), *(Gene("int", 0, len(UNIVERSE) - 1) for _ in range(SLOTS)))
+UNTRAINED = tuple(UNIVERSE.index(Template(fields, False)) for fields in (0b011001, 0b010001, 0b000001, 0b000000))
+
+
+@dataclass(eq=False, repr=False)
+class SmithTemplates(BatchMethod):
+    """The mean of the category with the smallest confidence interval, among templates chosen by genetic search.
+
+    Parameters
+    ----------
+    h, t1, t2
+        Submissions of HistSet, TrainingSet and TestSet, see `knn_ga`.
+    population, generations
+        Of the genetic search; at least 3 and 1.
+    seed
+        Of the search.
+
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    A template names the fields on which jobs must agree (user, group, queue, application; processors exactly, by
+    powers of two, or not at all) and whether run times are averaged as they are or as shares of the limit: 96 in
+    all. A job falls into one category of each template; a category of at least two finished jobs gives its mean and
+    the 90 % confidence interval of it, t(n - 1) s / sqrt(n); the smallest interval answers (ties: the first
+    template). A genome holds up to 6 templates; per batch the set with the smallest mean absolute error on the
+    TrainingSet is searched. Departures: only means, no regressions; no maximum history per template, all see the
+    jobs submitted since the HistSet began; unknown names equal each other. Without a category of two: the mean of
+    all, then the limit. Capped by the limit, at least a second. Quantiles: order statistics of the category. O(6
+    jobs in the window) a prediction; `trained` says what each batch found and what it cost.
+
+    References
+    ----------
+    Smith, Foster, Taylor, Predicting application run times using historical information, JSSPP 1998,
+    doi:10.1007/BFb0053984.
+
+    Examples
+    --------
+    >>> SmithTemplates().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState()).point
+    60.0
+    """
+
+    levels = LEVELS
+    uses = (*FIELDS[:-1], "req_time")
+
+    nominals, numbers = FIELDS, ("req_time",)
+
+    population: int = 30
+    generations: int = 40
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.chosen: tuple[int, ...] = UNTRAINED
+        self.quantile = _t_quantiles(self.h + self.t1 + self.t2 + 1)
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """The mean of the job's surest category."""
+        store, codes = self.store, self.store.code(job)
+        limit = store.limit(job)[0]
+        run = store.finished["run"]
+        least, value, used, basis = np.inf, np.nan, run, "mean of all"
+        grounds = Grounds.EVERYONE
+        for number in self.chosen:
+            template = UNIVERSE[number]
+            scale = limit if template.relative else 1.0
+            amount = run / store.finished["values"][:, 0] if template.relative else run
+            values = members(store.finished["codes"], codes, template.fields, amount)
+            mean, variance = welford(values)
+            interval = float(self._interval(np.array(float(len(values))), np.array(variance))) * scale
+            if interval < least:
+                least, value, used = interval, mean * scale, values * scale
+                basis, grounds = f"category {template} of {len(values)}", Grounds.CLASS
+        if not len(run):
+            return store.limits.forecast(job)
+        point = at_least_a_second(float(value if least < np.inf else run.mean()), limit)
+        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), basis, grounds)
+
+    def renew(self, now: float) -> None:
+        """Search the templates of the batch that has begun."""
+        training = self.store.window(*self.batches.training(self.batch))
+        known = ~np.isnan(training["run"])
+        if not known.any():
+            return
+        training = {name: column[known] for name, column in training.items()}
+        estimate, interval, fallback = self._answers(training)
+        actual, limit = training["run"], np.nan_to_num(training["limit"], nan=np.inf)
+
+        def mean_error(genome: np.ndarray) -> float:
+            estimates = smallest_interval(np.array(_set(genome), dtype=np.int64), estimate, interval, fallback)
+            return float(np.abs(np.maximum(np.minimum(estimates, limit), 1.0) - actual).mean())
+
+        search = self.evolved(GENES, mean_error)
+        self.chosen = _set(search.best)
+        self.note(
+            now, search.evaluations, templates=" ".join(str(UNIVERSE[number]) for number in self.chosen) or "(none)",
+            training_jobs=len(actual), training_mae_s=search.fitness,
+        )  # fmt: skip
+
+    def _answers(self, training: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Estimate and interval of every template for every training job, (96, t), and the mean of all, (t,)."""
+        finished = self.store.finished
+        done = np.searchsorted(finished["place"], training["done"])
+        codes = np.concatenate([finished["codes"], training["codes"]])
+        run, limit = finished["run"], training["values"][:, 0]
+        estimate, interval = np.full((2, len(UNIVERSE), len(done)), np.nan)
+        for number, template in enumerate(UNIVERSE):
+            label = classes(codes, template.fields)
+            amount = run / finished["values"][:, 0] if template.relative else run
+            scale = limit if template.relative else np.ones(len(done))
+            count, mean, variance = category_statistics(label[: len(run)], label[len(run) :], done, amount)
+            estimate[number], interval[number] = mean * scale, self._interval(count, variance) * scale
+        all_of_them = classes(codes, 0)
+        count, mean, _ = category_statistics(all_of_them[: len(run)], all_of_them[len(run) :], done, run)
+        return estimate, interval, np.where(count > 0, mean, training["fallback"])
+
+    def _interval(self, count: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """Half-width of the 90 % confidence interval of a mean; NaN below two jobs."""
+        degrees = np.clip(count - 1, 0, len(self.quantile) - 1).astype(int)
+        return np.asarray(self.quantile[degrees] * np.sqrt(variance / np.maximum(count, 1.0)))
+
+
+def _set(genome: np.ndarray) -> tuple[int, ...]:
+    used = genome[:SLOTS] > 0
+    return tuple(dict.fromkeys(genome[SLOTS:][used].astype(int).tolist()))
+
+
+def _t_quantiles(most: int) -> np.ndarray:
+    """The 95 % quantile of Student's t for 0.. degrees of freedom; infinite for none."""
+    from scipy.special import stdtrit
+
+    return np.concatenate([[np.inf], stdtrit(np.arange(1, most), 0.95)])

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is remembered of jobs, as arrays, and the windows of log order that move over it (Xu et al. 2018.
+
+Section 2.3).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...events.event import End, Event, Submit, Withdraw
+from ...job import JobRequest
+from ...predict.fallback import LargestLimit
+from ...predict.gate import field_value
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Windows of h, t1 and t2 submissions; batch b begins at submission b * t2 (numbered from 0).
+
+    >>> windows = Batches(3000, 1500, 1000)
+    >>> windows.due(4499), windows.due(4500), windows.due(6700), windows.history(1), windows.training(1)
+    (-1, 0, 2, (1000, 4000), (4000, 5500))
+    """
+
+    h: int
+    t1: int
+    t2: int
+
+    def __post_init__(self) -> None:
+        if min(self.h, self.t1, self.t2) < 1:
+            raise ValueError("h, t1 and t2 are at least 1 job")
+
+    @property
+    def cadence(self) -> int:
+        """Every so many submissions a clock has to ask, so that no batch begins late."""
+        return math.gcd(self.h + self.t1, self.t2)
+
+    def due(self, submitted: int) -> int:
+        """The batch whose TestSet the next submission belongs to; negative before the first."""
+        return max((submitted - self.h - self.t1) // self.t2, -1)
+
+    def history(self, batch: int) -> tuple[int, int]:
+        """First and one-past-last submission of the HistSet."""
+        return batch * self.t2, batch * self.t2 + self.h
+
+    def training(self, batch: int) -> tuple[int, int]:
+        """First and one-past-last submission of the TrainingSet."""
+        return batch * self.t2 + self.h, batch * self.t2 + self.h + self.t1
+
+
+class Rows:
+    """Columns that grow at the end and are dropped at the front; amortised O(1) an append."""
+
+    __slots__ = ("columns", "dropped", "length")
+
+    def __init__(self, **columns: tuple[int, type]) -> None:
+        """Each column: its width (0: a plain vector) and dtype."""
+        self.columns: dict[str, np.ndarray] = {
+            name: np.zeros((64, width) if width else 64, dtype) for name, (width, dtype) in columns.items()
+        }
+        self.length = 0
+        self.dropped = 0
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.columns[name][: self.length]
+
+    def append(self, *values: Any) -> None:
+        """One more row, values in the order of the columns."""
+        if self.length == len(next(iter(self.columns.values()))):
+            for name, column in self.columns.items():
+                self.columns[name] = np.concatenate([column, np.zeros_like(column)])
+        for column, value in zip(self.columns.values(), values):
+            column[self.length] = value
+        self.length += 1
+
+    def keep(self, mask: np.ndarray) -> None:
+        """Keep only the rows where `mask` (length,) is true."""
+        kept = int(mask.sum())
+        for column in self.columns.values():
+            column[:kept] = column[: self.length][mask]
+        self.dropped += self.length - kept
+        self.length = kept
+
+
+class Store:
+    """Requests in submit order (numbered from 0) and finished jobs in completion order, on given fields.
+
+    `nominals` are compared for equality (codes from 0, unknown is a code of its own), `numbers` by distance (unknown,
+    infinite: NaN). `run` of a request is NaN until its End. Finished jobs submitted before `oldest` are not kept:
+    nobody may look that far back. An End without its Submit (a live clock that began in the middle) counts as
+    submitted last. O(1) an event.
+    """
+
+    def __init__(self, nominals: tuple[str, ...], numbers: tuple[str, ...]) -> None:
+        self.nominals = nominals
+        self.numbers = numbers
+        self.codes: tuple[dict[Any, int], ...] = tuple({} for _ in nominals)
+        shape = {"codes": (len(nominals), np.int32), "values": (len(numbers), np.float64)}
+        self.requests = Rows(
+            **shape, limit=(0, np.float64), fallback=(0, np.float64), done=(0, np.int64), run=(0, np.float64)
+        )
+        self.finished = Rows(
+            **shape, number=(0, np.int64), place=(0, np.int64), run=(0, np.float64), total=(0, np.float64)
+        )
+        self.completions = 0
+        self.oldest = 0
+        self.limits = LargestLimit()
+        self.open: dict[int, int] = {}
+        self.low = np.full(len(numbers), np.inf)
+        self.high = np.full(len(numbers), -np.inf)
+
+    @property
+    def submitted(self) -> int:
+        """How many jobs were submitted so far."""
+        return self.requests.dropped + self.requests.length
+
+    def code(self, job: JobRequest) -> np.ndarray:
+        """The job's nominal codes (int32); a value never seen gets -1, which equals no finished job's code."""
+        return np.array(
+            [known.get(field_value(job, name), -1) for name, known in zip(self.nominals, self.codes)], dtype=np.int32
+        )
+
+    def value(self, job: JobRequest) -> np.ndarray:
+        """The job's numbers (float64), NaN when unknown or infinite."""
+        values = (field_value(job, name) for name in self.numbers)
+        return np.array([_finite(v) for v in values])
+
+    def limit(self, job: JobRequest) -> tuple[float, float]:
+        """The job's limit (NaN: none) and what stands in for a prediction when there is no history at all."""
+        return _finite(job.req_time), self.limits.of(job.req_time)
+
+    def observe(self, event: Event) -> None:
+        """Notes a request and, when it ends, its run time; other events say nothing that is kept here."""
+        if isinstance(event, Submit):
+            self.submit(event.job)
+        elif isinstance(event, End):
+            self.end(event.job, event.run_time)
+        elif isinstance(event, Withdraw):
+            self.open.pop(event.job.row, None)
+
+    def submit(self, job: JobRequest) -> None:
+        """A request arrives."""
+        limit, fallback = self.limit(job)
+        for name, known in zip(self.nominals, self.codes):
+            known.setdefault(field_value(job, name), len(known))
+        self.open[job.row] = self.submitted
+        value = self.value(job)
+        self.requests.append(self.code(job), value, limit, fallback, self.completions, math.nan)
+        self.low, self.high = np.fmin(self.low, value), np.fmax(self.high, value)
+        self.limits.note(job.req_time)
+
+    def end(self, job: JobRequest, run: float) -> None:
+        """A run time becomes known."""
+        number = self.open.pop(job.row, None)
+        place = self.completions
+        self.completions += 1
+        if number is None:
+            number = self.submitted
+            for name, known in zip(self.nominals, self.codes):
+                known.setdefault(field_value(job, name), len(known))
+        elif number >= self.requests.dropped:
+            self.requests.columns["run"][number - self.requests.dropped] = run
+        if number >= self.oldest:
+            before = self.finished["total"][-1] if self.finished.length else 0.0
+            self.finished.append(self.code(job), self.value(job), number, place, run, before + run)
+
+    def moved_on(self, batches: Batches, batch: int) -> int:
+        """The batch that is due now; if it is later than `batch`, what was submitted before its HistSet is let go."""
+        due = batches.due(self.submitted)
+        if due > batch:
+            self.forget(batches.history(due)[0])
+        return max(due, batch)
+
+    def forget(self, oldest: int) -> None:
+        """Let go of what was submitted before number `oldest`; running totals start anew."""
+        self.oldest = oldest
+        self.requests.keep(np.arange(self.requests.length) + self.requests.dropped >= oldest)
+        self.finished.keep(self.finished["number"] >= oldest)
+        self.finished["total"][:] = np.cumsum(self.finished["run"])
+
+    def scaling_so_far(self) -> tuple[np.ndarray, np.ndarray]:
+        """Minimum and range of the numbers of all requests so far; range 0 where nothing varies."""
+        span = self.high - self.low
+        return self.low, np.where(np.isfinite(span), span, 0.0)
+
+    def window(self, first: int, last: int) -> dict[str, np.ndarray]:
+        """The requests numbered first to last - 1 as columns (views)."""
+        begin, end = (max(number - self.requests.dropped, 0) for number in (first, last))
+        return {name: self.requests[name][begin:end] for name in self.requests.columns}
+
+
+def _finite(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else math.nan

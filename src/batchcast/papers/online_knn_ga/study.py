@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Xu, Xiong & Xiao 2018 on its own data: Tables 2 to 6, the sensitivity runs, and what an operator would see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...evaluation.accuracy import Scores, predictor, score
+from ...evaluation.differences import burst_groups
+from ...metrics.schedule import bounded_slowdown
+from ...simulation import Policy, Schedule, simulate
+from ...table import Trace
+from ...trace import Selection, read_trace, select, selection_mask
+from ..shared import Gain, Precomputed, gain_rows
+
+Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
+
+
+class DataSet(NamedTuple):
+    """One of the paper's sets: the log, how it was cut, and what the paper prints of it."""
+
+    name: str
+    log: str
+    selection: Selection
+    timezone: str | None
+    printed_window: int
+    printed_minh: int
+    printed_jobs: int
+    pu_minh: float
+    pu: float
+    mae_minh: float
+    mae: float
+    waits: tuple[float, float, float, float]
+    slowdowns: tuple[float, float, float, float]
+
+
+SETS = (
+    DataSet(
+        "HPC2N04", "HPC2N-2002-2.2-cln.swf.gz", Selection(since="2004-01-01", until="2005-01-01"), None,
+        81934, 81113, 81934, 0.36, 0.29, 9360, 5314, (321.61, 187.15, 287.27, 173.57), (150.24, 57.02, 131.94, 50.74),
+    ),
+    DataSet(
+        "HPC2N05", "HPC2N-2002-2.2-cln.swf.gz", Selection(since="2005-01-01"), None,
+        55389, 55389, 55839, 0.31, 0.40, 26280, 6130,
+        (723.57, 439.52, 717.34, 394.70), (389.36, 219.18, 394.05, 194.44),
+    ),
+    DataSet(
+        "SDSC02", "SDSC-BLUE-2000-4.2-cln.swf.gz", Selection(since="2002-01-01", status=("1",)), "+01:00",
+        100000, 80756, 80756, 0.25, 0.31, 1842, 1839, (188.10, 98.53, 138.24, 77.08), (52.91, 28.46, 26.13, 15.94),
+    ),
+    DataSet(
+        "SDSC04", "SDSC-DS-2004-2.1-cln.swf.gz", Selection(status=("1",)), None,
+        84893, 66743, 66743, 0.29, 0.31, 2886, 4325, (167.46, 58.98, 153.28, 51.59), (62.63, 22.52, 46.98, 15.63),
+    ),
+)  # fmt: skip
+METHOD = "knn_ga"
+NO_TRADE = "knn_ga:pu_weight=0"
+FIXED = "knn_ga:h=1000000"  # no batch ever has so much history: template {user}, K = 5, alpha = 0 throughout
+LOCAL = ("knn_ga:local_model=linear", "knn_ga:local_model=svr")
+TRAINED = (METHOD, NO_TRADE, FIXED)
+MINH = "minh_wolters:population=50,generations=100,sample=1500"
+"""The paper's only baseline, searched as hard as knn_ga: as many genomes, on the whole TrainingSet."""
+BESIDE = (NO_TRADE, FIXED, "requested", "last_2", "recent_mean")
+OPERATORS = (METHOD, FIXED, "requested", "last_2", "recent_mean")
+UNTRAINED = 4500
+PROTOCOLS = ("paper", "honest")
+POLICIES = {
+    "easy": Policy(event_order="pyss"),
+    "easy-sjbf": Policy(backfill_order="sjf", event_order="pyss"),
+}
+MACHINES = (1.0, 0.95, 0.9, 0.85, 0.8)
+RAISED = "open, raised"
+CORRECTIONS = ("requested", "incremental", "doubling")
+SENSITIVITY = (
+    "knn_ga:h=5000,t1=2000",
+    "knn_ga:t2=500",
+    "knn_ga:generations=50",
+    "knn_ga:generations=200",
+    "knn_ga:warm_start=yes",
+)
+
+
+def chosen_sets(names: Iterable[str]) -> list[DataSet]:
+    """The sets of the given names, all of them for none."""
+    wanted = set(names)
+    return [each for each in SETS if not wanted or each.name in wanted]
+
+
+def load(each: DataSet, traces: Path, first: int | None = None) -> tuple[Trace, Trace]:
+    """The whole log, and the paper's selection of it (only its `first` jobs, if given)."""
+    whole = read_trace(str(traces / each.log), timezone=each.timezone)
+    trace = select(whole, each.selection)
+    return whole, trace if first is None else trace.take(np.arange(min(first, len(trace))))
+
+
+def table_2_row(each: DataSet, whole: Trace) -> dict[str, Any]:
+    """A row of Table 2: jobs of the window whatever their status, and of the selection, with what the paper prints.
+
+    The paper prints of each set the window, what Minh and Wolters used and what it used itself.
+    """
+    return {
+        "set": each.name,
+        "log": each.log,
+        "window": len(select(whole, replace(each.selection, status=()))),
+        "printed_window": each.printed_window,
+        "jobs": int(selection_mask(whole, each.selection).sum()),
+        "printed_jobs": each.printed_jobs,
+        "printed_minh": each.printed_minh,
+    }
+
+
+def near_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], protocol: str) -> list[dict[str, Any]]:
+    """What the text says of Figures 2 and 3: of the first 9,000 jobs scored, the share of errors below 1,000 s.
+
+    And how the mean error of the first quarter of the scored jobs stands to that of all: the text has it grow.
+    `points` (n,) by method, NaN where a job is not scored.
+    """
+    rows = []
+    for spec, forecasts in points.items():
+        error = np.abs(forecasts - trace.run_time)
+        error = error[~np.isnan(error)]
+        quarter, first = error[: max(len(error) // 4, 1)], error[:9000]
+        rows.append(
+            {
+                "set": each.name, "protocol": protocol, "predictor": spec, "jobs": len(first),
+                "below_1000_s": float((first < 1000.0).mean()),
+                "printed_below_1000_s": 0.8 if each.name == "HPC2N04" and spec == METHOD else float("nan"),
+                "quarter_mae_s": float(quarter.mean()), "mae_s": float(error.mean()),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def accuracy_of(
+    trace: Trace, specs: Sequence[str], protocol: str, bar: Progress, label: str, mask: np.ndarray | None = None
+) -> Scores:
+    """Scores without the first jobs, which the method predicts untrained (unless `mask` says who counts)."""
+    inside = np.arange(len(trace)) >= UNTRAINED if mask is None else mask
+    with bar(label, len(trace)) as tick:
+        return score(trace, list(specs), protocol=protocol, mask=inside, tick=tick)
+
+
+def trained_everywhere(trace: Trace) -> np.ndarray:
+    """The jobs that no setting of SENSITIVITY predicts untrained: those after the first 5000 + 2000."""
+    return np.arange(len(trace)) >= 7000
+
+
+def operators_scores(each: DataSet, whole: Trace, bar: Progress, first: int | None = None) -> Scores:
+    """Learn from everything the log holds, score the paper's jobs: what an operator would have seen, honest.
+
+    With `first`, only so many of the paper's jobs, and the log up to the last of them.
+    """
+    mask = selection_mask(whole, each.selection)
+    if first is not None:
+        end = int(np.flatnonzero(mask)[:first].max(initial=0)) + 1
+        whole, mask = whole.take(np.arange(end)), mask[:end]
+    return accuracy_of(whole, OPERATORS, "honest", bar, f"{each.name}: learning from the whole log", mask)
+
+
+def noise_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], protocol: str) -> list[dict[str, Any]]:
+    """Tables 3 and 4: the method's gains over its baseline and beside it, with the interval of this set.
+
+    `points` (n,) by method, NaN where a job is not scored; the printed gains are those over Minh and Wolters.
+    """
+    actual, gains = trace.run_time, []
+    printed = {MINH: (1 - each.mae / each.mae_minh, each.pu_minh - each.pu)}
+    others = {**points, "requested": np.where(np.isnan(points[METHOD]), np.nan, trace.req_time)}
+    for other, said in others.items():
+        if other == METHOD:
+            continue
+        mae, pu = printed.get(other, (float("nan"), float("nan")))
+        near, far = np.abs(points[METHOD] - actual), np.abs(said - actual)
+        gains.append(Gain(METHOD, other, "MAE", near, far, mae))
+        late, their_late = (np.where(np.isnan(one), np.nan, one < actual) for one in (points[METHOD], said))
+        gains.append(Gain(METHOD, other, "PU", late, their_late, pu, points=True))
+    named = {"set": each.name, "protocol": protocol}
+    return [{**named, **row} for row in gain_rows(gains, burst_groups(trace))]
+
+
+class Plan(NamedTuple):
+    """One setting of Tables 5 and 6: where the forecasts come from, and what corrects those that were too short."""
+
+    loop: str
+    protocol: str
+    correction: str
+    planner: Any
+    predictor: str = METHOD
+
+
+def plans(trace: Trace, points: Mapping[str, np.ndarray], closed: Sequence[str] = ("requested",)) -> list[Plan]:
+    """The settings a policy is simulated under; `points` are the forecasts (n,) of each protocol (open loop).
+
+    The users' requests; the true run times; open loop under each protocol with each correction; `RAISED`, open loop
+    with every forecast below the truth raised to the truth, which is what pyss does to estimates it is fed and nobody
+    could; closed loop (honest) with each correction of `closed`.
+    """
+    settings = [
+        Plan("requests", "", "requested", "requested", "requested"),
+        Plan("perfect", "", "requested", "actual", "actual"),
+    ]
+    for protocol, forecasts in points.items():
+        settings += [Plan("open", protocol, correction, Precomputed(forecasts)) for correction in CORRECTIONS]
+        settings.append(Plan(RAISED, protocol, "none needed", Precomputed(np.fmax(forecasts, trace.run_time))))
+    return settings + [Plan("closed", "honest", correction, METHOD) for correction in closed]
+
+
+def baseline_plans(trace: Trace, points: Mapping[str, np.ndarray]) -> list[Plan]:
+    """The settings of Tables 5 and 6 in which MINH's forecasts (n,) of each protocol stand beside knn_ga's."""
+    name = MINH.partition(":")[0]
+    settings = []
+    for protocol, forecasts in points.items():
+        raised = Precomputed(np.fmax(forecasts, trace.run_time))
+        settings.append(Plan("open", protocol, "requested", Precomputed(forecasts), name))
+        settings.append(Plan(RAISED, protocol, "none needed", raised, name))
+    return settings
+
+
+def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) -> dict[str, Any]:
+    """A row of Tables 5 and 6: one policy under one setting, with both averages."""
+    named = POLICIES[policy]
+    used = Policy(
+        named.order, named.backfill, named.backfill_order,
+        plan.correction if plan.correction in CORRECTIONS else "requested", event_order=named.event_order,
+    )  # fmt: skip
+    trained = plan.planner == METHOD
+    given = predictor(METHOD, trace, trace.info.max_procs, 0) if trained else plan.planner
+    loop = "open" if plan.loop.startswith("open") else "closed"
+    with bar(label, len(trace)) as tick:
+        schedule = simulate(trace, used, given, loop=loop, tick=tick)
+    words = {"policy": policy, "loop": plan.loop, "predictor": plan.predictor}
+    words |= {"protocol": plan.protocol, "correction": plan.correction}
+    noise = {} if plan.loop == "requests" else _wait_noise(trace, named, schedule)
+    return words | averages(schedule, np.maximum(trace.req_time, trace.run_time)) | noise
+
+
+def _wait_noise(trace: Trace, policy: Policy, schedule: Schedule) -> dict[str, float]:
+    """The 90 % intervals of the gains in mean wait and bounded slowdown over the requests of the same policy."""
+    base = simulate(trace, policy, "requested")
+    group = burst_groups(trace)[base.rows]
+    slow, their_slow = (bounded_slowdown(one.wait_time, one.run_time) for one in (schedule, base))
+    gains = [
+        Gain("", "", "wait_gain", schedule.wait_time, base.wait_time),
+        Gain("", "", "bounded_slowdown_gain", slow, their_slow),
+    ]
+    rows = gain_rows(gains, group)
+    return {f"{row['measure']}_{end}": row[f"gain_{end}"] for row in rows for end in ("low", "high")}
+
+
+def baselines(each: DataSet, whole: Trace, trace: Trace, points: np.ndarray) -> list[dict[str, Any]]:
+    """Where the printed waits may come from: other jobs, other machines, run times cut at the forecast.
+
+    Planned with the users' requests: the paper's selection, and the same window with jobs of every status; the machine
+    as large as the log says and down to four fifths of it (jobs wider than it are left out). For the selection also
+    what comes out if every job is made to end when its forecast of `points` (n,) does: `cut_mean_wait_s`,
+    `cut_mean_bounded_slowdown`. No scheduler may do that; a simulator that takes the shorter of the two times does.
+    """
+    jobs_of = {"papers' selection": trace}
+    if each.selection.status:
+        jobs_of["every status"] = select(whole, replace(each.selection, status=()))
+    rows = []
+    for words, log in jobs_of.items():
+        for share in MACHINES:
+            size = round(share * log.info.max_procs)
+            fits = np.flatnonzero(~(log.procs("req") > size))
+            fitting = log.take(fits)
+            for policy, used in POLICIES.items():
+                schedule = simulate(fitting, used, "requested", total=size)
+                figures = averages(schedule, np.maximum(fitting.req_time, fitting.run_time))
+                if log is trace:
+                    figures |= _cut(fitting, used, points[fits], size)
+                rows.append({"jobs_of": words, "processors": size, "policy": policy, **figures})
+    return rows
+
+
+def _cut(trace: Trace, policy: Policy, points: np.ndarray, size: int) -> dict[str, float]:
+    """Means when each job ends with its forecast, if not before."""
+    columns = {name: trace.column(name) for name in trace.names}
+    shortened = Trace({**columns, "run_time": np.fmin(trace.run_time, points)}, trace.info, is_sorted=True)
+    schedule = simulate(shortened, policy, Precomputed(points), loop="open", total=size)
+    figures = averages(schedule, points)
+    return {f"cut_{name}": figures[name] for name in ("mean_wait_s", "mean_bounded_slowdown")}
+
+
+def averages(schedule: Schedule, estimate: np.ndarray) -> dict[str, float]:
+    """Mean wait and bounded slowdown over all jobs, and as pyss averages them."""
+    wait, run = schedule.wait_time, schedule.run_time
+    slowdown = bounded_slowdown(wait, run)
+    counted = pyss_counts(schedule, estimate[schedule.rows])
+    return {
+        "jobs": len(schedule),
+        "mean_wait_s": float(wait.mean()),
+        "mean_bounded_slowdown": float(slowdown.mean()),
+        "pyss_jobs": int(counted.sum()),
+        "pyss_mean_wait_s": float(wait[counted].mean()) if counted.any() else float("nan"),
+        "pyss_mean_bounded_slowdown": float(slowdown[counted].mean()) if counted.any() else float("nan"),
+        "corrections": schedule.corrections,
+    }
+
+
+def pyss_counts(schedule: Schedule, estimate: np.ndarray) -> np.ndarray:
+    """Which jobs pyss averages over: not the first hundredth to finish, nor jobs of one processor with an estimate of
+    one second, nor what ends after the last submission."""
+    order = np.argsort(schedule.end_time, kind="stable")
+    counted = np.ones(len(schedule), bool)
+    counted[order[: len(schedule) // 100]] = False
+    counted &= ~((estimate == 1) & (schedule.procs == 1))
+    return np.asarray(counted & (schedule.end_time <= schedule.submit_time.max(initial=0.0)))

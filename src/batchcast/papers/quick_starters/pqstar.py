@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pqstar`: quick starters found in near, mid and far history (Kumar & Vadhiyar, JSSPP 2012)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from msgspec.structs import replace
+
+from ...events.event import Capacity, Event, Submit
+from ...events.record import Columns, clean_request, requests_of
+from ...events.recorded import Forecasts, event_table, replay, timeline
+from ...events.state import Cancelled, SystemState
+from ...job import JobRequest
+from ...predict.protocol import Grounds, Prediction
+from ...predict.registry import make, takes
+from ...table import Trace
+from . import pqstar_kernel as kernel
+from . import pqstar_memory as memory
+
+BASIS = (
+    "",
+    "near history: a similar job has started",
+    "mid history: rank by size in the queue",
+    "mid history: rank by limit in the queue",
+    "mid history: free processors",
+    "far history: every similar job was quick",
+)
+
+
+@dataclass(eq=False, repr=False)
+class PQStar:
+    """Marks quick starters (wait at most `threshold`) from three histories; `fallback` answers for the rest.
+
+    Parameters
+    ----------
+    threshold
+        Seconds that a quick starter waits at most; also the bound of a marked job.
+    reading
+        `text`, or `tables`: similar jobs must have been quick and ranks compare with <=, fitted to the printed tables
+        (a table that uses it says so).
+    large
+        A request is large from the smallest power of two above the square root of the machine (`strict`), or not below
+        the root (`root`).
+    point
+        Of a marked job: the `median` wait of similar jobs, capped by the threshold, or the `threshold` itself.
+    missing
+        What a rank criterion does when the near history has neither quick nor late jobs: `passes` or `fails`.
+    cancelled
+        `count` takes a job cancelled in the queue as one that waited that long (the printed shares need it); `skip`
+        learns from started jobs only.
+    fallback
+        The method that answers for unmarked jobs, or `none`.
+    depth
+        The latest so many similar jobs of the deciding history give the point.
+    level
+        The nominal level of the bound.
+
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    Section 3 and figure 2 of the source, as repaired in this project's notes; *similar* is equal processors and limits
+    within an hour. Near history: the latest run of submissions that saw as many large running jobs as now. Mid history:
+    from there back to the last submission whose running set was disjoint from the one now. Far history: all before. A
+    mark of the near history needs a similar started job in it and none stuck beyond the threshold; of the mid history,
+    in addition, a small rank by size or by limit in the queue, or room beside what may go first; of the far history,
+    that every similar job was quick. Departures, not in the text: the point, and that waits across an outage, negative
+    or unknown waits and jobs larger than the machine teach nothing. The bound of an unmarked job is the fallback's.
+
+    The paper replays "ends up to now, then starts up to now" at a submission, so its recorded clock is
+    `protocol="starts_first"`; events in any other order are taken as they come. Cost of a prediction: one compiled
+    pass over the queue and over the shapes of the job's size; memory 150 bytes a job. Seconds throughout.
+
+    References
+    ----------
+    Kumar, Vadhiyar, Identifying quick starters: towards an integrated framework for efficient predictions of queue
+    waiting times of batch parallel jobs, JSSPP 2012, doi:10.1007/978-3-642-35867-8_11.
+
+    Examples
+    --------
+    >>> state, job = SystemState(8.0), JobRequest(0, 1, 0.0, 4.0, 600.0, float("nan"))
+    >>> PQStar(fallback="none").predict(job, state).basis
+    'not marked; fallback none'
+    """
+
+    protocol = "starts_first"
+    holds_entries = True
+    answers_by = "mark"
+
+    threshold: float = 3600.0
+    reading: Literal["text", "tables"] = "text"
+    large: Literal["strict", "root"] = "strict"
+    point: Literal["median", "threshold"] = "median"
+    missing: Literal["passes", "fails"] = "passes"
+    cancelled: Cancelled = "count"
+    fallback: Any = "ibl"  # its name, then the method itself
+    depth: int = 100
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not self.threshold >= 1:
+            raise ValueError("threshold is at least 1 second")
+        if self.depth < 1:
+            raise ValueError("depth is at least 1 job")
+        self.rules = memory.Rules(
+            float(self.threshold), self.large == "strict", self.reading == "text", self.reading == "tables",
+            self.missing == "passes", self.point == "median", self.depth, self.cancelled == "count",
+        )  # fmt: skip
+        self.falls_back_to = str(self.fallback)
+        self.fallback = None if self.fallback == "none" else made_alike(self.fallback, self.cancelled)
+        if self.fallback is not None and hasattr(self.fallback, "refit"):
+            self.refit, self.refit_every_jobs = self.fallback.refit, self.fallback.refit_every_jobs
+        self.uses = getattr(self.fallback, "uses", ())  # whoever made this method checks them
+        self.histories = memory.Histories(self.rules)
+        self.noted = 0
+        self.cell_of: dict[tuple[float, float], int] = {}
+        self.class_of: dict[float, int] = {}
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """The mark's median and threshold, else the fallback's answer; `basis` names the history and criterion."""
+        procs, limit = clean_request(job)
+        klass = self.class_of.get(procs, -1)
+        state = at.columns().record
+        mark, point, _ = kernel.judge(state, self.histories.record, at.now, procs, limit, klass)
+        if mark != kernel.UNMARKED:
+            return Prediction(point, (self.level,), (self.rules.threshold,), BASIS[mark], Grounds.CLASS)
+        if self.fallback is None:
+            return Prediction(self.rules.threshold, basis="not marked; fallback none", grounds=Grounds.CLASS)
+        answer: Prediction = self.fallback.predict(job, at)
+        return replace(answer, basis=f"not marked; {self.falls_back_to}: {answer.basis}", grounds=Grounds.FALLBACK)
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Submit: what it looked like; Start (and Withdraw, `cancelled=count`): the wait; all: queue and machine."""
+        columns = at.columns()
+        if isinstance(event, Capacity) or at.entry(event) >= 0:
+            while self.noted < columns.record["entries"][0]:
+                self._note(columns)
+            if not isinstance(event, Submit):
+                kernel.note_event(columns.record, self.histories.record, -1, -1)
+        if self.fallback is not None:
+            self.fallback.observe(event, at)
+
+    def _note(self, columns: Columns) -> None:
+        """Write down the next submission; more than one where this method was attached late."""
+        job = columns.jobs[self.noted]
+        procs, limit = float(job["procs"]), float(job["limit"])
+        klass = self.class_of.setdefault(procs, len(self.class_of))
+        cell = self.cell_of.setdefault((procs, limit), len(self.cell_of))
+        self.noted += 1
+        self.histories.make_room(self.noted + 1, cell + 1, klass + 1)
+        kernel.note_event(columns.record, self.histories.record, cell, klass)
+
+    def predict_trace(
+        self,
+        trace: Trace,
+        protocol: str = protocol,
+        procs: str = "req",
+        *,
+        total: float | None = None,
+        ask: np.ndarray | None = None,
+    ) -> Forecasts:
+        """The whole log at once: the very numbers of the one-by-one path. `ask` (n,) bool: the jobs to answer."""
+        asked = np.ones(len(trace), bool) if ask is None else np.asarray(ask, bool)
+        mark, points, _ = self.marks(trace, protocol, procs, total=total, ask=asked)
+        quick = mark != kernel.UNMARKED
+        bounds = np.where(quick, self.rules.threshold, np.nan)
+        basis = np.array(BASIS, dtype=object)[mark]
+        rest = asked & ~quick
+        if self.fallback is None:
+            points, bounds = np.where(rest, self.rules.threshold, points), bounds
+            basis[rest] = "not marked; fallback none"
+        elif rest.any():
+            other = fallback_answers(self.fallback, trace, protocol, procs, total, rest)
+            points = np.where(rest, other.points, points)
+            bounds = np.where(rest, other.quantiles[:, -1], bounds) if other.levels else bounds
+            basis[rest] = [f"not marked; {self.falls_back_to}: {other.basis[row]}" for row in np.flatnonzero(rest)]
+        return Forecasts(points, (self.level,), bounds[:, None], basis.tolist())
+
+    def marks(
+        self,
+        trace: Trace,
+        protocol: str = protocol,
+        procs: str = "req",
+        *,
+        total: float | None = None,
+        ask: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Which history and criterion marks each job (0 none, 1 near, 2-4 mid, 5 far), its point, its near jobs."""
+        requests, codes = requests_of(trace, procs)
+        classes, klass = np.unique(requests["procs"], return_inverse=True)
+        cells, cell = np.unique(np.stack([requests["procs"], requests["limit"]]), axis=1, return_inverse=True)
+        n = len(trace)
+        state = Columns(trace.info.max_procs if total is None else total, n)
+        state.make_room(n, len(codes["user_id"]) + 1)
+        histories = memory.Histories(self.rules, n + 1, cells.shape[1] + 1, len(classes) + 1)
+        asked = np.ones(n, bool) if ask is None else ask
+        table = event_table(trace, timeline(trace, protocol))
+        records = (state.record, histories.record, requests, table)
+        mark, point, near = np.zeros(n, np.int8), np.full(n, np.nan), np.zeros(n, np.int64)
+        kernel.replay_log(*records, cell.reshape(-1), klass.reshape(-1), asked, mark, point, near)
+        return mark, point, near
+
+
+def made_alike(fallback: str, cancelled: str) -> Any:
+    """The fallback, taught by the same jobs where it can be told so."""
+    spec = f"{fallback}:cancelled={cancelled}" if takes("wait", fallback, "cancelled") else fallback
+    return make("wait", spec, known_at_submit=None)
+
+
+def fallback_answers(method: Any, trace: Trace, protocol: str, procs: str, total: float | None, ask: np.ndarray) -> Any:
+    """A fallback's answers where asked, by its batch path if it has one."""
+    if hasattr(method, "predict_trace"):
+        return method.predict_trace(trace, protocol, procs, total=total, ask=ask)
+    size = trace.info.max_procs if total is None else total
+    return replay(trace, {"it": method}, protocol=protocol, procs=procs, total=size, ask=ask)["it"]

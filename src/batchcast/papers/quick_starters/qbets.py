@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`qbets`.
+
+An upper bound on a quantile of the wait by the binomial order statistic, trimmed at change points, for clusters of
+job shapes.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from ...events.event import SUBMIT, Capacity, Event, Requeue, Submit
+from ...events.recorded import Forecasts
+from ...events.state import Cancelled, SystemState
+from ...job import JobRequest
+from ...predict.protocol import Grounds, Prediction, at_least_a_second
+from ...predict.wait.groups import NO_CLASS, QueuedByGroup, answered, clock_of, forget, guess, order_statistic
+from ...table import Trace
+from . import qbets_kernel as kernel
+from .qbets_kernel import Terms, binomial_rank, ranks, refill, shortest_history, waits_of
+
+HOUR_S = 3600.0
+
+
+def shape(job: JobRequest) -> tuple[float, float]:
+    """Processors and limit; unknown processors count as 1, an unknown limit as an hour.
+
+    >>> shape(JobRequest(0, 1, 0.0, 4.0, 1024.0, float("nan")))
+    (4.0, 1024.0)
+    """
+    return job.procs if job.procs >= 1 else 1.0, min(job.req_time, 1e9) if job.req_time >= 1 else HOUR_S
+
+
+def cluster_shapes(places: np.ndarray, most: int) -> np.ndarray:
+    """Centers (k, d) of at most `most` clusters of (n, d) shapes: k-means, k by BIC (Pelleg & Moore 2000, section 3).
+
+    Deterministic: the first center is the mean, each further one starts at the shape farthest from all before.
+
+    >>> import numpy as np
+    >>> two = np.array([[0.0, 5.0], [0.1, 5.1], [6.0, 12.0], [6.1, 12.1]] * 30)
+    >>> cluster_shapes(two, 4).round(1).tolist()[:1]
+    [[...]]
+    """
+    distinct, counts = np.unique(places, axis=0, return_counts=True)
+    best, best_score = distinct.mean(axis=0, keepdims=True), -math.inf
+    for k in range(1, min(most, len(distinct)) + 1):
+        centers = _k_means(distinct, counts, k)
+        score = _bic(distinct, counts, centers)
+        if score > best_score:
+            best, best_score = centers, score
+    return np.asarray(best)
+
+
+def _k_means(places: np.ndarray, counts: np.ndarray, k: int) -> np.ndarray:
+    weighed = places * counts[:, None]
+    centers = (weighed.sum(axis=0) / counts.sum())[None]
+    for _ in range(1, k):
+        centers = np.concatenate([centers, places[[_squared(places, centers).min(axis=1).argmax()]]])
+    for _ in range(50):
+        member = _squared(places, centers).argmin(axis=1)
+        inside = [member == c for c in range(k)]
+        moved = np.array(
+            [weighed[who].sum(axis=0) / counts[who].sum() if who.any() else centers[c] for c, who in enumerate(inside)]
+        )
+        if np.array_equal(moved, centers):
+            break
+        centers = moved
+    return np.asarray(centers)
+
+
+def _squared(places: np.ndarray, centers: np.ndarray) -> np.ndarray:
+    return np.asarray(((places[:, None, :] - centers[None]) ** 2).sum(axis=2))
+
+
+def _bic(places: np.ndarray, counts: np.ndarray, centers: np.ndarray) -> float:
+    """Twice the log likelihood of spherical normal clusters of one variance, less (d + 1) k numbers at log n each."""
+    apart, n, (k, d) = _squared(places, centers), counts.sum(), centers.shape
+    sizes = np.bincount(apart.argmin(axis=1), counts, k)
+    spread = (apart.min(axis=1) * counts).sum()
+    variance = max(spread / max(d * (n - k), 1), 1e-3)
+    shares = float(sizes[sizes > 0] @ np.log(sizes[sizes > 0] / n))
+    return float(2.0 * shares - n * d * math.log(variance) - spread / variance - (d + 1) * k * math.log(n))
+
+
+# Longest run of misses that chance explains, by lag-1 autocorrelation of log waits in steps of 0.1 from 0: the
+# smallest r with P(run >= r | miss) <= 0.05^2 (3 at 0, where it is equal) in a Gaussian AR(1) series of 2 million
+# steps (seed 1), level 0.95.
+RUNS = (3, 4, 4, 5, 5, 6, 7, 9, 12, 21)
+
+
+class Learned:
+    """A wait with its job's shape by number; `kept` until a change point or the history's length forgets it."""
+
+    __slots__ = ("kept", "shape", "wait", "x")
+
+    def __init__(self, shape: int, wait: float) -> None:
+        self.shape, self.wait, self.kept = shape, wait, True
+        self.x = math.log(max(wait, 1.0))
+
+
+class Group:
+    """One cluster's waits in order of start, the same sorted, and the run of misses since the last hit."""
+
+    __slots__ = ("misses", "ordered", "products", "recent", "squares", "sums")
+
+    def __init__(self) -> None:
+        self.recent: deque[Learned] = deque()
+        self.ordered: list[float] = []
+        self.misses = 0
+        self.sums = self.squares = self.products = 0.0
+
+    @classmethod
+    def of(cls, entries: Sequence[Learned]) -> Group:
+        """A group that has learned so many waits, one after the other; at once, and with the same sums."""
+        group = cls()
+        group.recent.extend(entries)
+        group.ordered = np.sort(np.array([entry.wait for entry in entries])).tolist()
+        if entries:
+            x = np.array([entry.x for entry in entries])
+            group.sums = float(np.add.accumulate(x)[-1])
+            group.squares = float(np.add.accumulate(x * x)[-1])
+            group.products = float(np.add.accumulate(x[1:] * x[:-1])[-1]) if len(x) > 1 else 0.0
+        return group
+
+    def learn(self, entry: Learned, keep: int = 0, *, marks: bool = False) -> None:
+        """Append a wait, forgetting the oldest beyond `keep` (0: none)."""
+        if self.recent:
+            self.products += entry.x * self.recent[-1].x
+        self.sums += entry.x
+        self.squares += entry.x * entry.x
+        self.recent.append(entry)
+        insort(self.ordered, entry.wait)
+        if 0 < keep < len(self.recent):
+            self._drop_oldest(marks)
+
+    def _drop_oldest(self, marks: bool) -> None:
+        old = self.recent.popleft()
+        old.kept = old.kept and not marks
+        forget(self.ordered, old.wait)
+        self.sums -= old.x
+        self.squares -= old.x * old.x
+        if self.recent:
+            self.products -= old.x * self.recent[0].x
+
+    def trim(self, length: int, *, marks: bool = False) -> None:
+        """Keep only the latest `length` waits; `marks`: the others are forgotten for good."""
+        while len(self.recent) > length:
+            self._drop_oldest(marks)
+        self.misses = 0
+
+    def autocorrelation(self) -> float:
+        """Lag-1 autocorrelation of the log waits, 0 to 0.9."""
+        n = len(self.recent)
+        mean = self.sums / n
+        variance = self.squares / n - mean * mean
+        if n < 3 or variance <= 1e-12:
+            return 0.0
+        return min(max((self.products / (n - 1) - mean * mean) / variance, 0.0), 0.9)
+
+
+SETTINGS = {
+    "text": {"by": "product", "clusters": 9, "recluster": 1000, "keep": 0},
+    "tables": {"by": "shape", "clusters": 6, "recluster": 1000, "keep": 2000},
+}
+
+
+class Qbets:
+    """Upper bound on the `q` quantile of the wait with confidence `c`, from the history of similar jobs.
+
+    Parameters
+    ----------
+    q, c
+        Quantile and confidence, in (0, 1).
+    reading
+        `text`: by=product, clusters=9 (as mclust tries by default), keep=0, so a history is cut by change points only.
+        `tables`: by=shape, clusters=6, keep=2000, chosen among a few for nearness to the table that Kumar and Vadhiyar
+        2012 print, on the jobs scored there: a table that uses it says so. What follows may be given by itself.
+    by
+        Jobs are alike by the `product` of processors and limit (which the authors' companion paper, "Using model-based
+        clustering to improve predictions for queueing delay on parallel machines", names, or either alone), or by both,
+        their `shape`.
+    clusters
+        Clusters at most; how many, the Bayesian information criterion says.
+    recluster
+        Submissions between two clusterings.
+    keep
+        The last so many waits of a cluster; 0 is all.
+    cancelled
+        `count`: a job cancelled in the queue teaches that it waited that long; `skip`: nothing.
+
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    The bound is the order statistic of `binomial_rank`. A run of consecutive misses longer than chance explains at the
+    history's autocorrelation is a change point: the history is cut to the shortest that still supports a bound. Queued
+    jobs that already waited beyond the bound count as longer waits. A cluster with too short a history answers from all
+    jobs. Departures: k-means on log scales for the mixture; the point is the history's median. Seconds; O(log n) a job.
+
+    References
+    ----------
+    Nurmi, Brevik, Wolski, QBETS: queue bounds estimation from time series, JSSPP 2007,
+    doi:10.1007/978-3-540-78699-3_5.
+
+    Examples
+    --------
+    >>> Qbets().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState(4.0)).basis
+    'no history: fits beside the queue'
+    """
+
+    answers_by = "bound"
+
+    def __init__(
+        self,
+        q: float = 0.95,
+        c: float = 0.95,
+        reading: Literal["text", "tables"] = "text",
+        by: Literal["product", "shape"] | None = None,
+        clusters: int | None = None,
+        recluster: int | None = None,
+        keep: int | None = None,
+        cancelled: Cancelled = "count",
+    ) -> None:
+        if not (0 < q < 1 and 0 < c < 1):
+            raise ValueError("q and c lie between 0 and 1")
+        given = {"by": by, "clusters": clusters, "recluster": recluster, "keep": keep}
+        settings: dict[str, Any] = SETTINGS[reading] | {k: v for k, v in given.items() if v is not None}
+        self.need = shortest_history(q, c)
+        if 0 < settings["keep"] < self.need or settings["clusters"] < 1 or settings["recluster"] < 1:
+            raise ValueError(f"keep is 0 (all) or at least {self.need} waits; clusters and recluster at least 1")
+        self.q, self.c, self.by, self.clusters, self.keep = q, c, settings["by"], settings["clusters"], settings["keep"]
+        self.refit_every_jobs = settings["recluster"]
+        self.queued = QueuedByGroup(cancelled)
+        self.centers: list[list[float]] = [[0.0] if self.by == "product" else [0.0, 0.0]]
+        self.groups = [Group()]
+        self.everyone = Group()
+        self.places: deque[tuple[float, ...]] = deque(maxlen=self.refit_every_jobs)
+        self.learned: deque[Learned] = deque()
+        self.issued: dict[int, float] = {}
+        self.latest = (-1, math.nan, math.nan)
+        self.shapes: dict[tuple[float, float], int] = {}
+        self.place_of: list[tuple[float, ...]] = []
+        self.cluster_of: list[int] = []
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """The history's median, and the bound at level q."""
+        group, members = self._history(self._shape(job))
+        if not group.ordered:
+            point, basis = guess(job, at, self.queued.elapsed(0, at.now))
+            return Prediction(point, (self.q,), (point,), basis, Grounds.NO_HISTORY)
+        bound = self._bound(group, members, at.now)
+        self.latest = (job.row, at.now, bound)
+        point = min(order_statistic(group.ordered, 0.5, 0), bound)
+        basis = self._words(len(group.ordered), group is not self.everyone)
+        return Prediction(at_least_a_second(point), (self.q,), (at_least_a_second(bound),), basis, Grounds.CLASS)
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Submit: the bound issued; Start: the wait, and whether it missed."""
+        if isinstance(event, (Submit, Requeue)):
+            job, shape = event.job, self._shape(event.job)
+            self.queued.follow(event, self.cluster_of[shape])
+            if isinstance(event, Requeue):
+                self.issued.pop(job.row, None)
+                return
+            self.places.append(self.place_of[shape])
+            group, members = self._history(shape)
+            if group.ordered:  # what was told a moment ago is what is issued
+                is_latest = self.latest[:2] == (job.row, event.time) and job.submit_time == event.time
+                self.issued[job.row] = self.latest[2] if is_latest else self._bound(group, members, event.time)
+        elif not isinstance(event, Capacity):
+            wait = self.queued.observe(event, at)
+            issued = self.issued.pop(event.job.row, math.inf)
+            if wait is not None:
+                shape = self._shape(event.job)
+                entry = Learned(shape, wait)
+                self.learned.append(entry)
+                self._learn(self.groups[self.cluster_of[shape]], entry, issued)
+                self._learn(self.everyone, entry, issued)
+
+    def predict_trace(
+        self,
+        trace: Trace,
+        protocol: str = "honest",
+        procs: str = "req",
+        *,
+        total: float | None = None,
+        ask: np.ndarray | None = None,
+    ) -> Forecasts:
+        """The whole log at once: the very numbers of the one-by-one path. `ask` (n,) bool: the jobs to answer."""
+        n, clock = len(trace), clock_of(trace, protocol, procs, total)
+        wait = np.where(trace.wait_time >= 0, trace.wait_time, np.nan)
+        w = waits_of(wait, np.array([math.log(max(one, 1.0)) for one in wait.tolist()]), self.clusters)
+        runs, left = np.array(RUNS), self.queued.cancelled == "count"
+        t = Terms(ranks(self.q, self.c, n.bit_length()), runs, self.need, self.keep, self.refit_every_jobs, left)
+        places, place = np.unique(self._places(clock.procs, trace.req_time), axis=0, return_inverse=True)
+        place = place.reshape(-1)
+        submitted = place[clock.events["entry"][clock.events["rank"] == SUBMIT]]
+        at, out, said = np.zeros(4, np.int64), np.full((n, 2), np.nan), np.zeros((n, 2), np.int64)
+        live, seen = np.zeros(0, np.int64), 0
+        while kernel.follow(clock.columns.record, clock.requests, clock.events, clock.procs, w, t, at, out, said):
+            heard = np.concatenate([live, np.arange(seen, at[kernel.LEARNED])])[
+                -self.keep if at[kernel.CLUSTERED] else 0 :
+            ]
+            live, seen = heard[w.kept[heard]][-self.keep :], int(at[kernel.LEARNED])
+            latest = submitted[max(at[kernel.SUBMITTED] - self.refit_every_jobs, 0) : at[kernel.SUBMITTED]]
+            centers = cluster_shapes(places[latest], self.clusters)
+            w.cluster[:] = _squared(places, centers).argmin(axis=1)[place]
+            refill(w, live)
+            at[kernel.CLUSTERED] = at[kernel.SUBMITTED]
+        asked, most = np.ones(n, bool) if ask is None else np.asarray(ask, bool), self.clusters
+        bases = (None if k == NO_CLASS else (self._words(count, k < most), Grounds.CLASS) for count, k in said.tolist())
+        return answered(self.q, asked, out, bases)
+
+    def refit(self, now: float) -> None:
+        """Cluster the latest shapes anew and refill each cluster's history with what no change point has cut off."""
+        self.centers = cluster_shapes(np.array(self.places), self.clusters).tolist()
+        self.cluster_of = _squared(np.array(self.place_of), np.array(self.centers)).argmin(axis=1).tolist()
+        self.queued.regroup(lambda job: self.cluster_of[self._shape(job)])
+        self.learned = deque([entry for entry in self.learned if entry.kept], maxlen=self.keep or None)
+        members: list[list[Learned]] = [[] for _ in self.centers]
+        for entry in self.learned:
+            members[self.cluster_of[entry.shape]].append(entry)
+        self.groups = [Group.of(entries) for entries in members]
+
+    def _shape(self, job: JobRequest) -> int:
+        """The number of a job's shape; its place and its cluster are found once."""
+        key = shape(job)
+        number = self.shapes.get(key)
+        if number is None:
+            number = self.shapes[key] = len(self.place_of)
+            procs, limit = math.log2(key[0]), math.log2(key[1])
+            place = (procs + limit,) if self.by == "product" else (procs, limit)
+            self.place_of.append(place)
+            self.cluster_of.append(int(_squared(np.array([place]), np.array(self.centers)).argmin()))
+        return number
+
+    def _places(self, procs: np.ndarray, limit: np.ndarray) -> np.ndarray:
+        """Where the shapes of jobs lie, a row a job: as `_shape` places each."""
+        known = np.where(procs >= 1, procs, 1.0), np.where(limit >= 1, np.minimum(limit, 1e9), HOUR_S)
+        kinds, kind = np.unique(np.stack(known), axis=1, return_inverse=True)
+        logs = np.array([[math.log2(one) for one in row] for row in kinds.tolist()])
+        placed = logs.sum(axis=0, keepdims=True) if self.by == "product" else logs
+        return placed.T[kind.reshape(-1)]
+
+    def _history(self, shape: int) -> tuple[Group, Sequence[int]]:
+        """The waits that answer for a shape, and the clusters whose queued jobs count."""
+        cluster = self.cluster_of[shape]
+        group = self.groups[cluster]
+        if len(group.ordered) >= self.need:
+            return group, (cluster,)
+        return self.everyone, range(len(self.groups))
+
+    def _words(self, count: int, alike: bool) -> str:
+        """What an answer rests on."""
+        similar = "similar processors x limit" if self.by == "product" else "similar shape"
+        return f"order statistic of {count} waits, {similar if alike else 'all jobs'}"
+
+    def _bound(self, group: Group, members: Sequence[int], now: float) -> float:
+        n = len(group.ordered)
+        bound = group.ordered[min(binomial_rank(n, self.q, self.c), n) - 1]
+        longer = sum([self.queued.longer(k, bound, now) for k in members])
+        if not longer:
+            return bound
+        rank = binomial_rank(n + longer, self.q, self.c)
+        if rank <= n:
+            return group.ordered[rank - 1]
+        return max(group.ordered[-1], *(self.queued.elapsed(k, now) for k in members))
+
+    def _learn(self, group: Group, entry: Learned, issued: float) -> None:
+        marks = group is not self.everyone
+        group.misses = group.misses + 1 if entry.wait > issued else 0
+        group.learn(entry, self.keep, marks=marks)
+        suspect = group.misses >= RUNS[0] and len(group.recent) > self.need
+        if suspect and group.misses >= RUNS[round(group.autocorrelation() * 10)]:
+            group.trim(self.need, marks=marks)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`batchcast reproduce`: the papers' tables on the shared logs, one command a paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import click
+
+from ..cli.grammar import Verb, output_option
+
+PAPERS: dict[str, tuple[str, str]] = {
+    "pqstar": (
+        "batchcast.papers.reproduce_studies:pqstar",
+        "Queue waits: quick starters found in near, mid and far history (Kumar & Vadhiyar 2012).",
+    ),
+    "online-knn-ga": (
+        "batchcast.papers.reproduce_run_times:online_knn_ga",
+        "Run times from similar jobs, tuned online by a genetic algorithm (Xu et al. 2018).",
+    ),
+    "su": ("batchcast.papers.reproduce_run_times:su", "Run times from clusters of job names (Wang et al. 2021)."),
+    "vasp": (
+        "batchcast.papers.reproduce_studies:vasp",
+        "Run time of VASP jobs from input files: IRPA and BRBF (2019).",
+    ),
+    "grid": (
+        "batchcast.papers.reproduce_studies:grid",
+        "Grid jobs with files and deadlines: Emin-min, Ebest (2014).",
+    ),
+}
+
+
+QUICK_S = {"grid": 22, "vasp": 47, "pqstar": 65, "su": 175, "online-knn-ga": 94}
+"""Seconds of CPU of `reproduce PAPER --quick` (docs/evidence/papers.md)."""
+
+
+def _first_words(paper: str, given: Mapping[str, Any]) -> str:
+    """What will be computed, and how long it takes."""
+    quick = f"about {QUICK_S[paper]} s of CPU"
+    if given.get("quick"):
+        return f"reproduce {paper} on a small part of the data: {quick}"
+    return f"reproduce {paper} in full: minutes to hours of one core (--quick: {quick}, on a part of the data)"
+
+
+class Papers(click.Group):
+    """A group whose commands are imported only when one is asked for by name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The papers, in the order of the table."""
+        return [*PAPERS, "all"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the paper's command."""
+        if cmd_name not in PAPERS:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = PAPERS[cmd_name][0].partition(":")
+        verb: Verb = getattr(import_module(module), name)
+        verb.says_first = partial(_first_words, cmd_name)
+        return verb
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One line a paper, without importing any."""
+        with formatter.section("Papers"):
+            formatter.write_dl([*((name, words) for name, (_, words) in PAPERS.items()), ("all", "All of them.")])
+
+
+@click.group(cls=Papers)
+def command() -> None:
+    """Print a paper's tables for the logs at hand: figures by its protocol, under its name.
+
+    Logs are looked for in a folder `shared/traces` beside the project, or where BATCHCAST_SHARED points.
+    """
+
+
+@command.command("all")
+@click.option("--quick", is_flag=True, help="Every paper on a small part of its data: minutes, not hours.")
+@output_option("Pages and results.", metavar="FOLDER", default="papers", show_default=True)
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="A log of one's own in the tables that take one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document: every paper's rows, each with its name.")
+@click.pass_context
+def everything(ctx: click.Context, quick: bool, output: str, logs: tuple[str, ...], as_json: bool) -> None:
+    """Run the five reproductions one after the other; a page of each in FOLDER."""
+    import json
+    from contextlib import nullcontext, redirect_stdout
+    from io import StringIO
+    from pathlib import Path
+    from time import process_time
+
+    from ..cli.output import document, emit, say
+
+    place = Path(output)
+    place.mkdir(parents=True, exist_ok=True)
+    words = {
+        "grid": ["-o", str(place / "grid.html")],
+        "vasp": ["-o", str(place / "vasp.html")],
+        "pqstar": ["-o", str(place / "pqstar.html"), *(word for log in logs for word in ("--log", log))],
+        "su": ["-o", str(place / "su")],
+        "online-knn-ga": ["-o", str(place / "online-knn-ga")],
+    }
+    rows: list[dict[str, object]] = []
+    for name, more in words.items():
+        begun = process_time()
+        say(f"reproduce {name}{' --quick' if quick else ''}")
+        paper = command.get_command(ctx, name)
+        assert paper is not None
+        printed = StringIO()
+        options = [*more, *["--quick"] * quick, *["--json"] * as_json]
+        with redirect_stdout(printed) if as_json else nullcontext():
+            paper.main(options, prog_name=f"batchcast reproduce {name}", standalone_mode=False, parent=ctx, obj=ctx.obj)
+        if as_json:
+            rows += [{"paper": name, **row} for row in json.loads(printed.getvalue())["results"]]
+        say(f"reproduce {name}: {process_time() - begun:,.0f} s of CPU in this process")
+    if as_json:
+        emit(document("reproduce all", {"source": "the papers' logs"}, {"quick": quick, "output": output}, [], rows))

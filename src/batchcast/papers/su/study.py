@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wang, Dai, Yu & Dong 2021 on public logs.
+
+Table 5's columns, Table 6 by simulation, measures by class of jobs; all of it gathered, part by part; and the page of
+`batchcast reproduce su` with its tables, and what they say in sentences.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...evaluation.accuracy import figures, score
+from ...evaluation.differences import burst_groups
+from ...metrics.accuracy import accuracy, relative_accuracy
+from ...report.blocks import Figure, Table
+from ...report.figures import bars, lines
+from ...simulation import Policy, Schedule, simulate
+from ...table import Trace
+from ...trace import Selection, read_trace, select
+from ..shared import ComputedParts, Gain, Precomputed, columns_of, gain_rows, gain_table
+from .su import TextClusters, cluster_texts, user_and_text
+
+
+def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """What the tables say, in sentences."""
+    sentences = []
+    for log, kept in dict.fromkeys((row["log"], row["jobs_of"]) for row in rows["5"]):
+        mine = {row["predictor"]: row for row in rows["5"] if (row["log"], row["jobs_of"]) == (log, kept)}
+        su, plain = (
+            sum(mine[f"{kind} {model}"]["mae_s"] for model in ("linear", "forest", "svr")) / 3
+            for kind in ("SU", "plain")
+        )
+        best = min((name for name in mine if name.startswith("SU")), key=lambda name: mine[name]["mae_s"])
+        sentences.append(
+            f"{log}, {kept} jobs: mean error with clusters and neighbours {su:,.0f} s, without {plain:,.0f} s "
+            f"({1 - su / plain:+.0%}; printed +74%); smallest of the three: {best} (printed: SU svr)."
+        )
+        sentences += [
+            _beside(row, mine)
+            for row in rows["noise"]
+            if (row["log"], row["jobs_of"], row["method"], row["measure"]) == (log, kept, "SU svr", "MAE")
+            and row["against"] in ("recent_mean", "last_2")
+            and row["gain"] < 0
+        ]
+    return sentences
+
+
+def _beside(row: Mapping[str, Any], mine: Mapping[str, Mapping[str, Any]]) -> str:
+    """Plain history that has a smaller mean error than SU, and whether that stands outside the noise of the log."""
+    words = {"inside": "this log cannot tell the two apart", "too few groups": "too few groups to tell"}
+    ours, theirs = mine["SU svr"]["mae_s"], mine[row["against"]]["mae_s"]
+    return (
+        f"{row['log']}, {row['jobs_of']} jobs: {row['against']}, plain history, has a mean error of {theirs:,.0f} s, "
+        f"SU svr {ours:,.0f} s ({1 - theirs / ours:.0%} less); "
+        f"{words.get(row['ours'], 'outside the noise of this log')}."
+    )
+
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def table_5(rows: Rows, every: int) -> Table:
+    """Errors beside the printed ones."""
+    columns = columns_of(
+        "log", "jobs_of|jobs of", "predictor", "jobs|jobs|count", "mae_s|MAE, s|number",
+        "printed_mae_s|printed|number", "apa|APA|ratio", "printed_apa|printed|ratio", "underestimate_rate|UR|ratio",
+        "printed_ur|printed|ratio", "coverage_90|90 % bound held|share", "seconds|took, s|number",
+    )  # fmt: skip
+    scored = "Every job is scored." if every == 1 else f"Every {every}th job is scored, the same for all methods."
+    note = f"{scored} The printed figures are of a log that is not public: order and relative gains compare."
+    return Table("Table 5: errors, honest protocol", columns, rows, note)
+
+
+def table_6(rows: Rows) -> Table:
+    """Waits beside the printed ones."""
+    columns = columns_of(
+        "log", "predictor|planned with", "jobs|jobs|count", "mean_wait_s|mean wait, s|number",
+        "printed_mean_wait|printed|number", "mean_bounded_slowdown|bsld|number", "corrections|corrections|count",
+    )  # fmt: skip
+    note = "EASY, first come first served, open loop (honest); a job that outlives its plan gets its request as plan."
+    return Table("Table 6: mean waits by simulation", columns, rows, note)
+
+
+def noise_table(rows: Rows) -> Table:
+    """SU's gains with the interval of each log."""
+    return gain_table(rows, [("log", "log"), ("jobs_of", "jobs of")], "Do SU's gains stand outside these logs' noise?")
+
+
+def class_table(rows: Rows) -> Table:
+    """Measures by class."""
+    columns = columns_of(
+        "log", "class", "predictor", "jobs|jobs|count", "mae_s|MAE, s|number", "apa|APA|ratio",
+        "underestimate_rate|UR|ratio",
+    )  # fmt: skip
+    note = (
+        "Classes: the clusters of job names, user by user; A has most scored jobs of all. Sizes: processors asked for."
+    )
+    return Table("Measures by class of jobs", columns, rows, note)
+
+
+def clustering_pictures(log: str, user: str, tried: Sequence[int], sse: Rows | Any, score: Any, k: int) -> list[Figure]:
+    """The paper's Figures 4 and 5: SSE and Calinski-Harabasz score against k for one user's names."""
+    caption = f"user {user}; chosen: k = {k}, the largest score up to the elbow of SSE"
+    return [
+        lines(f"Figure 4, {log}: SSE against k", {"SSE": (tried, sse)}, x="k", y="SSE", caption=caption, markers=True),
+        lines(f"Figure 5, {log}: Calinski-Harabasz score against k", {"score": (tried, score)}, x="k", y="score",
+              caption=caption, markers=True),
+    ]  # fmt: skip
+
+
+def error_picture(log: str, errors: Mapping[str, np.ndarray]) -> Figure:
+    """The paper's Figure 9: the distribution of prediction less run time, around 0; the middle nine tenths."""
+    shares = np.linspace(0.05, 0.95, 181)
+    series = {name: (np.quantile(values, shares) / 3600.0, shares) for name, values in errors.items() if len(values)}
+    words = "; ".join(f"{name}: {(values < 0).mean():.0%} below 0" for name, values in errors.items() if len(values))
+    title = f"Figure 9, {log}: error, prediction less run time"
+    figure = lines(title, series, x="error, hours", y="share of the jobs", kind="share", caption=words)
+    return replace(figure, alt=f"Distribution of the signed error in hours. {words}.")
+
+
+def table_5_pictures(log: str, rows: Rows) -> list[Figure]:
+    """The paper's Figures 6 to 8 as bars: MAE, APA and UR of every method, ours and printed."""
+    names = [row["predictor"] for row in rows]
+    drawn = []
+    for number, key, printed, words in (
+        (6, "mae_s", "printed_mae_s", "MAE"), (7, "apa", "printed_apa", "APA"),
+        (8, "underestimate_rate", "printed_ur", "UR"),
+    ):  # fmt: skip
+        series = {"ours": [row[key] for row in rows], "printed": [row.get(printed, float("nan")) for row in rows]}
+        title = f"Figure {number}, {log}: {words}"
+        drawn.append(bars(title, names, series, value=words, kind="seconds" if key == "mae_s" else "share"))
+    return drawn
+
+
+def class_pictures(log: str, rows: Rows) -> list[Figure]:
+    """The paper's Figure 10: APA, UR and MAE by class."""
+    classes = list(dict.fromkeys(row["class"] for row in rows))
+    methods = list(dict.fromkeys(row["predictor"] for row in rows))
+    drawn = []
+    for key, words in (("apa", "APA"), ("underestimate_rate", "UR"), ("mae_s", "MAE")):
+        at = {(row["class"], row["predictor"]): row[key] for row in rows}
+        series = {method: [at.get((name, method), float("nan")) for name in classes] for method in methods}
+        title = f"Figure 10, {log}: {words} by class"
+        drawn.append(bars(title, classes, series, value=words, kind="seconds" if key == "mae_s" else "share"))
+    return drawn
+
+
+READING = (
+    "The number of neighbours and alpha are not printed: both are searched on the last finished jobs and noted.",
+    "The SVR works on standardised run times with scikit-learn's defaults; estimates stay in the neighbours' range.",
+    "'completed': the log was cut to jobs that succeeded before anything was learned, as in the paper; only the end "
+    "tells which those are, so the figure is optimistic.",
+)
+
+
+Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
+LOGS = {
+    "CTC": "CTC-SP2-1996-3.1-cln.swf.gz",
+    "SDSC-DS": "SDSC-DS-2004-2.1-cln.swf.gz",
+    "NREL": "NREL-eagle-sample1000.csv.gz",
+}
+MODELS = ("linear", "forest", "svr")
+PAPER = {f"su:model={model}": f"SU {model}" for model in MODELS} | {
+    f"plain_regression:model={model}": f"plain {model}" for model in MODELS
+}
+BESIDE = ("requested", "last_2", "recent_mean", "trip")
+PRINTED = {
+    "SU linear": (3140.5, 0.7482, 0.3134, 213.8),
+    "SU forest": (3181.9, 0.7469, 0.3022, 204.6),
+    "SU svr": (2762.7, 0.8046, 0.2485, 192.6),
+    "plain linear": (15039.3, 0.2784, 0.2871, 297.4),
+    "plain forest": (10892.6, 0.3769, 0.2731, 285.1),
+    "plain svr": (9488.0, 0.5400, 0.489, 274.6),
+}
+
+
+def load(name: str, traces: Path, failed: bool) -> Trace:
+    """A log by its short name; without failed jobs it is cut first, as the paper did."""
+    trace = read_trace(traces / LOGS[name])
+    return trace if failed else select(trace, Selection(status=("completed",)))
+
+
+def scored_jobs(trace: Trace, every: int, bar: Progress, label: str) -> dict[str, Any]:
+    """Every method on one log, honest protocol: figures over all and by size, and what each method of the paper said.
+
+    Each `every`-th job is scored, the same for all, all are learned from. `rows` are the scored jobs' places, `points`
+    the forecasts of those, by method.
+    """
+    mask = np.arange(len(trace)) % every == 0
+    with bar(label, len(trace)) as tick:
+        scores = score(trace, [*PAPER, *BESIDE], mask=mask, tick=tick)
+    rows = np.flatnonzero(scores.scored)
+    group = burst_groups(trace)[rows]
+    actual = trace.run_time[rows]
+    return {
+        "noise": gain_rows(_gains({spec: scores.points[spec][rows] for spec in (*PAPER, *BESIDE)}, actual), group),
+        "figures": figures(scores),
+        "by_size": figures(scores, by="size"),
+        "rows": rows.tolist(),
+        "points": {spec: scores.points[spec][rows].tolist() for spec in PAPER},
+    }
+
+
+def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
+    """Table 5's gains of SU over the same model without clusters and neighbours, and over plain history."""
+    error = {spec: np.abs(said - actual) for spec, said in points.items()}
+    near = {spec: relative_accuracy(said, actual) for spec, said in points.items()}
+    late = {spec: (said < actual).astype(float) for spec, said in points.items()}
+    gains = []
+    for model in MODELS:
+        su, plain = f"su:model={model}", f"plain_regression:model={model}"
+        ours, theirs = PRINTED[PAPER[su]], PRINTED[PAPER[plain]]
+        names = PAPER[su], PAPER[plain]
+        gains.append(Gain(*names, "MAE", error[su], error[plain], 1 - ours[0] / theirs[0]))
+        gains.append(Gain(*names, "APA", near[su], near[plain], ours[1] / theirs[1] - 1, True))
+        gains.append(Gain(*names, "UR", late[su], late[plain], theirs[2] - ours[2], points=True))
+    gains += [Gain("SU svr", name, "MAE", error["su:model=svr"], error[name]) for name in ("last_2", "recent_mean")]
+    return gains
+
+
+def simulated_waits(trace: Trace, first: int, bar: Progress, label: str) -> list[dict[str, Any]]:
+    """Mean waits under EASY and first come first served, planned by each method's honest forecasts (open loop)."""
+    part = trace.take(np.arange(min(first, len(trace))))
+    with bar(label, len(part)) as tick:
+        points = score(part, list(PAPER), tick=tick).points
+    planners: dict[str, Any] = {"requests": "requested", "perfect": "actual"}
+    planners |= {
+        words: Precomputed(np.where(np.isnan(points[s]), part.req_time, points[s])) for s, words in PAPER.items()
+    }
+    rows: list[dict[str, Any]] = []
+    schedules: dict[str, Schedule] = {}
+    for name, planner in planners.items():
+        schedule = simulate(part, Policy(), planner, loop="open")
+        printed = {"printed_mean_wait": PRINTED[name][3]} if name in PRINTED else {}
+        rows.append({"predictor": name, **schedule.measures(), **printed})
+        schedules[name] = schedule
+    return rows + [{"noise": row} for row in _wait_gains(part, schedules)]
+
+
+def _wait_gains(part: Trace, schedules: Mapping[str, Schedule]) -> list[dict[str, Any]]:
+    """Table 6's gains of SU over the plain models, and of its best over requests."""
+    gains = []
+    for model in MODELS:
+        su, plain = f"SU {model}", f"plain {model}"
+        printed = 1 - PRINTED[su][3] / PRINTED[plain][3]
+        gains.append(Gain(su, plain, "mean wait", schedules[su].wait_time, schedules[plain].wait_time, printed))
+    requests = schedules["requests"]
+    gains.append(Gain("SU svr", "requests", "mean wait", schedules["SU svr"].wait_time, requests.wait_time))
+    return gain_rows(gains, burst_groups(part)[requests.rows])
+
+
+def clustered_users(trace: Trace) -> tuple[str, np.ndarray, TextClusters]:
+    """Every user's job names clustered: the user with most jobs among those with at least 16 names (else of all), each
+    job's class (n,), numbered over all users, and how that user's names were clustered."""
+    pairs = [user_and_text(job) for job in trace.requests()]
+    names: dict[str, Counter[str]] = {}
+    for user, text in pairs:
+        names.setdefault(user, Counter())[text] += 1
+    many = [user for user, counts in names.items() if len(counts) >= 16] or list(names)
+    chosen = max(many, key=lambda user: sum(names[user].values()))
+    clusters = {user: cluster_texts(counts) for user, counts in names.items()}
+    number: dict[tuple[str, int], int] = {}
+    classes = [number.setdefault((user, clusters[user].labels[text]), len(number)) for user, text in pairs]
+    return chosen, np.array(classes), clusters[chosen]
+
+
+def by_class(
+    actual: np.ndarray, points: Mapping[str, np.ndarray], labels: np.ndarray, specs: Sequence[str]
+) -> list[dict[str, Any]]:
+    """MAE, APA and UR of methods over the classes with most jobs, named A, B, ...
+
+    `actual`, `labels` and each of `points` are (n,) over the scored jobs.
+    """
+    counts = Counter(labels[labels >= 0].tolist())
+    rows = []
+    for place, (label, _) in enumerate(counts.most_common(15)):
+        mask = labels == label
+        for spec in specs:
+            measured = accuracy(points[spec][mask], actual[mask])
+            rows.append({"class": chr(ord("A") + place), "predictor": PAPER.get(spec, spec), **measured})
+    return rows
+
+
+class Gathered:
+    """Rows by table, pictures and log hashes, gathered log by log; every part is kept as soon as it is done."""
+
+    def __init__(
+        self,
+        kept: ComputedParts,
+        first: int | None,
+        every: int,
+        schedule_first: int,
+        progress: Progress,
+        say: Callable[[str], None],
+    ) -> None:
+        self.kept, self.first, self.every, self.schedule_first = kept, first, every, schedule_first
+        self.progress, self.say = progress, say
+        self.rows: dict[str, list[dict[str, Any]]] = {"5": [], "6": [], "class": [], "noise": []}
+        self.pictures: list[Any] = []
+        self.hashes: dict[str, str] = {}
+
+    def add(self, name: str, traces: Path) -> None:
+        """One log: with the jobs that failed, and cut to those that did not."""
+        for failed in (True, False):
+            trace = load(name, traces, failed)
+            self.hashes[LOGS[name]] = trace.info.sha256
+            trace = trace.take(np.arange(min(self.first or len(trace), len(trace))))
+            kept = "all" if failed else "completed"
+            compute = partial(scored_jobs, trace, self.every, self.progress, f"{name}, {kept} jobs")
+            part = self._part(name, kept, {"every": self.every}, compute)
+            self.rows["5"] += _table_5_rows(name, kept, part["figures"])
+            self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in part["noise"]]
+            self.say(f"{name}, {kept} jobs: {len(part['rows']):,} scored")
+            if failed:
+                self._classes(name, trace, part)
+                if self.schedule_first and trace.info.max_procs > 0:
+                    run = partial(simulated_waits, trace, self.schedule_first, self.progress, f"{name}, Table 6")
+                    simulated = self._part(name, "schedules", {"schedule_first": self.schedule_first}, run)
+                    self.rows["6"] += [{"log": name, **row} for row in simulated if "noise" not in row]
+                    noise = [row["noise"] for row in simulated if "noise" in row]
+                    self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in noise]
+
+    def tables(self) -> list[Any]:
+        """The tables there are rows for."""
+        waits = [table_6(self.rows["6"])] if self.rows["6"] else []
+        tables = [table_5(self.rows["5"], self.every), *waits]
+        return [*tables, noise_table(self.rows["noise"]), class_table(self.rows["class"])]
+
+    def _part(self, name: str, kind: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+        return self.kept.part(
+            f"{name}-{kind}", {"log": self.hashes[LOGS[name]], "first": self.first, **made_of}, compute
+        )
+
+    def _classes(self, name: str, trace: Trace, part: Mapping[str, Any]) -> None:
+        """Measures by class of names and by size, and the paper's pictures."""
+        specs = [spec for spec in PAPER if "svr" in spec]
+        rows = np.array(part["rows"], dtype=int)
+        actual = trace.run_time[rows]
+        points = {spec: np.array(values) for spec, values in part["points"].items()}
+        user, labels, clusters = clustered_users(trace)
+        classes = by_class(actual, points, labels[rows], specs)
+        self.rows["class"] += [{"log": name, **row} for row in classes] + _size_rows(name, part["by_size"], specs)
+        errors = {words: points[spec] - actual for spec, words in PAPER.items()}
+        self.pictures += clustering_pictures(name, user, clusters.tried, clusters.sse, clusters.score, clusters.k)
+        rows_5 = [row for row in self.rows["5"] if (row["log"], row["jobs_of"]) == (name, "all")]
+        self.pictures += [*table_5_pictures(name, rows_5), error_picture(name, errors)]
+        self.pictures += class_pictures(name, classes)
+
+
+def _table_5_rows(name: str, kept: str, figures: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    rows = []
+    for row in figures:
+        words = PAPER.get(row["predictor"], row["predictor"])
+        printed = dict(zip(("printed_mae_s", "printed_apa", "printed_ur"), PRINTED.get(words, ())))
+        rows.append({"log": name, "jobs_of": kept, **row, "predictor": words, **printed})
+    return rows
+
+
+def _size_rows(name: str, by_size: Sequence[Mapping[str, Any]], specs: Sequence[str]) -> list[dict[str, Any]]:
+    return [
+        {"log": name, "class": f"{row['group']} processors", **row, "predictor": PAPER[row["predictor"]]}
+        for row in by_size
+        if row["predictor"] in specs
+    ]

@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clusters of a user's job names: k-means on the rows of their edit-distance matrix."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ...events.event import End, Event, Submit, Withdraw
+from ...events.state import SystemState
+from ...job import JobRequest
+from ...predict.fallback import LEVELS, LargestLimit, sample_quantiles
+from ...predict.gate import Warming, size_and_hour
+from ...predict.protocol import Grounds, Prediction, at_least_a_second
+from ..online_knn_ga.genetic import score
+from ..online_knn_ga.nearest import REGRESSIONS, local_estimate
+from ..online_knn_ga.store import Rows
+
+TRIED = (2, 3, 4, 5, 6, 8, 10, 12, 15)
+
+
+class TextClusters(NamedTuple):
+    """A label per text, the k chosen, and what each tried k gave: SSE and Calinski-Harabasz score."""
+
+    labels: dict[str, int]
+    k: int
+    tried: tuple[int, ...]
+    sse: tuple[float, ...]
+    score: tuple[float, ...]
+
+
+def cluster_texts(counts: Mapping[str, int], most: int = 500, seed: int = 0) -> TextClusters:
+    """Cluster texts that occurred `counts` times each by Levenshtein distance (rapidfuzz) and k-means++ (scikit-learn).
+
+    Source: Wang et al. 2021, eqs. 1 to 3. A sample is a row of the distance matrix LD over all jobs; clustering the
+    distinct texts with weight n_s and column s scaled by sqrt(n_s) gives the same sums of squares at bounded cost. k is
+    the tried one (2, 3, ... 15, below the number of texts) with the largest Calinski-Harabasz score up to the elbow of
+    SSE, ties to the smaller: the score alone goes on rising as names that differ in a number are parted. Below three
+    texts each is its own cluster. At most the `most` most frequent texts are clustered (ties: the first seen), the
+    rest join the nearest of them.
+    O(most^2) distances and memory.
+
+    >>> cluster_texts({"ada_wing": 3, "ada_mesh": 1}).labels
+    {'ada_wing': 0, 'ada_mesh': 1}
+    """
+    texts = sorted(counts, key=lambda text: -counts[text])[:most]
+    if len(texts) < 3:
+        return TextClusters({text: label for label, text in enumerate(texts)}, len(texts), (), (), ())
+    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.process import cdist
+
+    weights = np.array([float(counts[text]) for text in texts])
+    distances = cdist(texts, texts, scorer=Levenshtein.distance, dtype=np.float64) * np.sqrt(weights)
+    labels, k, tried, sse, score = _best_of(distances, weights, seed)
+    cluster_of = {text: int(label) for text, label in zip(texts, labels)}
+    for text in counts:
+        if text not in cluster_of:
+            cluster_of[text] = cluster_of[nearest_text(text, texts)]
+    return TextClusters(cluster_of, k, tried, sse, score)
+
+
+def nearest_text(text: str, texts: list[str]) -> str:
+    """The text at the smallest edit distance; ties: the first."""
+    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.process import extractOne
+
+    return str(extractOne(text, texts, scorer=Levenshtein.distance)[0])
+
+
+def _best_of(
+    table: np.ndarray, weights: np.ndarray, seed: int
+) -> tuple[np.ndarray, int, tuple[int, ...], tuple[float, ...], tuple[float, ...]]:
+    from sklearn.cluster import KMeans
+
+    n = float(weights.sum())
+    centre = np.average(table, axis=0, weights=weights)
+    total = float(weights @ ((table - centre) ** 2).sum(axis=1))
+    tried = tuple(k for k in TRIED if k < len(np.unique(table, axis=0)))
+    labels, sse, score = [np.zeros(len(table), dtype=int)], [], []
+    for k in tried:
+        fit = KMeans(k, n_init=2, random_state=seed).fit(table, sample_weight=weights)
+        labels.append(fit.labels_)
+        sse.append(float(fit.inertia_))
+        score.append(calinski_harabasz(total, sse[-1], n, k))
+    if not tried:
+        return labels[0], 1, tried, (), ()
+    until = tried.index(elbow((1, *tried), (total, *sse))) + 1
+    best = int(np.argmax(score[:until]))
+    return labels[best + 1], tried[best], tried, tuple(sse), tuple(score)
+
+
+def elbow(ks: tuple[int, ...], sse: tuple[float, ...]) -> int:
+    """The k (not the first) where SSE lies farthest below the line from its first to its last point; ties: the first.
+
+    >>> elbow((1, 2, 3, 4), (100.0, 12.0, 10.0, 8.0))
+    2
+    """
+    x, y = np.array(ks, float), np.array(sse)
+    line = y[0] + (y[-1] - y[0]) * (x - x[0]) / (x[-1] - x[0])
+    return ks[1 + int(np.argmax((line - y)[1:]))]
+
+
+def calinski_harabasz(total: float, within: float, n: float, k: int) -> float:
+    """tr(B)/tr(W) * (n - k)/(k - 1), eq. 3, from the total and the within-cluster sum of squares; infinite for W = 0.
+
+    >>> calinski_harabasz(total=100.0, within=20.0, n=12.0, k=2)
+    40.0
+    """
+    if within <= 0:
+        return np.inf
+    return (total - within) / within * (n - k) / (k - 1)
+
+
+KS = (5, 10, 20, 40)
+ALPHAS = tuple(round(0.8 + 0.05 * step, 2) for step in range(25))
+MEMORY = 2000
+NOBODY = ("", -1)
+Cluster = tuple[str, int]
+
+
+@dataclass(eq=False, repr=False)
+class Su:
+    """alpha times a regression over the k nearest jobs in the cluster of the job's user and name.
+
+    Parameters
+    ----------
+    model
+        `linear`, `forest` or `svr`, fitted to the k neighbours and kept inside their range.
+    every
+        Submissions between two searches of k and alpha, at least 1; sooner at the beginning, see `warming`.
+    search
+        Finished jobs on which they are searched, at least 1.
+    objective
+        `balanced`: (sum|P - R|/sum R) / exp((1 - UR)^2), the trade of Xu et al. 2018; `mae` drops the second part.
+    clusters
+        Whether names are clustered at all.
+    utc_offset
+        Turns the log's clock into local time, seconds.
+    seed
+        Of k-means and of the models that draw.
+
+    Raises
+    ------
+    ValueError
+        For another model or a number below 1.
+
+    Notes
+    -----
+    Equations 1 to 5 of the source. Clusters: per user, k-means on edit distances of user_jobname (the executable's
+    number where the log has no names), see `text_clusters`; a user is clustered anew when a half more distinct
+    names have appeared, names in between join the nearest. Neighbours: by standardised (processors, sin and cos of
+    the hour of submission; an unknown is 1 away), among the cluster's last 2000 finished jobs; ties: the more
+    recent. A user without finished jobs in a cluster yet: the same over the last 2000 of all. k and alpha are not
+    printed: each job of the search is predicted from what had finished before its submission. Departures: capped by
+    the limit where known. Quantiles: order statistics of the neighbours. O(2000) and one small fit a prediction;
+    `trained` lists each refit: what it found and how many fits it took.
+
+    References
+    ----------
+    Wang, Dai, Yu, Dong, Predicting running time of aerodynamic jobs in HPC system by combining supervised and
+    unsupervised learning method, 2021.
+    Xu, Xiong, Xiao, On-line prediction of application run time using schedule historical data, 2018,
+    doi:10.3969/j.issn.1001-3695.2018.08.0624.
+
+    Examples
+    --------
+    >>> from batchcast.events.event import End
+    >>> job = JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada", job_name="wing")
+    >>> method, state = Su(model="linear"), SystemState()
+    >>> for run in (100.0, 100.0):
+    ...     method.observe(End(run, job, run, 0.0), state)
+    >>> method.predict(job, state).point
+    100.0
+    """
+
+    levels = LEVELS
+    uses = ("user_id", "job_name", "app_id", "procs")
+    either = (("job_name", "app_id"),)
+
+    model: Literal["linear", "forest", "svr"] = "svr"
+    every: int = 2000
+    search: int = 100
+    objective: Literal["balanced", "mae"] = "balanced"
+    clusters: bool = True
+    utc_offset: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.model not in REGRESSIONS:
+            raise ValueError(f"model is one of {', '.join(REGRESSIONS)}")
+        if self.search < 1:
+            raise ValueError("search is at least 1 job")
+        self.pace = Warming(self.every)
+        self.refit_every_jobs = self.pace.cadence
+        self.submitted = 0
+        self.pu_weight = 1.0 if self.objective == "balanced" else 0.0
+        self.k, self.alpha = 10, 1.0
+        self.limits = LargestLimit()
+        self.centre, self.spread = np.zeros(3), np.ones(3)
+        self.finished = Rows(values=(3, np.float64), run=(0, np.float64), limit=(0, np.float64), done=(0, np.int64))
+        self.clusters_of_end: list[Cluster] = []
+        self.open: dict[int, int] = {}
+        self.members: dict[Cluster, list[int]] = {}
+        self.names: dict[str, Counter[str]] = {}
+        self.label: dict[str, dict[str, int]] = {}
+        self.clustered: dict[str, int] = {}
+        self.ends: dict[str, list[tuple[int, str]]] = {}
+        self.trained: list[dict[str, Any]] = []
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """alpha times the regression over the nearest jobs."""
+        user, text = user_and_text(job)
+        near = self._near(self._cluster(user, text), self._feature(job), self.k, self.finished.length)
+        basis = "of the cluster of its name"
+        if not len(near):
+            near, basis = self._near(NOBODY, self._feature(job), self.k, self.finished.length), "of all jobs"
+        if not len(near):
+            return self.limits.forecast(job)
+        run = self.finished["run"][near]
+        point = at_least_a_second(self.alpha * self._regress(near, self._feature(job)), job.req_time)
+        quantiles = sample_quantiles(run.tolist(), job.req_time)
+        return Prediction(point, LEVELS, quantiles, f"{self.model} over the {len(near)} nearest {basis}", Grounds.MODEL)
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Submit: the user's names, and how much had finished by then. End: the run time joins its cluster."""
+        if isinstance(event, Submit):
+            job: JobRequest = event.job
+            user, text = user_and_text(job)
+            self.limits.note(job.req_time)
+            self.submitted += 1
+            self.open[job.row] = self.finished.length
+            self.names.setdefault(user, Counter())[text] += 1
+            self.label.setdefault(user, {}).setdefault(text, self._cluster(user, text)[1])
+        elif isinstance(event, End):
+            self._end(event.job, event.run_time)
+        elif isinstance(event, Withdraw):
+            self.open.pop(event.job.row, None)
+
+    def refit(self, now: float) -> None:
+        """Cluster the users whose names grew, standardise anew, search k and alpha on the past; when it is due."""
+        if not self.pace.due(self.submitted):
+            return
+        grown = [user for user, names in self.names.items() if 2 * len(names) >= 3 * self.clustered.get(user, 0)]
+        changed = 0
+        for user in grown if self.clusters else ():
+            if len(self.names[user]) > self.clustered.get(user, 0):
+                self.clustered[user] = len(self.names[user])
+                self._recluster(user)
+                changed += 1
+        if not self.finished.length:
+            return
+        values = self.finished["values"][-20 * MEMORY :]
+        known = np.where(np.isnan(values).all(axis=0), 0.0, values)
+        spread = np.nanstd(known, axis=0)
+        self.centre, self.spread = np.nanmean(known, axis=0), np.where(spread > 0, spread, 1.0)
+        fits = self._search()
+        self.trained.append(
+            {
+                "now": now,
+                "first_job": self.submitted,
+                "k": self.k,
+                "alpha": self.alpha,
+                "users_clustered": changed,
+                "clusters": len(self.members),
+                "training_jobs": min(self.search, self.finished.length),
+                "evaluations": fits,
+            }
+        )
+
+    def _end(self, job: JobRequest, run: float) -> None:
+        user, text = user_and_text(job)
+        place = self.finished.length
+        done = self.open.pop(job.row, place)
+        self.finished.append(size_and_hour(job, self.utc_offset), run, job.req_time, done)
+        self.ends.setdefault(user, []).append((place, text))
+        cluster = self._cluster(user, text)
+        self.members.setdefault(cluster, []).append(place)
+        self.clusters_of_end.append(cluster)
+
+    def _cluster(self, user: str, text: str) -> Cluster:
+        """The cluster of the job's name, or of the nearest name of its user; label 0 before there are any."""
+        known = self.label.get(user)
+        if not known or not self.clusters:
+            return user, 0
+        if text not in known:
+            text = nearest_text(text, list(known))
+        return user, known[text]
+
+    def _recluster(self, user: str) -> None:
+        for label in set(self.label.get(user, {0: 0}).values()):
+            self.members.pop((user, label), None)
+        self.label[user] = cluster_texts(self.names[user], seed=self.seed).labels
+        for place, text in self.ends.get(user, ()):
+            cluster = self._cluster(user, text)
+            self.members.setdefault(cluster, []).append(place)
+            self.clusters_of_end[place] = cluster
+
+    def _feature(self, job: JobRequest) -> np.ndarray:
+        return (np.array(size_and_hour(job, self.utc_offset)) - self.centre) / self.spread
+
+    def _near(self, cluster: Cluster, query: np.ndarray, k: int, done: int) -> np.ndarray:
+        """Places of the k nearest members that are among the first `done` finished, nearest and then newest first."""
+        if cluster == NOBODY:
+            places = np.arange(max(done - MEMORY, 0), done)
+        else:
+            members = self.members.get(cluster, [])
+            places = np.array(members[-2 * MEMORY :], dtype=np.int64)
+            places = places[places < done][-MEMORY:]
+        places = places[::-1]
+        gap = np.nan_to_num(
+            (self.finished["values"][places] - self.centre) / self.spread - query, nan=1.0, posinf=1e150
+        )
+        order = np.argsort((np.clip(gap, -1e150, 1e150) ** 2).sum(axis=1), kind="stable")
+        return places[order[:k]]
+
+    def _regress(self, near: np.ndarray, query: np.ndarray) -> float:
+        table = (self.finished["values"][near] - self.centre) / self.spread
+        return local_estimate(self.model, table, self.finished["run"][near], query, self.seed)
+
+    def _search(self) -> int:
+        """Set k and alpha to the best on the last finished jobs; how many regressions it took."""
+        places = np.arange(max(self.finished.length - self.search, 0), self.finished.length)
+        actual, limit = self.finished["run"][places], self.finished["limit"][places]
+        best = (np.inf, self.k, self.alpha)
+        fits = 0
+        for k in KS:
+            estimate = np.full(len(places), np.nan)
+            for at, place in enumerate(places):
+                done = int(self.finished["done"][place])
+                query = (self.finished["values"][place] - self.centre) / self.spread
+                near = self._near(self.clusters_of_end[place], query, k, done)
+                near = near if len(near) else self._near(NOBODY, query, k, done)
+                if len(near):
+                    estimate[at] = self._regress(near, query)
+                    fits += 1
+            answered = ~np.isnan(estimate)
+            for alpha in ALPHAS if answered.any() else ():
+                capped = alpha * estimate[answered]
+                value = score(capped, 0.0 * capped, limit[answered], actual[answered], 0.0, 1.0, self.pu_weight)[0]
+                best = min(best, (value, k, alpha))
+        _, self.k, self.alpha = best
+        return fits
+
+
+def user_and_text(job: JobRequest) -> tuple[str, str]:
+    """The user, and user_jobname as one text; the executable's number where there is no name."""
+    name = job.job_name if job.job_name is not None else job.app_id
+    user = "" if job.user_id is None else str(job.user_id)
+    return user, f"{user}_{'' if name is None else name}"

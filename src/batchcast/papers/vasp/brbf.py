@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`brbf`: radial basis networks per kind of job, and Bayes feeding one for the rest (Wu et al. 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from .learner import KEY, EncodedModel, Encut, FeatureMethod, Row
+from .regressors import MixedBayes, RbfNetwork
+
+FIRST = 0.6
+
+
+class NetworkSettings(NamedTuple):
+    """How every network of a model is fitted, see `RbfNetwork`; `ridge` and `floor` None: found from the rows."""
+
+    centres: int
+    ridge: float | None = None
+    floor: float | None = None
+    seed: int = 0
+
+
+class BrbfModel(EncodedModel):
+    """A network for every key with many jobs; for the others a Bayes classifier's probabilities feed one network.
+
+    Section 3.2: key = (ISPIN, ISYM, LREAL, PREC); a key with more than `key_min` training rows has a network on its
+    continuous features; the general model cuts run time into `ranges` classes, trains naive Bayes on the first 60 %
+    and a network from its class probabilities on the last 40 % to log10 run time. The ranges hold equally many rows
+    each (the paper only says: by the distribution of run times).
+    """
+
+    name = "brbf"
+
+    def __init__(
+        self,
+        features: tuple[str, ...],
+        encut: Encut,
+        key_min: int,
+        ranges: int,
+        network: NetworkSettings,
+        warm_start: bool,
+    ) -> None:
+        super().__init__(features, encut, network.seed, warm_start)
+        self.key_min, self.ranges, self.network = key_min, ranges, network
+        self.key = [features.index(name) for name in KEY if name in features]
+        self.networks: dict[Row, RbfNetwork] = {}
+        self.bayes: MixedBayes | None = None
+        self.general: RbfNetwork | None = None
+
+    def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
+        """Networks of the large keys and the general model, from rows in order of submission."""
+        if not self.encode(rows):
+            self.networks, self.general = {}, None
+        values, codes = self.encoder.scaled(rows), self.encoder.codes(rows)
+        of_key: dict[Row, list[int]] = {}
+        for k, row in enumerate(rows):
+            of_key.setdefault(self._key(row), []).append(k)
+        self.networks = {
+            key: self._network(values[members], log_run[members], self.networks.get(key))
+            for key, members in of_key.items()
+            if len(members) > self.key_min and values.shape[1]
+        }
+        cut = int(FIRST * len(rows))
+        edges = np.unique(np.quantile(log_run[:cut], np.arange(1, self.ranges) / self.ranges))
+        label = np.unique(np.searchsorted(edges, log_run[:cut], side="right"), return_inverse=True)[1]
+        sizes = tuple(len(known) for known in self.encoder.categories.values())
+        self.bayes = MixedBayes.fit(codes[:cut], values[:cut], label, sizes)
+        inputs = self.bayes.probabilities(codes[cut:], values[cut:])
+        self.general = self._network(inputs, log_run[cut:], self.general)
+
+    def predict_row(self, row: Row) -> float:
+        """log10 seconds, from the network of the row's key or the general one."""
+        assert self.bayes is not None
+        assert self.general is not None
+        values = self.encoder.scaled([row])
+        network = self.networks.get(self._key(row))
+        if network is not None:
+            return float(network.predict(values)[0])
+        return float(self.general.predict(self.bayes.probabilities(self.encoder.codes([row]), values))[0])
+
+    def has_network(self, row: Row) -> bool:
+        """Whether the row's key has a network of its own, so that the general one is not asked."""
+        return self._key(row) in self.networks
+
+    def _key(self, row: Row) -> Row:
+        return tuple(row[k] for k in self.key)
+
+    def _network(self, x: np.ndarray, y: np.ndarray, before: RbfNetwork | None) -> RbfNetwork:
+        own = self.network
+        return RbfNetwork.fit(x, y, own.centres, own.ridge, own.floor, own.seed, before)
+
+
+@dataclass(eq=False, repr=False)
+class Brbf(FeatureMethod):
+    """BRBF on a job's feature columns; Wu et al. 2019, section 3.2, see `BrbfModel` and `FeatureLearner`.
+
+    Parameters
+    ----------
+    key_min
+        Training rows above which a key has a network of its own.
+    ranges
+        Classes of run time of the general model.
+    centres
+        Centres of a network at most.
+    ridge, floor
+        Of the networks, see `RbfNetwork`; found anew at every fit from the rows that teach, unless given.
+    encut
+        What becomes of the plane-wave cutoff: `paper` cubes it, `physics` takes the power 1.5, `plain` leaves it.
+    features, also
+        Columns known at submission; `also` are added to `features`.
+    refit_every_jobs
+        Ended jobs between two fits, at least 1; fewer while the model is young.
+    window
+        The last so many ended jobs teach, at least 1; it holds the paper's training set (80 % of its 16,700 jobs), so
+        that its keys reach `key_min`.
+    min_jobs
+        Ended jobs before the first fit, at least 1.
+    warm_start
+        Whether a fit goes on from the one before.
+    seed
+        Of the models that draw.
+
+    Raises
+    ------
+    ValueError
+        For a number below 1 or no feature.
+
+    References
+    ----------
+    Wu, Shen, Zhang, Liao, Wang, Li, Runtime prediction of jobs for backfilling optimization, 2019.
+
+    Examples
+    --------
+    >>> Brbf(key_min=500).model.name
+    'brbf'
+    """
+
+    key_min: int = 3000
+    ranges: int = 56
+    centres: int = 56
+    ridge: float | None = None
+    floor: float | None = None
+    window: int = field(default=20000, kw_only=True)
+
+    def untaught(self, names: tuple[str, ...]) -> BrbfModel:
+        """The model of these columns, before its first fit."""
+        network = NetworkSettings(self.centres, self.ridge, self.floor, self.seed)
+        return BrbfModel(names, self.encut, self.key_min, self.ranges, network, self.warm_start)

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Working directories into features: one, or those of every job of a log whose inputs can still be read."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ...errors import InputError, NoAnswer, input_error
+from ...table import Nominal, Trace, Values
+from .features import MEANINGS, Features, features
+from .incar import parse_incar, parse_kpoints
+from .poscar import Potential, parse_poscar, scan_potcar
+
+INPUTS = ("INCAR", "POSCAR", "POTCAR", "KPOINTS")
+LARGEST = 64 << 20
+POTENTIALS_MET: dict[bytes, int] = {}  # their lengths, so that the next POTCAR is skipped through
+
+
+def read_features(directory: str | Path, *, look_for_wavecar: bool = True) -> Features:
+    """The features of a working directory's INCAR, POSCAR, POTCAR and (where there is one) KPOINTS.
+
+    `look_for_wavecar` lets a WAVECAR that is there and not empty stand for a continuation (ISTART=1), which is right
+    before a run; after it the run's own WAVECAR is there and says nothing, so `collect` does not look. Raises
+    InputError naming file, line and tag. About a millisecond for 1,000 ions and 40 potentials; a potential never met
+    in this process adds a scan of its part of POTCAR (see `scan_potcar`).
+    """
+    here = os.fspath(directory)
+    if not os.path.isdir(here):
+        raise input_error(here, "is not a directory", hint="the working directory of a VASP job")
+    incar = parse_incar(_text(here, "INCAR"), f"{here}/INCAR")
+    poscar = parse_poscar(_text(here, "POSCAR"), f"{here}/POSCAR")
+    kpoints = None
+    if os.path.exists(f"{here}/KPOINTS"):
+        kpoints = parse_kpoints(_text(here, "KPOINTS"), poscar.lattice, poscar.scale, f"{here}/KPOINTS")
+    potentials = _potentials(here)
+    wavecar = look_for_wavecar and _size(f"{here}/WAVECAR") > 0
+    return features(incar, poscar, kpoints, potentials, has_wavecar=wavecar, path=here)
+
+
+def changed_at(directory: str | Path) -> float:
+    """When the newest of the four inputs was last written, epoch seconds; NaN where none is there."""
+    times = []
+    for name in INPUTS:
+        try:
+            times.append(os.stat(f"{os.fspath(directory)}/{name}").st_mtime)
+        except OSError:
+            continue
+    return max(times, default=float("nan"))
+
+
+def _text(here: str, name: str) -> str:
+    """A text input; odd bytes in comments do not matter."""
+    path = f"{here}/{name}"
+    try:
+        if os.stat(path).st_size > LARGEST:
+            raise input_error(path, "is larger than any VASP input", accepted=f"at most {LARGEST >> 20} MiB")
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if b"\x00" in data[:4096]:
+        raise input_error(path, "is not text", hint="a compressed or binary file under this name?")
+    return data.decode("utf-8", errors="replace")
+
+
+def _potentials(here: str) -> tuple[Potential, ...]:
+    path = f"{here}/POTCAR"
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    try:
+        return scan_potcar(descriptor, path, POTENTIALS_MET)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    finally:
+        os.close(descriptor)
+
+
+def _unreadable(path: str, error: OSError) -> InputError:
+    if isinstance(error, FileNotFoundError):
+        return input_error(path, "is missing", accepted="INCAR, POSCAR and POTCAR of the run (KPOINTS or KSPACING)")
+    return input_error(path, f"cannot be read ({error.strerror})")
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+Changed = Literal["auto", "drop", "keep"]
+STATUS = "vasp_inputs"
+READ, CHANGED, VANISHED, NO_INPUTS, UNREADABLE, NO_DIRECTORY = (
+    "read",
+    "changed",
+    "vanished",
+    "no inputs",
+    "unreadable",
+    "no directory",
+)
+TEXT_FEATURES = ("prec", "lreal")
+
+
+class Visit(NamedTuple):
+    """What a working directory gave: its status, the features if read, why not if not, when last written (epoch s)."""
+
+    status: str
+    values: Mapping[str, float | str] | None
+    reason: str
+    changed_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """The log with features, and what happened: jobs and directories by status, messages, remarks."""
+
+    trace: Trace
+    jobs: Mapping[str, int]
+    directories: Mapping[str, int]
+    problems: Sequence[str]
+    notes: Sequence[str]
+
+
+def collect(
+    trace: Trace,
+    root: str | Path,
+    *,
+    strip: str = "",
+    changed: Changed = "auto",
+    previous: Trace | None = None,
+    journal: str | Path | None = None,
+    tick: Callable[[int], None] | None = None,
+) -> Collected:
+    """The log with one extra column a feature and `vasp_inputs`, how each job's inputs fared; nothing else is kept.
+
+    Every distinct `work_dir` is visited once: below `root`, after `strip` was cut off its front. Directories that are
+    gone or unreadable leave their jobs without features. Inputs written after a job's submission may not be what it
+    ran with: `changed` drops or keeps their features; `auto` drops them, unless every directory is younger than the
+    end of the whole log, which only a copy of a tree can be. A WAVECAR is not looked for (`read_features`).
+    `previous`, a log collected before, gives features of jobs whose directories have gone since. `journal` is a file
+    that notes every directory, so that a run cut short goes on where it was. Cost: see `read_features`, a directory.
+    """
+    where = trace.nominal("work_dir")
+    if not where.is_known().any():
+        raise NoAnswer(
+            f"{trace.info.source}: no job names its working directory",
+            hint="sacct -P -o ALL, or at least JobID,Submit,Start,End,State,User,AllocCPUS,WorkDir",
+        )
+    used = sorted({str(where.categories[code]) for code in np.unique(where.codes) if code >= 0})
+    visits: dict[str, Visit] = {}
+    with _journal(journal, [str(root), strip]) as (known, note):
+        for done, work_dir in enumerate(used):
+            if work_dir in known:
+                visits[work_dir] = known[work_dir]
+            else:
+                visits[work_dir] = visit(work_dir, str(root), strip)
+                note(work_dir, visits[work_dir])
+            if tick is not None:
+                tick(done + 1)
+    return _joined(trace, where, visits, changed, previous)
+
+
+def visit(work_dir: str, root: str, strip: str = "") -> Visit:
+    """What the inputs in a job's working directory say, whatever state it is in."""
+    path = locate(work_dir, root, strip)
+    if path is None or not os.path.isdir(path):
+        return Visit(VANISHED, None, f"{path or work_dir}: is not there", math.nan)
+    if not os.path.exists(f"{path}/INCAR"):
+        return Visit(NO_INPUTS, None, f"{path}: holds no INCAR", math.nan)
+    try:
+        features = read_features(path, look_for_wavecar=False)
+    except InputError as error:
+        return Visit(UNREADABLE, None, error.message, changed_at(path))
+    return Visit(READ, features.values, "", changed_at(path))
+
+
+def locate(work_dir: str, root: str, strip: str = "") -> str | None:
+    """Where below `root` a working directory lies; None when its name leads out of `root`.
+
+    >>> locate("/scratch/ada/run1", "/mnt/copy", "/scratch"), locate("/mnt/copy/x", "/mnt/copy")
+    ('/mnt/copy/ada/run1', '/mnt/copy/x')
+    """
+    top = os.path.abspath(root)
+    direct = os.path.normpath(work_dir)
+    if not strip and os.path.isabs(direct) and os.path.commonpath([top, direct]) == top:
+        return direct
+    rest = work_dir.removeprefix(strip.rstrip("/")) if strip else work_dir
+    path = os.path.normpath(os.path.join(top, rest.lstrip("/")))
+    return path if os.path.commonpath([top, path]) == top else None
+
+
+def _joined(
+    trace: Trace, where: Nominal, visits: Mapping[str, Visit], changed: Changed, previous: Trace | None
+) -> Collected:
+    """Features to the jobs, with the rule for changed inputs and the memory of a former run."""
+    names = [None if code < 0 else str(where.categories[code]) for code in where.codes.tolist()]
+    submitted = trace.submit_time + trace.info.unix_start
+    written = np.array([math.nan if name is None else visits[name].changed_at for name in names])
+    is_late = written > submitted + 1.0  # file times may be whole seconds
+    notes = []
+    if changed == "auto" and is_late.any() and _is_copy(trace, visits):
+        notes.append(
+            "every input was written after the last job of the log ended: this is a copy that lost its file times, "
+            "so they are ignored (--changed drop to leave such jobs out)"
+        )
+        changed = "keep"
+    elif changed == "keep" and is_late.any():
+        notes.append(f"{int(is_late.sum())} jobs keep features of inputs written after their submission")
+    status, values = [], []
+    for name, late in zip(names, is_late.tolist()):
+        one = Visit(NO_DIRECTORY, None, "", math.nan) if name is None else visits[name]
+        drop = one.status == READ and late and changed != "keep"
+        status.append(CHANGED if drop else one.status)
+        values.append(None if drop else one.values)
+    wanted = {VANISHED, NO_INPUTS, UNREADABLE, *((CHANGED,) if changed != "drop" else ())}
+    recovered = _recover(trace, previous, status, values, wanted)
+    if recovered:
+        notes.append(f"{recovered} jobs keep the features of an earlier collect")
+    columns: dict[str, Values] = {
+        feature: Nominal.encode([None if v is None else v[feature] for v in values])
+        if feature in TEXT_FEATURES
+        else np.array([math.nan if v is None else v[feature] for v in values], dtype=float)
+        for feature in MEANINGS
+    }
+    columns[STATUS] = Nominal.encode(status)
+    problems = [f"{one.reason}" for one in visits.values() if one.status == UNREADABLE]
+    return Collected(
+        trace.with_columns(columns), _counts(status), _counts([f.status for f in visits.values()]), problems, notes
+    )
+
+
+def _is_copy(trace: Trace, visits: Mapping[str, Visit]) -> bool:
+    """Whether all inputs are younger than everything the log tells."""
+    ends = np.nansum([trace.submit_time, trace.wait_time, trace.run_time], axis=0) + trace.info.unix_start
+    times = [one.changed_at for one in visits.values() if one.status == READ]
+    return bool(times) and min(times) > float(ends.max())
+
+
+def _recover(trace: Trace, previous: Trace | None, status: list[str], values: list[Any], wanted: set[str]) -> int:
+    """Fills in features that an earlier collect had read for the same job (id and submission)."""
+    if previous is None or STATUS not in previous.names:
+        return 0
+    former = previous.nominal(STATUS).decode()
+    times = (previous.submit_time + previous.info.unix_start).tolist()
+    place = {
+        (str(job), time): row
+        for row, (job, time, how) in enumerate(zip(previous.job_id.tolist(), times, former))
+        if how == READ
+    }
+    columns = {
+        name: previous.nominal(name).decode() if name in TEXT_FEATURES else previous.number(name).tolist()
+        for name in MEANINGS
+        if name in previous.names
+    }
+    unknown = {name: None if name in TEXT_FEATURES else float("nan") for name in MEANINGS if name not in columns}
+    recovered = 0
+    now = (trace.submit_time + trace.info.unix_start).tolist()
+    for row, key in enumerate(zip(map(str, trace.job_id.tolist()), now)):
+        if status[row] in wanted and key in place:
+            status[row] = READ
+            values[row] = {**unknown, **{name: column[place[key]] for name, column in columns.items()}}
+            recovered += 1
+    return recovered
+
+
+def _counts(words: Sequence[str]) -> dict[str, int]:
+    order = (READ, CHANGED, VANISHED, NO_INPUTS, UNREADABLE, NO_DIRECTORY)
+    return {word: words.count(word) for word in order if word in words}
+
+
+@contextmanager
+def _journal(
+    path: str | Path | None, places: list[str]
+) -> Iterator[tuple[dict[str, Visit], Callable[[str, Visit], None]]]:
+    """What a run cut short had found under the same root, and a function that notes the next directory."""
+    if path is None:
+        yield {}, lambda work_dir, visit_made: None
+        return
+    known = _read_journal(Path(path), places)
+    with Path(path).open("a" if known else "w", encoding="utf-8", buffering=1) as file:
+        file.write("\n" if known else json.dumps(places) + "\n")  # the former run may have been cut within a line
+
+        def note(work_dir: str, visit_made: Visit) -> None:
+            changed = None if math.isnan(visit_made.changed_at) else visit_made.changed_at
+            file.write(json.dumps([work_dir, visit_made.status, visit_made.values, visit_made.reason, changed]) + "\n")
+
+        yield known, note
+
+
+def _read_journal(path: Path, places: list[str]) -> dict[str, Visit]:
+    """Directories a former run noted; none if it looked elsewhere."""
+    known: dict[str, Visit] = {}
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+    if not lines or lines[0] != json.dumps(places):
+        return known
+    for line in filter(None, lines[1:]):
+        try:
+            work_dir, status, values, reason, changed = json.loads(line)
+        except ValueError:
+            continue  # the line at which the former run was cut
+        known[work_dir] = Visit(status, values, reason, math.nan if changed is None else changed)
+    return known

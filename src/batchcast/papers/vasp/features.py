@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the four input files say about a run, as the features of the paper, defaults filled in as VASP does.
+
+And synthetic jobs with such features at the scale of Wu et al. 2019: what its private logs let a method meet, seeded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import UsageError, input_error
+from ...table import LogInfo, Nominal, Trace
+from .incar import Incar, Kpoints, from_spacing
+from .poscar import Poscar, Potential
+
+MEANINGS = {
+    "kpoints": "k-points before symmetry",
+    "volume": "cell volume, cubic angstrom",
+    "prec": "PREC: precision",
+    "ichg": "ICHARG: initial charge density",
+    "isym": "ISYM: use of symmetry",
+    "lreal": "LREAL: projection in real space",
+    "ispin": "ISPIN: 2 is spin-polarised",
+    "istart": "ISTART: above 0 continues from a WAVECAR",
+    "nelmin": "NELMIN: fewest electronic steps",
+    "nelm": "NELM: most electronic steps",
+    "ediff": "EDIFF: electronic convergence, eV",
+    "ediffg": "EDIFFG: ionic convergence, eV or (negative) eV/angstrom",
+    "encut": "ENCUT: plane-wave cutoff, eV",
+    "nbands": "NBANDS: bands",
+    "nions": "ions (extra)",
+    "nelect": "valence electrons (extra)",
+}
+EXTRA_FEATURES = ("nions", "nelect")
+FEATURES = tuple(name for name in MEANINGS if name not in EXTRA_FEATURES)
+DEFAULTS_FROM = "VASP manual (vasp.at/wiki/TAG, stored revisions up to 2026)"
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The features by name (text: prec, lreal; numbers otherwise), which of them are defaults, and remarks."""
+
+    values: Mapping[str, float | str]
+    defaulted: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def features(
+    incar: Incar,
+    poscar: Poscar,
+    kpoints: Kpoints | None,
+    potentials: Sequence[Potential],
+    *,
+    has_wavecar: bool = False,
+    path: str = "",
+) -> Features:
+    """The features of a run from its parsed inputs.
+
+    Source: Wu et al. 2019, table 1; processors come from the job log. Absent tags take VASP's default
+    (`DEFAULTS_FROM`): PREC Normal; ISTART 1 with a WAVECAR, else 0; ICHARG 2 where ISTART is 0, else 0; ISYM 1 with
+    ultrasoft potentials, 3 with LHFCALC, else 2; LREAL .FALSE.; ISPIN 1; NELM 60; NELMIN 2; EDIFF 1E-4; EDIFFG 10
+    EDIFF; ENCUT the largest ENMAX (PREC=High: 1.3 times it; PREC=Low would take ENMIN, which is not read: ENMAX too);
+    NBANDS see `default_nbands`. Without `kpoints` the grid comes from KSPACING. `nions` and `nelect` are extra.
+    Energies in eV, volume in cubic angstrom. Raises InputError where the files contradict each other. O(species).
+    """
+    given = incar.values
+    _check_species(poscar, potentials, path)
+    electrons = given.get("NELECT", sum(p.zval * n for p, n in zip(potentials, poscar.counts)))
+    sampling = kpoints or from_spacing(poscar.lattice, given.get("KSPACING", 0.5))
+    istart = given.get("ISTART", 1 if has_wavecar else 0)
+    ediff = given.get("EDIFF", 1e-4)
+    prec = given.get("PREC", "normal")
+    cutoff = max(p.enmax for p in potentials) * (1.3 if prec == "high" else 1.0)
+    tags = {
+        "prec": ("PREC", prec),
+        "ichg": ("ICHARG", given.get("ICHARG", 0 if istart > 0 else 2)),
+        "isym": ("ISYM", given.get("ISYM", default_isym(potentials, given.get("LHFCALC", False)))),
+        "lreal": ("LREAL", given.get("LREAL", "false")),
+        "ispin": ("ISPIN", given.get("ISPIN", 1)),
+        "istart": ("ISTART", istart),
+        "nelmin": ("NELMIN", given.get("NELMIN", 2)),
+        "nelm": ("NELM", given.get("NELM", 60)),
+        "ediff": ("EDIFF", ediff),
+        "ediffg": ("EDIFFG", given.get("EDIFFG", 10 * ediff)),
+        "encut": ("ENCUT", given.get("ENCUT", cutoff)),
+        "nbands": ("NBANDS", given.get("NBANDS", default_nbands(electrons, poscar.ions, given))),
+    }
+    values: dict[str, float | str] = {"kpoints": float(sampling.number), "volume": poscar.volume}
+    values |= {name: value if isinstance(value, str) else float(value) for name, (_, value) in tags.items()}
+    values |= {"nions": float(poscar.ions), "nelect": float(electrons)}
+    defaulted = tuple(name for name, (tag, _) in tags.items() if tag not in given)
+    return Features(values, (*(("kpoints",) if kpoints is None else ()), *defaulted), incar.notes)
+
+
+def default_isym(potentials: Sequence[Potential], has_hybrid: bool) -> int:
+    """ISYM where the INCAR has none: 1 with ultrasoft potentials, 3 with LHFCALC, else 2 (VASP manual, page ISYM)."""
+    if any(p.is_ultrasoft for p in potentials):
+        return 1
+    return 3 if has_hybrid else 2
+
+
+def default_nbands(electrons: float, ions: int, given: Mapping[str, Any] | None = None) -> int:
+    """NBANDS where the INCAR has none: max(nint(NELECT + 2)/2 + max(NIONS/2, 3), int(0.6 NELECT)), in whole numbers.
+
+    VASP manual, page NBANDS, revision of 3 September 2025 (halves cut off, as a count needs). Where spins differ half
+    the moment comes on top: ISPIN=2 adds floor((sum of MAGMOM + 1)/2), MAGMOM being 1 an ion where absent (the page's
+    2019 revision has the term NMAG, today's has none); a noncollinear run has twice as many bands, its moment being
+    the largest Cartesian sum. VASP then rounds up to fill its processors, which inputs do not say. O(ions).
+
+    >>> default_nbands(8.0, 2), default_nbands(8.0, 2, {"ISPIN": 2}), default_nbands(100.0, 4)
+    (8, 9, 60)
+    """
+    tags = given or {}
+    # 0.6 has no exact binary form: the tolerance keeps 3/5 of a multiple of 5 whole
+    bands = max(math.floor(electrons + 2.5) // 2 + max(ions // 2, 3), math.floor(0.6 * electrons + 1e-9))
+    moments = tags.get("MAGMOM", ())
+    if tags.get("LNONCOLLINEAR") or tags.get("LSORBIT"):
+        sums = [sum(moments[k::3]) for k in range(3)] if moments else [float(ions)]
+        return 2 * (bands + math.floor((max(sums) + 1) / 2))
+    if tags.get("ISPIN", 1) == 2:
+        bands += max(0, math.floor(((sum(moments) if moments else ions) + 1) / 2))
+    return bands
+
+
+def _check_species(poscar: Poscar, potentials: Sequence[Potential], path: str) -> None:
+    """POSCAR and POTCAR must speak of the same species."""
+    where = f"{path}/POTCAR" if path else "POTCAR"
+    if len(potentials) != len(poscar.counts):
+        raise input_error(
+            where,
+            f"{len(potentials)} potentials (TITEL) for {len(poscar.counts)} species in POSCAR",
+            value=", ".join(p.titel for p in potentials),
+            accepted="one potential a species, in POSCAR's order",
+        )
+    for name, potential in zip(poscar.species, potentials):
+        element = _element(potential.titel)
+        if element and element != name:
+            raise input_error(
+                where,
+                f"TITEL does not match species {name} of POSCAR",
+                value=potential.titel,
+                accepted="POSCAR's order",
+            )
+
+
+def _element(titel: str) -> str:
+    """`Fe` of `PAW_PBE Fe_pv 06Sep2000`; empty where the title has another form."""
+    words = titel.split()
+    name = words[1] if len(words) > 1 else ""
+    return name.split("_")[0].split(".")[0] if name[:1].isalpha() else ""
+
+
+JOBS = 16_700
+TEXT = ("prec", "lreal")
+KEYS = (
+    # ISPIN, ISYM, LREAL, PREC and their share of the jobs: three above the 3,000 of 13,360 that BRBF asks for
+    ((1, 2, "auto", "normal"), 0.31),
+    ((2, 0, "auto", "accurate"), 0.28),
+    ((1, 0, "false", "accurate"), 0.27),
+    ((2, 2, "false", "normal"), 0.06),
+    ((2, 0, "auto", "normal"), 0.03),
+    ((1, 2, "false", "high"), 0.02),
+    ((1, 1, "true", "medium"), 0.02),
+    ((2, 3, "true", "low"), 0.01),
+)
+SHARES: Mapping[str, tuple[tuple[float, float], ...]] = {
+    # minutes and the share of jobs that run at most so long: table 2, and what is said of the second set
+    "first": ((1, 0.0), (5, 0.2), (30, 0.557), (60, 0.653), (90, 0.702), (120, 0.735), (150, 0.76), (180, 0.785),
+              (720, 0.93), (4320, 1.0)),
+    "second": ((1, 0.0), (5, 0.22), (30, 0.60), (60, 0.68), (90, 0.72), (120, 0.75), (150, 0.775), (180, 0.80),
+               (720, 0.93), (4320, 1.0)),
+}  # fmt: skip
+
+
+def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 120, shares: str = "first") -> Trace:
+    """A log of finished VASP jobs with the features of their inputs and many users.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Where the draws come from; the same state gives the same log.
+    jobs : int
+        How many, at least 100.
+    users : int
+        How many users there may be, at least 1; a few submit most jobs.
+    shares : {"first", "second"}
+        Run times as table 2 of the paper shares them out, or as its second set of 5,600 jobs (68 % within an hour, 75 %
+        within two).
+
+    Returns
+    -------
+    Trace
+        Columns of `vasp.features` (ISTART always 0: the paper leaves continuations out), `user_id`, `req_procs`,
+        submissions over half a year, waits of 0.
+
+    Raises
+    ------
+    UsageError
+        For too few jobs or users, or other shares.
+
+    Notes
+    -----
+    Not a model of anybody's cluster: it lets every branch of the methods be exercised (a network for each of three
+    keys, users to cluster, every bin of Tables 3 and 4), and confirms no printed figure. A user has a few systems and
+    repeats them in sessions; the work of a job grows with bands, ions, k-points and cutoff as plane-wave codes' does,
+    times what its key costs and log-normal noise; the ranks of the works are then given the run times of `shares`.
+
+    References
+    ----------
+    Wu, Shen, Zhang, Liao, Wang & Li, Runtime prediction of jobs for backfilling optimization, 2019, tables 1 and 2.
+
+    Examples
+    --------
+    >>> log = draw_vasp_log(np.random.default_rng(0), 500)
+    >>> len(log), bool((log.run_time > 0).all())
+    (500, True)
+    """
+    if jobs < 100 or users < 1 or shares not in SHARES:
+        raise UsageError(f"a VASP log of {jobs} jobs, {users} users, shares {shares!r} (accepted: from 100, from 1, "
+                         f"{' or '.join(SHARES)})")  # fmt: skip
+    systems = _systems(rng, 6 * users)
+    busy = 1.0 / np.arange(1, users + 1)
+    owner = rng.choice(users, len(systems["volume"]), p=busy / busy.sum())
+    chosen = _sessions(rng, jobs, owner)
+    columns = {name: values[chosen] for name, values in systems.items()}
+    columns["req_procs"] = 2.0 ** rng.integers(3, 9, jobs)
+    columns["kpoints"] = np.where(rng.random(jobs) < 0.2, columns["kpoints"] * 8, columns["kpoints"])
+    work = (
+        1.5 * np.log(columns["nbands"]) + np.log(columns["kpoints"]) + np.log(columns["nions"])
+        + 1.5 * np.log(columns["encut"]) - 0.7 * np.log(columns["req_procs"]) + columns.pop("cost")
+        + 0.35 * np.log(columns["nelm"]) + rng.normal(0.0, 0.5, jobs)
+    )  # fmt: skip
+    rank = (np.argsort(np.argsort(work, kind="stable"), kind="stable") + 0.5) / jobs
+    minutes, below = np.array(SHARES[shares]).T
+    columns["run_time"] = np.ceil(60.0 * np.exp(np.interp(rank, below, np.log(minutes))))
+    columns["submit_time"] = np.floor(np.sort(rng.uniform(0.0, 182 * 86400.0, jobs)))
+    columns["wait_time"] = np.zeros(jobs)
+    names = {name: Nominal.encode([str(v) for v in columns.pop(name).tolist()]) for name in TEXT}
+    names["user_id"] = Nominal.encode([f"u{k}" for k in owner[chosen].tolist()])
+    info = LogInfo(source=f"synthetic VASP jobs ({shares} set)", format="synthetic")
+    return Trace.from_arrays({**columns, **names}, info)
+
+
+def _systems(rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
+    """Features of so many systems with the settings their users gave them, and `cost`, what the key costs."""
+    ions = np.ceil(np.exp(rng.normal(3.4, 0.9, count)))
+    electrons = np.ceil(ions * rng.uniform(3.0, 9.0, count))
+    key = rng.choice(len(KEYS), count, p=[share for _, share in KEYS])
+    spin, symmetry, real, precision = (np.array([k[0][part] for k in KEYS], dtype=object)[key] for part in range(4))
+    ediff = 10.0 ** -rng.integers(4, 8, count)
+    columns: dict[str, np.ndarray] = {
+        "kpoints": rng.choice([1, 2, 4, 8, 16, 36, 64], count).astype(float),
+        "volume": ions * rng.uniform(12.0, 30.0, count),
+        "prec": precision,
+        "ichg": np.full(count, 2.0),
+        "isym": symmetry.astype(float),
+        "lreal": real,
+        "ispin": spin.astype(float),
+        "istart": np.zeros(count),
+        "nelmin": rng.choice([2.0, 4.0, 6.0], count, p=[0.7, 0.2, 0.1]),
+        "nelm": rng.choice([60.0, 100.0, 200.0], count, p=[0.6, 0.3, 0.1]),
+        "ediff": ediff,
+        "ediffg": np.where(rng.random(count) < 0.5, 10 * ediff, -rng.choice([0.01, 0.02, 0.05], count)),
+        "encut": rng.choice([300.0, 400.0, 450.0, 500.0, 520.0, 600.0], count),
+        "nbands": np.ceil(0.6 * electrons) * np.where(spin == 2, 1.2, 1.0) // 1,
+        "nions": ions,
+        "nelect": electrons,
+        "cost": rng.normal(0.0, 0.6, len(KEYS))[key] + 0.7 * (spin == 2),
+    }
+    assert set(MEANINGS) <= set(columns)
+    return columns
+
+
+def _sessions(rng: np.random.Generator, jobs: int, owner: np.ndarray) -> np.ndarray:
+    """Which system each job runs: sessions of some jobs of one system after another, key shares kept."""
+    length = rng.geometric(0.2, jobs)
+    system = rng.integers(0, len(owner), jobs)
+    return np.repeat(system, length)[:jobs]

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of a run: INCAR, the tags in every syntax that the VASP manual names; KPOINTS, or KSPACING instead."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ...errors import InputError, input_error
+from .poscar import floats_at, ints_at, line_at
+
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?")
+_UNCOMMENTED = re.compile(r'(?:[^"#!]+|"[^"]*"|"[^"]*$)*')
+_PARTED = re.compile(r'([;{}])(?=(?:[^"]*"[^"]*")*[^"]*$)')  # at marks outside quotes
+_STATEMENT = re.compile(r"\s*([A-Za-z][A-Za-z0-9_/]*)\s*=\s*(.*?)\s*", re.DOTALL)
+_PRECISIONS = {"l": "low", "m": "medium", "h": "high", "n": "normal", "s": "single", "a": "accurate"}
+_PROJECTIONS = {"f": "false", "t": "true", "o": "on", "a": "auto"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """How a tag is read: `integer`, `real`, `logical`, `reals`, `prec` or `lreal`, and its smallest, largest value."""
+
+    kind: str
+    low: float = float("-inf")
+    high: float = float("inf")
+
+
+TAGS: dict[str, Tag] = {
+    "PREC": Tag("prec"),
+    "LREAL": Tag("lreal"),
+    "ISTART": Tag("integer", 0, 3),
+    "ICHARG": Tag("integer", 0, 15),
+    "ISYM": Tag("integer", -1, 3),
+    "ISPIN": Tag("integer", 1, 2),
+    "NELM": Tag("integer", 0),
+    "NELMIN": Tag("integer"),
+    "NBANDS": Tag("integer", 1),
+    "EDIFF": Tag("real", 0.0),
+    "EDIFFG": Tag("real"),
+    "ENCUT": Tag("real", 1e-6),
+    "NELECT": Tag("real", 0.0),
+    "KSPACING": Tag("real", 1e-6),
+    "KGAMMA": Tag("logical"),
+    "LHFCALC": Tag("logical"),
+    "LNONCOLLINEAR": Tag("logical"),
+    "LSORBIT": Tag("logical"),
+    "MAGMOM": Tag("reals"),
+}
+
+_ACCEPTED = {
+    "integer": "a whole number",
+    "real": "a number such as 400, 1E-5 or 1.D-5",
+    "reals": "numbers, with repeat counts such as 3*0.5",
+    "logical": ".TRUE., .FALSE., T or F",
+    "prec": "Low, Medium, High, Normal, Single or Accurate",
+    "lreal": ".FALSE., .TRUE., On or Auto",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Incar:
+    """The known tags of an INCAR with their values, the line each was read from, and remarks on odd but legal input."""
+
+    values: Mapping[str, Any]
+    lines: Mapping[str, int]
+    notes: tuple[str, ...] = ()
+
+
+def parse_incar(text: str, path: str = "INCAR") -> Incar:
+    """The tags of `TAGS` found in an INCAR; other tags, and text that is no `tag = value`, are skipped as VASP does.
+
+    Syntax (VASP manual, page INCAR, 2025): comments after # or !; statements parted by `;`; a backslash at the end of
+    a line continues it; values in double quotes span lines; groups in braces (VASP 6) name their tags GROUP/TAG;
+    Fortran numbers (1.D-5, .5), logicals (T, .TRUE., f) and repeat counts (3*0.5); any case; words after the value
+    are ignored (`ENCUT = 300 eV`). Of a tag given twice the first counts, as in VASP's reader (the page does not say
+    so), and a note tells.
+    Raises InputError with file, line, tag and accepted forms. O(length).
+
+    >>> parse_incar("encut = 400 eV ; ispin=2  # spin\\nMAGMOM = 2*1.5 \\\\\\n -1\\nLREAL = A").values
+    {'ENCUT': 400.0, 'ISPIN': 2, 'MAGMOM': (1.5, 1.5, -1.0), 'LREAL': 'auto'}
+    """
+    values: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    notes: list[str] = []
+    for line, statement in _statements(text):
+        match = _STATEMENT.fullmatch(statement)
+        if match is None:
+            continue
+        tag = match[1].upper()
+        if tag not in TAGS:
+            continue
+        value = _value(tag, match[2].strip('" \t'), path, line)
+        if tag not in values:
+            values[tag], lines[tag] = value, line
+        elif values[tag] != value:
+            notes.append(f"{path}:{line}: {tag} is given twice; VASP takes the first, of line {lines[tag]}")
+    return Incar(values, lines, tuple(notes))
+
+
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Line number and text of every statement, comments gone, continued lines joined, groups spelt out."""
+    group: list[str] = []
+    for start, line in _joined(text):
+        for piece in _PARTED.split(line):
+            if piece == "}" and group:
+                group.pop()
+            elif piece == "{":
+                continue
+            elif piece.strip() and "=" not in piece and "{" in line and re.fullmatch(r"\s*\w+\s*", piece):
+                group.append(piece.strip())
+            elif "=" in piece:
+                yield start, "/".join([*group, piece.strip()])
+
+
+def _joined(text: str) -> Iterator[tuple[int, str]]:
+    """Logical lines with the number of their first physical line."""
+    lines = [found[0] for line in text.splitlines() if (found := _UNCOMMENTED.match(line))]
+    if sum(line.count('"') for line in lines) % 2:
+        lines = [line.replace('"', " ") for line in lines]  # a stray quote must not swallow what follows
+    held, start, quoted = "", 0, False
+    for number, line in enumerate(lines, start=1):
+        if not held:
+            start = number
+        quoted ^= line.count('"') % 2 == 1
+        if line.rstrip().endswith("\\"):
+            held += line.rstrip()[:-1] + " "
+        elif quoted:
+            held += line + " "
+        else:
+            yield start, held + line
+            held = ""
+    if held:
+        yield start, held
+
+
+def _value(tag: str, text: str, path: str, line: int) -> Any:
+    """The value of a tag, checked against its kind and range."""
+    rule = TAGS[tag]
+    value = _read(rule.kind, text)
+    if value is None:
+        raise _refused(tag, text, path, line, _ACCEPTED[rule.kind])
+    if isinstance(value, (int, float)) and not rule.low <= value <= rule.high:
+        raise _refused(tag, text, path, line, _range_in_words(rule))
+    return value
+
+
+def _read(kind: str, text: str) -> Any:
+    """One of the kinds from text; None when the text is not of that kind."""
+    letters = text.lstrip(".").lower()
+    if kind == "logical":
+        return {"t": True, "f": False}.get(letters[:1])
+    if kind in ("prec", "lreal"):
+        return (_PRECISIONS if kind == "prec" else _PROJECTIONS).get(letters[:1])
+    numbers = _numbers(text)
+    if not numbers:
+        return None
+    if kind == "reals":
+        return tuple(numbers)
+    if kind == "integer":
+        return int(numbers[0]) if numbers[0] == int(numbers[0]) else None
+    return numbers[0]
+
+
+def _numbers(text: str) -> list[float]:
+    """The numbers a value begins with, repeat counts spelt out; what follows them is a remark."""
+    numbers: list[float] = []
+    for word in text.replace(",", " ").split():
+        count, star, last = word.rpartition("*")
+        if _NUMBER.fullmatch(last) is None or (star and not count.isdigit()):
+            break
+        numbers += [float(last.lower().replace("d", "e"))] * (int(count) if star else 1)
+    return numbers
+
+
+def _range_in_words(rule: Tag) -> str:
+    if rule.high == float("inf"):
+        return f"at least {rule.low:g}"
+    return f"{rule.low:g} to {rule.high:g}"
+
+
+def _refused(tag: str, text: str, path: str, line: int, accepted: str) -> InputError:
+    return input_error(path, f"{tag} cannot be read", line=line, value=text, accepted=accepted)
+
+
+Lattice = tuple[tuple[float, ...], ...]
+Mode = Literal["gamma", "monkhorst", "length", "generating", "explicit", "line", "kspacing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kpoints:
+    """A sampling: its mode, the number of k-points before symmetry, and the subdivisions where there is a grid."""
+
+    mode: Mode
+    number: int
+    grid: tuple[int, ...] = ()
+
+
+def parse_kpoints(text: str, lattice: Lattice, scale: float = 1.0, path: str = "KPOINTS") -> Kpoints:
+    """The sampling a KPOINTS file asks for: automatic (Gamma, Monkhorst-Pack, length), explicit list or line mode.
+
+    Format (VASP manual, page KPOINTS, 2025). Line 2 is 0 for automatic: line 3 begins with G, M, or A (fully
+    automatic: line 4 is the length R, N_i = int(max(1, R*|b_i| + 0.5)) with b_i without 2 pi), anything else is a
+    generating lattice, reciprocal or Cartesian. Else line 2 counts points: of the list, or of each segment where line
+    3 begins with L. The number is that before symmetry, as the paper counts it: the product of the subdivisions;
+    points times segments. Lattice in angstrom; `scale` is POSCAR's, the unit of Cartesian vectors. Raises InputError
+    with file and line. O(lines).
+
+    >>> cubic = ((4.0, 0.0, 0.0), (0.0, 4.0, 0.0), (0.0, 0.0, 4.0))
+    >>> parse_kpoints("mesh\\n0\\nMonkhorst-Pack\\n4 4 2\\n0 0 0\\n", cubic).number
+    32
+    """
+    lines = text.splitlines()
+    if not text.strip():
+        raise input_error(
+            path, "is empty", accepted="a KPOINTS file", hint="remove it: without KPOINTS, KSPACING of the INCAR counts"
+        )
+    count = ints_at(lines, 1, path, "the number of k-points (0: automatic)", 1)[0]
+    style = line_at(lines, 2, path, "the k-point mode").lower()[0]
+    if count > 0:
+        return _listed(lines, count, style, path)
+    if style == "a":
+        length = floats_at(lines, 3, path, "the length of automatic k-points", 1)[0]
+        grid = tuple(int(max(1.0, length * b + 0.5)) for b in reciprocal_lengths(lattice))
+        return Kpoints("length", math.prod(grid), grid)
+    if style in "gm":
+        grid = tuple(ints_at(lines, 3, path, "three subdivisions", 3)[:3])
+        if min(grid) < 1:
+            raise input_error(path, "subdivisions of the grid", line=4, value=lines[3], accepted="at least 1 each")
+        return Kpoints("gamma" if style == "g" else "monkhorst", math.prod(grid), grid)
+    return _generated(lines, style, lattice, scale, path)
+
+
+def from_spacing(lattice: Lattice, spacing: float = 0.5) -> Kpoints:
+    """The grid VASP makes without a KPOINTS file: N_i = max(1, ceiling(|b_i| 2 pi / KSPACING)).
+
+    VASP manual, page KSPACING (2025); default spacing 0.5 per angstrom. KGAMMA only moves the grid.
+
+    >>> from_spacing(((4.0, 0.0, 0.0), (0.0, 4.0, 0.0), (0.0, 0.0, 12.0))).grid
+    (4, 4, 2)
+    """
+    # the tolerance keeps a spacing that divides evenly from gaining a point by rounding
+    grid = tuple(max(1, math.ceil(b * 2 * math.pi / spacing - 1e-9)) for b in reciprocal_lengths(lattice))
+    return Kpoints("kspacing", math.prod(grid), grid)
+
+
+def reciprocal_lengths(lattice: Lattice) -> tuple[float, float, float]:
+    """Lengths of the reciprocal lattice vectors without 2 pi, per angstrom."""
+    a, b, c = lattice
+    volume = abs(sum(x * y for x, y in zip(a, _cross(b, c))))
+    lengths = [math.hypot(*_cross(u, v)) / volume for u, v in ((b, c), (c, a), (a, b))]
+    return lengths[0], lengths[1], lengths[2]
+
+
+def _cross(u: tuple[float, ...], v: tuple[float, ...]) -> tuple[float, float, float]:
+    return (u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0])
+
+
+def _listed(lines: list[str], count: int, style: str, path: str) -> Kpoints:
+    """An explicit list, or points along lines between pairs."""
+    if style != "l":
+        for at in range(3, 3 + count):
+            floats_at(lines, at, path, f"k-point {at - 2} of {count}", 3)
+        return Kpoints("explicit", count)
+    ends = 0
+    for at in range(4, len(lines)):
+        if lines[at].strip():
+            floats_at(lines, at, path, "a k-point of line mode", 3)
+            ends += 1
+    if ends == 0 or ends % 2:
+        raise input_error(path, f"line mode needs pairs of k-points, found {ends}", line=len(lines))
+    return Kpoints("line", count * ends // 2)
+
+
+def _generated(lines: list[str], style: str, lattice: Lattice, scale: float, path: str) -> Kpoints:
+    """A generating lattice: as many points as its cell fits into the reciprocal cell."""
+    a, b, c = (tuple(floats_at(lines, k, path, "a generating vector", 3)[:3]) for k in (3, 4, 5))
+    cell = abs(sum(x * y for x, y in zip(a, _cross(b, c))))
+    if cell == 0:
+        raise input_error(path, "the generating vectors span no volume", line=4)
+    if style in "ck":  # Cartesian, in units of 2 pi / scale
+        u, v, w = lattice
+        cell *= abs(sum(x * y for x, y in zip(u, _cross(v, w)))) / scale**3
+    return Kpoints("generating", max(1, round(1 / cell)))

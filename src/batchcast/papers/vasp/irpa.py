@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`irpa`: a Bayes classifier weighs a forest, a support vector machine and a Bayesian ridge (Wu et al. 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from .learner import EncodedModel, Encut, FeatureMethod, Row
+from .regressors import Kind, MixedBayes, PackedForest, Regressor, fit_regressor
+
+SUB_MODELS: tuple[Kind, ...] = ("forest", "svr", "bayesian_ridge")
+FIRST = 0.6
+
+
+class IrpaModel(EncodedModel):
+    """The two layers: sub-models on the first 60 % of the rows, the classifier on the other 40 %.
+
+    Section 3.1: each later row gives [pv1, pv2, pv3, label], label = the sub-model nearest to the truth; the
+    classifier turns the three predictions of a new job into weights pb, and PV = sum_i pb_i pv_i (eq. 5). `mean`
+    chooses where distance and sum are taken, log10 or seconds; `upper` the classifier: Gaussian naive Bayes, or a
+    random forest as in the conference version; `sub_models` whether they stay as trained on the first 60 % (`first`,
+    the paper) or are trained again on all rows once the classifier is there (`all`).
+    """
+
+    name = "irpa"
+
+    def __init__(
+        self,
+        features: tuple[str, ...],
+        upper: Literal["bayes", "forest"],
+        encut: Encut,
+        mean: Literal["log10", "seconds"],
+        sub_models: Literal["first", "all"],
+        seed: int,
+        warm_start: bool,
+    ) -> None:
+        super().__init__(features, encut, seed, warm_start)
+        self.upper_kind, self.mean, self.sub_models = upper, mean, sub_models
+        self.below: list[Regressor] = []
+        self.upper: MixedBayes | PackedForest | None = None
+        self.classes = np.zeros(0, dtype=int)
+
+    def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
+        """Both layers, from rows in order of submission."""
+        before = {r.kind: r for r in self.below} if self.encode(rows) else {}
+        x = self.encoder.one_hot(rows)
+        cut = int(FIRST * len(rows))
+        self.below = [fit_regressor(k, x[:cut], log_run[:cut], self.seed, before.get(k)) for k in SUB_MODELS]
+        values = np.column_stack([r.predict(x[cut:]) for r in self.below])
+        truth = log_run[cut:, None]
+        error = np.abs(values - truth) if self.mean == "log10" else np.abs(10**values - 10**truth)
+        self._fit_upper(values, error.argmin(axis=1))
+        if self.sub_models == "all":
+            self.below = [fit_regressor(k, x, log_run, self.seed, before.get(k)) for k in SUB_MODELS]
+
+    def predict_row(self, row: Row) -> float:
+        """log10 of PV."""
+        x = self.encoder.one_hot([row])[0]
+        values = np.array([r.predict_row(x) for r in self.below])
+        weights = self._weights(values)
+        if self.mean == "log10":
+            return float(weights @ values)
+        return float(np.log10(weights @ 10**values))
+
+    def _fit_upper(self, values: np.ndarray, label: np.ndarray) -> None:
+        self.classes, codes = np.unique(label, return_inverse=True)
+        if self.upper_kind == "bayes":
+            # 1e-6: sub-models constant on the later rows would else make certainties of chance
+            self.upper = MixedBayes.fit(np.zeros((len(label), 0), dtype=int), values, codes, (), smoothing=1e-6)
+        else:
+            from sklearn.ensemble import RandomForestClassifier
+
+            forest = RandomForestClassifier(n_estimators=100, min_samples_leaf=5, random_state=self.seed, n_jobs=1)
+            self.upper = PackedForest.of(forest.fit(values, codes))
+
+    def _weights(self, values: np.ndarray) -> np.ndarray:
+        """pb of each sub-model, adding up to 1; 0 for one that was never the nearest."""
+        weights = np.zeros(len(SUB_MODELS))
+        if isinstance(self.upper, MixedBayes):
+            weights[self.classes] = self.upper.probabilities(np.zeros((1, 0), dtype=int), values[None, :])[0]
+        elif self.upper is not None:
+            weights[self.classes] = self.upper.predict(values)
+        return weights
+
+
+@dataclass(eq=False, repr=False)
+class Irpa(FeatureMethod):
+    """IRPA on a job's feature columns; Wu et al. 2019, section 3.1, see `IrpaModel` and `FeatureLearner`.
+
+    Parameters
+    ----------
+    upper
+        The classifier that weighs: `bayes`, or `forest` as in the conference version.
+    mean
+        Where errors and the weighted sum are taken: `log10` or `seconds`.
+    sub_models
+        `first`: as trained on the first 60 % of the rows, the paper; `all`: trained again on all.
+    encut
+        What becomes of the plane-wave cutoff: `paper` cubes it, `physics` takes the power 1.5, `plain` leaves it.
+    features, also
+        Columns known at submission; `also` are added to `features`.
+    refit_every_jobs
+        Ended jobs between two fits, at least 1; fewer while the model is young.
+    window
+        The last so many ended jobs teach, at least 1.
+    min_jobs
+        Ended jobs before the first fit, at least 1.
+    warm_start
+        Whether a fit goes on from the one before.
+    seed
+        Of the models that draw.
+
+    Raises
+    ------
+    ValueError
+        For a number below 1 or no feature.
+
+    References
+    ----------
+    Wu, Shen, Zhang, Liao, Wang, Li, Runtime prediction of jobs for backfilling optimization, 2019.
+
+    Examples
+    --------
+    >>> Irpa(upper="forest").uses[:3]
+    ('procs', 'kpoints', 'volume')
+    """
+
+    upper: Literal["bayes", "forest"] = "bayes"
+    mean: Literal["log10", "seconds"] = "log10"
+    sub_models: Literal["first", "all"] = "first"
+
+    def untaught(self, names: tuple[str, ...]) -> IrpaModel:
+        """The model of these columns, before its first fit."""
+        return IrpaModel(names, self.upper, self.encut, self.mean, self.sub_models, self.seed, self.warm_start)

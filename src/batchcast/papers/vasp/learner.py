@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model of feature columns as a predictor: learns from ends, is refitted on a cadence, falls back to history.
+
+Its columns become numbers by an `Encoder`, scaled and encoded from training rows only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from msgspec.structs import replace
+
+from ...events.event import End, Event
+from ...events.state import SystemState
+from ...job import JobRequest
+from ...predict.fallback import LEVELS, sample_quantiles
+from ...predict.gate import class_key, numbered_categories
+from ...predict.protocol import Grounds, Prediction, at_least_a_second
+from ...predict.runtime.recent_mean import RecentMean
+
+VASP_FEATURES = (
+    "core_num",
+    "kpoints",
+    "volume",
+    "prec",
+    "ichg",
+    "isym",
+    "lreal",
+    "ispin",
+    "istart",
+    "nelmin",
+    "nelm",
+    "ediff",
+    "ediffg",
+    "encut",
+    "nbands",
+)
+DISCRETE = frozenset({"prec", "ichg", "isym", "lreal", "ispin", "istart"})
+KEY = ("ispin", "isym", "lreal", "prec")
+Row = tuple[Any, ...]
+Encut = Literal["paper", "physics", "plain"]
+ENCUT_POWER = {"paper": 3.0, "physics": 1.5, "plain": 1.0}
+
+
+def columns_of(features: Sequence[str]) -> tuple[str, ...]:
+    """The request's fields behind feature names: the paper's `core_num` is our `procs`.
+
+    >>> columns_of(("core_num", "encut"))
+    ('procs', 'encut')
+    """
+    return tuple("procs" if name == "core_num" else name for name in features)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """How rows become numbers, learnt from training rows: scale of the continuous, categories of the discrete ones.
+
+    Wu et al. 2019, section 2.1: ENCUT cubed (`physics`: to the power 1.5, the number of plane waves), continuous
+    features to [0, 1] by the training rows' extremes (constant ones to 0, unseen values beyond them stay beyond),
+    discrete ones one-hot (IRPA; a category never seen is all zeros) or numbered (BRBF; never seen is the number after
+    the last). A column is discrete if it is one of the paper's or holds text.
+    """
+
+    names: tuple[str, ...]
+    powers: np.ndarray
+    continuous: tuple[int, ...]
+    low: np.ndarray
+    span: np.ndarray
+    categories: dict[int, dict[Any, int]]
+
+    @classmethod
+    def fit(cls, names: Sequence[str], rows: Sequence[Row], encut: Encut = "paper") -> Encoder:
+        """From training rows without unknown values. O(rows)."""
+        columns = list(zip(*rows))
+        is_discrete = [n in DISCRETE or any(isinstance(v, str) for v in c) for n, c in zip(names, columns)]
+        continuous = tuple(k for k, discrete in enumerate(is_discrete) if not discrete)
+        powers = np.array([ENCUT_POWER[encut] if names[k] == "encut" else 1.0 for k in continuous])
+        values = np.array([[row[k] for k in continuous] for row in rows], dtype=float) ** powers
+        low, high = values.min(axis=0), values.max(axis=0)
+        categories = {k: numbered_categories(columns[k]) for k, discrete in enumerate(is_discrete) if discrete}
+        return cls(tuple(names), powers, continuous, low, np.where(high > low, high - low, np.inf), categories)
+
+    def covers(self, rows: Sequence[Row]) -> bool:
+        """Whether other rows lie inside what this was fitted on, so that a model may go on with it."""
+        values = np.array([[row[k] for k in self.continuous] for row in rows], dtype=float) ** self.powers
+        high = self.low + np.where(np.isinf(self.span), 0.0, self.span)
+        return bool(((values >= self.low) & (values <= high)).all()) and all(
+            row[k] in codes for row in rows for k, codes in self.categories.items()
+        )
+
+    def scaled(self, rows: Sequence[Row]) -> np.ndarray:
+        """The continuous features, (rows, continuous), float64."""
+        values = np.array([[row[k] for k in self.continuous] for row in rows], dtype=float)
+        return np.asarray((values**self.powers - self.low) / self.span)
+
+    def codes(self, rows: Sequence[Row]) -> np.ndarray:
+        """The discrete features as numbers, (rows, discrete), int64."""
+        coded = [[codes.get(row[k], len(codes)) for k, codes in self.categories.items()] for row in rows]
+        return np.array(coded, dtype=np.int64).reshape(len(rows), len(self.categories))
+
+    def one_hot(self, rows: Sequence[Row]) -> np.ndarray:
+        """The continuous features, then the discrete ones one-hot, (rows, features), float64."""
+        codes = self.codes(rows)
+        blocks = [
+            codes[:, column, None] == np.arange(len(known)) for column, known in enumerate(self.categories.values())
+        ]
+        return np.hstack([self.scaled(rows), *blocks])
+
+    def numbered(self, rows: Sequence[Row]) -> np.ndarray:
+        """The continuous features, then the discrete ones as numbers, (rows, features), float64."""
+        return np.hstack([self.scaled(rows), self.codes(rows)])
+
+
+ERRORS_KEPT = 300
+ERRORS_NEEDED = 20
+
+
+class Model(Protocol):
+    """What a method has to bring: rows and log10 run times in, log10 run time out."""
+
+    name: str
+
+    def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
+        """Learn from rows in order of submission; a second call starts over, or warms up if it can."""
+
+    def predict_row(self, row: Row) -> float:
+        """log10 of the run time in seconds."""
+
+
+class FeatureLearner:
+    """Predicts run times from feature columns by a model refitted after every `refit_every_jobs` ended jobs.
+
+    A young model is refitted sooner, whenever what it was taught has doubled since `min_jobs`: 50, 100, 200, 400, then
+    every 500 more. Learns from End events only, so from jobs finished before the refit; training rows are put in order
+    of submission (the paper's order by job id), the last `window` of them. A job falls back to the history predictor
+    (`recent_mean`), and its basis says why, when a feature is unknown (inputs missing or unreadable), when it
+    continues a former run (`istart` above 0: the paper leaves these out, nothing in the inputs tells how much is
+    left), or while fewer than `min_jobs` jobs have taught the model. Predictions are kept inside the range of run
+    times the model has seen and under the limit. Quantiles: the point times the factors by which the model missed the
+    last 300 jobs that ended after it was taught, once there are 20. Prediction: the model's cost; one row of memory a
+    job; `trained` lists the refits.
+    """
+
+    levels = LEVELS
+    falls_back_to = "recent_mean"
+
+    def __init__(
+        self, model: Model, features: tuple[str, ...], refit_every_jobs: int, window: int, min_jobs: int
+    ) -> None:
+        if not features:
+            raise ValueError("at least one feature column is needed")
+        if min(refit_every_jobs, window, min_jobs) < 1:
+            raise ValueError("refit_every_jobs, window and min_jobs are at least 1")
+        self.model = model
+        self.uses = columns_of(features)
+        self.window = window
+        self.min_jobs = max(min_jobs, 5)
+        self.most_new = refit_every_jobs
+        self.refit_every_jobs = min(refit_every_jobs, self.min_jobs)  # how often the clock is to ask, in submissions
+        self.new = 0
+        self.istart = features.index("istart") if "istart" in features else -1
+        self.history = RecentMean()
+        self.learnt: list[tuple[float, int, Row, float]] = []
+        self.errors: deque[float] = deque(maxlen=ERRORS_KEPT)
+        self.trained: list[dict[str, Any]] = []
+        self.low = self.high = 0.0
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """The model's answer, or the history's with the reason."""
+        row = class_key(job, self.uses)
+        reason = self._unusable(row, job.extra.get("vasp_inputs"))
+        if not reason and not self.trained:
+            reason = f"{self.model.name} is not trained yet ({len(self.learnt)} finished jobs with features)"
+        if reason:
+            fallback = self.history.predict(job, at)
+            return replace(fallback, basis=f"{reason}: {fallback.basis}", grounds=Grounds.FALLBACK)
+        log_run = self._log_run(row)
+        point = at_least_a_second(10.0**log_run, job.req_time)
+        basis = f"{self.model.name} on {self.trained[-1]['training_jobs']} finished jobs"
+        if len(self.errors) < ERRORS_NEEDED:
+            return Prediction(point, basis=basis, grounds=Grounds.MODEL)
+        quantiles = sample_quantiles([10.0 ** (log_run + error) for error in self.errors], job.req_time)
+        return Prediction(point, LEVELS, quantiles, basis, Grounds.MODEL)
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Keeps the row and run time of a job that ended, and by how much the model would have missed it."""
+        self.history.observe(event, at)
+        if isinstance(event, End) and event.run_time > 0:
+            job: JobRequest = event.job
+            row = class_key(job, self.uses)
+            if not self._unusable(row):
+                log_run = math.log10(event.run_time)
+                if self.trained:
+                    self.errors.append(log_run - self._log_run(row))
+                self.learnt.append((job.submit_time, job.row, row, log_run))
+                self.new += 1
+
+    def refit(self, now: float) -> None:
+        """Trains on the last `window` jobs that have ended, if there are enough new ones."""
+        taught = self.trained[-1]["training_jobs"] if self.trained else self.min_jobs
+        if len(self.learnt) < self.min_jobs or self.new < min(self.most_new, taught):
+            return
+        self.new = 0
+        self.learnt = sorted(self.learnt, key=lambda job: job[:2])[-self.window :]
+        log_run = np.array([job[3] for job in self.learnt])
+        self.model.fit([job[2] for job in self.learnt], log_run)
+        self.low, self.high = float(log_run.min()), float(log_run.max())
+        self.trained.append({"now": now, "training_jobs": len(self.learnt)})
+
+    def _log_run(self, row: Row) -> float:
+        """The model's log10 seconds, inside the range it has seen."""
+        return min(max(self.model.predict_row(row), self.low), self.high)
+
+    def _unusable(self, row: Row, inputs: Any = None) -> str:
+        """Why a row cannot be used; empty if it can. `inputs` is how `vasp collect` found them, if it looked."""
+        missing = [name for name, value in zip(self.uses, row) if value in (None, math.inf, -math.inf)]
+        if missing:
+            shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+            return (
+                f"no readable features ({f'inputs {inputs}' if inputs not in (None, 'read') else f'{shown} unknown'})"
+            )
+        if self.istart >= 0 and self._continues(row[self.istart]):
+            return "continues a former run (istart above 0)"
+        return ""
+
+    @staticmethod
+    def _continues(istart: Any) -> bool:
+        return not isinstance(istart, str) and istart > 0
+
+
+class EncodedModel:
+    """What models on encoded features share: the encoder, fitted anew unless a warm start may go on with it."""
+
+    encoder: Encoder
+
+    def __init__(self, features: tuple[str, ...], encut: Encut, seed: int, warm_start: bool) -> None:
+        self.features, self.seed, self.warm_start = features, seed, warm_start
+        self.encut: Encut = encut
+
+    def encode(self, rows: list[Row]) -> bool:
+        """Have an encoder for these rows; whether it is the one of the fit before."""
+        goes_on = self.warm_start and hasattr(self, "encoder") and self.encoder.covers(rows)
+        if not goes_on:
+            self.encoder = Encoder.fit(self.features, rows, self.encut)
+        return goes_on
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FeatureMethod(FeatureLearner):
+    """A registered method on a job's feature columns: the settings that all of them have, and the model they make."""
+
+    encut: Encut = "paper"
+    features: tuple[str, ...] = VASP_FEATURES
+    also: tuple[str, ...] = ()
+    refit_every_jobs: int = 500
+    window: int = 10000
+    min_jobs: int = 50
+    warm_start: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        names = self.features + self.also
+        super().__init__(self.untaught(names), names, self.refit_every_jobs, self.window, self.min_jobs)
+
+    def untaught(self, names: tuple[str, ...]) -> Model:
+        """The model of these columns, before its first fit."""
+        raise NotImplementedError

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of `reproduce vasp`.
+
+The paper's tables and figures for the runs at hand or for synthetic sets, and what they can show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...metrics.paired import DECIDES, LEAST_GROUPS
+from ...report.blocks import Block, Callout, Figure, Section, Table
+from ...report.difference import difference_words
+from ...report.figures import bars
+from ...units import span
+from ..shared import columns_of
+from .study import CUTS, PRINTED_SHARES, range_tables, shares_table
+
+Rows = Sequence[Mapping[str, Any]]
+PAPER_NAMES = {
+    "forest": "RFR",
+    "svr": "SVR",
+    "bayesian_ridge": "BRR",
+    "irpa": "IRPA",
+    "brbf": "BRBF",
+    "parzen": "PDR",
+    "user_clusters": "UBCETE",
+}
+PAPER_MRE = {"forest": 0.268, "svr": 0.372, "bayesian_ridge": 0.532, "irpa": 0.203, "brbf": 0.178}
+LONGEST_NAME = 28
+SPLIT_WORDS = {
+    "time": "split in time: the first 80 % of the runs teach, the last 20 % test",
+    "system": "split by system: no chemical formula is on both sides",
+}
+
+
+def cannot(facts: Mapping[str, Any]) -> str:
+    """What the runs at hand cannot show, from `papers.vasp_study.facts`."""
+    constant = ", ".join(facts["constant_features"]) or "none"
+    return (
+        "These are not the paper's jobs: its 16,700 runs of one centre are not public, so no figure here confirms or "
+        f"refutes the paper's. Of the features these never vary here: {constant}; BRBF's key (ISPIN, ISYM, LREAL, "
+        f"PREC) has {facts['keys']} values. The shortest run takes {span(facts['shortest_s'])}; "
+        f"{100 * facts['share_under_30_min']:.0f} % are under 30 minutes (the paper: 56 %). The table of runs holds "
+        "no input files: ISYM, ISTART, ICHARG, NELMIN and EDIFFG are VASP's defaults, and NBANDS is what VASP used, "
+        "rounded up to its processors. It names no users either, so a method that lives on users has one for all."
+    )
+
+
+def can(facts: Mapping[str, Any]) -> str:
+    """What they can show."""
+    return (
+        "They can show that the methods run end to end on real run times, how they rank on systems never seen, and how "
+        "far they fall when the settings drift: split in time, "
+        f"{100 * facts['kinds_train_only']:.0f} % of the teaching runs are of a kind (functional and cutoff) that the "
+        "test runs never have. The split by system is the honest one for new chemistry, but it lets later runs teach "
+        "about earlier ones; a method should be trusted only where both agree."
+    )
+
+
+def vasp_sections(
+    results: Rows,
+    shares: Rows,
+    core_time: Mapping[str, float],
+    facts: Mapping[str, Any],
+    counts: Mapping[str, int],
+    resamples: int,
+    synthetic: Sequence[Block] = (),
+) -> list[Section]:
+    """The page's sections from `papers.vasp_study`'s results."""
+    scored = [row for row in results if "apa" in row]
+    return [
+        Section(
+            "What this shows, and what it cannot",
+            [Callout(cannot(facts), "warning"), Callout(can(facts)), *_best(scored)],
+        ),
+        Section("The runs", [*_runs(shares, core_time, counts)]),
+        *(_split_section(split, results, resamples) for split in SPLIT_WORDS),
+        *([Section("Synthetic jobs at the paper's scale", list(synthetic))] if synthetic else []),
+    ]
+
+
+def summary_tables(results: Rows, resamples: int) -> list[Block]:
+    """What the terminal shows: of each split the overview, tables 3 to 5."""
+    blocks: list[Block] = []
+    for split in SPLIT_WORDS:
+        rows = [row for row in results if row["split"] == split]
+        scored = [row for row in rows if "apa" in row]
+        blocks += [
+            _overview(rows, split, resamples),
+            *differences_tables(scored, SPLIT_WORDS[split]),
+            *_ranges(scored, split),
+            _mre(scored, split),
+        ]
+    return blocks
+
+
+def differences_tables(rows: Rows, words: str) -> list[Table]:
+    """Each method against the paper's forest, with 90 % intervals; nothing where there is no forest among them."""
+    first = next((row for row in rows if "against" in row), None)
+    if first is None:
+        return []
+    against = shown_name(first["against"])
+    columns = columns_of(
+        "name|predictor", f"apa_words|apa against {against}|difference",
+        f"mae_words|mean error against {against}|difference",
+    )  # fmt: skip
+    shown = [
+        {
+            "name": shown_name(str(row["predictor"])),
+            "apa_words": difference_words(row, "apa", "ratio"), "mae_words": difference_words(row, "mae_s", "seconds"),
+        }
+        for row in rows
+        if "against" in row
+    ]  # fmt: skip
+    note = (
+        f"Intervals of 90 % over {first['apa_groups']:,} groups of {first['groups_of']}, in the split itself, not "
+        "resampled: level is to say that these runs cannot tell the two apart."
+    )
+    if first["apa_groups"] < LEAST_GROUPS:
+        note = f"No interval: {first['apa_groups']} groups of {first['groups_of']}, {LEAST_GROUPS} are needed."
+    decided = "; ".join(
+        f"{shown_name(str(row['predictor']))} {100 * row['apa_largest_share']:.0f} %, without it "
+        f"{row['apa_without_largest']:+.3f}"
+        for row in rows
+        if row.get("apa_largest_share", 0.0) > DECIDES
+    )
+    note += f" One group owns so much of the sum of absolute differences in apa: {decided}." if decided else ""
+    return [Table(f"What is real · {words}", columns, shown, note)]
+
+
+def _best(scored: Rows) -> list[Block]:
+    """Which method leads in each split, in a sentence."""
+    blocks: list[Block] = []
+    for split in SPLIT_WORDS:
+        rows = sorted((row for row in scored if row["split"] == split), key=lambda row: -row["apa"])
+        if rows:
+            lead, last = rows[0], rows[-1]
+            blocks.append(
+                f"{SPLIT_WORDS[split].capitalize()}: {shown_name(lead['predictor'])} has the largest mean apa "
+                f"({_spread(lead, 'apa')}), {shown_name(last['predictor'])} the smallest ({last['apa']:.3f})."
+            )
+    return blocks
+
+
+def _runs(shares: Rows, core_time: Mapping[str, float], counts: Mapping[str, int]) -> list[Block]:
+    dropped = "; ".join(
+        f"{count:,} rows left out: {rule}" for rule, count in counts.items() if rule not in ("runs", "systems")
+    )
+    rows = [dict(row) | {"share_paper": PRINTED_SHARES.get(str(row["range_min"]))} for row in shares]
+    columns = columns_of(
+        "range_min|run time, minutes",
+        "share_paper|paper|share|the paper's table 2; it ends with 26.5 % over 120 minutes",
+        "share_all|all runs|share", "share_train|first 80 %|share", "share_test|last 20 %|share",
+    )  # fmt: skip
+    return [
+        f"{counts['runs']:,} distinct runs of {counts['systems']} systems. {dropped}.",
+        Table("Table 2: distribution of run times", columns, rows),
+        bars(
+            "Figure 1: processor time by kind of run",
+            list(core_time),
+            {"share of processor time": list(core_time.values())},
+            value="share of processor time",
+            kind="share",
+            caption="The paper's figure 1 shows the share of VASP among all applications of its machine; here every "
+            "run is VASP's, so the kinds are functional and cutoff.",
+        ),
+    ]
+
+
+def _split_section(split: str, results: Rows, resamples: int) -> Section:
+    rows = [row for row in results if row["split"] == split]
+    scored = [row for row in rows if "apa" in row]
+    figures: list[Block] = [
+        cut_figure(scored, cut, split, f"As the paper's figures 6 to 9, for the public runs, {SPLIT_WORDS[split]}.")
+        for cut in CUTS
+    ]
+    absent = [Callout(f"{shown_name(row['predictor'])}: {row['note']}", "warning") for row in rows if "note" in row]
+    return Section(
+        SPLIT_WORDS[split].capitalize(),
+        [
+            _overview(rows, split, resamples),
+            *differences_tables(scored, SPLIT_WORDS[split]),
+            *absent,
+            *figures,
+            *_ranges(scored, split),
+            _mre(scored, split),
+        ],
+    )
+
+
+def _overview(rows: Rows, split: str, resamples: int) -> Table:
+    columns = columns_of(
+        "name|predictor", "apa|apa|ratio|mean of min(predicted, actual) / max(predicted, actual); 1 is perfect",
+        "apa_sd|± apa|ratio|standard deviation over the resamples",
+        "mae_s|mean error|seconds|mean absolute error (MAE)",
+        "underestimate_rate|UR|share|underestimates: runs that took longer than predicted",
+        "best_90_mre|MRE|ratio|mean relative error, best 90 % of the runs predicted under 1 h",
+        "acc_under_60_min|ACC 1 h|ratio|precision of 'under 1 h'",
+        "rec_under_60_min|REC 1 h|ratio|recall of 'under 1 h'", "acc_under_120_min|ACC 2 h|ratio",
+        "rec_under_120_min|REC 2 h|ratio",
+    )  # fmt: skip
+    named = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in rows if "note" not in row]
+    absent = "".join(f" {row['predictor']}: {row['note']}." for row in rows if "note" in row)
+    note = (
+        "Means over the resamples; ± is their standard deviation. Models are taught once and do not learn during the "
+        "test (the paper's protocol)." + (" Each resample draws new systems." if split == "system" else "") + absent
+    )
+    return Table(f"VASP run times · {SPLIT_WORDS[split]} · {resamples} bootstrap resamples", columns, named, note)
+
+
+def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
+    """ACC and REC of telling jobs under a cut, in minutes, apart."""
+    names = [shown_name(str(row["predictor"])) for row in scored]
+    return bars(
+        f"Runs under {cut // 60} h, told apart ({what})",
+        names,
+        {
+            "ACC (precision)": [row[f"acc_under_{cut}_min"] for row in scored],
+            "REC (recall)": [row[f"rec_under_{cut}_min"] for row in scored],
+        },
+        value=f"ACC and REC of the cut at {cut // 60} h",
+        kind="share",
+        caption=caption,
+    )
+
+
+def _ranges(scored: Rows, split: str) -> list[Table]:
+    return range_tables([dict(row) | {"name": shown_name(str(row["predictor"]))} for row in scored], SPLIT_WORDS[split])
+
+
+def _mre(scored: Rows, split: str) -> Table:
+    columns = columns_of("name|predictor", "text|MRE", "paper|paper|ratio|table 5, for other jobs: no target")
+    rows = [
+        {
+            "name": shown_name(str(row["predictor"])),
+            "text": _spread(row, "best_90_mre"),
+            "paper": PAPER_MRE.get(str(row["predictor"])),
+        }
+        for row in scored
+    ]
+    return Table(f"Table 5: mean relative error, best 90 % predicted under 1 h · {SPLIT_WORDS[split]}", columns, rows)
+
+
+def _spread(row: Mapping[str, Any], name: str) -> str:
+    """A mean with its standard deviation, if there were resamples enough to have one."""
+    deviation = row[f"{name}_sd"]
+    return f"{row[name]:.3f}" + (f"\u00a0±\u00a0{deviation:.3f}" if deviation == deviation else "")
+
+
+def shown_name(spec: str) -> str:
+    """The method's name and parameters (long ones as ...), with the paper's abbreviation.
+
+    >>> shown_name("irpa:upper=forest"), shown_name("boosted"), shown_name("parzen:keys=ispin+isym+lreal+prec")
+    ('irpa:upper=forest (IRPA)', 'boosted', 'parzen:... (PDR)')
+    """
+    name = spec.split(":")[0]
+    short = PAPER_NAMES.get(name)
+    shown = spec if len(spec) <= LONGEST_NAME else f"{name}:..."
+    return f"{shown} ({short})" if short else shown
+
+
+NUMBERS = {"first": (6, 7), "second": (8, 9)}
+"""The paper's figures of each set, in the order of the cuts."""
+
+
+def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
+    """The sets at the paper's scale: figures 6 and 7 (first set), 8 and 9 (second), table 5, and tables 2 to 4."""
+    tables = []
+    for data, figures in (("first", "Figures 6 and 7, table 5"), ("second", "Figures 8 and 9")):
+        rows = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in results if row["data"] == data]
+        if not rows:
+            continue
+        for row in rows:
+            row["paper"] = PAPER_MRE.get(str(row["predictor"])) if data == "first" else None
+        columns = columns_of(
+            "name|predictor", "apa|apa|ratio", "acc_under_60_min|ACC 1 h|ratio", "rec_under_60_min|REC 1 h|ratio",
+            "acc_under_120_min|ACC 2 h|ratio", "rec_under_120_min|REC 2 h|ratio", "best_90_mre|MRE|ratio",
+            "paper|MRE printed|ratio",
+        )  # fmt: skip
+        note = "Synthetic jobs (seeded): every branch of the methods runs, no printed figure is confirmed." + "".join(
+            f" {row['name']}: {row['key_networks']:.0f} keys have a network of their own, it answered "
+            f"{100 * row['by_key_network']:.1f} % of the test jobs."
+            for row in rows
+            if row["by_key_network"] == row["by_key_network"]
+        )
+        tables.append(Table(f"{figures}: synthetic VASP jobs, {data} set, split in time", columns, rows, note))
+        tables += differences_tables(rows, f"synthetic VASP jobs, {data} set")
+        if data == "first":
+            tables += range_tables(rows, "synthetic first set")
+    return [*tables, shares_table(shares)]
+
+
+def synthetic_figures(results: Rows) -> list[Block]:
+    """Figures 6 and 7 of the first set, 8 and 9 of the second: the cuts at one and two hours."""
+    figures: list[Block] = []
+    for data, numbers in NUMBERS.items():
+        rows = [row for row in results if row["data"] == data]
+        for cut, number in zip(CUTS, numbers if rows else ()):
+            caption = (
+                f"The paper's figure {number}, on synthetic jobs of the {data} set: no printed figure is confirmed."
+            )
+            figures.append(cut_figure(rows, cut, f"figure {number}, synthetic {data} set", caption))
+    return figures

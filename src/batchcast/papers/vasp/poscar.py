@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The atoms of a run: POSCAR, the cell and what is in it; POTCAR, the potentials. Errors name file, line and value.
+
+Of every potential TITEL, ZVAL, ENMAX and LULTRA are read, and nothing else, without loading the file: a POTCAR is
+licensed text and easily tens of megabytes; between the headers lie only numbers. The scan therefore looks for the one
+letter Z (of ZVAL), which numbers do not contain: memchr does that at the speed of memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ...errors import InputError, input_error
+
+Number = TypeVar("Number", int, float)
+
+
+def line_at(lines: Sequence[str], at: int, path: str, what: str) -> str:
+    """Line `at` (from 0) without its margins; it must be there and not be blank.
+
+    >>> line_at(["a comment", " 0 "], 1, "KPOINTS", "the number of k-points")
+    '0'
+    """
+    if at >= len(lines):
+        raise truncated(path, len(lines), f"before {what}")
+    text = lines[at].strip()
+    if not text:
+        raise input_error(path, f"blank line where {what} should be", line=at + 1)
+    return text
+
+
+def floats_at(lines: Sequence[str], at: int, path: str, what: str, at_least: int) -> list[float]:
+    """The numbers line `at` begins with, at least so many; Fortran's 1.0D0 too, and remarks after them."""
+    return _numbers(lines, at, path, what, at_least, _fortran)
+
+
+def ints_at(lines: Sequence[str], at: int, path: str, what: str, at_least: int) -> list[int]:
+    """The whole numbers line `at` begins with, at least so many."""
+    return _numbers(lines, at, path, what, at_least, int)
+
+
+def truncated(path: str, line: int, where: str) -> InputError:
+    """The error of a file that ends too early."""
+    return input_error(path, f"ends {where}", line=line, hint="the file is truncated: copy it again")
+
+
+def _fortran(word: str) -> float:
+    return float(word.replace("d", "e").replace("D", "E"))
+
+
+def _numbers(
+    lines: Sequence[str], at: int, path: str, what: str, at_least: int, read: Callable[[str], Number]
+) -> list[Number]:
+    numbers: list[Number] = []
+    for word in line_at(lines, at, path, what).split():
+        try:
+            numbers.append(read(word))
+        except ValueError:
+            break
+    if len(numbers) < at_least:
+        kind = "whole number" if read is int else "number"
+        accepted = f"{at_least} {kind}{'s' if at_least > 1 else ''}"
+        raise input_error(path, f"{what} expected", line=at + 1, value=lines[at].strip(), accepted=accepted)
+    return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Poscar:
+    """A cell: lattice in angstrom, volume in cubic angstrom, scale factor, species (if the file names them), counts."""
+
+    lattice: tuple[tuple[float, ...], ...]
+    volume: float
+    scale: float
+    species: tuple[str, ...]
+    counts: tuple[int, ...]
+    is_direct: bool
+    has_selective_dynamics: bool
+
+    @property
+    def ions(self) -> int:
+        """Number of ions."""
+        return sum(self.counts)
+
+
+def parse_poscar(text: str, path: str = "POSCAR") -> Poscar:
+    """The cell of a POSCAR or CONTCAR, VASP 4 (no species line) or 5, selective dynamics, Direct or Cartesian.
+
+    Format (VASP manual, page POSCAR, 2025): comment; one scale factor, or a negative number that is the volume, or
+    three positive factors of the Cartesian components; three lattice vectors; species names (VASP 5; a potential's
+    suffix `_pv` or hash `/1a2b` is cut off); ions per species; optional `Selective dynamics`; the coordinate mode;
+    one line an ion. What follows (velocities) is not read. Raises InputError with file and line for a file that is
+    empty, truncated or contradicts itself. O(ions), a fraction of a
+    microsecond each: positions are no feature, so of a large cell about a hundred are checked.
+
+    >>> cell = parse_poscar("NaCl\\n2.0\\n1 0 0\\n0 1 0\\n0 0 2\\nNa Cl\\n1 1\\nDirect\\n0 0 0\\n.5 .5 .5\\n")
+    >>> cell.volume, cell.species, cell.counts
+    (16.0, ('Na', 'Cl'), (1, 1))
+    """
+    lines = text.splitlines()
+    if not text.strip():
+        raise input_error(path, "is empty", accepted="a POSCAR of VASP 4 or 5", hint="copy it from the run's CONTCAR")
+    scale = floats_at(lines, 1, path, "scale factor", at_least=1)
+    rows = [floats_at(lines, k, path, "lattice vector", at_least=3)[:3] for k in (2, 3, 4)]
+    lattice, volume, factor = _scaled(rows, scale, path)
+    at, species = _species(lines, path)
+    counts = _counts(lines, at, path)
+    if species and len(species) != len(counts):
+        raise input_error(
+            path, f"{len(species)} species names but {len(counts)} numbers of ions", line=at + 1, value=lines[at]
+        )
+    at += 1
+    selective = line_at(lines, at, path, "Selective dynamics, Direct or Cartesian")[0] in "sS"
+    mode = line_at(lines, at + selective, path, "Direct or Cartesian")
+    _check_positions(lines, at + selective + 1, sum(counts), path)
+    return Poscar(lattice, volume, factor, species, counts, mode[0] not in "cCkK", selective)
+
+
+def _scaled(
+    rows: list[list[float]], scale: list[float], path: str
+) -> tuple[tuple[tuple[float, ...], ...], float, float]:
+    """Lattice in angstrom, its volume, and the scale factor (of the first component)."""
+    (a, b, c), (d, e, f), (g, h, i) = rows
+    raw = abs(a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g))
+    if raw == 0.0:
+        raise input_error(path, "the lattice vectors span no volume", line=3)
+    if len(scale) >= 3:
+        factors = scale[:3]
+    elif scale[0] < 0:
+        factors = [(-scale[0] / raw) ** (1 / 3)] * 3
+    else:
+        factors = [scale[0]] * 3
+    if min(factors) <= 0:
+        what = "the scale factor is zero" if len(scale) < 3 else "three scale factors must all be positive"
+        raise input_error(path, what, line=2, value=" ".join(map(str, scale)))
+    lattice = tuple(tuple(x * s for x, s in zip(row, factors)) for row in rows)
+    return lattice, raw * factors[0] * factors[1] * factors[2], factors[0]
+
+
+def _species(lines: list[str], path: str) -> tuple[int, tuple[str, ...]]:
+    """The row of the ion counts and the names on the row before it, if any."""
+    words = line_at(lines, 5, path, "species names or numbers of ions").split()
+    if words[0].isdigit():
+        return 5, ()
+    names = []
+    for word in words:
+        if word[0] in "!#" or not word[0].isalpha():
+            break
+        names.append(word.split("/")[0].split("_")[0])
+    return 6, tuple(names)
+
+
+def _counts(lines: list[str], at: int, path: str) -> tuple[int, ...]:
+    counts: list[int] = []
+    for word in line_at(lines, at, path, "numbers of ions").split():
+        if not word.isdigit():
+            break
+        counts.append(int(word))
+    if not counts or sum(counts) == 0:
+        raise input_error(
+            path, "numbers of ions per species expected", line=at + 1, value=lines[at], accepted="whole numbers: 4 8"
+        )
+    return tuple(counts)
+
+
+def _check_positions(lines: list[str], first: int, ions: int, path: str) -> None:
+    """Every ion has a line, and about a hundred of them (all of a small cell's, the last always) hold three numbers."""
+    block = lines[first : first + ions]
+    if len(block) < ions or not all(map(str.strip, block)):
+        there = next((k for k, line in enumerate(block) if not line.strip()), len(block))
+        raise truncated(path, first + there, f"after {there} of {ions} ion positions")
+    for ion in {*range(0, ions, 1 + ions // 100), ions - 1}:
+        try:
+            x, y, z = block[ion].split()[:3]
+            float(x), float(y), float(z)
+        except ValueError:  # Fortran's 1.0D0, or an error to be told in full
+            floats_at(lines, first + ion, path, f"position of ion {ion + 1}", at_least=3)
+
+
+BLOCK = 1 << 18
+NEAR = 4096
+REACH = 1024
+_END = b"End of Dataset"
+
+
+@dataclass(frozen=True, slots=True)
+class Potential:
+    """The header of one potential: name, valence electrons, recommended cutoff in eV, ultrasoft or not."""
+
+    titel: str
+    zval: float
+    enmax: float
+    is_ultrasoft: bool
+
+
+def scan_potcar(
+    descriptor: int, path: str = "POTCAR", lengths: dict[bytes, int] | None = None
+) -> tuple[Potential, ...]:
+    """The headers of an open POTCAR, in order; memory stays at one block whatever the file's size.
+
+    Header layout: VASP manual, page POTCAR (2025): TITEL and LULTRA before ZVAL, ENMAX after it. `lengths` remembers
+    how long each potential met so far is, so that a second file with the same one is skipped through, a few kilobytes
+    a potential; a wrong guess is noticed and scanned. Raises InputError for an empty or truncated file or a header
+    without TITEL, ZVAL and ENMAX (no LULTRA: not ultrasoft). O(bytes) at memchr speed the first time, O(potentials)
+    after it.
+    """
+    known = {} if lengths is None else lengths
+    potentials: list[Potential] = []
+    window = _Window(descriptor)
+    key, zval_at = b"", -1
+    while (hit := window.next_header()) is not None:
+        header, at, position = hit
+        titel = header.rfind(b"TITEL", 0, at)  # close before ZVAL; what ends the potential before it, close before that
+        end = header.rfind(_END, 0, max(titel, 0))
+        if key and end >= 0:
+            known[key] = position - at + end - zval_at
+        potentials.append(_potential(header, titel, at, position, descriptor, path))
+        key, zval_at = header[titel : header.find(b"\n", header.find(b"ENMAX", at))], position
+        jump = known.get(key, 0)
+        if jump > 0 and os.pread(descriptor, len(_END), position + jump) == _END:
+            window.jump(position + jump)
+    _check_end(descriptor, path, potentials)
+    return tuple(potentials)
+
+
+def _check_end(descriptor: int, path: str, potentials: list[Potential]) -> None:
+    """The file is not empty, holds potentials, and the last of them is whole."""
+    size = os.fstat(descriptor).st_size
+    if size == 0:
+        raise input_error(path, "is empty", accepted="potentials one after the other")
+    if not potentials:
+        raise input_error(path, "no potential in it (no line with ZVAL)", line=1, hint="is it a POTCAR.spec or a link?")
+    if _END not in os.pread(descriptor, 4096, max(0, size - 4096)):
+        raise input_error(
+            path,
+            f"ends inside potential {len(potentials)} ({potentials[-1].titel})",
+            hint="the file is truncated: copy it again",
+        )
+
+
+class _Window:
+    """A block of the file that moves on: every byte is read once, what a jump passes over not at all."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor, self.buffer = descriptor, bytearray(BLOCK)
+        self.start = self.length = self.at = 0  # of the block in the file, of what it holds, of the search in it
+        self.next_read = NEAR
+
+    def jump(self, position: int) -> None:
+        """Go on at `position`, where a header is near: in this block, or in a small one there."""
+        self.at = position - self.start
+        if self.at >= self.length:
+            self.start, self.length, self.at, self.next_read = position, 0, 0, NEAR
+
+    def next_header(self) -> tuple[bytes, int, int] | None:
+        """The bytes around the next ZVAL, where in them it stands, and where in the file."""
+        while True:
+            at = self.buffer.find(b"Z", self.at, self.length)
+            if at < 0:
+                if not self._read_on():
+                    return None
+                continue
+            self.at = at + 1
+            if REACH <= at <= self.length - REACH:
+                if self.buffer.startswith(b"ZVAL", at):
+                    return bytes(self.buffer[at - REACH : at + REACH]), REACH, self.start + at
+            else:  # too near an edge of the block
+                first = max(0, self.start + at - REACH)
+                header = os.pread(self.descriptor, 2 * REACH, first)
+                if header.startswith(b"ZVAL", self.start + at - first):
+                    return header, self.start + at - first, self.start + at
+
+    def _read_on(self) -> int:
+        self.start += self.length
+        self.length = os.preadv(self.descriptor, [memoryview(self.buffer)[: self.next_read]], self.start)
+        self.at, self.next_read = 0, BLOCK
+        return self.length
+
+
+def _potential(header: bytes, titel: int, at: int, position: int, descriptor: int, path: str) -> Potential:
+    """The values around the ZVAL at `at`: TITEL and LULTRA are the last before it, ENMAX the first after it."""
+    if titel < 0 or header.find(_END, titel, at) >= 0:
+        raise input_error(path, "a potential without TITEL", line=_line_of(descriptor, position))
+    ultrasoft = _text(header, header.rfind(b"LULTRA", titel, at))
+    zval, enmax = _text(header, at), _text(header, header.find(b"ENMAX", at))
+    try:
+        return Potential(
+            _text(header, titel),
+            float(zval.split()[0]),
+            float(enmax.split()[0]),
+            ultrasoft.lstrip(".")[:1] in ("T", "t"),
+        )
+    except (ValueError, IndexError):
+        raise input_error(
+            path,
+            "ZVAL or ENMAX of a potential is not a number",
+            line=_line_of(descriptor, position),
+            value=f"ZVAL={zval} ENMAX={enmax}",
+        ) from None
+
+
+def _text(header: bytes, at: int) -> str:
+    """What stands between the = after `at` and the end of the line or a semicolon; empty where `at` is -1."""
+    if at < 0:
+        return ""
+    end = header.find(b"\n", at)
+    _, _, value = header[at : end if end >= 0 else len(header)].partition(b"=")
+    return value.split(b";")[0].strip().decode("latin-1")
+
+
+def _line_of(descriptor: int, at: int) -> int:
+    """Line number of a byte; only errors pay for it."""
+    lines, start = 1, 0
+    while start < at:
+        block = os.pread(descriptor, min(BLOCK, at - start), start)
+        lines += block.count(b"\n")
+        start += len(block) or at
+    return lines
