@@ -151,4 +151,4 @@ def test_a_synthetic_log_has_memory_where_it_is_asked_for(tmp_path: Path) -> Non
     assert told["with.csv"]["per"] == "processor"
     assert told["with.csv"]["out_of_memory"] > 0
     wrong = CliRunner().invoke(cli, ["synth", "--compare", "x.swf", "--memory"])
-    assert "neither --compare nor --vasp" in str(wrong.exception) + wrong.output
+    assert "--memory does not go with --compare" in str(wrong.exception) + wrong.output

@@ -48,11 +48,6 @@ if TYPE_CHECKING:
 )
 @click.option("--memory", is_flag=True, help="With memory asked and used; SWF does not tell who ran out of it.")
 @click.option(
-    "--vasp",
-    type=click.Choice(["first", "second"]),
-    help="VASP jobs with the features of their inputs instead, run times as in a set of Wu et al. 2019.",
-)
-@click.option(
     "--compare",
     "logs",
     multiple=True,
@@ -67,7 +62,6 @@ def command(
     seed: int,
     output: str | None,
     longest: str | None,
-    vasp: str | None,
     memory: bool,
     **given: Any,
 ) -> None:
@@ -85,14 +79,12 @@ def command(
 
     limit = parse_duration(longest) if longest else None
     refuse_two_on_stdout(output or "", as_json)
-    if memory and (logs or vasp):
-        raise UsageError("--memory goes with neither --compare nor --vasp")
+    if memory and logs:
+        raise UsageError("--memory does not go with --compare")
     if logs and output:
         raise UsageError("--compare writes nothing", hint="without --output, or without --compare")
     if logs:
         _compare(logs, seed, limit, as_json)
-    elif output and vasp:
-        _write_vasp(vasp, given["jobs"], given["users"], seed, output, as_json)
     elif output:
         from ...trace.synth import Recipe
 
@@ -140,24 +132,6 @@ def _write_blocks(recipe: Recipe, seed: int, output: str, as_json: bool, memory:
         emit(document("synth", {"jobs": len(folder)}, settings, [], [{"jobs": len(folder)}]))
         return
     say(f"{counted(len(folder))} to {output} ({counted(len(folder.parts), 'file')} by month), seed {seed}")
-
-
-def _write_vasp(shares: str, jobs: int, users: int | None, seed: int, output: str, as_json: bool) -> None:
-    import numpy as np
-
-    from ...trace.write import kind_of, write_by_ending
-    from ...papers.vasp.features import draw_vasp_log
-    from ..options import describe_log
-
-    if kind_of(output) == "swf":
-        raise UsageError(f"{output}: SWF has no room for features", hint="-o OUT.csv or OUT.parquet")
-    log = draw_vasp_log(np.random.default_rng(seed), jobs, users=users or 120, shares=shares)
-    kind = write_by_ending(log, output)
-    if as_json:
-        settings = {"vasp": shares, "jobs": jobs, "users": users or 120, "seed": seed, "output": output}
-        emit(document("synth", describe_log(log), settings, [], [{"jobs": len(log)}]))
-        return
-    say(f"{len(log):,} VASP jobs to {output} ({kind}), seed {seed}")
 
 
 def _compare(logs: Sequence[str], seed: int, limit: float | None, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ...cli.grammar import Verbs
+from ...cli.grammar import Verbs, output_option
 from ...cli.output import console, document, emit, progress, say
 from ...units import counted
 
@@ -137,3 +137,37 @@ def collect(
 
     columns = [TableColumn("inputs", "inputs"), *(TableColumn(key, key, "count") for key in ("jobs", "directories"))]
     show(console(), [Table(f"{output}: {counted(len(trace))}", columns, rows)])
+
+
+@command.command()
+@output_option("CSV or Parquet, by its ending.", required=True)
+@click.option(
+    "--like",
+    "shares",
+    type=click.Choice(["first", "second"]),
+    default="first",
+    show_default=True,
+    help="The set of Wu et al. 2019 whose run times are imitated.",
+)
+@click.option("--jobs", type=click.IntRange(min=1), default=10_000, show_default=True, help="How many jobs.")
+@click.option("--users", type=click.IntRange(min=1), default=120, show_default=True, help="How many users.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same log.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def synth(output: str, shares: str, jobs: int, users: int, seed: int, as_json: bool) -> None:
+    """Write a synthetic log of VASP jobs with the features of their input files."""
+    import numpy as np
+
+    from ...cli.options import describe_log
+    from ...errors import UsageError
+    from ...trace.write import kind_of, write_by_ending
+    from .features import draw_vasp_log
+
+    if kind_of(output) == "swf":
+        raise UsageError(f"{output}: SWF has no room for features", hint="-o OUT.csv or OUT.parquet")
+    log = draw_vasp_log(np.random.default_rng(seed), jobs, users=users, shares=shares)
+    kind = write_by_ending(log, output)
+    if as_json:
+        settings = {"like": shares, "jobs": jobs, "users": users, "seed": seed, "output": output}
+        emit(document("vasp-synth", describe_log(log), settings, [], [{"jobs": len(log)}]))
+        return
+    say(f"{len(log):,} VASP jobs to {output} ({kind}), seed {seed}")
