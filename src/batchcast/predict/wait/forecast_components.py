@@ -171,16 +171,16 @@ class Burst(NamedTuple):
     """
 
     job: JobRequest
-    count: int
+    jobs: int
     simulated_at: float
-    simulated_count: int
+    simulated_jobs: int
     waits: tuple[float, ...]
 
     def answers(self, job: JobRequest, now: float) -> bool:
         """Whether the waits that are kept answer for this job too."""
-        grown = (self.count + 1 - self.simulated_count) * BURST_SIMULATED
+        grown = (self.jobs + 1 - self.simulated_jobs) * BURST_SIMULATED
         fresh = now - self.simulated_at <= BURST_SECONDS
-        return fresh and grown <= self.simulated_count and self.is_of(job)
+        return fresh and grown <= self.simulated_jobs and self.is_of(job)
 
     def is_of(self, job: JobRequest) -> bool:
         """Whether the job's request equals the request of the burst's jobs."""
@@ -301,9 +301,9 @@ class NodesComponent:
         if self.burst is None or not self.burst.is_of(job):
             return Burst(job, 1, at.now, 1, waits)
         if self.burst.answers(job, at.now):
-            return self.burst._replace(count=self.burst.count + 1)
-        count = self.burst.count + 1
-        return Burst(job, count, at.now, count, waits)
+            return self.burst._replace(jobs=self.burst.jobs + 1)
+        jobs = self.burst.jobs + 1
+        return Burst(job, jobs, at.now, jobs, waits)
 
     def _wait(self, job: JobRequest, at: SystemState, length: Length, asked: Asked) -> float:
         """The wait in one future, in seconds, NaN where it never starts; `length` says what each job runs there."""

@@ -278,9 +278,9 @@ def test_another_job_or_event_ends_a_burst() -> None:
     way = NodesComponent(homogeneous(1, 16))
     submit_burst(way, 40)
     assert way.burst is not None
-    assert way.burst.count == 40
+    assert way.burst.jobs == 40
     state = SystemState(16.0)
     way.observe(Submit(0.0, job(90, 1.0, 60.0)), state)
-    assert way.burst.count == 1
+    assert way.burst.jobs == 1
     way.observe(End(5.0, job(0, 16.0, 1000.0), 5.0, "completed"), state)
     assert way.burst is None
