@@ -58,6 +58,14 @@ def where(store: str, *words: str) -> list[dict]:
     return json.loads(run("start", "--test", *words, "--where", "--json", store=store).stdout)["results"]
 
 
+def test_a_script_that_fits_nowhere_is_told_why_it_never_starts(store: str, tmp_path: Path) -> None:
+    """An empty table would say nothing, and a portal would show a job that is about to start."""
+    path = tmp_path / "huge.sh"
+    path.write_text("#!/bin/sh\n#SBATCH -n 999999999 -t 60\n")
+    refused = run("start", "--test", str(path), "--where", store=store, code=3)
+    assert "it would never start: larger than main" in str(refused.exception)
+
+
 def test_every_way_to_submit_is_shown_the_safest_start_first_at_the_size_asked_for(store: str, script: str) -> None:
     results = where(store, script)
     assert {r["what"] for r in results} == {"as asked", "limit as advised", "half the size", "twice the size"}

@@ -30,6 +30,8 @@ from .disclosure import (
     complete_days,
     complete_days_by,
     groups,
+    is_of_several,
+    may_show,
     open_site,
     rounded,
     rows_of_complete_days,
@@ -73,11 +75,7 @@ def accuracy(
             scored.setdefault(key, _Scored()).add(row)
     order = {moment: place for place, moment in enumerate(("submit", "asked", *SCORED, "slurm"))}
     shown = sorted(scored.items(), key=lambda item: (order[item[0][0]], item[0][1], item[0][2]))
-    return [
-        rounded(group.scores(*key), least_users)
-        for key, group in shown
-        if least_users <= 1 or group.users() >= least_users
-    ]
+    return [rounded(group.scores(*key), least_users) for key, group in shown if group.may_show(least_users)]
 
 
 Key = tuple[str, str, str]
@@ -92,14 +90,14 @@ class _Scored:
     """What is kept of the forecasts of one group while they pass by: counts, and eight bytes of each that came out."""
 
     def __init__(self) -> None:
-        self.counted: set[Any] = set()
-        self.scored: set[Any] = set()
+        self.counted: Counter[Any] = Counter()
+        self.scored: Counter[Any] = Counter()
         self.errors = array("d")
         self.counts: Counter[str] = Counter()
 
     def add(self, row: Row) -> None:
         """One more forecast."""
-        self.counted.add(row["user_id"])
+        self.counted[row["user_id"]] += 1
         counts = self.counts
         counts["forecasts"] += 1
         counts["no_history"] += row["grounds"] == NOTHING
@@ -108,16 +106,16 @@ class _Scored:
         counts["issued_after_start"] += row["start_time"] is not None and row["issued_at"] > row["start_time"]
         if row["outcome_s"] is None or row["grounds"] == NOTHING:
             return
-        self.scored.add(row["user_id"])
+        self.scored[row["user_id"]] += 1
         self.errors.append(row["point_s"] - row["outcome_s"])
         for level, hit in zip(LEVELS, covered(row, LEVELS)) if row["levels"] != "[]" else ():
             if hit is not None:
                 counts[f"judged {level:g}"] += 1
                 counts[f"held {level:g}"] += hit
 
-    def users(self) -> int:
-        """How many users these figures are of: the fewer of those counted and those scored, if any is yet."""
-        return min(len(self.counted), len(self.scored) or len(self.counted))
+    def may_show(self, least: int) -> bool:
+        """Whether these figures are of enough users: the counts, and what was scored if any is yet."""
+        return is_of_several(self.counted, least) and is_of_several(self.scored or self.counted, least)
 
     def scores(self, moment: str, kind: str, method: str) -> dict[str, Any]:
         """The group's figures."""
@@ -164,7 +162,7 @@ def calibration_of(site: Site) -> dict[str, Any]:
     days = complete_days(_came_out(site, method, since), "as_of", least, now) if site.private else set()
     judged = (row for row in _came_out(site, method, since) if not site.private or row["as_of"] // DAY_S in days)
     rows = nlargest(MOST, chain(judged, _overdue(site, method, since)), key=lambda row: row["as_of"])[::-1]
-    if sum("overdue" not in row for row in rows) < LEAST or len({row["user_id"] for row in rows}) < least:
+    if sum("overdue" not in row for row in rows) < LEAST or not may_show(rows, least):
         raise NoAnswer("fewer than 20 forecasts have come out yet", hint="let the collector run a while")
     of, waited, short = _headline(rows, least)
     beside = [r for r in accuracy(site.reader, site.cluster, since, math.inf, None, least, now) if r["kind"] == "wait"]
@@ -246,7 +244,7 @@ def _by_partition(site: Site, method: str, since: float, long_only: bool) -> lis
         over = rows_of_complete_days(started, "as_of", least, site.now) if least > 1 else started
         over = [*over, *_overdue(site, method, since, name)]
         rows = [row for row in over if not long_only or _is_long(row)]
-        if len(rows) >= LEAST and len({row["user_id"] for row in rows}) >= least:
+        if len(rows) >= LEAST and may_show(rows, least):
             figures.append({"partition": name, **_figures(rows, least)})
     return figures
 

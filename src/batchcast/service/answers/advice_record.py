@@ -14,7 +14,7 @@ from ...columns import OUT_OF_MEMORY
 from ...predict.protocol import Grounds
 from ...store.reader import Reader, Row
 from ...store.rows import asked_a_node
-from .disclosure import DAY_S, complete_days_by, rounded
+from .disclosure import DAY_S, complete_days_by, is_of_several, rounded
 from .track_record import covered, median
 
 UNSCORED = frozenset({str(Grounds.NO_HISTORY), str(Grounds.LIMIT)})
@@ -88,7 +88,7 @@ def advice_record(
     return [
         {**rounded(whole.scores(name), least_users), "weeks": _over_time(weeks, least_users)}
         for name, (whole, weeks) in sorted(methods.items())
-        if len(whole.users) >= least_users
+        if is_of_several(whole.users, least_users)
     ]
 
 
@@ -97,7 +97,7 @@ def _over_time(weeks: dict[float, _Scores], least: int) -> list[dict[str, Any]]:
     return [
         {"week_s": week * WEEK_S, **rounded({"requests": judged.counts["asked"], **judged.rates()}, least)}
         for week, judged in sorted(weeks.items())
-        if len(judged.users) >= least and judged.counts["asked"]
+        if is_of_several(judged.users, least) and judged.counts["asked"]
     ]
 
 
@@ -106,14 +106,14 @@ class _Scores:
 
     def __init__(self, of: Quantity) -> None:
         self.of = of
-        self.users: set[Any] = set()
+        self.users: Counter[Any] = Counter()
         self.errors = array("d")
         self.counts: Counter[str] = Counter()
         self.sums: defaultdict[str, float] = defaultdict(float)
 
     def add(self, row: Row) -> None:
         """One more row: a forecast, advice, or both in one."""
-        self.users.add(row["user_id"])
+        self.users[row["user_id"]] += 1
         known = row["outcome_s"] is not None and row["grounds"] not in UNSCORED
         if row["kind"] == self.of.forecast:
             self.counts["forecasts"] += 1

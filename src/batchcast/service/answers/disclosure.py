@@ -9,11 +9,19 @@ are hidden, a figure is made of whole days (UTC) that are over, each only if job
 it: two such figures of one choice differ by whole days, each of several users, or not at all. What may still be
 subtracted between choices (a partition's against an account's) is below the rounding: two significant digits, so that
 what one job adds is lost wherever it is less than a twentieth of the whole.
+
+A sum in which one user has nearly all tells of that user, however many others there are. So each day and each figure
+also follows the p % rule of statistical offices (`may_show`).
+
+References
+----------
+.. [1] A. Hundepool et al., *Statistical Disclosure Control*, Wiley, 2012, section 4.2.2.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,6 +52,52 @@ def rows_of_complete_days(rows: Sequence[Row], time: str, least: int, now: float
     return [row for row in rows if row[time] // DAY_S in several]
 
 
+P_SHARE = 0.1
+"""By the p % rule (p = 10), the users beside the two largest have at least this share of what the largest has."""
+
+
+def is_of_several(amounts: Mapping[Any, float], least: int) -> bool:
+    """Whether a sum of these amounts by user may be shown: of `least` users at least, and by the p % rule.
+
+    The second largest user subtracts an own amount from the sum and is left with a bound on the largest user's amount.
+    The p % rule demands that this bound is at least p % too high.
+
+    >>> is_of_several({"a": 90.0, "b": 5.0, "c": 9.0}, 3), is_of_several({"a": 90.0, "b": 50.0, "c": 8.0}, 3)
+    (False, False)
+    >>> is_of_several({"a": 90.0, "b": 50.0, "c": 9.0}, 3), is_of_several({"a": 90.0}, 1)
+    (True, True)
+    """
+    if least <= 1:
+        return True
+    largest = sorted(amounts.values(), reverse=True)
+    return len(largest) >= least and math.fsum(largest[2:]) >= P_SHARE * largest[0]
+
+
+def may_show(rows: Iterable[Row], least: int) -> bool:
+    """Whether figures over these jobs or forecasts may be shown: by their number, and by their processors."""
+    if least <= 1:
+        return True
+    jobs: Counter[Any] = Counter()
+    held: Counter[Any] = Counter()
+    for row in rows:
+        jobs[row["user_id"]] += 1
+        held[row["user_id"]] += _amount(row)
+    return _is_shown(jobs, held, least)
+
+
+def _is_shown(jobs: Mapping[Any, float], held: Mapping[Any, float], least: int) -> bool:
+    """Whether sums of jobs, and of processors or processor-seconds if any are known, may be shown, each by user."""
+    return is_of_several(jobs, least) and (not any(held.values()) or is_of_several(held, least))
+
+
+def _amount(row: Row) -> float:
+    """What a job adds to a sum: processor-seconds, or its processors while it waits or runs; 0 for a forecast."""
+    if "end_time" not in row:
+        return 0.0
+    start, end, procs = row.get("start_time"), row["end_time"], row.get("alloc_procs") or row.get("req_procs") or 0.0
+    return float(procs if end is None else 0.0 if start is None else (end - start) * procs)
+
+
 def complete_days(rows: Iterable[Row], time: str, least: int, now: float) -> set[float]:
     """Those days themselves, in days since the epoch; the rows are looked at once and none is kept.
 
@@ -58,22 +112,24 @@ def complete_days_by(
     rows: Iterable[Row], group: Callable[[Row], Any], time: str, least: int, now: float
 ) -> set[tuple[Any, float]]:
     """The same of each group of rows: (group, day)."""
-    users: dict[tuple[Any, float], set[Any]] = {}
+    jobs: dict[tuple[Any, float], Counter[Any]] = {}
+    held: dict[tuple[Any, float], Counter[Any]] = {}
     for row in rows:
-        users.setdefault((group(row), row[time] // DAY_S), set()).add(row["user_id"])
-    return {(name, day) for (name, day), of in users.items() if len(of) >= least and day < now // DAY_S}
+        key = (group(row), row[time] // DAY_S)
+        jobs.setdefault(key, Counter())[row["user_id"]] += 1
+        held.setdefault(key, Counter())[row["user_id"]] += _amount(row)
+    return {
+        (name, day) for (name, day), of in jobs.items()
+        if day < now // DAY_S and _is_shown(of, held[name, day], least)
+    }  # fmt: skip
 
 
 def groups(rows: Iterable[Row], key: Callable[[Row], Any], jobs: int, users: int) -> dict[Any, list[Row]]:
-    """The rows by a key, where there are so many of so many users."""
+    """The rows by a key, where there are so many, and of so many users that they may be shown."""
     of: dict[Any, list[Row]] = {}
     for row in rows:
         of.setdefault(key(row), []).append(row)
-    return {
-        name: group
-        for name, group in of.items()
-        if len(group) >= jobs and len({row["user_id"] for row in group}) >= users
-    }
+    return {name: group for name, group in of.items() if len(group) >= jobs and may_show(group, users)}
 
 
 def whole_days(since: float, until: float) -> tuple[float, float]:

@@ -235,6 +235,10 @@ def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
     return as_submitted(-1, values, procs=procs)
 
 
+MOST_PROCS = 1e8
+"""Where the size of the machine is unknown, no job with more processors than this can start."""
+
+
 def too_large(site: Site, options: Mapping[str, str], job: JobRequest) -> str:
     """Why such a job would never start here, by what the collector knows of the partition; empty where it may.
 
@@ -242,6 +246,8 @@ def too_large(site: Site, options: Mapping[str, str], job: JobRequest) -> str:
     """
     limits, nodes = of_partition(site.memory, job.partition_id), max(job.req_nodes, 1.0)
     most = min(limits.get("procs") or math.inf, site.memory.get("total_procs") or math.inf)
+    if job.procs > MOST_PROCS and most == math.inf:
+        return f"no machine has {job.procs:,.0f} processors"
     node_procs, node_kib = limits.get("node_procs") or math.inf, limits.get("node_mem_kib") or math.inf
     if job.req_nodes > (most_nodes := min(limits.get("max_nodes") or math.inf, limits.get("nodes") or math.inf)):
         return f"more nodes than {job.partition_id} gives a job (the most: {most_nodes:g})"

@@ -26,6 +26,7 @@ from .disclosure import (
     Whose,
     check_may_see,
     disclosed,
+    may_show,
     open_site,
     rounded,
     start_settings,
@@ -252,7 +253,7 @@ def report_of(site: Site, who: Whose, since: float, until: float) -> Answer:
     least = settings["least_users"] if hidden else 1
     rows = used(site, who, since, until, least)
     by = "partition_id" if hidden else "job_name" if who.user else "user_id"
-    if hidden and len({row["user_id"] for row in rows}) < least:
+    if hidden and not may_show(rows, least):
         raise NoAnswer(
             f"jobs are private here, and no day of that time that is over has jobs of {least} users",
             hint="an earlier -S, or your own jobs",
@@ -264,7 +265,8 @@ def report_of(site: Site, who: Whose, since: float, until: float) -> Answer:
         )
     results = summary(rows, by)
     if hidden:
-        results = [rounded(r) for r in results if r["users"] >= least]
+        shown_names = {name or "-" for (name,), group in rows.grouped(by) if may_show(group, least)}
+        results = [rounded(r) for r in results if r[by] in shown_names]
     advised = [] if hidden else advise_requests(rows, settings["limit_floor"], settings["limit_step"])
     shown = {
         "store": settings.shown("store"),

@@ -145,6 +145,10 @@ def answer_where(
     with open_site(settings, viewer, now) as site:
         ask = forecaster(site)
         results = site.disclosed(placements(site, options, ask, by, any_size))
+        if not results:
+            asked = request_of(options, site, viewer.name or "")
+            never = never_starts(site, options, asked, ask.machine) or "no partition takes such a job"
+            raise NoAnswer(f"it would never start: {never}", hint=NEVER)
         notes = [*staleness(site.memory, now), *ask.notes]
         notes.append(
             "assumed: half the nodes run twice as long and hold twice as much each, twice the nodes half as long and "

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ from ...predict.conditional import given_waited
 from ...predict.protocol import SHORTEST
 from ...store.reader import Reader, Row
 from ...store.rows import NOTHING, as_prediction
-from .disclosure import DAY_S, Site, complete_days, rounded, whole_days
+from .disclosure import DAY_S, Site, complete_days, is_of_several, rounded, whole_days
 
 JOB_ID = re.compile(r"[0-9]{1,19}(?:[_+][0-9]{1,19})?")
 """A job, an array's task, a part of a heterogeneous job."""
@@ -136,13 +137,13 @@ class _Tally:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self.users: set[Any] = set()
+        self.users: Counter[Any] = Counter()
         self.errors, self.losses, self.came_true = array("d"), array("d"), array("b")
         self.held: list[tuple[float, bool]] = []
 
     def add(self, row: Row) -> None:
         """One more forecast."""
-        self.users.add(row["user_id"])
+        self.users[row["user_id"]] += 1
         self.errors.append(abs(row["point_s"] - row["outcome_s"]))
         hit = covered_at(row, 0.9)
         if hit is None:
@@ -155,7 +156,7 @@ class _Tally:
 
     def is_of(self, least_users: int) -> bool:
         """Whether there are enough, of so many users."""
-        return len(self.errors) >= LEAST_RECORD and len(self.users) >= least_users
+        return len(self.errors) >= LEAST_RECORD and is_of_several(self.users, least_users)
 
     def figures(self, late: Sequence[Row]) -> dict[str, Any]:
         """The figures, with the forecasts that are late already."""

@@ -21,7 +21,7 @@ from ...store.rows import asked_a_node, node_peak
 from ...units import format_duration, span
 from .advice import RISK, Rules, as_request, of_partition, request_for
 from .answer import Sentence
-from .disclosure import DAY_S, rounded
+from .disclosure import DAY_S, may_show, rounded
 from .track_record import median
 
 LEAST_JOBS = 5
@@ -202,7 +202,7 @@ def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: 
     figures = []
     for (account, name), group in rows.grouped("account", "job_name"):
         users = len({row["user_id"] for row in group})
-        one = _of_group(group, memory, rules) if users >= least else None
+        one = _of_group(group, memory, rules) if may_show(group, least) else None
         if one is not None:
             ask = _up(one["ask_kib"]) if least > 1 else one["ask_kib"]
             shown = rounded({"account": account or "–", "name": name or "–", "users": users, **one}, least)

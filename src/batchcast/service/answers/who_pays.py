@@ -7,6 +7,7 @@ And the trial of `plan_percent`: jobs drawn to be planned against those of the s
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ from ...simulation.slurm_trace import Ordering, QueuePlan, simulate_on
 from ...store.reader import Reader, Row
 from ...table import Trace
 from ..settings import Settings
-from .disclosure import Site, rounded
+from .disclosure import Site, is_of_several, rounded
 
 MOST = 20_000
 """So many jobs at most are simulated, the latest."""
@@ -147,7 +148,7 @@ def _by_size(
     results = []
     for name, mask in ((ALL, np.ones(len(rows), bool)), *((n, sizes == k) for k, n in enumerate(SIZE_CLASSES))):
         both = [mask & drawn, mask & ~drawn]
-        few_users = min(len(set(users[arm].tolist())) for arm in both) < least
+        few_users = not all(is_of_several(Counter(users[arm].tolist()), least) for arm in both)
         if (min(int(arm.sum()) for arm in both) < LEAST and name != ALL) or few_users:
             continue
         row: dict[str, Any] = {"size": name}

@@ -19,7 +19,7 @@ from ..answers import track_record
 from ..answers.accuracy import LEVELS, accuracy
 from ..answers.advice_record import LEVELS as JUDGED
 from ..answers.advice_record import LIMIT, MEMORY, advice_record
-from ..answers.disclosure import Site, Viewer, open_site, rounded, rows_of_complete_days
+from ..answers.disclosure import Site, Viewer, may_show, open_site, rounded, rows_of_complete_days
 from ..child_process import in_child
 from ..log import Log
 from ..settings import Settings
@@ -171,7 +171,7 @@ def _waits(site: Site) -> Iterator[Reading]:
             for word in ("all", SIZE_WORDS[size] if size >= 0 else "-"):
                 cells.setdefault((partition, word), []).append(row)
     for (partition, word), of in cells.items():
-        if len({row["user_id"] for row in of}) < least:
+        if not may_show(of, least):
             continue
         labels = {"cluster": site.cluster, "partition": partition, "size": word}
         figures = {"jobs": float(len(of))}

@@ -21,6 +21,7 @@ from ..answers.disclosure import (
     Viewer,
     Whose,
     groups,
+    may_show,
     open_site,
     rounded,
     rows_of_complete_days,
@@ -150,8 +151,8 @@ def _by_size(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
 
 
 def _count(rows: Sequence[Mapping[str, Any]], least: int) -> float:
-    """How many jobs; NaN where they are of fewer than `least` users, since the count of a few tells of each."""
-    return len(rows) if len({row["user_id"] for row in rows}) >= least or not rows else math.nan
+    """How many jobs; NaN where `may_show` forbids it, since the count of a few users' jobs tells of each."""
+    return len(rows) if not rows or may_show(rows, least) else math.nan
 
 
 def _who(site: Site, waiting: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
@@ -211,7 +212,7 @@ def _limits(rows: Packed, settings: Settings, least: int) -> tuple[list[dict[str
     alike = ("account", "job_name")
     for (account, name), group, one in each_advice(rows, settings["limit_floor"], settings["limit_step"], alike):
         users = len({row["user_id"] for row in group})
-        if users >= least:
+        if may_show(group, least):
             shown = {"account": account or "–", "name": name or "–", "users": users, "jobs": one["jobs"]}
             shown |= {"flag": one["flag"], "advice": one["advice"], "hours": one["wasted_processor_hours"]}
             figures.append(rounded({**shown, "cut": one["cut_off"]}, least))

@@ -65,6 +65,25 @@ def test_figures_are_rounded_to_two_digits(site: Settings) -> None:
             assert len(f"{abs(value):e}".split("e")[0].rstrip("0").replace(".", "")) <= 2, name
 
 
+@pytest.mark.parametrize("of", ["jobs", "hours"])
+def test_a_sum_in_which_one_user_has_nearly_all_is_not_shown(of: str, tmp_path: Path) -> None:
+    """Six users, and the second largest could tell what the largest had to within a tenth: the p % rule."""
+    path = str(tmp_path / "s.db")
+    jobs = [finished(k, f"user{k}", DAY + 1000 + k) for k in range(6)]
+    if of == "jobs":
+        jobs += [finished(100 + k, "victim", DAY + 900 + k) for k in range(60)]
+    else:
+        jobs += [finished(100, "victim", DAY + 60_000)._replace(start_time=DAY - 10_000)]
+    with Store(path, create=True) as store, store.begin() as connection:
+        history.take_in(connection, "c", jobs, NOW)
+        clock_jobs.write_meta(connection, "c", site={"private": True, "partitions": {}}, cycle_at=NOW, told_until=NOW)
+    settings = load({"store": path, "private": "yes"}, {})
+    target = "/v1/report?partition=main&starttime=uts0"
+    assert api.reply(settings, target, Viewer("mallory"), now=NOW).status == 404
+    shared = api.reply(load({"store": path, "private": "no"}, {}), target, Viewer("mallory"), now=NOW)
+    assert len(json.loads(shared.body)["results"]) == 7, "an open site shows each user"
+
+
 @pytest.mark.parametrize("who", [Viewer("mallory"), Viewer(None)])
 def test_a_day_of_one_user_is_no_answer(site: Settings, who: Viewer) -> None:
     target = f"/v1/report?partition=main&starttime=uts{29 * DAY:.0f}"

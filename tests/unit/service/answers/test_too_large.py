@@ -53,6 +53,14 @@ MACHINE = Machine(
 )
 
 
+def test_where_nothing_is_known_of_the_machine_a_thousand_million_processors_never_start() -> None:
+    asked = {"job_id": "1", "submit_time": 0.0, "req_nodes": 1.0, "partition_id": "main"}
+    unknown = cast(Site, SimpleNamespace(memory={}))
+    why = "no machine has 999,999,999 processors"
+    assert too_large(unknown, {}, as_submitted(-1, asked, procs=999_999_999.0)) == why
+    assert too_large(unknown, {}, as_submitted(-1, asked, procs=1e7)) == ""
+
+
 def never(**options: str) -> str:
     job = as_submitted(-1, {"job_id": "1", "submit_time": 0.0, "partition_id": "main"}, procs=1.0)
     return never_starts(cast(Site, SimpleNamespace(memory=SITE)), options, job, MACHINE)
