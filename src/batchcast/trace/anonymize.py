@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import os
 import re
 import secrets
@@ -74,6 +75,8 @@ TOKENS = {
     "partition_id": "partition", "qos": "qos", "job_name": "name", "work_dir": "path",
 }  # fmt: skip
 """How the token of a column begins."""
+_INSTANTS = ("submit_time", "eligible_time")
+_MEASURED = ("wait_time", "run_time", "avg_cpu_time", "think_time")
 WEEK = 7 * 86400.0
 _WEEKS = 52 * 8
 _DIGITS = 12
@@ -95,6 +98,7 @@ def anonymize(
     key: bytes,
     *,
     shift: float = 0.0,
+    step: float = 0.0,
     ids: str = "keep",
     keep: Sequence[str] = (),
     whole: bool = False,
@@ -105,9 +109,11 @@ def anonymize(
     that is a number, and with `whole` (for SWF) of every value, those bits as a number. Numbers of batchcast's own
     columns are measurements and stay; names of every column are replaced, the status excepted; extra columns of numbers
     are dropped, since what they are is not known; a column in `keep` stays as it is. `shift` moves every instant by so
-    many seconds. With `ids="renumber"` job numbers count from 1 in log order (tasks of an array stay together); job
-    ids that hold text are replaced in any case. Header, notes, file name and checksum are left out. Raises UsageError
-    for a column in `keep` that is not there, InputError when two names get one token. O(rows).
+    many seconds. With a `step`, instants are rounded down to multiples of so many seconds, and measured times up: so
+    fewer rows are found by the times of a job (`linkable`). With `ids="renumber"` job numbers count from 1 in log
+    order (tasks of an array stay together); job ids that hold text are replaced in any case. Header, notes, file name
+    and checksum are left out. Raises UsageError for a column in `keep` that is not there, InputError when two names get
+    one token. O(rows).
 
     >>> log = Trace.from_arrays({"submit_time": [0.0, 5.0], "user_id": ["ada", "bob"], "run_time": [1.0, 2.0]})
     >>> made, _ = anonymize(log, b"0" * 32); made.nominal("user_id").decode(), made.run_time.tolist()
@@ -121,11 +127,35 @@ def anonymize(
     columns: dict[str, Values] = {}
     treatments: list[Treatment] = []
     for name in trace.names:
-        values, treatment, why = _treat(trace, name, key, shift, ids, name in keep, whole)
+        values, treatment, why = _treat(trace, name, key, shift, step, ids, name in keep, whole)
         if values is not None:
             columns[name] = values
         treatments.append(Treatment(name, treatment, _distinct(trace.column(name)), why))
     return Trace(columns, _info(trace.info, shift, keep)), treatments
+
+
+def linkable(trace: Trace) -> tuple[float, float]:
+    """The share of jobs that submit time and run time single out in this log, and of users with at least one such job.
+
+    Whoever knows both times of one job, from a mail or a log file, finds its row; the row's token then names all other
+    jobs of the same user. NaN where the log has no job or no user.
+
+    >>> columns = {"submit_time": [0.0, 0.0, 5.0], "run_time": [1.0, 1.0, 1.0], "user_id": ["a", "b", "b"]}
+    >>> alone, users = linkable(Trace.from_arrays(columns)); round(alone, 2), users
+    (0.33, 0.5)
+    """
+    known = ~np.isnan(trace.run_time)
+    _, which, count = np.unique(
+        trace.submit_time[known] + 1j * trace.run_time[known], return_inverse=True, return_counts=True
+    )
+    alone = count[which] == 1
+    users = trace.nominal("user_id").codes[known] if "user_id" in trace.names else np.zeros(0, np.int32)
+    of_users = len(set(users[alone].tolist()) - {-1}) if len(users) else 0
+    everybody = len(set(users.tolist()) - {-1})
+    return (
+        float(alone.mean()) if len(alone) else math.nan,
+        of_users / everybody if everybody else math.nan,
+    )
 
 
 def token(key: bytes, column: str, value: int | str) -> int:
@@ -148,7 +178,7 @@ def shift_of(key: bytes) -> float:
 
 
 def _treat(
-    trace: Trace, name: str, key: bytes, shift: float, ids: str, keep: bool, whole: bool
+    trace: Trace, name: str, key: bytes, shift: float, step: float, ids: str, keep: bool, whole: bool
 ) -> tuple[Values | None, str, str]:
     """A column's new values, what was done, and why."""
     values = trace.column(name)
@@ -164,9 +194,13 @@ def _treat(
         return None, "dropped", f"numbers of an unknown meaning (--keep {name} keeps them)"
     if name == "prev_job_id" and ids == "renumber":
         return None, "dropped", "job numbers, and those are new"
-    if name in ("submit_time", "eligible_time") and shift:
-        moved = values + shift if trace.info.unix_start == 0 else values  # else the clock's own start moves
-        return moved, "moved", f"instants, by {shift:.0f} s"
+    if name in _INSTANTS and (shift or step):
+        values = values + shift if trace.info.unix_start == 0 else values  # else the clock's own start moves
+        values = np.floor(values / step) * step if step else values
+        done = [f"by {shift:.0f} s"] * bool(shift) + [f"down to multiples of {step:.0f} s"] * bool(step)
+        return values, " and ".join(["moved"] * bool(shift) + ["rounded"] * bool(step)), f"instants, {', '.join(done)}"
+    if name in _MEASURED and step:
+        return np.ceil(values / step) * step, "rounded", f"up to multiples of {step:.0f} s"
     return values, "kept", COLUMNS[name].meaning
 
 

@@ -47,6 +47,35 @@ def test_forecasts_are_the_same_before_and_after(log: Path, tmp_path: Path, endi
         assert before == {k: pytest.approx(v) if isinstance(v, float) else v for k, v in after.items()}
 
 
+def test_the_risk_of_linking_is_measured_on_the_log_and_rounding_lowers_it(tmp_path: Path) -> None:
+    """Four jobs of three users: two share both times once they are rounded, and one is alone however they are."""
+    path, out = tmp_path / "log.csv", tmp_path / "out.csv"
+    path.write_text(
+        "job_id,submit_time,wait_time,run_time,req_procs,user_id\n"
+        "1,86400,5,100,1,ada\n2,86460,5,130,1,bob\n3,90000,7,5000,1,cleo\n4,90000,7,5000,1,cleo\n"
+    )
+    found = {}
+    for words in ((), ("--round-times", "1h")):
+        done = run("anonymize", str(path), "-o", str(out), "--key", str(tmp_path / "key"), "--json", *words)
+        document = json.loads(done.stdout)
+        settings = document["settings"]
+        found[words[1:]] = settings["linkable_jobs_share"], pytest.approx(settings["linkable_users_share"])
+        shares = "finds 50.0% of the jobs, and with them a job of 66.7% of the users" if not words else "finds 0.0%"
+        assert any(shares in warning for warning in document["warnings"]), document["warnings"]
+    assert found == {(): (0.5, 2 / 3), ("1h",): (0.0, 0.0)}
+    shared = read_trace(out)
+    assert shared.submit_time.tolist() == [86400.0, 86400.0, 90000.0, 90000.0]
+    assert shared.run_time.tolist() == [3600.0, 3600.0, 7200.0, 7200.0]
+    assert shared.wait_time.tolist() == [3600.0] * 4
+
+
+@pytest.mark.parametrize("text", ["0s", "UNLIMITED", "15", "often"])
+def test_a_span_that_no_time_is_rounded_to_is_refused(text: str, log: Path, tmp_path: Path) -> None:
+    done = run("anonymize", str(log), "-o", str(tmp_path / "o.csv"), "--round-times", text)
+    assert isinstance(done.exception, BatchcastError)
+    assert "accepted" in str(done.exception)
+
+
 def test_the_key_is_made_once_for_its_owner_only_and_said(log: Path, tmp_path: Path) -> None:
     key, outs = tmp_path / "site.key", [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     first = run("anonymize", str(log), "-o", str(outs[0]), "--key", str(key))

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,9 @@ from ...units import counted
 from ..grammar import formulas_option, output_option, verb
 from ..options import describe_log, log_options, split_words, take_log
 from ..output import console, document, emit, refuse_two_on_stdout, say
+
+if TYPE_CHECKING:
+    from ...table import Trace
 
 
 @verb()
@@ -88,6 +92,7 @@ KEY = "batchcast-anonymize.key"
 )
 @click.option("--key-env", metavar="NAME", help="The environment variable that holds the key, instead of a file.")
 @click.option("--shift-times", metavar="SECONDS|random", help="Move every date; random: by weeks that go with the key.")
+@click.option("--round-times", metavar="SPAN", help="Round submit, wait and run times to multiples of this (15m).")
 @click.option("--ids", type=click.Choice(["keep", "renumber"]), default="keep", show_default=True, help="Job numbers.")
 @click.option("--keep", multiple=True, metavar="COLUMNS", help="Columns to leave as they are.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -96,6 +101,7 @@ def anonymize(
     key_file: str | None,
     key_env: str | None,
     shift_times: str | None,
+    round_times: str | None,
     ids: str,
     keep: tuple[str, ...],
     mark_formulas: bool,
@@ -117,10 +123,12 @@ def anonymize(
     check_formulas(out, kind, mark_formulas)
     refuse_two_on_stdout(out, as_json)
     _refuse_same(given["log"], out)
+    step = _step(round_times)  # a wrong option makes no key
     key, notes = _key(key_file, key_env)
     shift = _shift(shift_times, key)
     log = take_log(given)
-    shared, treated = anonymize(log.trace, key, shift=shift, ids=ids, keep=split_words(keep), whole=kind == "swf")
+    keeps, whole = split_words(keep), kind == "swf"
+    shared, treated = anonymize(log.trace, key, shift=shift, step=step, ids=ids, keep=keeps, whole=whole)
     write_by_ending(shared, out, mark_formulas=mark_formulas)
     rows = [{"column": t.column, "treatment": t.treatment, "distinct": t.distinct, "why": t.why} for t in treated]
     info = log.trace.info
@@ -130,9 +138,8 @@ def anonymize(
         {"column": "(machine size)", "treatment": "kept", "distinct": None, "why": _size(info.max_procs)},
     ]
     notes += not_carried(shared, kind)
-    notes.append(
-        "who knows when somebody ran a job of some size may still find that job: times and sizes are as they were"
-    )
+    risk = _risk(log.trace, shared, bool(step))
+    notes.append(risk.pop("sentence"))
     if as_json:
         settings = {
             **log.settings,
@@ -140,8 +147,10 @@ def anonymize(
             "output_format": kind,
             "key": f"${key_env}" if key_env else key_file or KEY,
             "shift_s": shift,
+            "round_s": step,
+            **risk,
             "ids": ids,
-            "keep": split_words(keep) or None,
+            "keep": keeps or None,
         }
         emit(document("anonymize", describe_log(log.trace), settings, [*log.warnings, *notes], rows))
         return
@@ -150,6 +159,34 @@ def anonymize(
     show(console(stderr=out == "-"), [_table(rows, f"{counted(len(shared))} to {out} ({kind})")])
     for line in notes:
         say(f"note: {line}")
+
+
+def _step(text: str | None) -> float:
+    """Seconds to round times to multiples of; 0 for times as they are."""
+    from ...units import SPAN_FORMS, parse_span
+
+    if text is None:
+        return 0.0
+    step = parse_span(text)
+    if not 1 <= step < math.inf:
+        raise UsageError(f"--round-times: {text!r} (accepted: a second or more; {SPAN_FORMS})")
+    return step
+
+
+def _risk(log: Trace, shared: Trace, is_rounded: bool) -> dict[str, Any]:
+    """How many jobs and users can be found in what is shared by two times of a job, and the sentence that says so."""
+    from ...trace.anonymize import linkable
+
+    jobs, users = linkable(shared)
+    of_users = f", and with them a job of {users:.1%} of the users" if users == users else ""
+    sentence = f"who knows when a job was submitted and how long it ran finds {jobs:.1%} of the jobs{of_users}"
+    if is_rounded:
+        before, _ = linkable(log)
+        sentence += f" ({before:.1%} of the jobs without --round-times)"
+    else:
+        sentence += "; --round-times 1h makes it fewer"
+    sizes = "; sizes, time limits and memory may single out more"
+    return {"linkable_jobs_share": jobs, "linkable_users_share": users, "sentence": sentence + sizes}
 
 
 def _key(key_file: str | None, key_env: str | None) -> tuple[bytes, list[str]]:

@@ -21,7 +21,7 @@ References
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,7 +78,7 @@ def may_show(rows: Iterable[Row], least: int) -> bool:
     if least <= 1:
         return True
     jobs: Counter[Any] = Counter()
-    held: Counter[Any] = Counter()
+    held: defaultdict[Any, float] = defaultdict(float)
     for row in rows:
         jobs[row["user_id"]] += 1
         held[row["user_id"]] += _amount(row)
@@ -113,11 +113,11 @@ def complete_days_by(
 ) -> set[tuple[Any, float]]:
     """The same of each group of rows: (group, day)."""
     jobs: dict[tuple[Any, float], Counter[Any]] = {}
-    held: dict[tuple[Any, float], Counter[Any]] = {}
+    held: dict[tuple[Any, float], defaultdict[Any, float]] = {}
     for row in rows:
         key = (group(row), row[time] // DAY_S)
         jobs.setdefault(key, Counter())[row["user_id"]] += 1
-        held.setdefault(key, Counter())[row["user_id"]] += _amount(row)
+        held.setdefault(key, defaultdict(float))[row["user_id"]] += _amount(row)
     return {
         (name, day) for (name, day), of in jobs.items()
         if day < now // DAY_S and _is_shown(of, held[name, day], least)
