@@ -96,18 +96,23 @@ def _of_environment(name: str, default: float) -> float:
     return float(int(digits) * unit)
 
 
-def open_regular(path: str | Path) -> BinaryIO:
+def open_regular(path: str | Path, *, or_pipe: bool = False) -> BinaryIO:
     """A regular file, open to read; InputError for a pipe, a device or a socket, OSError as `open` raises it.
+
+    With `or_pipe` a pipe is opened too, and waited for until somebody writes to it: for a log that the user names, as
+    `<(zcat log.gz)` of a shell does. What a file names is never opened so: a pipe without a writer has no end.
 
     >>> open_regular("/dev/zero")
     Traceback (most recent call last):
     batchcast.errors.InputError: /dev/zero: is a device, not a file
       try: write it to a file, or pipe a log: ... | batchcast ... -
     """
-    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    is_pipe = or_pipe and stat.S_ISFIFO(os.stat(path).st_mode)
+    waits = 0 if is_pipe else getattr(os, "O_NONBLOCK", 0)
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | waits)
     mode = os.fstat(number).st_mode
     for is_kind, word in _KINDS:
-        if is_kind(mode):
+        if is_kind(mode) and not (is_pipe and is_kind is stat.S_ISFIFO):
             os.close(number)
             hint = "write it to a file, or pipe a log: ... | batchcast ... -"
             raise InputError(f"{path}: is {word}, not a file", hint=hint)

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ..ceilings import open_regular
 from ..errors import BatchcastError, InputError
 from ..evaluation.differences import burst_groups
 from ..evaluation.resampling import replicate
@@ -145,7 +146,7 @@ def tasks_of(study: Study, folder: str | Path = ".") -> list[Task]:
 def digest_of(path: str) -> str:
     """SHA-256 of a file's bytes in hexadecimal digits; InputError where it cannot be read."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise InputError(

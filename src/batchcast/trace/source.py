@@ -33,17 +33,18 @@ _REFUSED = {
 
 
 class Source:
-    """One file (or standard input) as blocks of plain bytes, 1 MiB at most.
+    """One file, pipe or standard input as blocks of plain bytes, 1 MiB at most. With `regular` a pipe is refused.
 
     A damaged or truncated archive ends the blocks early: what could be read stands, and `damage` says so in a
     sentence; with `strict` it raises InputError. `sha256` is that of the file as it lies on disk, once all was read.
     """
 
-    def __init__(self, path: str | Path, *, strict: bool = False) -> None:
+    def __init__(self, path: str | Path, *, strict: bool = False, regular: bool = False) -> None:
         self.path = str(path)
         self.name = "standard input" if self.path == STDIN else self.path
         self.damage = ""
         self._strict = strict
+        self._regular = regular
         self._ceilings = Ceilings.set()
         self._packed = 0
         self.is_packed = False
@@ -77,7 +78,7 @@ class Source:
             if self.path == STDIN:
                 yield from self._read(sys.stdin.buffer)
             else:
-                with open_regular(self.path) as file:
+                with open_regular(self.path, or_pipe=not self._regular) as file:
                     yield from self._read(file)
         except FileNotFoundError:
             raise InputError(f"{self.name}: no such file", hint=_nearby(Path(self.path))) from None
@@ -185,7 +186,7 @@ def map_of(name: str) -> ColumnMap:
 def unpacked_text(path: str | Path) -> str:
     """The text of an archive (gzip or xz); InputError for a damaged one, UnicodeDecodeError for what is no text."""
     try:
-        source = Source(path, strict=True)
+        source = Source(path, strict=True, regular=True)
         text = b"".join(source.blocks())
     except InputError as error:
         raise InputError(

@@ -50,6 +50,17 @@ def test_features_reach_the_jobs_and_nothing_else_is_kept(tree):
                              "1E-5 or 1.D-5)"]  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["INCAR", "KPOINTS", "POTCAR"])
+def test_what_another_user_put_in_the_place_of_a_file_is_not_waited_for(tree, name):
+    """A pipe without a writer, and a device without an end: the log names the directory, its owner fills it."""
+    for kind in ("pipe", "device"):
+        place = tree / "ada/a" / name
+        place.unlink(missing_ok=True)
+        os.mkfifo(place) if kind == "pipe" else place.symlink_to("/dev/zero")
+        done = collect(log("/ada/a", "/bob/b"), root=tree)
+        assert [kind in problem for problem in done.problems] == [True]
+
+
 def test_each_directory_is_visited_once(tree, monkeypatch):
     visits = []
     real = module.visit

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import lzma
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from batchcast.ceilings import Ceilings, parse_toml
 from batchcast.errors import InputError, UsageError
+from batchcast.sweep import read_study
+from batchcast.sweep.task import tasks_of
 from batchcast.trace import read_trace
 from batchcast.trace.machine import open_machine
 
@@ -63,12 +66,33 @@ def test_a_parquet_file_of_a_thousand_million_equal_rows_is_refused(tmp_path: Pa
         read_trace(tmp_path / "bomb.parquet")
 
 
-def test_pipes_and_devices_are_no_logs(tmp_path: Path) -> None:
+def test_a_log_may_be_a_pipe_that_the_user_names(tmp_path: Path) -> None:
+    """As `<(zcat log.gz)` and `mkfifo` give one; packed logs are told by content here as everywhere."""
+    here, there = os.pipe()
+    os.write(there, LINE)
+    os.close(there)
+    try:
+        assert len(read_trace(f"/dev/fd/{here}")) == 1
+    finally:
+        os.close(here)
     os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", "/dev/zero"):
-        with pytest.raises(InputError, match=r"is a (pipe|device), not a file"):
-            read_trace(path)
+    writer = subprocess.Popen(["sh", "-c", f"echo '{LINE.decode().strip()}' | gzip > {tmp_path / 'pipe'}"])
+    assert len(read_trace(tmp_path / "pipe")) == 1
+    assert writer.wait() == 0
+
+
+def test_devices_are_no_logs_and_what_a_file_names_is_no_pipe(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a device, not a file"):
+        read_trace("/dev/zero")
     os.mkfifo(tmp_path / "m.toml")
+    os.mkfifo(tmp_path / "log.swf")
+    study = tmp_path / "study.toml"
+    study.write_text('policies = ["easy"]\npredictors = ["requested"]\n[[log]]\npath = "log.swf"\n')
+    with pytest.raises(InputError, match=r"log\.swf: is a pipe"):
+        tasks_of(read_study(study.read_text(), str(study)), tmp_path)
+    study.write_text(study.read_text().replace("log.swf", "/dev/zero"))
+    with pytest.raises(InputError, match="/dev/zero: is a device"):
+        tasks_of(read_study(study.read_text(), str(study)), tmp_path)
     with pytest.raises(InputError, match="is a pipe"):
         open_machine(tmp_path / "m.toml")
 

@@ -207,12 +207,13 @@ def _count(folder: Path) -> int:
 
 def _read(path: Path) -> tuple[str, Study]:
     """A study's text and what it declares; InputError where it cannot be read."""
+    from ...ceilings import small_text
     from ...errors import InputError
     from ...sweep import read_study
     from ...sweep.study import HINT
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = small_text(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{path}: cannot be read ({reason})", hint=HINT) from None

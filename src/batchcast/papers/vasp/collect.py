@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ...ceilings import open_regular
 from ...errors import InputError, NoAnswer, input_error
 from ...table import Nominal, Trace, Values
 from .features import MEANINGS, Features, features
@@ -61,12 +62,12 @@ def _text(here: str, name: str) -> str:
     """A text input; odd bytes in comments do not matter."""
     path = f"{here}/{name}"
     try:
-        if os.stat(path).st_size > LARGEST:
-            raise input_error(path, "is larger than any VASP input", accepted=f"at most {LARGEST >> 20} MiB")
-        with open(path, "rb") as file:
-            data = file.read()
+        with open_regular(path) as file:  # the folder is another user's
+            data = file.read(LARGEST + 1)
     except OSError as error:
         raise _unreadable(path, error) from None
+    if len(data) > LARGEST:
+        raise input_error(path, "is larger than any VASP input", accepted=f"at most {LARGEST >> 20} MiB")
     if b"\x00" in data[:4096]:
         raise input_error(path, "is not text", hint="a compressed or binary file under this name?")
     return data.decode("utf-8", errors="replace")
@@ -75,15 +76,10 @@ def _text(here: str, name: str) -> str:
 def _potentials(here: str) -> tuple[Potential, ...]:
     path = f"{here}/POTCAR"
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        with open_regular(path) as file:
+            return scan_potcar(file.fileno(), path, POTENTIALS_MET)
     except OSError as error:
         raise _unreadable(path, error) from None
-    try:
-        return scan_potcar(descriptor, path, POTENTIALS_MET)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    finally:
-        os.close(descriptor)
 
 
 def _unreadable(path: str, error: OSError) -> InputError:
