@@ -11,8 +11,9 @@ import os
 import stat
 import tomllib
 from collections.abc import Iterable, Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from .errors import InputError, UsageError, input_error
 
@@ -96,7 +97,7 @@ def _of_environment(name: str, default: float) -> float:
     return float(int(digits) * unit)
 
 
-def open_regular(path: str | Path, *, or_pipe: bool = False) -> BinaryIO:
+def open_regular(path: str | Path, *, or_pipe: bool = False) -> BufferedReader:
     """A regular file, open to read; InputError for a pipe, a device or a socket, OSError as `open` raises it.
 
     With `or_pipe` a pipe is opened too, and waited for until somebody writes to it: for a log that the user names, as

@@ -33,7 +33,7 @@ def test_a_link_in_the_place_of_the_unfinished_file_overwrites_nothing(
     """In a shared folder somebody lays links where the next file will be written first, the name being foreseen."""
     precious = tmp_path / "precious"
     precious.write_text("mine")
-    for name in (f".out.csv.{os.getpid()}.part", ".out.csv.00.part"):
+    for name in (f".out.csv.{os.getpid()}.part", f".out.csv.{files._machine()}-{os.getpid()}-00.part"):
         (tmp_path / name).symlink_to(precious)
     monkeypatch.setattr(secrets, "token_hex", lambda _: "00")  # even the name that nobody can foresee
     with pytest.raises(FileExistsError), whole_file(tmp_path / "out.csv") as part:

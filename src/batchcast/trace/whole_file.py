@@ -7,6 +7,8 @@ Nowhere else is it done.
 from __future__ import annotations
 
 import errno
+import fcntl
+import hashlib
 import json
 import os
 import re
@@ -14,7 +16,8 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from ..errors import BatchcastError
@@ -51,9 +54,13 @@ def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
 
 @contextmanager
 def beside(place: Path) -> Iterator[Path]:
-    """A name next to `place` that nobody else uses; whatever stands there at the end of the block is removed."""
-    path = place.with_name(f".{place.name[:200]}.{secrets.token_hex(8)}.part")
+    """A name next to `place` that nobody else uses; whatever stands there at the end of the block is removed.
+
+    The name tells the process that writes there, so that what a killed process left is found by the next one.
+    """
+    path = place.with_name(f".{place.name[:180]}.{_machine()}-{os.getpid()}-{secrets.token_hex(8)}.part")
     UNFINISHED.add(path)
+    _remove_abandoned(place.parent)
     try:
         yield path
     except OSError as error:
@@ -90,7 +97,6 @@ def folder(target: str | Path) -> Iterator[Path]:
     if place.exists() and not place.is_dir():
         raise BatchcastError(f"{target}: is a file, not a folder for a report", hint="another name after -o")
     with beside(place) as path:
-        _remove_abandoned(place)
         try:
             path.mkdir(parents=True)
         except OSError as error:
@@ -101,34 +107,67 @@ def folder(target: str | Path) -> Iterator[Path]:
 
 
 _ABANDONED_S = 86_400.0
+_PART = re.compile(r"\..+\.([0-9a-f]{8})-(\d+)-[0-9a-f]{16}\.part")
+_SWEPT: set[Path] = set()
+"""The folders in which this process has looked for what others left."""
 
 
-def _remove_abandoned(place: Path) -> None:
-    """Remove what a killed process left half written for `place`: own folders in which nothing changed for a day."""
+@cache
+def _machine() -> str:
+    """Eight digits for the running kernel and its table of processes: a process number means nothing without them."""
+    known = ""
+    with suppress(OSError):
+        known = Path("/proc/sys/kernel/random/boot_id").read_text() + os.readlink("/proc/self/ns/pid")
+    return hashlib.sha256(known.encode()).hexdigest()[:8] if known else "00000000"
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove what this user's killed processes left half written in a folder, which is looked through once."""
+    if parent in _SWEPT:
+        return
+    _SWEPT.add(parent)
+    with suppress(OSError):  # what is written now matters, what lies beside it does not
+        for path in parent.iterdir():
+            if (match := _PART.fullmatch(path.name)) and path not in UNFINISHED and not path.is_symlink():
+                ended = match[1] == _machine() != "00000000" and not Path(f"/proc/{match[2]}").exists()
+                if path.stat().st_uid == os.geteuid() and (ended or _is_old(path)):
+                    _remove(path)
+
+
+def _is_old(path: Path) -> bool:
+    """Whether nothing in a folder, or the file itself, has changed for a day: another machine may write it."""
     before = time.time() - _ABANDONED_S
-    unfinished = re.compile(rf"\.{re.escape(place.name[:200])}\.[0-9a-f]{{16}}\.part")
-    try:
-        for path in place.parent.iterdir():
-            if not unfinished.fullmatch(path.name) or path in UNFINISHED or path.is_symlink() or not path.is_dir():
-                continue
-            held = [path, *path.rglob("*")]
-            if path.stat().st_uid == os.geteuid() and all(each.lstat().st_mtime < before for each in held):
-                _remove(path)
-    except OSError:
-        return  # the report matters, what lies beside it does not
+    return all(each.lstat().st_mtime < before for each in (path, *path.rglob("*")))
 
 
 def _move(path: Path, place: Path) -> None:
-    if not place.exists():
-        path.rename(place)
+    """Move the new files; two reports at once take turns, so that all files are of the later one."""
+    try:
+        path.rename(place)  # where there is no folder, or an empty one
         return
-    earlier = _schedules(place)
-    new = sorted(file.relative_to(path) for file in path.rglob("*") if file.is_file())
-    for name in new:
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (path / name).replace(place / name)
-    for stale in earlier - {str(name) for name in new}:
-        (place / stale).unlink(missing_ok=True)
+    except OSError:
+        if not place.is_dir():
+            raise
+    with _alone(place):
+        earlier = _schedules(place)
+        new = sorted(file.relative_to(path) for file in path.rglob("*") if file.is_file())
+        for name in new:
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).replace(place / name)
+        for stale in earlier - {str(name) for name in new}:
+            (place / stale).unlink(missing_ok=True)
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """Wait until no other process of this user moves files into the folder; on a file system without locks, go on."""
+    number = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
 
 
 def _schedules(place: Path) -> set[str]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -68,20 +72,75 @@ def test_a_file_in_the_way_is_told_before_any_work(tmp_path: Path) -> None:
         pytest.fail("nothing may be computed")
 
 
-def test_what_a_killed_report_left_goes_with_the_next_report_into_the_folder(tmp_path: Path) -> None:
-    """Only folders of this target, in which nothing has changed for a day: a younger one may be written just now."""
-    old, young, other = (
-        tmp_path / f".{name}.{16 * digit}.part" for name, digit in (("rep", "0"), ("rep", "1"), ("x", "2"))
-    )
-    for each in (old, young, other):
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from batchcast.trace.whole_file import folder, whole_file
+with folder(sys.argv[1]) as place, whole_file(sys.argv[1] + ".csv") as file:
+    (place / "index.html").write_text("half")
+    file.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_goes_when_the_next_writes_there(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "rep")], check=False)
+    assert len(list(tmp_path.glob(".rep*.part"))) == 2, "a folder and a file"
+    write(tmp_path / "rep", "easy.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["rep"]
+
+
+def test_what_another_machine_may_be_writing_stays_for_a_day(tmp_path: Path) -> None:
+    old, young, linked = (tmp_path / f".{name}.0123abcd-7-{16 * '0'}.part" for name in ("rep", "x", "y"))
+    for each in (old, young):
         (each / "schedules").mkdir(parents=True)
         (each / "schedules" / "a.csv").write_text("half")
-    for each in (old, other):
-        for path in (each / "schedules" / "a.csv", each / "schedules", each):
-            os.utime(path, (1e9, 1e9))
-    (tmp_path / f".rep.{16 * '3'}.part").symlink_to(other)
-    with folder(tmp_path / "rep") as part:
-        (part / "index.html").write_text("whole")
+    for path in (old / "schedules" / "a.csv", old / "schedules", old):
+        os.utime(path, (1e9, 1e9))
+    linked.symlink_to(tmp_path / "elsewhere")
+    write(tmp_path / "rep", "easy.csv")
     assert not old.exists()
+    assert linked.is_symlink()
     assert (young / "schedules" / "a.csv").exists()
-    assert (other / "schedules" / "a.csv").exists()
+
+
+def test_two_reports_at_once_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second ends while the first moves its files: it waits, and then all files are of the second."""
+    target = tmp_path / "rep"
+    write(target, "easy.csv")
+    moves, replace = [], Path.replace
+
+    def report(text: str) -> None:
+        with folder(target) as place:
+            for name in ("a.html", "b.html", "c.html"):
+                (place / name).write_text(text)
+
+    def slow(self: Path, other: Path) -> Path:
+        moves.append(self)
+        if len(moves) == 2:
+            second.start()
+            other_waits.wait()
+        return replace(self, other)
+
+    other_waits, lock = threading.Event(), fcntl.flock
+
+    def locked(number: int, how: int) -> None:
+        if threading.current_thread() is second:
+            with pytest.raises(BlockingIOError):
+                lock(number, how | fcntl.LOCK_NB)
+            other_waits.set()
+        lock(number, how)
+
+    second = threading.Thread(target=report, args=("second",))
+    monkeypatch.setattr(Path, "replace", slow)
+    monkeypatch.setattr(fcntl, "flock", locked)
+    report("first")
+    second.join()
+    assert [(target / f"{name}.html").read_text() for name in "abc"] == ["second"] * 3
+
+
+def test_two_first_reports_at_once_are_no_error(tmp_path: Path) -> None:
+    with folder(tmp_path / "rep") as one, folder(tmp_path / "rep") as other:
+        for place, text in ((one, "first"), (other, "second")):
+            (place / "index.html").write_text(text)
+    assert (tmp_path / "rep" / "index.html").read_text() == "first", "which ended last"
