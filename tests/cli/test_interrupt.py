@@ -84,6 +84,34 @@ def test_a_command_at_work_ends_with_130(tmp_path: Path) -> None:
     assert "Traceback" not in said
 
 
+@pytest.mark.parametrize("place", ["destructor", "callback"])
+def test_an_interrupt_that_python_would_ignore_ends_the_command_without_a_traceback(place: str) -> None:
+    """As in llvmlite, whose destructors and callbacks run while a kernel is compiled."""
+    code = f"""
+import ctypes, os, signal
+from batchcast.cli.interrupt import end_on_interrupt
+end_on_interrupt()
+
+def interrupted(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000):
+        pass
+    return 0
+
+class Object:
+    __del__ = interrupted
+
+if {place!r} == "destructor":
+    Object()
+else:
+    ctypes.CFUNCTYPE(ctypes.c_int)(interrupted)()
+print("goes on", flush=True)
+signal.pause()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, preexec_fn=_listening)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted; nothing was left half written\n")
+
+
 def _listening() -> None:
     """A test run in the background ignores SIGINT, and so would its children."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

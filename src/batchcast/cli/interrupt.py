@@ -33,7 +33,19 @@ def end_on_interrupt() -> None:
     here, there = os.pipe()
     os.set_blocking(there, False)
     signal.set_wakeup_fd(there, warn_on_full_buffer=False)
+    sys.unraisablehook = _end_if_interrupted
     threading.Thread(target=_watch, args=(here,), name="interrupt", daemon=True).start()
+
+
+def _end_if_interrupted(ignored: sys.UnraisableHookArgs) -> None:
+    """End the process if Python is about to ignore Ctrl-C.
+
+    Nothing can be raised in a destructor or in a callback of LLVM's: Python would print a traceback there and go on,
+    and numba would miss the code that the callback was to hand over.
+    """
+    if issubclass(ignored.exc_type, KeyboardInterrupt):
+        end()
+    sys.__unraisablehook__(ignored)
 
 
 def _watch(pipe: int) -> None:
