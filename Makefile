@@ -10,7 +10,7 @@ UV := $(if $(PIP_INDEX_URL),UV_DEFAULT_INDEX='$(PIP_INDEX_URL)') $(BIN)/uv pip i
 # own settings name, pip installs.
 install = @$(UV) --python $(1) $(2) 2> $(VENV)/uv.log || $(1) $(PIP) $(2)
 
-.PHONY: setup setup-run setup-docs setup-workflows demo test test-long test-lab test-lab-all test-all lint house bench docs reference figures figures-all pictures lock audit wheel deb rpm packages \
+.PHONY: setup setup-run setup-docs setup-workflows demo test test-long test-lab test-lab-all test-all lint house bench docs figures figures-all pictures lock audit wheel deb rpm packages \
 	try-deb container try-container try-ansible slurm-lab-experiments clean
 setup: $(VENV)/.dev
 setup-run: $(VENV)/.run
@@ -81,13 +81,10 @@ house: setup
 bench: setup
 	@$(BIN)/python -m benchmarks
 
-# The site in site/, from docs/ and the docstrings; every link inside is checked, nothing is fetched.
+# The site in site/, from docs/ and the docstrings; tools/reference.py adds the pages of commands, methods, settings and
+# columns. Every link inside the site is checked, and nothing is fetched.
 docs: setup-docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
-
-# docs/reference/*.md from the registry and the command line; a test says when they are not current.
-reference: setup
-	@$(BIN)/python -m tools.reference
 
 # The figures of README and docs from the commands that print them (docs/figures/*.json), and which pages say otherwise;
 # figures-all also runs commands of two minutes and more. Real logs lie in ../shared.

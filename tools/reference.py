@@ -1,20 +1,21 @@
-"""docs/reference/*.md from the registry and the command line: `make reference` writes, `--check` compares.
+"""The reference pages that the docs build writes from the code: commands, methods, settings and columns.
 
-A page that is written by hand is wrong by the next commit; this one is asked of the program itself, and a test
-(tests/docs/test_reference.py) fails while the files differ from what it would write.
+MkDocs loads this module as a hook (`hooks` in mkdocs.yml) and calls `on_files` once per build. The pages exist only in
+the built site, so they cannot be out of date and no commit has to repeat them.
 """
 
 from __future__ import annotations
 
 import inspect
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
-PLACE = Path(__file__).parents[1] / "docs" / "reference"
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
 KINDS = {
     "runtime": "Run-time predictors",
     "wait": "Wait predictors",
@@ -29,11 +30,11 @@ def methods() -> str:
     lines = [
         "# Methods and their parameters",
         "",
-        "Written by `make reference` from the registry. A method is named `NAME:key=value,key=value` wherever one is",
-        "asked for; lists are parted by `+`.",
+        "Options and settings take a method as `NAME:key=value,key=value`. A `+` separates the items of a list.",
+        "How the methods work: [run-time predictors](runtime.md), [wait predictors](waits.md).",
     ]
     for kind, title in KINDS.items():
-        lines += ["", f"## {title}", "", "| name | what it answers with | parameters (defaults) |", "|---|---|---|"]
+        lines += ["", f"## {title}", "", "| name | what it does | parameters with their defaults |", "|---|---|---|"]
         for name in available(kind):
             factory = load(kind, name)
             shown = ", ".join(f"`{text}`" for text in _parameters(factory, OBJECTS)) or "none"
@@ -43,16 +44,17 @@ def methods() -> str:
 
 def _policies() -> list[str]:
     from batchcast.schedule import orders
-    from batchcast.schedule import orders as corrections
 
     return [
         "",
         "## Policies",
         "",
-        f"Queue orders: {_listed(orders.NAMES)}; each but `fcfs` takes `on=planned|requested` and `ageing=WEIGHT`, and",
-        "`MODULE:FUNCTION` is an order of your own.",
+        f"Queue orders: {_listed(orders.NAMES)}. Every order except `fcfs` takes `on=planned|requested` and",
+        "`ageing=WEIGHT`. `MODULE:FUNCTION` names your own order.",
         "",
-        f"Corrections of a plan that a job outlived: {_listed(corrections.CORRECTIONS)}.",
+        f"Corrections of a planned end that a job has outlived: {_listed(orders.CORRECTIONS)}.",
+        "",
+        "What each word means: [policies](policies.md).",
     ]
 
 
@@ -60,7 +62,7 @@ def commands() -> str:
     """Every verb with its usage, arguments and options, as `--help` says them."""
     from batchcast.cli.main import cli
 
-    lines = ["# Commands and their options", "", "Written by `make reference` from the command line itself."]
+    lines = ["# Commands and their options", "", "The text of `batchcast VERB --help` for every verb."]
     for path, command in _walk(cli, ()):
         lines += ["", f"## batchcast {' '.join(path)}", "", *_paragraph(command), *_options(command)]
     return "\n".join([*lines, ""])
@@ -123,29 +125,72 @@ def _listed(names: Any) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-PAGES = {"methods.md": methods, "commands.md": commands}
+def settings() -> str:
+    """Every setting of the service: meaning, accepted values and default."""
+    from batchcast.service.settings import MEMORY_FORMS, NAMES, SPAN_FORMS, Values, accepted, meaning
+
+    forms = {f"seconds, {SPAN_FORMS}": "time", "a time limit as Slurm takes it": "time limit", MEMORY_FORMS: "memory"}
+    lines = [
+        "# Settings of the service",
+        "",
+        "`collect`, `serve` and the verbs for users read these settings. A later place overrides an earlier one:",
+        "the default, `/etc/batchcast/batchcast.toml`, `~/.config/batchcast/batchcast.toml`, the environment",
+        "(`BATCHCAST_INTERVAL_S`), a flag. `batchcast doctor --settings` prints each value and the place that set it.",
+        "",
+        f"A *time* is a number of {_escaped(next(iter(forms)))}.",
+        "A *time limit* is written as Slurm takes it, and its default is shown in seconds.",
+        f"*Memory* is {_escaped(MEMORY_FORMS)}, and its default is shown in KiB.",
+        "",
+        "| setting | meaning | accepted | default |",
+        "|---|---|---|---|",
+    ]
+    defaults = Values()
+    for name in NAMES:
+        default, values = str(getattr(defaults, name)), accepted(name)
+        cells = (f"`{name}`", _escaped(meaning(name)), _escaped(forms.get(values, values)))
+        lines.append(f"| {' | '.join(cells)} | {f'`{default}`' if default else 'empty'} |")
+    return "\n".join([*lines, ""])
 
 
-def stale() -> list[str]:
-    """The pages that are not what would be written now."""
-    return [name for name, page in PAGES.items() if _read(PLACE / name) != page()]
+def columns() -> str:
+    """Every declared column: unit, when its value is known, and its names in SWF, sacct, squeue and PBS."""
+    from batchcast.columns import COLUMNS, INPUT_COLUMNS
+
+    head = "| column | unit | known | meaning | SWF field | sacct | squeue | PBS |"
+    lines = [
+        "# Columns of a log",
+        "",
+        "A predictor receives only the columns that are known at `submission`. Unknown values are NaN or null.",
+        "",
+        head,
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for column in COLUMNS.values():
+        sources = (str(column.swf or ""), *(f"`{name}`" if name else "" for name in _sources(column)))
+        shown = (f"`{column.name}`", column.unit, column.known, _escaped(column.meaning), *sources)
+        lines.append(f"| {' | '.join(shown)} |")
+    lines += ["", "`batchcast vasp collect` adds columns from a job's input files:", "", "| column | unit | meaning |"]
+    lines += ["|---|---|---|"]
+    lines += [f"| `{c.name}` | {c.unit} | {_escaped(c.meaning)} |" for c in INPUT_COLUMNS.values()]
+    return "\n".join([*lines, ""])
 
 
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.exists() else ""
+def _sources(column: Any) -> Iterable[str | None]:
+    return column.sacct, column.squeue, column.pbs
 
 
-def main(arguments: list[str]) -> int:
-    """Write the pages, or with --check say which are not current (1)."""
-    if "--check" in arguments:
-        names = stale()
-        for name in names:
-            print(f"docs/reference/{name} is not current: make reference")
-        return int(bool(names))
+PAGES: dict[str, Callable[[], str]] = {
+    "commands.md": commands,
+    "methods.md": methods,
+    "settings.md": settings,
+    "columns.md": columns,
+}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages to the site under `reference/`. MkDocs calls this before it resolves navigation."""
+    from mkdocs.structure.files import File
+
     for name, page in PAGES.items():
-        (PLACE / name).write_text(page(), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+        files.append(File.generated(config, f"reference/{name}", content=page()))
+    return files

@@ -48,107 +48,147 @@ def _count(meaning: str, least: float) -> Meta:
 class Values(Struct, frozen=True, kw_only=True):
     """Every setting with its type, its built-in value and what it means. Times are seconds."""
 
-    store: Annotated[str, _words("path of an SQLite file, or postgresql://user@host/name")] = ""
-    scheduler: Annotated[Literal["slurm", "pbs"], _words("the batch system", "slurm, pbs")] = "slurm"
-    cluster: Annotated[str, _words("the cluster's name; empty: as the batch system says")] = ""
-    runtime: Annotated[str, _words("run-time predictors, NAME:key=value,...")] = "kernel,recent_mean,last_2"
+    store: Annotated[
+        str, _words("Job history and predictions: the path of an SQLite file, or postgresql://user@host/name.")
+    ] = ""
+    scheduler: Annotated[Literal["slurm", "pbs"], _words("The batch system.", "slurm, pbs")] = "slurm"
+    cluster: Annotated[str, _words("Name of the cluster. Empty: the name that the batch system reports.")] = ""
+    runtime: Annotated[str, _words("Run-time predictors, NAME:key=value,...")] = "kernel,recent_mean,last_2"
     memory: Annotated[
         str,
-        _words("run-time methods that forecast memory, where accounting measures it, the first to users; empty: none"),
+        _words("Run-time methods that predict peak memory. Users see the first. Empty: no memory predictions."),
     ] = "kernel,largest_recent"
     limits: Annotated[
-        str, _words("run-time methods that advise limits, the first to users; empty: similar jobs alone")
+        str,
+        _words(
+            "Run-time methods that suggest time limits. Users see the first. Empty: use similar finished jobs only."
+        ),
     ] = "calibrated,largest_recent"
     wait: Annotated[
         str,
-        _words("wait predictors, NAME:key=value,...; the first answers while its 90 % bound holds, else the best"),
+        _words(
+            "Wait predictors, NAME:key=value,... The first answers users while its 90 % bound is valid, else the best."
+        ),
     ] = "forecast,recent_wait,log_uniform,qbets"
     machine: Annotated[
         str,
         _words(
-            "empty: the collector captures the machine from Slurm, and `forecast` simulates Slurm's loops on its nodes"
-            " too; a file by `batchcast machine capture -o FILE`: that one; none: on processors alone"
+            "Machine on whose nodes `forecast` simulates Slurm. Empty: the collector captures the machine from Slurm."
+            " A file: written by `batchcast machine capture -o FILE`. none: simulate a pool of processors only."
         ),
     ] = ""
-    interval_s: Annotated[float, _seconds("between two looks at the queue", 0.1)] = 30.0
-    floor_s: Annotated[float, _seconds("least time between two calls to one daemon")] = 1.0
-    timeout_s: Annotated[float, _seconds("an answer that takes longer is none", 0.1)] = 30.0
-    back_off_s: Annotated[float, _seconds("pause after a failed call, doubled at each further one")] = 15.0
-    longest_back_off_s: Annotated[float, _seconds("the longest such pause")] = 600.0
-    settle_s: Annotated[float, _seconds("how far behind a look the clock stays, so that nothing arrives late")] = 2.0
-    history_days: Annotated[float, _count("history read from accounting at the first start, days", 0)] = 30.0
-    memory_days: Annotated[float, _count("how far back the predictors are taught at a start, days", 0.01)] = 90.0
-    retention_days: Annotated[float, _count("how long finished jobs are kept, days; 0: for ever", 0)] = 0.0
-    window_s: Annotated[float, _seconds("length of one question to accounting", 1.0)] = 86400.0
-    overlap_s: Annotated[float, _seconds("how far each window reaches into the one before")] = 3600.0
-    history_every_s: Annotated[float, _seconds("between questions to accounting when nothing is missing")] = 300.0
-    patience_s: Annotated[float, _seconds("how long the clock waits for the end of a job nobody shows")] = 300.0
-    limit_floor: Annotated[float, _limit("the shortest limit that `walltime` advises")] = 300.0
-    limit_step: Annotated[float, _limit("limits are rounded up to a multiple of this")] = 300.0
-    limit_most: Annotated[float, _limit("the longest limit; unlimited: as the partition says")] = math.inf
-    memory_floor: Annotated[float, _memory("the smallest memory request that `walltime` advises")] = 100.0 * 1024
-    memory_step: Annotated[float, _memory("memory requests are rounded up to a multiple of this")] = 100.0 * 1024
-    listen: Annotated[str, _words("where `serve` answers: a path, or 127.0.0.1:PORT")] = "/run/batchcast/api.sock"
+    interval_s: Annotated[float, _seconds("Time between two queries of the queue (one collector cycle).", 0.1)] = 30.0
+    floor_s: Annotated[float, _seconds("Minimum time between two calls to the same daemon.")] = 1.0
+    timeout_s: Annotated[float, _seconds("A call that takes longer counts as failed.", 0.1)] = 30.0
+    back_off_s: Annotated[
+        float, _seconds("Pause after a failed call. The pause doubles with each further failure.")
+    ] = 15.0
+    longest_back_off_s: Annotated[float, _seconds("Maximum pause after failed calls.")] = 600.0
+    settle_s: Annotated[
+        float, _seconds("The live clock stays this far behind each query, so that no event arrives late.")
+    ] = 2.0
+    history_days: Annotated[float, _count("Days of history that the first start reads from accounting.", 0)] = 30.0
+    memory_days: Annotated[float, _count("Days of history that predictors learn from at each start.", 0.01)] = 90.0
+    retention_days: Annotated[float, _count("Finished jobs are deleted after this many days. 0: never.", 0)] = 0.0
+    window_s: Annotated[float, _seconds("Length of the time window of one query to accounting.", 1.0)] = 86400.0
+    overlap_s: Annotated[float, _seconds("Overlap of two consecutive windows.")] = 3600.0
+    history_every_s: Annotated[float, _seconds("Time between queries to accounting when no job record is missing.")] = (
+        300.0
+    )
+    patience_s: Annotated[
+        float, _seconds("How long the live clock waits for a job that neither queue nor accounting shows.")
+    ] = 300.0
+    limit_floor: Annotated[float, _limit("Shortest time limit that `walltime` suggests.")] = 300.0
+    limit_step: Annotated[float, _limit("Suggested time limits are rounded up to a multiple of this.")] = 300.0
+    limit_most: Annotated[
+        float, _limit("Longest time limit that `walltime` suggests. unlimited: the partition's maximum.")
+    ] = math.inf
+    memory_floor: Annotated[float, _memory("Smallest memory request that `walltime` suggests.")] = 100.0 * 1024
+    memory_step: Annotated[float, _memory("Suggested memory requests are rounded up to a multiple of this.")] = (
+        100.0 * 1024
+    )
+    listen: Annotated[str, _words("Address of `serve`: the path of a unix socket, or 127.0.0.1:PORT.")] = (
+        "/run/batchcast/api.sock"
+    )
     proxy_from: Annotated[
-        str, _words("a proxy that may say for whom it asks: a unix user, or an address; empty: none")
+        str, _words("Proxy that may name the user of a request: a unix user or an IP address. Empty: none.")
     ] = ""
-    proxy_header: Annotated[str, _words("the header in which that proxy names the user; empty: none")] = ""
+    proxy_header: Annotated[str, _words("HTTP header in which the proxy names the user. Empty: none.")] = ""
     submit_from: Annotated[
-        str, _words("the unix user that slurmctld runs as, whose job_submit.lua may ask for anybody")
+        str, _words("Unix user of slurmctld. Its job_submit.lua may query hints for every user.")
     ] = "slurm"
     log_format: Annotated[
         Literal["text", "json"],
-        _words("what collector and service say: text for people, json: one object a line", "text, json"),
+        _words("Format of the log lines of `collect` and `serve`. json: one object per line.", "text, json"),
     ] = "text"
-    least_users: Annotated[int, _count("where jobs are private, figures cover at least so many users", 1)] = 5
+    least_users: Annotated[int, _count("If jobs are private, statistics cover at least this many users.", 1)] = 5
     plan: Annotated[
         Literal["off", "advise", "plan", "time-min", "order", "limits", "both"],
         _words(
-            "limits: those of waiting jobs, so that Slurm plans with forecasts; order: shortest forecast first, by"
-            " SiteFactor; both; time-min: limits by Slurm's own --time-min; advise: change nothing but a comment with"
-            " the start forecast; plan: as limits, its older name",
+            "What batchcast changes in Slurm. off: nothing. advise: writes a predicted start into the job's comment."
+            " limits: sets time limits of waiting jobs from run-time predictions. order: sets priorities (SiteFactor),"
+            " least predicted work first. both: limits and order. time-min: sets Slurm's --time-min.",
             "off, advise, limits, order, both, time-min",
         ),
     ] = "off"
-    plan_partitions: Annotated[str, _words("partitions whose jobs are planned, parted by commas")] = ""
-    plan_qos: Annotated[str, _words("QOS whose jobs are planned, parted by commas")] = ""
+    plan_partitions: Annotated[str, _words("Partitions whose jobs are planned, separated by commas.")] = ""
+    plan_qos: Annotated[str, _words("QOS whose jobs are planned, separated by commas.")] = ""
     plan_by: Annotated[
-        str, _words("the run-time method to plan with, one of `runtime` with quantiles; empty: its first")
+        str, _words("Run-time predictor used for planning: one of `runtime`, with quantiles. Empty: the first.")
     ] = ""
     plan_level: Annotated[
         float,
-        Meta(description="the quantile of the run time that is planned with", gt=0, lt=1, extra={"accepted": "0 to 1"}),
+        Meta(
+            description="Quantile of the predicted run time that becomes the planned time.",
+            gt=0,
+            lt=1,
+            extra={"accepted": "0 to 1"},
+        ),
     ] = 0.9
     plan_shortest_s: Annotated[
-        float, _seconds("a job with a shorter median forecast is not planned: no look might see it run; 0: all are")
+        float, _seconds("Jobs with a shorter median prediction are not planned. 0: plan all.")
     ] = 30.0
     plan_list: Annotated[
-        str, _words("a file that batchcast-start (PrologSlurmctld) reads the planned jobs from; empty: none")
+        str, _words("File in which batchcast-start (PrologSlurmctld) finds the planned jobs. Empty: none.")
     ] = ""
     plan_percent: Annotated[
         float,
-        Meta(description="how many of the jobs are planned, %", ge=0, le=100, extra={"accepted": "0 to 100"}),
+        Meta(
+            description="Share of the jobs that are planned, in percent.", ge=0, le=100, extra={"accepted": "0 to 100"}
+        ),
     ] = 100.0
-    plan_seed: Annotated[int, _count("which jobs these are", 0)] = 0
+    plan_seed: Annotated[int, _count("Random seed that selects the planned jobs.", 0)] = 0
     plan_within: Annotated[
         Literal["queue", "account", "user"],
-        _words("order: whose jobs change places with each other", "queue, account, user"),
+        _words("order: jobs change places only within this group.", "queue, account, user"),
     ] = "queue"
     plan_age_s: Annotated[
-        float, _seconds("order: who has waited so long goes by arrival; 0: found from the queue, an hour to two days")
+        float,
+        _seconds(
+            "order: jobs that have waited this long start in order of arrival. 0: found from the queue, 1 h to 2 days."
+        ),
     ] = 0.0
     plan_band: Annotated[
-        int, _count("order: the most priority that a job may gain; it must not pass a QOS or a partition", 128)
+        int,
+        _count(
+            "order: maximum priority that a job may gain. Keep it below the steps between your QOS and partitions.",
+            128,
+        ),
     ] = 10_000
-    plan_lag_s: Annotated[float, _seconds("a look that comes later than this stops planning for an hour", 1.0)] = 600.0
-    plan_call_s: Annotated[float, _seconds("a call to slurmctld that takes longer does so too", 0.1)] = 10.0
+    plan_lag_s: Annotated[float, _seconds("A cycle that starts later than this stops planning for an hour.", 1.0)] = (
+        600.0
+    )
+    plan_call_s: Annotated[
+        float, _seconds("A call to slurmctld that takes longer than this stops planning for an hour.", 0.1)
+    ] = 10.0
     plan_allow: Annotated[
-        Literal["", "minutes"], _words("minutes: plan though accounting limits minutes (safe, TRESMins)", "minutes")
+        Literal["", "minutes"],
+        _words("minutes: plan even if accounting enforces limits of minutes (safe, TRESMins).", "minutes"),
     ] = ""
     private: Annotated[
         Literal["yes", "no", "auto"],
         _words(
-            "are jobs hidden from other users: yes hides them, no shows them, auto does as Slurm's PrivateData says",
+            "Hide jobs from other users. auto: as Slurm's PrivateData.",
             f"{', '.join(YES)}; {', '.join(NO)}; auto",
         ),
     ] = "auto"
@@ -192,6 +232,11 @@ NAMES = tuple(_HINTS)
 def meaning(name: str) -> str:
     """What a setting means, in words."""
     return str(_METAS[name].description)
+
+
+def accepted(name: str) -> str:
+    """The values that a setting accepts, in words."""
+    return str((_METAS[name].extra or {}).get("accepted", "text"))
 
 
 def load(
@@ -265,8 +310,8 @@ def _read_value(name: str, value: Any, place: str) -> Any:
             raise msgspec.ValidationError("not a number")
         return msgspec.convert(plain, _HINTS[name], strict=False)
     except (msgspec.ValidationError, UsageError, ValueError):
-        accepted = extra.get("accepted", "text")
-        raise InputError(f"{place}: {name} = {value!r} is none of what it may be (accepted: {accepted})") from None
+        what = f"{place}: {name} = {value!r} is not an accepted value"
+        raise InputError(f"{what} (accepted: {accepted(name)})") from None
 
 
 def _plain(name: str, value: Any, unit: str | None) -> Any:

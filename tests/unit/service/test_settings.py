@@ -35,7 +35,7 @@ def test_a_word_that_means_neither_opens_nothing(tmp_path: Path, word: str) -> N
 
 
 def test_its_help_says_what_yes_does() -> None:
-    assert "yes hides them" in meaning("private")
+    assert "Hide jobs from other users" in meaning("private")
 
 
 @pytest.mark.parametrize(

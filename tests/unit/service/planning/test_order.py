@@ -274,7 +274,7 @@ def test_off_works_whatever_else_is_wrong_in_the_settings(tmp_path: Path, monkey
     assert done.exit_code == 0, done.exception
     assert "2 factors were given back" in done.output
     assert "passed over:" in done.output
-    assert "plan_band = 100 is none of what it may be" in done.output
+    assert "plan_band = 100 is not an accepted value" in done.output
     assert factors(one) == {"1": 0, "2": 0}
 
 
