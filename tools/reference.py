@@ -21,6 +21,7 @@ KINDS = {
     "wait": "Wait predictors",
     "heuristic": "Grid heuristics",
 }
+MEMBERS = ("    options:", "      members: []", "      show_root_heading: false", "      show_root_toc_entry: false")
 
 
 def methods() -> str:
@@ -31,7 +32,8 @@ def methods() -> str:
         "# Methods and their parameters",
         "",
         "Options and settings take a method as `NAME:key=value,key=value`. A `+` separates the items of a list.",
-        "How the methods work: [run-time predictors](runtime.md), [wait predictors](waits.md).",
+        "How the methods work: [run-time predictors](runtime.md), [wait predictors](waits.md), and each method",
+        "[in detail](method-details.md).",
     ]
     for kind, title in KINDS.items():
         lines += ["", f"## {title}", "", "| name | what it does | parameters with their defaults |", "|---|---|---|"]
@@ -40,6 +42,23 @@ def methods() -> str:
             shown = ", ".join(f"`{text}`" for text in _parameters(factory, OBJECTS)) or "none"
             lines.append(f"| `{name}` | {_escaped(_summary(factory))} | {shown} |")
     return "\n".join([*lines, *_policies(), ""])
+
+
+def details() -> str:
+    """The docstring of every run-time and wait predictor: parameters, how it works, sources, examples."""
+    from batchcast.predict.registry import available
+
+    lines = [
+        "# Methods in detail",
+        "",
+        "Parameters, algorithm, departures from the source, and cost of each predictor.",
+    ]
+    for kind in ("runtime", "wait"):
+        lines += ["", f"## {KINDS[kind]}"]
+        for name, registered in available(kind).items():
+            place = registered.value.replace(":", ".")
+            lines += ["", f"### {name}", "", f"::: {place}", *MEMBERS]
+    return "\n".join([*lines, ""])
 
 
 def _policies() -> list[str]:
@@ -182,6 +201,7 @@ def _sources(column: Any) -> Iterable[str | None]:
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands,
     "methods.md": methods,
+    "method-details.md": details,
     "settings.md": settings,
     "columns.md": columns,
 }

@@ -16,6 +16,7 @@ from tools.reference import PAGES, on_files
         ("commands.md", "## batchcast site purge"),
         ("methods.md", "| `recent_mean` |"),
         ("methods.md", "`k=5`, `fields=user_id+req_time+procs`"),
+        ("method-details.md", "::: batchcast.predict.runtime.kernel.Kernel"),
         ("settings.md", "| `interval_s` |"),
         ("settings.md", "`kernel,recent_mean,last_2`"),
         ("columns.md", "| `req_time` | s | submission |"),

@@ -117,6 +117,8 @@ def energy(schedule: Schedule, power: Any = None, nodes: Any = ()) -> dict[str, 
 def energy_rows(schedules: Mapping[str, Schedule], power: Any = None, nodes: Any = ()) -> list[dict[str, Any]]:
     """A flat row of energy by policy, with its mean wait: what the one costs in the other.
 
+    Examples
+    --------
     >>> from batchcast import Trace, simulate
     >>> log = Trace.from_arrays({"submit_time": [0, 0], "run_time": [9, 9], "req_time": [9, 9], "req_procs": [2, 4]})
     >>> [row["policy"] for row in energy_rows({each: simulate(log, each, total=4) for each in ("fcfs", "easy")})]

@@ -159,6 +159,8 @@ class Trace(Result):
         submission, wait and run. All unknown where the log does not have one of our own columns; UsageError for a
         name that neither the log nor batchcast knows.
 
+        Examples
+        --------
         >>> log = Trace.from_arrays({"submit_time": [0, 5], "run_time": [60, 90], "user_id": ["ada", None]})
         >>> log["user_id"].tolist(), log[log["run_time"] > 60]["submit_time"].tolist()
         (['ada', None], [5.0])

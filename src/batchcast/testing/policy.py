@@ -26,6 +26,8 @@ def check_policy(policy: Any, *, on_nodes: bool = True) -> list[str]:
     On a pool and, unless `on_nodes` is false, on nodes. Raises AssertionError in words at the first failure. Some
     seconds.
 
+    Examples
+    --------
     >>> class FirstComeFirstServed:
     ...     def start(self, queue, machine, now):
     ...         for job in queue:
@@ -159,6 +161,8 @@ def check_order(order: Order) -> list[str]:
     candidates to backfill, and without backfilling. Raises UsageError when a function does not compile, AssertionError
     in words at the first failure. Seconds once the kernel is compiled.
 
+    Examples
+    --------
     >>> check_order("saf:ageing=0.5")[:3]
     ['keys_are_numbers', 'every_job_starts_once', 'machine_is_never_overfull']
     """

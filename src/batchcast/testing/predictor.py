@@ -35,6 +35,8 @@ def check_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
     `is_oracle` is excused from hiding the future. Raises AssertionError at the first failure. Some seconds, most of
     it the method's own.
 
+    Examples
+    --------
     >>> from batchcast.predict.runtime.requested import Requested
     >>> check_predictor(Requested)[:2]
     ['answers_are_in_range', 'predict_is_pure']

@@ -22,6 +22,8 @@ Maker = Callable[[], Any]
 def check_heuristic(make: Maker) -> list[str]:
     """Run every check on heuristics made by `make()`; the names of those that ran. AssertionError at the first failure.
 
+    Examples
+    --------
     >>> from batchcast.papers.grid.heuristics.greedy import Mct
     >>> check_heuristic(Mct)[:2]
     ['places_each_job_once_where_it_fits', 'assign_is_pure']
