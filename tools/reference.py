@@ -7,7 +7,9 @@ the built site, so they cannot be out of date and no commit has to repeat them.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +17,9 @@ import click
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
 
+ROOT = Path(__file__).parents[1]
 KINDS = {
     "runtime": "Run-time predictors",
     "wait": "Wait predictors",
@@ -188,10 +192,39 @@ def columns() -> str:
         sources = (str(column.swf or ""), *(f"`{name}`" if name else "" for name in _sources(column)))
         shown = (f"`{column.name}`", column.unit, column.known, _escaped(column.meaning), *sources)
         lines.append(f"| {' | '.join(shown)} |")
-    lines += ["", "`batchcast vasp collect` adds columns from a job's input files:", "", "| column | unit | meaning |"]
+    lines += [
+        "",
+        "## Units in a column map",
+        "",
+        "The first unit is the default.",
+        "",
+        "| columns | units |",
+        "|---|---|",
+    ]
+    lines += [f"| {names} | {units} |" for names, units in _units()]
+    lines += [
+        "",
+        "## Input files",
+        "",
+        "`batchcast vasp collect` adds columns from a job's input files:",
+        "",
+        "| column | unit | meaning |",
+    ]
     lines += ["|---|---|---|"]
     lines += [f"| `{c.name}` | {c.unit} | {_escaped(c.meaning)} |" for c in INPUT_COLUMNS.values()]
     return "\n".join([*lines, ""])
+
+
+def _units() -> Iterator[tuple[str, str]]:
+    """The columns that share the units of a column map, and these units."""
+    from batchcast.columns import COLUMNS
+    from batchcast.formats.csv.column_map import INSTANTS, units_of
+
+    groups: dict[str, list[str]] = {}
+    for name in (*INSTANTS, *(name for name in COLUMNS if name not in INSTANTS)):
+        groups.setdefault(_listed(units_of(name)), []).append(f"`{name}`")
+    yield from ((", ".join(names), units) for units, names in groups.items())
+    yield "your own columns (`[extra]`)", _listed(units_of(""))
 
 
 def _sources(column: Any) -> Iterable[str | None]:
@@ -214,3 +247,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, page in PAGES.items():
         files.append(File.generated(config, f"reference/{name}", content=page()))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Include a file of the repository's root, with its links to `docs/` made relative to the site.
+
+    A page of docs/ that consists of one line `--8<-- "FILE.md"` includes that file. The snippet extension would include
+    it too, but its links lead from the root, so they would be broken on the site.
+    """
+    match = re.fullmatch(r'--8<-- "(\w+\.md)"', markdown.strip())
+    if not match:
+        return markdown
+    return (ROOT / match[1]).read_text(encoding="utf-8").replace("](docs/", "](")

@@ -6,7 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from batchcast.formats.csv.column_map import make_map, units_of
+from batchcast.formats.csv.column_map import make_map
 from batchcast.trace.source import ready_maps
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "reference" / "formats.md").read_text()
@@ -19,9 +19,7 @@ def test_the_map_on_the_page_is_accepted() -> None:
     assert [column.target for column in made.columns if column.is_extra] == ["case", "cutoff"]
 
 
-def test_every_unit_and_every_ready_made_map_is_named() -> None:
-    for target in ("submit_time", "req_time", "req_mem_kib", "req_gpus", "status", "user_id", "anything"):
-        assert all(f"`{unit}`" in PAGE for unit in units_of(target)), target
+def test_every_ready_made_map_is_named() -> None:
     for each in ready_maps():
         assert f"`--map {each.name}`" in PAGE
         assert each.header

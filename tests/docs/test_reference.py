@@ -21,6 +21,8 @@ from tools.reference import PAGES, on_files
         ("settings.md", "`kernel,recent_mean,last_2`"),
         ("columns.md", "| `req_time` | s | submission |"),
         ("columns.md", "| `kpoints` |"),
+        ("columns.md", "`end_time` | `date`, `epoch_ms` |"),
+        ("columns.md", "`text`, `whole`, `number`, `seconds`"),
     ],
 )
 def test_a_page_lists_what_the_code_declares(page: str, row: str) -> None:
