@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 import batchcast
 from batchcast import testing
 from batchcast.cli.main import GROUP
-from batchcast.grid.model import Batch
+from batchcast.papers.grid.model import Batch
 from batchcast.predict.registry import GROUPS
 
 PAGE = (ROOT / "docs" / "reference" / "plug-ins.md").read_text(encoding="utf-8")
