@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchcast.cluster.machine import Limits, Machine, NodeGroup, Partition, Qos
-from batchcast.simulation.slurm_trace import simulate_on
+from batchcast.machines.learned.caps import steps
+from batchcast.machines.learned.learn import implied
+from batchcast.machines.machine import Limits, Machine, NodeGroup, Partition, Qos
+from batchcast.machines.simulate_log import simulate_on
 from batchcast.table import Trace
-from batchcast.trace.implied.caps import steps
-from batchcast.trace.implied.learned import implied
 
 KINDS = ("none", "cpu", "jobs", "gpu", "cpu+jobs", "cpu+gpu", "jobs+gpu")
 LOOKS, ENOUGH, GROUPS, DAY = 12, 50, 3, 86400.0

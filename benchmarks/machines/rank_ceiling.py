@@ -20,15 +20,15 @@ from pathlib import Path
 
 import numpy as np
 
-from batchcast.cluster.machine import Machine
 from batchcast.evaluation.validity import MINUTE
+from batchcast.machines.files import open_machine
+from batchcast.machines.learned.caps import find_held, with_releases
+from batchcast.machines.learned.learn import SHARE, split
+from batchcast.machines.machine import Machine
+from batchcast.machines.simulate_log import simulate_on
 from batchcast.metrics.curves import cdf_distance, rank_correlation
-from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.table import Trace
 from batchcast.trace.demo import cluster_machine, cluster_path
-from batchcast.trace.implied.caps import find_held, with_releases
-from batchcast.trace.implied.learned import SHARE, split
-from batchcast.trace.machine import open_machine
 from batchcast.trace.read import read_trace
 
 LATER_S, TENTH, HALF, MISSING = 60.0, 0.1, 0.5, 0.02

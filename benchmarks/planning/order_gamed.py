@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from batchcast.cluster.machine import homogeneous
+from batchcast.machines.machine import homogeneous
+from batchcast.machines.simulate_log import Ordering, QueuePlan, simulate_on
 from batchcast.planning.order import OrderRule
-from batchcast.simulation.slurm_trace import Ordering, QueuePlan, simulate_on
 from batchcast.table import Trace
 
 NODES, CPUS, USERS, DAYS = 4, 8, 11, 3

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from batchcast.cluster.machine import homogeneous
 from batchcast.errors import InputError
 from batchcast.events.event import Start, Submit
 from batchcast.events.live import LiveClock
 from batchcast.events.recorded import events
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
+from batchcast.machines.machine import homogeneous
 from batchcast.papers.shared import shared_folder
 from batchcast.predict.hazard.bins import BINS
 from batchcast.predict.hazard.features import NAMES

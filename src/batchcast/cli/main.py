@@ -279,7 +279,7 @@ def entry() -> None:
         warnings.showwarning = lambda message, *_, **__: echo(f"note: {message}", err=True)
     end_on_interrupt()
     if COMPLETING in os.environ:
-        from . import completion  # noqa: F401  (registers our bash)
+        from ..cli import completion  # noqa: F401  (registers our bash)
     try:
         code = cli.main(standalone_mode=False, prog_name="batchcast")
         sys.stdout.flush()

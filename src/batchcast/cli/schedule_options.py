@@ -25,10 +25,10 @@ LEARNED = "learned"
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..cluster.machine import Machine
+    from ..machines.machine import Machine
+    from ..machines.simulate_log import Ordering
     from ..simulation import Policy
     from ..simulation.own_clock import OwnPolicy
-    from ..simulation.slurm_trace import Ordering
 
 
 class Plan(NamedTuple):
@@ -127,7 +127,7 @@ def take_order(given: dict[str, Any], slurm: bool) -> Ordering | None:
     """
     words, within, age = (given.pop(name) for name in ("order", "within", "age"))
     if slurm and words is not None:
-        from ..simulation.slurm_trace import Ordering  # sixty kernels
+        from ..machines.simulate_log import Ordering  # sixty kernels
 
         order = Ordering.of(words, within, math.nan if age is None else age)
         return None if order.by == "none" else order
@@ -231,7 +231,7 @@ def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
             )
     if described is None or described == LEARNED:
         return "slurm", described
-    from ..trace.machine import open_machine
+    from ..machines.files import open_machine
 
     return "slurm", open_machine(described)
 
@@ -243,7 +243,7 @@ def settle(machine: Machine | str | None, log: Log, mask: np.ndarray | None) -> 
     """
     if not isinstance(machine, str):
         return machine, log, mask
-    from ..trace.implied.learned import split
+    from ..machines.learned.learn import split
 
     learned, trace, rest = split(log.trace, log.procs)
     log = log._replace(trace=trace, warnings=[*log.warnings, *(f"learned: {line}" for line in learned.sentences())])

@@ -17,7 +17,7 @@ from numba import extending, from_dtype, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from . import inlined, inner
+from ..compiled import inlined, inner
 from .versions import OWN_PASSES
 
 # numba has no annotations here

@@ -13,7 +13,7 @@ from pathlib import Path
 from zlib import crc32
 
 KERNELS = (  # where kernels are, and what they call; tests/unit/compiled/test_place.py finds one that is left out
-    *("compiled", "schedule", "events", "predict/calibration"),
+    *("compiled", "schedule", "events", "machines/loops", "predict/calibration"),
     *("predict/hazard", "predict/similarity", "predict/wait"),
     *("formats/scan.py", "metrics/paired.py", "simulation/periods.py", "simulation/kernel_clock.py"),
     *("trace/csv_lines.py", "papers/grid", "papers/online_knn_ga", "papers/quick_starters"),
@@ -21,11 +21,13 @@ KERNELS = (  # where kernels are, and what they call; tests/unit/compiled/test_p
 OURS = "batchcast"
 UNMAPPED = 65534  # who owns the folders of the machine, seen from a container
 LEARNED = (
-    "cluster",
     "compiled",
     "columns.py",
     "events",
     "job.py",
+    "machines/loops",
+    "machines/machine.py",
+    "machines/request.py",
     "papers",
     "predict",
     "schedule",

@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import plots
-from ..cluster.machine import Machine
 from ..errors import InputError, NoAnswer, UsageError, check_word, says_arguments
 from ..events.recorded import PROTOCOLS, irregular
+from ..machines.learned.machine import partition_sizes
+from ..machines.machine import Machine
 from ..predict.registry import named_methods
 from ..processes import Task, in_processes, under_bars
 from ..simulation import Policy, Schedule
@@ -24,7 +25,6 @@ from ..simulation.policies import named_policies
 from ..simulation.simulate import LOOPS
 from ..table import Trace, check_log
 from ..table.result import Picture, Result, by_column
-from ..trace.implied.machine import partition_sizes
 from ..units import counted
 from .accuracy import Scores, error_pictures, figures, score
 from .advice import Advice, advise

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..cluster.machine import Machine
 from ..errors import BatchcastError, InputError, NoAnswer
+from ..machines.learned.machine import LEARNED, SOURCE, machine_of_log
+from ..machines.machine import Machine
 from ..predict.protocol import named
 from ..processes import Task, under_bars
 from ..simulation import Policy, Schedule, simulate, simulate_split
 from ..table import Trace
-from ..trace.implied.machine import LEARNED, SOURCE, machine_of_log
 from .accuracy import Maker, predictor
 from .validity import MODELLED_AS_LEARNED, MODELLED_ON_NODES, Validity, Verdict, judge_validity, validity
 
@@ -80,7 +80,7 @@ class OnNodes:
 
         Then forecasts order the queue as `batchcast plan` can, and Slurm plans with the users' limits as it does.
         """
-        from ..simulation.slurm_trace import (  # sixty kernels more, where a machine is described
+        from ..machines.simulate_log import (  # sixty kernels more, where a machine is described
             Ordering,
             QueuePlan,
             simulate_on,

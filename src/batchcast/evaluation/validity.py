@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from ..events.recorded import outcome
+from ..machines.learned.machine import over_size, partition_sizes, peak_procs
 from ..metrics.curves import cdf_distance, rank_correlation
 from ..simulation.policy import Policy
 from ..simulation.schedule import Schedule
 from ..simulation.simulate import simulate, simulate_split
 from ..table import Trace
-from ..trace.implied.machine import over_size, partition_sizes, peak_procs
 
 MINUTE = 60.0
 """Waits below it count as none: a log's clock and a scheduler's cycle are in them, no queue."""

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..cluster.machine import Machine
 from ..errors import NoAnswer, UsageError
 from ..events.record import SPOILED
 from ..events.recorded import Forecasts, after_the_log, replay
+from ..machines.machine import Machine
 from ..metrics.accuracy import SIZE_CLASSES, size_class
 from ..metrics.wait import BINS_S, WaitScore, good, identified_at, kept_by_window, log_crps, score_waits
 from ..predict.hazard.bins import ENDS_S, quantiles, reached

@@ -16,9 +16,9 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
-from ..cluster.machine import Machine, NodeGroup, Partition
-from ..cluster.request import WHOLE
 from ..errors import InputError, input_error
+from ..machines.machine import Machine, NodeGroup, Partition
+from ..machines.request import WHOLE
 from ..table import LogInfo, Trace
 from ..units import counted
 

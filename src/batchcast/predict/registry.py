@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from ..errors import UsageError, raised_outside
-from . import OWN
+from ..predict import OWN
 from .gate import check_predictor
 from .protocol import is_of_job, name_and_settings
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..evaluation.target import run_time_target
 from ..predict.protocol import named as named
-from . import figures
+from ..report import figures
 from .blocks import Block, Figure, Table, TableColumn
 from .difference import groups_in, interval_words
 from .figures import span

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..evaluation.comparison import Comparison
-from . import figures
+from ..report import figures
 from .accuracy import named
 from .blocks import Block, Callout, Card, Cards, Figure, Kind, Section, Table, TableColumn, shown
 from .difference import VERDICTS, cdf_change, interval_figure, signed

@@ -13,7 +13,7 @@ from ..evaluation.wait import crps_of, quick_score, transforms
 from ..events.recorded import Forecasts
 from ..metrics.wait import bin_of, error_by_range, identified_curve, reliability
 from ..predict.hazard.bins import reached
-from . import figures
+from ..report import figures
 from .blocks import Block, Figure, Section, Table, TableColumn
 from .figures import span
 

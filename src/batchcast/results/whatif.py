@@ -14,7 +14,6 @@ import numpy as np
 
 from batchcast import plots
 
-from ..cluster.machine import Machine, parse_changes, vary
 from ..errors import UsageError, says_arguments
 from ..evaluation.differences import schedule_differences, shown_names
 from ..evaluation.memory_limits import memory_note, placed_by
@@ -22,15 +21,16 @@ from ..evaluation.replay import jobs_mask
 from ..evaluation.resampling import replicated
 from ..evaluation.simulated import MADE_FROM_LOG
 from ..evaluation.validity import MODELLED_ON_NODES, Validity, judge_validity
+from ..machines.files import open_machine
+from ..machines.learned.machine import machine_of_log
+from ..machines.machine import Machine, parse_changes, vary
+from ..machines.simulate_log import MemoryPlan, Ordering, QueuePlan, simulate_on
 from ..metrics.accuracy import SIZE_CLASSES, size_class
 from ..metrics.paired import paired_differences
 from ..processes import in_processes
 from ..simulation.schedule import Schedule
-from ..simulation.slurm_trace import MemoryPlan, Ordering, QueuePlan, simulate_on
 from ..table import Trace, check_log
 from ..table.result import Picture, Rows
-from ..trace.implied.machine import machine_of_log
-from ..trace.machine import open_machine
 from ..units import counted, parse_duration, parse_share
 
 BY = ("user_id", "account", "qos", "partition_id")
@@ -179,7 +179,7 @@ def whatif(
     Examples
     --------
     >>> from batchcast import Trace
-    >>> from batchcast.cluster.machine import homogeneous
+    >>> from batchcast.machines.machine import homogeneous
     >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0, 2.0], "wait_time": [0.0] * 3, "run_time": [60.0] * 3,
     ...                          "req_time": [90.0] * 3, "req_procs": [4, 4, 4]})
     >>> found = whatif(log, homogeneous(1, 4, 4000.0), "nodes=+100%")
@@ -191,7 +191,7 @@ def whatif(
         if not (machine is None or isinstance(machine, (str, Path))):
             what = f"machine: a {type(machine).__name__}"
             raise UsageError(
-                f"{what} (accepted: None, by the log; a file that describes it; a cluster.machine.Machine)"
+                f"{what} (accepted: None, by the log; a file that describes it; a machines.machine.Machine)"
             )
         machine = machine_of_log(trace, procs) if machine is None else open_machine(str(machine))
     plan = Variants.of(machine, [variants] if isinstance(variants, str) else variants)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import forward_kernel as kernel
+from ..schedule import forward_kernel as kernel
 from .forward_kernel import EASY, EASY_SJBF, FCFS, JOBS, NOW, OPENINGS, POLICY, RUNNING, SIZE, Forward, blank_forward
 
 POLICIES = {"fcfs": FCFS, "easy": EASY, "easy-sjbf": EASY_SJBF}

@@ -313,7 +313,7 @@ def corrected(word: str, elapsed: float, first: float, request: float, step: int
 
 
 def nodes_of(given: Any) -> list[Node]:
-    """Nodes from their processors, or from a described machine (`cluster.machine.Machine`).
+    """Nodes from their processors, or from a described machine (`machines.machine.Machine`).
 
     >>> nodes_of([4, 4])
     [<Node n1: 4 of 4 processors free>, <Node n2: 4 of 4 processors free>]

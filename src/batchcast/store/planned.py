@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, delete, exists, insert, select, text
 
 from ..planning.record import ORDER_RECORD, Entry, How, State
-from . import clock_jobs
+from ..store import clock_jobs
 from .schema import forecast_outcomes as outcomes
 from .schema import forecasts, jobs, plan_changes, planned
 from .statements import TEXTS

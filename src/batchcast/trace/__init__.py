@@ -9,9 +9,9 @@ from .read import read_trace
 from .select import Selection, select, selection_mask
 
 if TYPE_CHECKING:
+    from ..machines.learned.machine import partition_sizes, peak_procs
     from ..table.arrow import from_arrow, to_arrow
     from .demo import demo_path
-    from .implied.machine import partition_sizes, peak_procs
     from .parquet import read_parquet, write_parquet
     from .write import write_trace
 
@@ -34,8 +34,8 @@ __all__ = [
 _LATER = {
     "demo_path": ".demo",
     "from_arrow": "..table.arrow",
-    "partition_sizes": ".implied.machine",
-    "peak_procs": ".implied.machine",
+    "partition_sizes": "..machines.learned.machine",
+    "peak_procs": "..machines.learned.machine",
     "read_parquet": ".parquet",
     "to_arrow": "..table.arrow",
     "write_parquet": ".parquet",

@@ -16,9 +16,9 @@ import numpy as np
 from ..columns import COLUMNS
 from ..errors import NoAnswer, UsageError, input_error
 from ..events.recorded import irregular, outcome
+from ..machines.learned.machine import peak_procs
 from ..table import Nominal, Trace
 from ..table.memory import memory_use, share_of
-from .implied.machine import peak_procs
 from .repeats import last_of_each_number
 
 Masks = Mapping[str, np.ndarray]

@@ -16,8 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..cluster.machine import Machine, Partition
 from ..errors import UsageError
+from ..formats.slurm.resources import Names
+from ..machines.machine import Machine, Partition
+from ..machines.toml import read_machine_toml
 from ..table import LogInfo, Trace
 from .synth import Site, synthesize
 from .synth.site import HOUR, Repeated, draw_arrivals, draw_run, with_waits
@@ -71,7 +73,7 @@ def synthesize_on(rng: np.random.Generator, machine: Machine, crowd: Crowd = Cro
     share of the jobs that would have waited leaves the queue instead. Only `rng.random` is drawn from, so a seed gives
     the same log on any numpy. UsageError where the machine has no partition that is up.
 
-    >>> from batchcast.cluster.machine import homogeneous
+    >>> from batchcast.machines.machine import homogeneous
     >>> log = synthesize_on(np.random.default_rng(1), homogeneous(2, 16, 64000.0), Crowd(jobs=40, users=4))
     >>> len(log), bool((log.wait_time >= 0).all())
     (40, True)
@@ -89,7 +91,7 @@ def synthesize_on(rng: np.random.Generator, machine: Machine, crowd: Crowd = Cro
     for at, batch in zip(starts, batches, strict=True):
         pause = 0.0 if batch[0][0].tasks > 5 else 60.0 + 600.0 * rng.random()  # an array comes at once
         jobs += [(math.floor(at + k * pause), *one) for k, one in enumerate(batch)]
-    from ..simulation.slurm_trace import simulate_on  # numba, which a path does not need
+    from ..machines.simulate_log import simulate_on  # numba, which a path does not need
 
     trace = _trace(sorted(jobs, key=lambda job: job[0]), machine, crowd)
     return with_waits(rng, trace, crowd.cancelled, partial(simulate_on, machine))
@@ -205,9 +207,8 @@ def cluster_machine() -> Machine:
     >>> cluster_machine().cpus, [part.name for part in cluster_machine().partitions]
     (640, ['batch', 'gpu'])
     """
-    from .machine import open_machine
-
-    return open_machine(str(demo_path().with_name("cluster.toml")))
+    place = demo_path().with_name("cluster.toml")
+    return read_machine_toml(place.read_text(encoding="utf-8"), Names(), str(place))
 
 
 def cluster_workload() -> Trace:

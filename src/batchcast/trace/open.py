@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import NoAnswer, UsageError
+from ..machines.learned.machine import peak_procs
 from ..table import Trace
 from .clean import clean
-from .implied.machine import peak_procs
 from .read import Reading, read_pieces, read_trace
 from .select import Selection, select
 

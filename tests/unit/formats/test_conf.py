@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.forked import batchcast
 
-from batchcast.cluster.machine import Machine
 from batchcast.errors import InputError
 from batchcast.formats.slurm.conf import dumps_of
-from batchcast.trace.machine import machine_of, open_machine
+from batchcast.machines.files import machine_of, open_machine
+from batchcast.machines.machine import Machine
 
 PLAIN = "NodeName=n[1-4] CPUs=8 RealMemory=16000\nPartitionName=all Nodes=ALL Default=YES MaxTime=60\n"
 

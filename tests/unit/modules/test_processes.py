@@ -20,8 +20,8 @@ import batchcast
 from batchcast.cli.main import cli
 from batchcast.cli.options import workers_for
 from batchcast.errors import BatchcastError, InputError, UsageError
+from batchcast.machines.learned.machine import machine_of_log
 from batchcast.processes import Task, in_processes, under_bars
-from batchcast.trace.implied.machine import machine_of_log
 
 MEASURED = {"seconds", "kernel_s"}
 

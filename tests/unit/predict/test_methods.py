@@ -13,10 +13,10 @@ import pytest
 import batchcast
 from batchcast.errors import BatchcastError, UsageError
 from batchcast.evaluation.wait import compare, run_wait
+from batchcast.machines.simulate_log import simulate_on
 from batchcast.predict.adapters import RiverRuntime
 from batchcast.predict.registry import named_methods
 from batchcast.simulation import simulate_split
-from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.testing import check_predictor, check_wait_predictor, small_log
 
 
@@ -89,7 +89,7 @@ def test_every_form_is_taken_everywhere(form: Any) -> None:
 
 
 def test_partitions_and_nodes_take_the_same() -> None:
-    from batchcast.cluster.machine import homogeneous
+    from batchcast.machines.machine import homogeneous
 
     columns = {"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3], "req_procs": [2, 2, 2]}
     whole = batchcast.Trace.from_arrays(columns)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from batchcast.cluster.machine import Machine, NodeGroup, Partition, homogeneous
 from batchcast.events.event import Event, Start, Submit
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
+from batchcast.machines.machine import Machine, NodeGroup, Partition, homogeneous
 from batchcast.predict.wait.scheduler_replay import SchedulerReplay
 
 
@@ -58,7 +58,7 @@ def test_a_higher_priority_goes_first_and_the_queue_ahead_counts() -> None:
     fcfs = homogeneous(1, 8)
     first = SchedulerReplay(machine=fcfs).predict(job(9, 1.0, 8, 60, qos="low"), state).point
     assert first >= 1490
-    from batchcast.cluster.machine import Qos
+    from batchcast.machines.machine import Qos
 
     ranked = replace(
         fcfs,

@@ -13,8 +13,8 @@ import pytest
 from tools.rooms import ROOT, modules
 
 import batchcast
-from batchcast.cluster.machine import homogeneous
 from batchcast.errors import UsageError
+from batchcast.machines.machine import homogeneous
 from batchcast.sweep.compare import SweepPlans
 from batchcast.table.result import Result
 

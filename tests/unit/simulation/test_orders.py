@@ -9,12 +9,12 @@ import pytest
 from tests.naive.orders import odd
 
 from batchcast.errors import UsageError
+from batchcast.machines.learned.machine import partition_sizes
 from batchcast.schedule.advance import advance
 from batchcast.schedule.state import GIVEN, make_jobs, make_state
 from batchcast.simulation import Policy, simulate, simulate_split
 from batchcast.simulation.policies import policy_of
 from batchcast.table import LogInfo, Trace
-from batchcast.trace.implied.machine import partition_sizes
 
 
 def start_order(order, jobs):

@@ -179,7 +179,7 @@ def test_nodes_are_filled_by_the_scheduler_or_by_the_allocator() -> None:
 
 
 def test_a_described_machine_has_its_nodes_names() -> None:
-    from batchcast.cluster.machine import homogeneous
+    from batchcast.machines.machine import homogeneous
 
     names: list[str] = []
 

@@ -35,8 +35,8 @@ from ..schedule_options import Plan, node_options, plan_options, settle, take_no
 if TYPE_CHECKING:
     import numpy as np
 
-    from ...cluster.machine import Machine
     from ...evaluation.comparison import Comparison
+    from ...machines.machine import Machine
 
 
 @verb("evaluate")

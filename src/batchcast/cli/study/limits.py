@@ -98,6 +98,6 @@ def _memory(name: str, text: str | None) -> float:
 
 def _node_memory(path: str) -> float:
     """MiB of the largest node of a described machine; infinity where it says none."""
-    from ...trace.machine import open_machine
+    from ...machines.files import open_machine
 
     return max(group.memory_mib for group in open_machine(path).nodes)

@@ -14,7 +14,7 @@ from ..options import describe_log, log_options, take_log
 from ..output import console, document, echo, emit, progress, say, write_text
 
 if TYPE_CHECKING:
-    from ...cluster.machine import Machine
+    from ...machines.machine import Machine
     from ...report.blocks import Kind
 
 CAUSES: tuple[tuple[str, str, Kind], ...] = (
@@ -51,7 +51,7 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
     """
     from ...errors import BatchcastError
     from ...formats.batsim import platform_of
-    from ...trace.machine import open_machine, toml_of
+    from ...machines.files import open_machine, toml_of
 
     if dumps is not None:
         machine = open_machine(dumps)
@@ -87,9 +87,9 @@ def show(machine: Path, as_json: bool) -> None:
     \b
     batchcast machine show machine.toml
     """
-    from ...cluster.toml import describe
     from ...formats.slurm.resources import fold
-    from ...trace.machine import open_machine, toml_of
+    from ...machines.files import open_machine, toml_of
+    from ...machines.toml import describe
 
     opened = open_machine(machine)
     if as_json:
@@ -123,13 +123,13 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     batchcast whatif jobs.psv --machine machine.toml --vary nodes=+10%
     """
     from ...evaluation.simulated import judged_on
+    from ...machines.files import toml_of
+    from ...machines.learned.causes import wait_hours
+    from ...machines.learned.learn import commented, split
+    from ...machines.simulate_log import simulate_on
     from ...report.blocks import Table, TableColumn
     from ...report.terminal import show
     from ...report.validity import judgement
-    from ...simulation.slurm_trace import simulate_on
-    from ...trace.implied.causes import wait_hours
-    from ...trace.implied.learned import commented, split
-    from ...trace.machine import toml_of
 
     log = take_log(given)
     with progress("Learning", 2) as tick:

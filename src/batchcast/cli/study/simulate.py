@@ -18,10 +18,10 @@ from ..schedule_options import Plan, node_options, plan_options, settle, take_no
 if TYPE_CHECKING:
     import numpy as np
 
-    from ...cluster.machine import Machine
     from ...evaluation.validity import Validity
+    from ...machines.machine import Machine
+    from ...machines.simulate_log import Ordering
     from ...simulation import Policy, Schedule
-    from ...simulation.slurm_trace import Ordering
     from ...table import Trace
 
 
@@ -244,9 +244,9 @@ def _on_nodes(
     order: Ordering | None = None,
 ) -> Callable[..., Schedule]:
     """Slurm's scheduler on the described machine, or on the log's own, called as `simulate` is."""
-    from ...cluster.machine import parse_changes, vary
-    from ...simulation.slurm_trace import QueuePlan, simulate_on
-    from ...trace.implied.machine import machine_of_log
+    from ...machines.learned.machine import machine_of_log
+    from ...machines.machine import parse_changes, vary
+    from ...machines.simulate_log import QueuePlan, simulate_on
 
     machine = described or machine_of_log(trace, procs_rule)
     machine = vary(machine, parse_changes(",".join(changed))) if changed else machine

@@ -24,8 +24,8 @@ from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
 if TYPE_CHECKING:
-    from ...cluster.machine import Machine
     from ...evaluation.wait import WaitRun
+    from ...machines.machine import Machine
     from ...report.blocks import Table
     from ...table import Trace
 
@@ -352,8 +352,8 @@ def _write_page(
 
 def _described(path: str | None, specs: list[str]) -> Machine | None:
     """The machine of --machine, where a method takes one."""
+    from ...machines.files import open_machine
     from ...predict.registry import parse_spec, takes
-    from ...trace.machine import open_machine
 
     if path is None:
         return None

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation, check_machine
 from ...errors import InputError, UsageError
+from ...machines.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation, check_machine
 from ...units import parse_duration, parse_memory
 from .node_state import is_away
 from .resources import MOST_NODES, Names, amount, parse_tres

@@ -16,7 +16,7 @@ from ...predict.protocol import Grounds, Prediction, at_least_a_second
 from ...predict.wait.groups import guess
 from ...records import enlarged
 from ...table import Trace
-from . import ibl_attributes, ibl_nearest
+from ..quick_starters import ibl_attributes, ibl_nearest
 from .ibl_attributes import Attributes
 from .ibl_leaves import TrainingPart, answer_from_cells, cells_of, search_weights
 from .ibl_nearest import MOST

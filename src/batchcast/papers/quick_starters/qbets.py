@@ -22,7 +22,7 @@ from ...job import JobRequest
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
 from ...predict.wait.groups import NO_CLASS, QueuedByGroup, answered, clock_of, forget, guess, order_statistic
 from ...table import Trace
-from . import qbets_kernel as kernel
+from ..quick_starters import qbets_kernel as kernel
 from .qbets_kernel import Terms, binomial_rank, ranks, refill, shortest_history, waits_of
 
 HOUR_S = 3600.0

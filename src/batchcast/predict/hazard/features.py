@@ -18,7 +18,7 @@ from ...events.kernel import apply_event, jobs_of, queue_of
 from ...events.record import LEFT
 from ...schedule.forward_kernel import HEAD, JOBS, Forward, next_instant
 from ...schedule.state import HEAP
-from . import history_features, queue_features, simulated_waits
+from ..hazard import history_features, queue_features, simulated_waits
 from .history_features import (
     KINDS,
     PEAK,

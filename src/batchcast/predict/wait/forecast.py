@@ -7,12 +7,12 @@ import math
 
 import numpy as np
 
-from ...cluster.machine import Machine
 from ...events.event import END, RANK, START, SUBMIT, WITHDRAW, End, Event, Start, Submit, Withdraw
 from ...events.record import JOB, NAMES, Columns, entry_of
 from ...events.recorded import Forecasts, collect
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
+from ...machines.machine import Machine
 from ...table import Trace
 from ..hazard import features as kernel
 from ..hazard.bins import BINS, LAST_S, WaitCurve
@@ -80,7 +80,7 @@ class Forecast:
     cancelled
         `count`: a job cancelled in the queue teaches that it waited that long; `skip`: nothing.
     machine
-        A described machine (`cluster.machine`): then Slurm's two loops simulated on its nodes are one more way to
+        A described machine (`machines.machine`): then Slurm's two loops simulated on its nodes are one more way to
         answer. Given in Python, by `wait --machine FILE`, and live by the setting `machine`.
 
     Raises

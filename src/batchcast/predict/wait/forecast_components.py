@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...cluster.machine import Machine
 from ...events.event import END, START, SUBMIT, WITHDRAW, Change, End, Event, Submit, Withdraw
 from ...events.record import Columns, requests_of
 from ...events.recorded import event_table, replay, timeline
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
+from ...machines.machine import Machine
 from ...table import Trace
 from ..hazard import features as kernel
 from ..hazard.bins import BINS
@@ -204,7 +204,7 @@ class NodesComponent:
     machine
         The described machine.
 
-    >>> from batchcast.cluster.machine import homogeneous
+    >>> from batchcast.machines.machine import homogeneous
     >>> way = NodesComponent(homogeneous(2, 4, 4000.0))
     >>> job = JobRequest(0, 1, 0.0, 4.0, 600.0, float("nan"))
     >>> way.predict(job, SystemState(8.0)).point, way.curves((math.log1p(60.0),) * DRAWS).shape

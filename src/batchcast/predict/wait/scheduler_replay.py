@@ -14,15 +14,15 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ...cluster.machine import Machine
-from ...cluster.request import UNKNOWN, MachineSizes, NodeRequest, RequestDetails, keys_by_id
 from ...errors import UsageError
 from ...events.event import Change, Event, Submit
 from ...events.state import SystemState
 from ...formats.slurm.resources import expand
 from ...job import JobRequest
-from ...schedule.slurm.arrays import FAR
-from ...schedule.slurm.simulate import Recorded, Takes, simulate_slurm
+from ...machines.loops.arrays import FAR
+from ...machines.loops.simulate import Recorded, Takes, simulate_slurm
+from ...machines.machine import Machine
+from ...machines.request import UNKNOWN, MachineSizes, NodeRequest, RequestDetails, keys_by_id
 from ..fallback import LargestLimit
 from ..protocol import Grounds, Prediction, at_least_a_second
 from ..registry import make
@@ -171,7 +171,7 @@ class SchedulerReplay:
     level
         The nominal level of the bound: later arrivals that overtake are not foreseen.
     machine
-        A described machine (`cluster.machine`): Slurm's two loops on its nodes serve the queue instead of `policy`, by
+        A described machine (`machines.machine`): Slurm's two loops on its nodes serve the queue instead of `policy`, by
         its own priorities and limits. Given in Python or by `wait --machine FILE` and `start --test --machine FILE`.
 
     Raises

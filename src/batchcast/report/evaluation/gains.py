@@ -19,7 +19,7 @@ from ...evaluation.findings import SAME, Findings, Step
 from ...evaluation.simulated import ORACLE, YARDSTICK
 from ...evaluation.validity import Doubt, Verdict
 from ...predict.protocol import named
-from .. import figures
+from ...report import figures
 from ..blocks import Card, Choices, Figure, shown
 from ..difference import difference_words, history_needed
 from ..figures import signed, span

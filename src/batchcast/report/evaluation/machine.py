@@ -16,8 +16,8 @@ from ...events.recorded import outcome
 from ...metrics.accuracy import SIZE_CLASSES, size_class
 from ...metrics.curves import busy_share, mean_count
 from ...predict.protocol import named
+from ...report import figures
 from ...units import counted
-from .. import figures
 from ..blocks import Block, Figure, shown
 from ..difference import Gap, cdf_minus, or_minus
 from ..figures import between, tick

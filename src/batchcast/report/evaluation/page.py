@@ -14,7 +14,7 @@ from ...evaluation.simulated import ORACLE, YARDSTICK
 from ...events.recorded import outcome
 from ...metrics.curves import busy_share
 from ...predict.protocol import named
-from .. import figures
+from ...report import figures
 from ..accuracy import accuracy_table, bound_figures, planned_figure
 from ..blocks import Block, Callout, Figure, Section, Table, TableColumn, folded
 from ..difference import FORECAST, SCHEDULE, cdf_minus, difference_blocks, interval_figures, interval_words

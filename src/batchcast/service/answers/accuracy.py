@@ -20,8 +20,8 @@ from ...errors import NoAnswer
 from ...store.reader import Reader, Row
 from ...store.rows import NOTHING
 from ...units import span
+from ..answers import track_record
 from ..settings import Settings
-from . import track_record
 from .answer import staleness
 from .disclosure import (
     DAY_S,

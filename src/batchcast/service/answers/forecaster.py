@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from ...cluster.machine import Machine
 from ...errors import BatchcastError, InputError, NoAnswer, Refused, UsageError
 from ...events.live import LiveClock, LiveJob
 from ...formats.slurm.sbatch import HEARD, gpus, memory_kib, not_heard, parse_script, processors
 from ...job import JobRequest, as_submitted
+from ...machines.machine import Machine
 from ...predict.conditional import given_waited
 from ...predict.protocol import Prediction
 from ...store.rows import NOTHING
 from ...units import format_duration, parse_duration
+from ..answers import track_record
 from ..settings import Settings
-from . import track_record
 from .advice import as_request, default_partition, of_partition
 from .answer import Answer, parse_when, staleness
 from .disclosure import Site, Viewer, basis_of, open_site, start_settings

@@ -28,10 +28,10 @@ from typing import Any
 
 from msgspec import msgpack
 
-from ...cluster.machine import Machine
 from ...compiled.place import LEARNED, fingerprint, kernel_folder
 from ...events.live import DELIVERED_GONE, LiveClock, LiveJob, live_events, live_stream
 from ...events.state import SystemState
+from ...machines.machine import Machine
 from ...predict.peak_memory import LateMemory
 from ...predict.recommend import LimitAdvice
 from ...predict.registry import make, split_specs
@@ -333,7 +333,7 @@ def machine_at(path: str, captured: Path | None = None) -> Machine | None:
         path = str(captured)
     if path in ("", NO_MACHINE):
         return None
-    from ...trace.machine import open_machine
+    from ...machines.files import open_machine
 
     return open_machine(path)
 

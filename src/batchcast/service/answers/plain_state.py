@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 from msgspec import msgpack
 
-from ...cluster.machine import Machine
+from ...machines.machine import Machine
 
 _CLASSES = {
     "events.event": "Capacity Change End Overdue Requeue Start Submit Withdraw",

@@ -16,8 +16,8 @@ from ...formats.slurm.reasons import Rule, rule
 from ...store.reader import Row
 from ...store.rows import NOTHING
 from ...units import format_duration, span
+from ..answers import track_record
 from ..settings import Settings, is_private
-from . import track_record
 from .accuracy import accuracy as scores
 from .answer import Answer, Sentence, age_of, staleness
 from .disclosure import (

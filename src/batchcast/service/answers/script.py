@@ -13,16 +13,16 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ...cluster.machine import Machine
 from ...errors import NoAnswer, UsageError
 from ...formats.slurm.sbatch import count_of, processors
 from ...job import JobRequest
+from ...machines.machine import Machine
 from ...predict.conditional import chance_to_start, given_waited
 from ...predict.protocol import Prediction
 from ...store.rows import as_values
 from ...units import format_duration, parse_memory
+from ..answers import track_record
 from ..settings import Settings
-from . import track_record
 from .advice import as_request, rests_on_jobs
 from .answer import Answer, staleness
 from .asked import keep_asked

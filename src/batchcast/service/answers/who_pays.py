@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ...cluster.machine import homogeneous
 from ...errors import BatchcastError
+from ...machines.machine import homogeneous
+from ...machines.simulate_log import Ordering, QueuePlan, simulate_on
 from ...metrics.accuracy import SIZE_CLASSES, size_class
 from ...metrics.bursts import bursts, user_weeks
 from ...metrics.paired import arm_difference
@@ -24,7 +25,6 @@ from ...planning.order import OrderRule
 from ...planning.record import opted_in
 from ...predict.registry import split_specs
 from ...results.whatif import by_group
-from ...simulation.slurm_trace import Ordering, QueuePlan, simulate_on
 from ...store.reader import Reader, Row
 from ...table import Trace
 from ..settings import Settings

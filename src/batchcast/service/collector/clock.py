@@ -13,10 +13,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ...cluster.machine import Machine
 from ...events.event import End, Submit
 from ...events.live import LiveClock, live_events
 from ...job import JobRequest
+from ...machines.machine import Machine
 from ...predict.conditional import given_waited
 from ...predict.namesakes import MOST_KINDS
 from ...predict.peak_memory import LateMemory
@@ -29,7 +29,7 @@ from ..answers.accuracy import BEFORE, SCORED
 from ..answers.advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
 from ..answers.model_store import SavedClock, Unusable, resume, use_machine
 from ..answers.start import work_ahead
-from . import moves
+from ..collector import moves
 from .asked import AskedBefore
 
 NEXT = "next"

@@ -17,16 +17,16 @@ from ...formats.sighting import NodeAway, Site, Snapshot, measures_memory
 from ...formats.slurm.reasons import Rule, rule
 from ...planning.record import CycleOutcome
 from ...predict.registry import split_specs
+from ...service import settings
 from ...store import clock_jobs, history
 from ...store.database import Store
 from ...store.history import remove_some
-from .. import settings
 from ..answers import track_record
 from ..answers.advice import rules_of
 from ..answers.model_store import clock_path, fit_trouble, make_predictors
 from ..batch_system import BatchSystem, own_name
+from ..collector import moves
 from ..settings import Settings
-from . import moves
 from .clock import Step, StoredClock, compare_with_slurm
 from .machine import MachineWatch
 from .sight import Sight, follow_privacy

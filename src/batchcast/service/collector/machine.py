@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from ...cluster.machine import Machine
 from ...errors import BatchcastError
-from ...schedule.slurm.site import make_site
-from ...trace.machine import open_machine, toml_of
+from ...machines.files import open_machine, toml_of
+from ...machines.loops.site import make_site
+from ...machines.machine import Machine
 from ...trace.whole_file import whole_file
 from ..answers.model_store import machine_at, machine_path
 from ..settings import Settings

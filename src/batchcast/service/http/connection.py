@@ -23,7 +23,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from . import api
+from ..http import api
 from .admission import Admission, Peer
 from .api import PROBLEM, problem_bytes
 

@@ -21,7 +21,7 @@ from ...errors import BatchcastError
 from ...store.reader import TooLong, time_to_read
 from ..answers.disclosure import Viewer
 from ..child_process import in_child
-from . import api
+from ..http import api
 from .admission import Peer
 
 QUICK_AT_ONCE, HEAVY_AT_ONCE = 4, 1

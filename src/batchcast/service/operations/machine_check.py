@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ...cluster.differences import differences
 from ...errors import BatchcastError
+from ...machines.differences import differences
 from ..answers.model_store import NO_MACHINE, machine_at, machine_path
 from ..batch_system import open_scheduler
 from ..collector.machine import in_service

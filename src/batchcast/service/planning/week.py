@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...cluster.machine import Machine, vary
 from ...errors import NoAnswer
 from ...formats.slurm.plannable import Plannable
+from ...machines.machine import Machine, vary
 from ...planning.decide import verdict
 from ...planning.order import OrderRule
 from ...planning.record import Terms
@@ -145,10 +145,10 @@ def simulated(
     """
     from ...evaluation.differences import schedule_differences
     from ...evaluation.simulated import judged_on
+    from ...machines.simulate_log import Ordering, QueuePlan, simulate_on
     from ...metrics.accuracy import SIZE_CLASSES, size_class
     from ...metrics.bursts import bursts
     from ...results.whatif import by_group
-    from ...simulation.slurm_trace import Ordering, QueuePlan, simulate_on
 
     trace, everybody = one.trace, np.ones(len(one.trace), bool)
     age = settings["plan_age_s"] or math.nan

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from batchcast.cluster.machine import Association, Machine, homogeneous
 from batchcast.evaluation.wait import run_wait
 from batchcast.events.event import End, Event, Start, Submit
 from batchcast.events.live import LiveClock
 from batchcast.events.recorded import events, replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest, as_submitted
+from batchcast.machines.machine import Association, Machine, homogeneous
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.predict.wait.forecast_components import MOST_ANEW, NodesComponent
 from batchcast.predict.wait.scheduler_replay import start_on

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from batchcast.cluster.machine import Machine, NodeGroup, Partition, Qos
 from batchcast.errors import UsageError
 from batchcast.job import as_submitted
+from batchcast.machines.machine import Machine, NodeGroup, Partition, Qos
 from batchcast.service.answers.disclosure import Site
 from batchcast.service.answers.forecaster import never_starts, too_large
 

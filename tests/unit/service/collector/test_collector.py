@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict
 
-from batchcast.cluster.machine import Machine, homogeneous
 from batchcast.errors import BatchcastError, NoAnswer, Refused, Unreachable
 from batchcast.formats.sighting import Sighting, Site, Snapshot
+from batchcast.machines.files import open_machine
+from batchcast.machines.machine import Machine, homogeneous
 from batchcast.service.answers.accuracy import accuracy
 from batchcast.service.answers.answer import staleness
 from batchcast.service.answers.disclosure import Viewer, refuse_open_store
@@ -24,7 +25,6 @@ from batchcast.service.operations.doctor import store_findings
 from batchcast.service.settings import Settings, is_private, keep_since, load
 from batchcast.store.database import Connection, Store
 from batchcast.store.reader import Reader
-from batchcast.trace.machine import open_machine
 
 
 @dataclass

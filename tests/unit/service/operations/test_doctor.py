@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from batchcast.cluster.machine import homogeneous
 from batchcast.formats.sighting import Sighting
+from batchcast.machines.files import toml_of
+from batchcast.machines.machine import homogeneous
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers import track_record
 from batchcast.service.answers.accuracy import calibration
@@ -20,7 +21,6 @@ from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.store.reader import Reader
-from batchcast.trace.machine import toml_of
 
 NOW = 1_000_000.0
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from sqlalchemy import insert, update
 
-from batchcast.cluster.machine import Machine, NodeGroup, Partition
 from batchcast.errors import NoAnswer
+from batchcast.machines.machine import Machine, NodeGroup, Partition
 from batchcast.planning.record import Terms
 from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service.planning.terms import TOO_SHORT

@@ -20,7 +20,7 @@ class ByKey:
 
     def assign(self, batch: Batch) -> Plan:
         """The plan for the jobs waiting now."""
-        from .. import kernels
+        from ...grid import kernels
 
         never = np.full(len(batch.times), np.inf)
         by_resource = batch.times.T.copy()
@@ -35,7 +35,7 @@ class OneByOne:
 
     def assign(self, batch: Batch) -> Plan:
         """The plan for the jobs waiting now."""
-        from .. import kernels
+        from ...grid import kernels
 
         rule = getattr(kernels, self.rule)
         return Plan(*kernels.one_by_one(batch.times, batch.free, batch.now, batch.deadline, rule))

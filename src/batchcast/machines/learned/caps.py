@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Caps learned from a record: users or accounts that stay at a number of jobs while more wait and there is room.
+
+A *refusal* is a job that waited although there was room for ten minutes, for it and for all that others waited for,
+whatever the order of the queue; or that was passed: a job of somebody else, submitted later, that asks for no less of
+anything, started while it waited, and after that there was room for it for ten minutes. Neither the order of the queue
+nor a reservation for a larger job explains that again and again at the same level. The level of a refusal is what its
+user would have held with it: processors, jobs, GPUs. A cap is the most that was ever held, below the levels refused.
+
+And jobs held for what a log does not say: a dependency, a begin time, a hold, a throttle of an array.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ...events.recorded import outcome
+from ...table import Nominal, Trace
+from ..machine import Limits
+
+TRES = {"cpu": "cpu", "gpu": "gres/gpu"}
+"""What Slurm calls what a cap may be on, but for jobs."""
+PATIENCE_S = 600.0
+OUTAGE_S = 4 * 3600.0  # without a start: nobody is refused meanwhile
+LOOKS = 6  # instants of its wait at which a job is looked at
+PASSERS = 300  # starts looked through for one that passed
+LEAST_JOBS, LEAST_OWN = 10, 50  # refusals above a cap for everybody, and above one person's own
+LEAST_GROUPS = 3  # who were refused above a cap for everybody, or whose peak it is
+PURITY = 0.8  # share of the refusals that a cap has to explain
+ABOVE = 0.1  # who may hold more than a cap for everybody, as a share of those who show it
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """A cap and who speaks for it: `value` of `what` (cpu, jobs, gpu) for each group (`of`) or the one `name`.
+
+    `jobs` of `groups` users or accounts were refused above it, `against` below it for no other reason; `above` of
+    them held more.
+    """
+
+    of: str
+    what: str
+    value: float
+    name: str
+    jobs: int
+    groups: int
+    against: int
+    above: int
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The jobs of one partition that ran: instants in seconds, sizes, limits (NaN: none), (n,) each; its processors.
+
+    And where the log tells them (None: it does not) their GPUs, their nodes, and how many of these there are; `memory`
+    a processor. `alone` is whether the partition shares its nodes with no other one.
+    """
+
+    submit: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    size: np.ndarray
+    limit: np.ndarray
+    capacity: float
+    gpus: np.ndarray | None = None
+    gpus_there: float = 0.0
+    nodes: np.ndarray | None = None
+    nodes_there: float = 0.0
+    memory: np.ndarray | None = None
+    alone: bool = True
+
+    @property
+    def held(self) -> list[tuple[np.ndarray, float]]:
+        """What running jobs hold of the machine, each (n,), and how much of it there is."""
+        gpus = [] if self.gpus is None else [(self.gpus, self.gpus_there)]
+        return [(self.size, self.capacity), *gpus]
+
+    @property
+    def counted(self) -> dict[str, np.ndarray]:
+        """What a cap may be on: (n,) each."""
+        found = {"cpu": self.size, "jobs": np.ones(len(self.size))}
+        return found if self.gpus is None else {**found, "gpu": self.gpus}
+
+
+def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> list[Cap]:
+    """The caps of a partition, the best supported first; each explains refusals that those before it do not.
+
+    Parameters
+    ----------
+    queue
+        Its jobs.
+    groups
+        The codes (n,) of the jobs' users, accounts, ... by what they are; -1 unknown.
+    held
+        Jobs (n,) that waited for what the record does not tell: no refusal.
+
+    Notes
+    -----
+    `tests/naive/implied.py` is the same, slowly. O(n log n) and some microseconds a refusal.
+    """
+    found: list[Cap] = []
+    explained = held.copy()
+    most = {
+        (of, what): peaks_of(queue, codes, size) for of, codes in groups.items() for what, size in queue.counted.items()
+    }
+    for _ in range(len(most)):
+        best = None
+        for of, codes in groups.items():
+            refused = refusals(queue, codes, explained)
+            levels = {what: held_levels(queue, codes, size, refused) for what, size in queue.counted.items()}
+            beyond = {what: level > most[of, what][codes] for what, level in levels.items()}
+            for what, level in levels.items():
+                other = np.logical_or.reduce([beyond[name] for name in beyond if name != what])
+                cap = best_cap(of, what, codes, level, most[of, what], other)
+                if cap is None or (best is not None and cap.jobs <= best[0].jobs):
+                    continue
+                if cap.name or of == widest_of(queue, groups, of, what, cap.value):
+                    best = cap, level if not cap.name else np.where(codes == int(cap.name), level, np.nan)
+        if best is None:
+            return found
+        found.append(best[0])
+        explained |= best[1] > best[0].value
+    return found
+
+
+def limits_of(caps: Sequence[Cap]) -> Limits:
+    """The caps for everybody as a QOS has them."""
+    by = {(cap.of, cap.what): cap.value for cap in caps}
+    tres = {of: {name: by[of, what] for what, name in TRES.items() if (of, what) in by} for of in ("user", "account")}
+    return Limits(
+        max_jobs_per_user=by.get(("user", "jobs"), math.inf),
+        max_jobs_per_account=by.get(("account", "jobs"), math.inf),
+        max_tres_per_user=tres["user"],
+        max_tres_per_account=tres["account"],
+    )
+
+
+def widest_of(queue: Queue, groups: dict[str, np.ndarray], of: str, what: str, value: float) -> str:
+    """Whose cap that value is, `of` or what holds those groups: it stands at the value when none of its users does.
+
+    A cap on users lets their account hold more, one on accounts does not. Where the record shows neither, it is `of`.
+    """
+    size = queue.counted[what]
+    for wider, codes in groups.items():
+        level, own = (_level_at_start(queue, each, size) for each in (codes, groups[of]))
+        known = (codes >= 0) & (groups[of] >= 0) & (size > 0)
+        together = known & (own < value)
+        if wider != of and not (level[known] > value).any() and (together & (level == value)).sum() >= LEAST_JOBS:
+            return wider
+    return of
+
+
+def _level_at_start(queue: Queue, codes: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """What the group of each job held once it had started (n,)."""
+    level = np.zeros(len(codes))
+    for rows in _rows_of(codes):
+        level[rows] = _held_at(queue.start[rows], queue.end[rows], size[rows], queue.start[rows])
+    return level
+
+
+def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarray:
+    """The instant (n,) at which a job of a known group was refused, of those looked at; NaN: at none."""
+    at = np.full(len(codes), np.nan)
+    wait = queue.start - queue.submit
+    asked = np.flatnonzero((codes >= 0) & ~explained & (wait > 2 * PATIENCE_S))
+    rooms = [_Room.of(queue, size, there) for size, there in queue.held]
+    spare = rooms if queue.nodes is None else [*rooms, _Room.of(queue, queue.nodes, queue.nodes_there)]
+    order = np.argsort(queue.start, kind="stable")
+    starts = queue.start[order]
+    for share in (np.arange(LOOKS) + 0.5) / LOOKS if queue.alone else ():
+        left = asked[np.isnan(at[asked])]
+        instant = queue.submit[left] + share * (wait[left] - PATIENCE_S)
+        last = np.searchsorted(starts, instant, side="right") - 1  # the job itself starts after it
+        quiet = (last < 0) | (starts[last + 1] - starts[last] >= OUTAGE_S)
+        left, instant = left[~quiet], instant[~quiet]
+        room = np.logical_and.reduce([each.has(left, instant) for each in rooms])
+        left, instant = left[room], instant[room]
+        room = np.logical_and.reduce([each.has_beside_others(codes, left, instant) for each in spare])
+        at[left[room]] = instant[room]
+    left = asked[np.isnan(at[asked])]
+    first, last = np.searchsorted(starts, queue.submit[left]), np.searchsorted(starts, queue.start[left] - PATIENCE_S)
+    for row, begin, end in zip(left.tolist(), first.tolist(), last.tolist(), strict=True):
+        others = order[begin : min(end, begin + PASSERS)]
+        instant = queue.start[others[passes(queue, codes, others, row)]]
+        if len(instant):
+            one = np.full(len(instant), row)
+            instant = instant[np.logical_and.reduce([each.has(one, instant) for each in rooms])]
+            at[row] = instant[0] if len(instant) else np.nan
+    return at
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What jobs hold of something of which so much is `there`: instants, the most held over stretches from each on."""
+
+    queue: Queue
+    size: np.ndarray
+    there: float
+    time: np.ndarray
+    most: list[np.ndarray]
+
+    @classmethod
+    def of(cls, queue: Queue, size: np.ndarray, there: float) -> _Room:
+        time, running = steps(queue.start, queue.end, size)
+        return cls(queue, size, there, time, range_maxima(running))
+
+    def has(self, rows: np.ndarray, instant: np.ndarray) -> np.ndarray:
+        """Whether each job would have had what it asks for, or asks for none, for ten minutes from an instant on."""
+        first = np.searchsorted(self.time, instant, side="right") - 1
+        last = np.searchsorted(self.time, instant + PATIENCE_S, side="right") - 1
+        most, asks = most_between(self.most, np.maximum(first, 0), last), self.size[rows]
+        return np.asarray((most + asks <= self.there) | (asks <= 0))
+
+    def has_beside_others(self, codes: np.ndarray, rows: np.ndarray, instant: np.ndarray) -> np.ndarray:
+        """Whether all that others waited for, and any one job that the same group did, had room as well."""
+        q, found = self.queue, np.zeros(len(rows), bool)
+        every = np.stack([instant, instant + PATIENCE_S])
+        taken = _held_at(q.submit, q.end, self.size, every)  # what waits and what runs
+        for group in np.unique(codes[rows]).tolist():
+            mine, own = codes[rows] == group, np.flatnonzero(codes == group)
+            largest = np.zeros(every[:, mine].shape)
+            for size in np.unique(self.size[own]).tolist():
+                alike = own[self.size[own] == size]
+                waiting = _held_at(q.submit[alike], q.start[alike], np.ones(len(alike)), every[:, mine])
+                taken[:, mine] -= size * waiting
+                largest[waiting > 0] = size
+            found[mine] = (taken[:, mine] + largest <= self.there).all(axis=0)
+        return np.asarray(found | (self.size[rows] <= 0))
+
+
+def _held_at(begin: np.ndarray, end: np.ndarray, size: np.ndarray, when: np.ndarray) -> np.ndarray:
+    """What is held at instants, of sizes held from `begin` to before `end`."""
+    time, held = steps(begin, end, size)
+    place = np.searchsorted(time, when, side="right") - 1
+    return np.asarray(np.where(place >= 0, held[np.maximum(place, 0)], 0.0))
+
+
+def passes(queue: Queue, codes: np.ndarray, others: np.ndarray, row: int) -> np.ndarray:
+    """Which of the jobs are somebody else's, submitted later than the one, no smaller and no shorter by its limit."""
+    found = (queue.submit[others] > queue.submit[row]) & (codes[others] != codes[row])
+    for asks in (queue.size, queue.limit, queue.gpus, queue.memory):
+        if asks is not None:
+            found &= ~(asks[others] < asks[row])  # what is unknown is not compared
+    return np.asarray(found)
+
+
+def held_levels(queue: Queue, codes: np.ndarray, size: np.ndarray, refused: np.ndarray) -> np.ndarray:
+    """What each refused job's group would have held with it (n,), NaN elsewhere."""
+    levels = np.full(len(codes), np.nan)
+    for rows in _rows_of(codes):
+        mine = rows[~np.isnan(refused[rows])]
+        levels[mine] = _held_at(queue.start[rows], queue.end[rows], size[rows], refused[mine]) + size[mine]
+    return levels
+
+
+def peaks_of(queue: Queue, codes: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """The most that each group ever held; by code."""
+    return np.array(
+        [steps(queue.start[rows], queue.end[rows], size[rows])[1].max(initial=0.0) for rows in _rows_of(codes)]
+    )
+
+
+def _rows_of(codes: np.ndarray) -> list[np.ndarray]:
+    """The rows of each code from 0 on."""
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(int(codes.max(initial=-1)) + 2))
+    return [order[begin:end] for begin, end in pairwise(bounds.tolist())]
+
+
+def best_cap(
+    of: str, what: str, codes: np.ndarray, levels: np.ndarray, peaks: np.ndarray, other: np.ndarray
+) -> Cap | None:
+    """The cap that most refusals speak for: one for everybody that enough groups show, else one group's own.
+
+    Refusals beyond the most that their group ever held of something else (`other`, (n,)) speak against none.
+    """
+    known = ~np.isnan(levels)
+    if not known.any():
+        return None
+    group, level, spoken = codes[known], levels[known], ~other[known]
+    best: Cap | None = None
+    for value in np.unique(peaks[np.unique(group)]).tolist():
+        beyond = np.bincount(group[level > value], minlength=len(peaks))
+        within = np.bincount(group[(level <= value) & spoken], minlength=len(peaks))
+        shows = (beyond > 0) & (beyond >= PURITY * (beyond + within)) & (peaks <= value)
+        above = int((peaks > value).sum())
+        jobs, count, against = int(beyond[shows].sum()), int(shows.sum()), int(within[peaks <= value].sum())
+        stands, alike = int((shows & (peaks == value)).sum()), int((shows | (peaks == value)).sum())
+        enough = jobs >= LEAST_JOBS and alike >= LEAST_GROUPS and jobs >= PURITY * (jobs + against)
+        if enough and stands and above <= ABOVE * count and (best is None or jobs > best.jobs):
+            best = Cap(of, what, value, "", jobs, count, against, above)
+    if best is not None:
+        return best
+    for one in np.unique(group).tolist():
+        mine = group == one
+        jobs, against = int((mine & (level > peaks[one])).sum()), int((mine & (level <= peaks[one]) & spoken).sum())
+        if jobs >= LEAST_OWN and jobs >= PURITY * (jobs + against) and (best is None or jobs > best.jobs):
+            best = Cap(of, what, float(peaks[one]), str(one), jobs, 1, against, 0)
+    return best
+
+
+def steps(start: np.ndarray, end: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Instants at which something changes, in order, and what is held from each on; ends before starts."""
+    time = np.concatenate([start, end])
+    change = np.concatenate([size, -size])
+    order = np.lexsort((change, time))
+    return time[order], np.cumsum(change[order])
+
+
+def range_maxima(values: np.ndarray) -> list[np.ndarray]:
+    """For `most_between`: the maxima over every stretch of 1, 2, 4, ... values."""
+    levels, width = [values], 1
+    while 2 * width <= len(values):
+        one = levels[-1]
+        levels.append(np.maximum(one[:-width], one[width:]))
+        width *= 2
+    return levels
+
+
+def most_between(levels: list[np.ndarray], first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """The largest value from each `first` to its `last`, both counted.
+
+    >>> most_between(range_maxima(np.array([3.0, 1.0, 2.0])), np.array([0, 1]), np.array([1, 2])).tolist()
+    [3.0, 2.0]
+    """
+    length = np.maximum(last - first + 1, 1)
+    power = np.floor(np.log2(length)).astype(int)
+    most = np.empty(len(first))
+    for k in np.unique(power).tolist():
+        here = power == k
+        most[here] = np.maximum(levels[k][first[here]], levels[k][first[here] + length[here] - (1 << k)])
+    return most
+
+
+PASSED = 2
+"""How many of its like have to start before a job that was submitted before them."""
+AHEAD_S = 600.0
+ALIKE = (
+    *("user_id", "account", "partition_id", "qos"),
+    *("req_procs", "req_time", "req_nodes", "req_mem_kib", "req_gpus", "nice", "features"),
+)
+
+
+def find_held(trace: Trace) -> np.ndarray:
+    """Which jobs (n,) were held: two of the same user and request, submitted later, started ten minutes before.
+
+    No order of a queue passes a job for its like of the same user, so it was not eligible. Jobs of an unknown user are
+    never called held. O(n log n).
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 1, 2], "wait_time": [5000, 9, 9], "run_time": [9, 9, 9],
+    ...                          "user_id": ["ada"] * 3})
+    >>> find_held(log).tolist()
+    [True, False, False]
+    """
+    submit, wait, run = outcome(trace)
+    start = np.where(np.isnan(run), np.nan, submit + wait)
+    codes = trace.nominal("user_id").codes.astype(np.int64)
+    known = (codes >= 0) & ~np.isnan(start) & (trace.wait_time >= 0)
+    kind = codes
+    for name in ALIKE[1:]:
+        if name in trace.names:
+            values = (
+                trace.nominal(name).codes if _is_nominal(trace, name) else np.nan_to_num(trace.number(name), nan=-1)
+            )
+            kind = np.unique(np.stack([kind, np.unique(values, return_inverse=True)[1]]), axis=1, return_inverse=True)[
+                1
+            ]
+    held = np.zeros(len(trace), bool)
+    rows = np.flatnonzero(known)
+    order = rows[np.lexsort((rows, submit[rows], kind[rows]))]
+    starts: list[float] = []
+    last = -1
+    for row in order[::-1].tolist():  # of each kind the latest submission first
+        if kind[row] != last:
+            starts, last = [], int(kind[row])
+        held[row] = bisect_left(starts, start[row] - AHEAD_S) >= PASSED
+        insort(starts, float(start[row]))
+    return held
+
+
+def with_releases(trace: Trace, held: np.ndarray) -> Trace:
+    """The log with held jobs eligible when they started: what the record says of their release."""
+    submit, wait, _ = outcome(trace)
+    known = trace.number("eligible_time")
+    eligible = np.where(held & np.isnan(known), submit + wait, known)
+    return trace.with_columns({"eligible_time": eligible})
+
+
+def _is_nominal(trace: Trace, name: str) -> bool:
+    return isinstance(trace.at_submission().get(name), Nominal)

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why recorded and simulated waits differ: wait-hours by what the record shows between the two starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...events.recorded import outcome
+from ...simulation.schedule import Schedule
+from ...table import Trace
+from ..machine import Machine
+from .caps import Queue
+
+SHORTER: Mapping[str, str] = {
+    "explained": "simulated as well",
+    "room": "there was room for all that waited",
+    "order": "passed by a later job, no smaller and no shorter",
+    "capacity": "the first of the queue had room: less was there than was learned",
+    "behind": "room for it, none for the first of the queue",
+    "full": "as many ran as the learned machine holds: unexplained",
+    "left out": "not simulated: the learned machine cannot run it",
+    "hold": "on hold, as long in both",
+}
+"""Kinds of recorded waiting time; they add up to all of it."""
+LONGER: Mapping[str, str] = {
+    "more": "simulated too long: more ran than the learned machine holds",
+    "turn": "simulated too long: it started before an earlier job, no larger and no longer",
+    "later": "simulated too long: unexplained",
+}
+"""Kinds of time that only the simulation has; it comes on top."""
+KINDS = (*SHORTER, *LONGER)
+BLOCK = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One kind of waiting time of the judged jobs: hours, hours times processors; as shares of all that is recorded."""
+
+    kind: str
+    says: str
+    wait_hours: float
+    core_hours: float
+    share: float
+    core_share: float
+    jobs: int
+
+    def __str__(self) -> str:
+        much = f"{self.share:.1%} of their recorded waiting time ({self.wait_hours:,.0f} h)"
+        return f"judged on the other jobs, {much}: {self.says}"
+
+
+def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndarray, procs: str = "req") -> list[Cause]:
+    """The recorded waiting time of the jobs in `rest` (n,) by kind, and what the simulation has beyond it.
+
+    Time before a job was eligible is on *hold*; `by_cause` defines the other kinds. Partitions that share nodes are one
+    queue; a job passes one of its own partition alone.
+    """
+    submit, wait, run = outcome(trace)
+    procs = "alloc" if any(part.exclusive for part in machine.partitions) else procs
+    size, eligible = trace.procs(procs), np.fmax(submit, trace.number("eligible_time"))
+    simulated = np.full(len(trace), np.nan)
+    simulated[schedule.rows] = schedule.start_time
+    start = submit + wait
+    known = (run > 0) & (size > 0) & (trace.wait_time >= 0)
+    names = ["" if name is None else str(name) for name in trace.nominal("partition_id").decode()]
+    codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    place = np.array([codes[name] for name in names])
+    found = np.zeros((len(trace), len(KINDS)))
+    for pool, capacity in pools_of(machine, codes):
+        rows = np.flatnonzero(known & np.isin(place, pool))
+        queue = Queue(
+            np.minimum(eligible, start)[rows], start[rows], (start + run)[rows], size[rows], trace.req_time[rows],
+            capacity,
+        )  # fmt: skip
+        found[rows] = by_cause(queue, place[rows], simulated[rows], rest[rows])
+        found[rows, KINDS.index("hold")] = np.where(rest[rows], queue.submit - submit[rows], 0.0)
+    hours, cores = found / 3600.0, found * np.nan_to_num(size)[:, None] / 3600.0
+    whole, whole_cores = (part[:, : len(SHORTER)].sum() or np.nan for part in (hours, cores))
+    return [
+        Cause(
+            kind, says, float(hours[:, k].sum()), float(cores[:, k].sum()), float(hours[:, k].sum() / whole),
+            float(cores[:, k].sum() / whole_cores), int((found[:, k] > 0).sum()),
+        )
+        for k, (kind, says) in enumerate({**SHORTER, **LONGER}.items())
+    ]  # fmt: skip
+
+
+def by_cause(queue: Queue, place: np.ndarray, simulated: np.ndarray, judged: np.ndarray) -> np.ndarray:
+    """Seconds (n, kinds) of each judged job's waiting time, in the order of `KINDS`.
+
+    Parameters
+    ----------
+    queue
+        The recorded jobs that share a capacity; `submit` is when a job was eligible.
+    place
+        Codes (n,): jobs are compared within one.
+    simulated
+        When each job started in the simulation (n,); NaN: it was not simulated.
+    judged
+        Which jobs count (n,); all hold processors and places in the queue.
+
+    Notes
+    -----
+    The time that both waits have is *explained*. Of the time from the simulated start to a later recorded one,
+    instants at which running and waiting jobs together fit count as *room*. Of the others, those since a job of the
+    same place that was submitted later, is no smaller and no shorter by its limit first started in that time, count as
+    *order*. Of the others, those at which the earliest of all waiting jobs had room count as *capacity*, those at
+    which the job itself had as *behind*, the rest as *full*. Where the simulated start is the later one, all the time
+    between counts as *more* if more ran at the recorded start than the capacity, else as *turn* if a job of the same
+    place that was submitted earlier, is no larger and no longer then waited on, else as *later*.
+    `tests/naive/implied.py` is the same, slowly. O(n log n), and what was passed is looked through.
+    """
+    n = len(place)
+    found = np.zeros((n, len(KINDS)))
+    begun, left = np.maximum(simulated, queue.submit), np.isnan(simulated)
+    found[~left, 0] = (np.minimum(begun, queue.start) - queue.submit)[~left]
+    found[left, KINDS.index("left out")] = (queue.start - queue.submit)[left]
+    state = _State.of(queue)
+    late, early = (np.flatnonzero(mask) for mask in (judged & (begun < queue.start), judged & (begun > queue.start)))
+    first = _first_passed(queue, place, late, begun)
+    room = state.running + state.waiting <= queue.capacity
+    idle = ~room & (state.running + state.head <= queue.capacity)
+    a, b = begun[late], queue.start[late]
+    found[late, 1] = state.between(room, a, b)
+    found[late, 2] = (b - first) - state.between(room, first, b)
+    found[late, 3] = state.between(idle, a, first)
+    for size in np.unique(queue.size[late]).tolist():
+        some = queue.size[late] == size
+        fits = ~room & ~idle & (state.running + size <= queue.capacity)
+        found[late[some], 4] = state.between(fits, a[some], first[some])
+    found[late, 5] = np.maximum((b - a) - found[late, 1:5].sum(axis=1), 0.0)
+    over = state.at(state.running, queue.start[early]) > queue.capacity
+    turn = ~over & _before_turn(queue, place, early)
+    for kind, some in (("more", over), ("turn", turn), ("later", ~over & ~turn)):
+        found[early[some], KINDS.index(kind)] = (begun - queue.start)[early[some]]
+    found[~judged] = 0.0
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """From each instant on (m,): processors running, those that waiting jobs ask, the size of the earliest of them."""
+
+    time: np.ndarray
+    running: np.ndarray
+    waiting: np.ndarray
+    head: np.ndarray
+
+    @classmethod
+    def of(cls, queue: Queue) -> _State:
+        time = np.unique(np.concatenate([queue.submit, queue.start, queue.end]))
+
+        def held(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+            change = np.bincount(np.searchsorted(time, begin), queue.size, len(time))
+            return np.asarray(np.cumsum(change - np.bincount(np.searchsorted(time, end), queue.size, len(time))))
+
+        order = np.argsort(queue.submit, kind="stable")
+        first = np.searchsorted(np.maximum.accumulate(queue.start[order]), time, side="right")
+        first = np.minimum(first, len(order) - 1)
+        waits = (queue.submit[order][first] <= time) & (queue.start[order][first] > time)
+        head = np.where(waits, queue.size[order][first], 0.0)
+        return cls(time, held(queue.start, queue.end), held(queue.submit, queue.start), head)
+
+    def between(self, when: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+        """Seconds from each `begin` to its `end` at which `when` (m,) holds."""
+        upto = np.concatenate([[0.0], np.cumsum(np.diff(self.time) * when[:-1])])
+        return np.asarray(np.interp(end, self.time, upto) - np.interp(begin, self.time, upto))
+
+    def at(self, values: np.ndarray, when: np.ndarray) -> np.ndarray:
+        """The values at instants no earlier than the first."""
+        return np.asarray(values[np.searchsorted(self.time, when, side="right") - 1])
+
+
+def _first_passed(queue: Queue, place: np.ndarray, rows: np.ndarray, begun: np.ndarray) -> np.ndarray:
+    """When each of the jobs was first passed between its simulated and its recorded start; that start if never."""
+    order = np.argsort(queue.start, kind="stable")
+    starts = queue.start[order]
+    first: np.ndarray = queue.start[rows].copy()
+    low, high = np.searchsorted(starts, begun[rows]), np.searchsorted(starts, queue.start[rows])
+    for k, (row, begin, end) in enumerate(zip(rows.tolist(), low.tolist(), high.tolist(), strict=True)):
+        for block in range(begin, end, BLOCK):
+            other = order[block : min(block + BLOCK, end)]
+            passes = np.flatnonzero(_comparable(queue, place, other, row) & (queue.submit[other] > queue.submit[row]))
+            if len(passes):
+                first[k] = queue.start[other[passes[0]]]
+                break
+    return first
+
+
+def _comparable(queue: Queue, place: np.ndarray, large: np.ndarray | int, small: np.ndarray | int) -> np.ndarray:
+    """Whether the first are of the place of the second, no smaller and no shorter by a limit that both have."""
+    longer = ~(queue.limit[large] < queue.limit[small])
+    found: np.ndarray = (place[large] == place[small]) & (queue.size[large] >= queue.size[small]) & longer
+    return found
+
+
+def _before_turn(queue: Queue, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Whether each of the jobs started while an earlier one, no larger and no longer, waited on."""
+    order = np.argsort(queue.submit, kind="stable")
+    submits = queue.submit[order]
+    low = np.searchsorted(np.maximum.accumulate(queue.start[order]), queue.start[rows], side="right")
+    high = np.searchsorted(submits, queue.submit[rows])
+    found = np.zeros(len(rows), bool)
+    for k, (row, begin, end) in enumerate(zip(rows.tolist(), low.tolist(), high.tolist(), strict=True)):
+        for block in range(end, begin, -BLOCK):
+            other = order[max(block - BLOCK, begin) : block]
+            if (_comparable(queue, place, row, other) & (queue.start[other] > queue.start[row])).any():
+                found[k] = True
+                break
+    return found
+
+
+def pools_of(machine: Machine, codes: Mapping[str, int]) -> list[tuple[list[int], float]]:
+    """Partitions that share nodes, as codes of the names that a log has for them (empty: none); their size."""
+    cpus = {name: group.cpus for group in machine.nodes for name in group.names}
+    pools: list[tuple[set[str], set[str]]] = []
+    for part in machine.partitions:
+        nodes, names = set(part.nodes), {part.name}
+        apart = []
+        for pool in pools:
+            if pool[0] & nodes:
+                nodes, names = nodes | pool[0], names | pool[1]
+            else:
+                apart.append(pool)
+        pools = [*apart, (nodes, names)]
+    default = next((p.name for p in machine.partitions if p.default), machine.partitions[0].name)
+    return [
+        (
+            [code for name, code in codes.items() if (name or default) in names or len(machine.partitions) == 1],
+            float(sum(cpus[name] for name in nodes)),
+        )
+        for nodes, names in pools
+    ]

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fits a learned machine to the record: how much of it is usable on a usual day, and whether its order holds.
+
+And outages, and the hours of the week in which long jobs do not run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...events.recorded import outcome
+from ...metrics.curves import cdf_distance, rank_correlation
+from ...simulation.schedule import Schedule
+from ...table import Trace
+from ..machine import Machine
+from ..simulate_log import simulate_on
+from .caps import OUTAGE_S, Queue, steps
+
+HOUR_S, WEEK_S = 3600.0, 7 * 86400.0
+LIMITS_S = tuple(hours * HOUR_S for hours in (1, 2, 4, 6, 8, 12, 24, 48))
+LEAST_HOURS, LEAST_WEEKS, LEAST_ROOMY = 4, 10, 4
+CLOSED = 0.9  # share of the weeks in which none of them runs at that hour though some wait
+ROOM = 0.8  # of the capacity: if less runs, there is room
+EDGE = 0.05  # of the jobs beside an edge may lie beyond it
+BROKEN_WEEKS = 3
+IDLE = 0.2  # share of the processors that may still run at the end of an outage
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Seconds of the log's first week, of which `begin` may be negative, that no job with a longer limit runs in.
+
+    `weeks` is in how many hours of weeks such jobs waited and none ran, `against` in how many one did.
+    """
+
+    limit: float
+    begin: float
+    end: float
+    weeks: int
+    against: int
+
+
+def closed_hours(queue: Queue) -> list[Closed]:
+    """The stretches of a week that are closed to jobs over the smallest limit for which there are any.
+
+    An hour is closed where in nine of ten weeks in which such jobs wait none runs, there being room in several of them.
+    Stretches of four such hours count. They begin where 95 % of the jobs that ran before were to have ended by their
+    limits, and end where 95 % of the starts after them have not come yet. `tests/naive/implied.py` is the same, slowly.
+    O(n log n) for each limit.
+
+    >>> day, two = np.arange(100) * 86400.0, np.full(100, 1.0)  # by night alone: submitted at eight, begun at eighteen
+    >>> night = Queue(day + 8 * 3600, day + 18 * 3600, day + 30 * 3600, two, two * 12 * 3600, 9.0)
+    >>> [(each.limit / 3600, each.begin / 3600, each.end / 3600) for each in closed_hours(night)][0]
+    (1.0, 8.0, 18.0)
+    """
+    for limit in LIMITS_S:
+        long = queue.limit > limit
+        if not long.any():
+            break
+        count, closed, shut = shut_hours(queue, long)
+        found = [
+            Closed(limit, *_edges(queue, long, first, last), int(closed[k].sum()), int((count - closed)[k].sum()))
+            for first, last in _stretches(shut)
+            for k in [np.arange(first, last) % 168]
+        ]
+        if found:
+            return found
+    return []
+
+
+def shut_hours(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each hour of the week: the weeks in which long jobs wait, those in which none runs then, if it is closed."""
+    hours, waits, runs, roomy = _weeks(queue, long)
+    count, closed = np.bincount(hours, waits, 168), np.bincount(hours, waits & ~runs, 168)
+    room = np.bincount(hours, waits & ~runs & roomy, 168)
+    return count, closed, (count >= LEAST_WEEKS) & (room >= LEAST_ROOMY) & (closed >= CLOSED * count)
+
+
+def kept_until(queue: Queue, closed: Sequence[Closed]) -> float:
+    """When closed hours were given up: the first of three weeks in which such jobs ran in half of them; inf: never."""
+    if not closed:
+        return math.inf
+    hours, waits, runs, _ = _weeks(queue, queue.limit > closed[0].limit)
+    inside = np.zeros(168, bool)
+    for each in closed:
+        inside[np.arange(math.ceil(each.begin / HOUR_S), math.floor(each.end / HOUR_S)) % 168] = True
+    week = np.arange(len(hours)) // 168
+    looked = (waits | runs) & inside[hours]
+    ran = np.bincount(week, looked & runs, week[-1] + 1) > 0.5 * np.bincount(week, looked, week[-1] + 1)
+    for k in range(len(ran) - BROKEN_WEEKS + 1):
+        if ran[k : k + BROKEN_WEEKS].all():
+            return float(math.floor(queue.submit.min() / WEEK_S) + k) * WEEK_S
+    return math.inf
+
+
+def _weeks(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Of each half past an hour: the hour of the week, if long jobs wait, if they run, if there is room."""
+    first = math.floor(queue.submit.min() / WEEK_S) * WEEK_S
+    when = np.arange(first, queue.start.max(), HOUR_S) + HOUR_S / 2
+    one = np.ones(int(long.sum()))
+
+    def held(begin: np.ndarray, end: np.ndarray, size: np.ndarray) -> np.ndarray:
+        time, much = steps(begin, end, size)
+        place = np.searchsorted(time, when, side="right") - 1
+        return np.where(place >= 0, much[np.maximum(place, 0)], 0.0)
+
+    waits, runs = held(queue.submit[long], queue.start[long], one), held(queue.start[long], queue.end[long], one)
+    roomy = held(queue.start, queue.end, queue.size) < ROOM * queue.capacity
+    return (np.arange(len(when)) % 168, waits > 0, runs > 0, roomy)
+
+
+def _stretches(shut: np.ndarray) -> list[tuple[int, int]]:
+    """First and one past the last hour of each stretch, round the week's end; the first may be below 0."""
+    if shut.all() or not shut.any():
+        return []
+    turn = int(np.flatnonzero(~shut)[-1]) + 1 - 168  # begin after an open hour
+    around = shut[np.arange(turn, turn + 168) % 168]
+    change = np.flatnonzero(np.diff(np.concatenate([[False], around, [False]])))
+    pairs = ((turn + int(a), turn + int(b)) for a, b in change.reshape(-1, 2))
+    return [(a, b) for a, b in pairs if b - a >= LEAST_HOURS]
+
+
+def _edges(queue: Queue, long: np.ndarray, first: int, last: int) -> tuple[float, float]:
+    """Begin and end to the second, by when long jobs were to have ended and when they started."""
+    begin, end = first * HOUR_S + HOUR_S / 2, last * HOUR_S - HOUR_S / 2
+    ends = (queue.start[long] + queue.limit[long] - begin + WEEK_S / 2) % WEEK_S - WEEK_S / 2
+    starts = (queue.start[long] - end + WEEK_S / 2) % WEEK_S - WEEK_S / 2
+    ends, starts = ends[np.abs(ends) <= HOUR_S], starts[(starts > 0) & (starts <= HOUR_S)]
+    early = float(np.quantile(ends, 1 - EDGE, method="lower")) if len(ends) else -HOUR_S / 2
+    late = float(np.quantile(starts, EDGE, method="higher")) if len(starts) else HOUR_S / 2
+    return begin + early, end + late
+
+
+def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
+    """Stretches of four hours and more without a start in which the machine ran empty though three jobs had room.
+
+    They started within the hour after it: it was the machine that came back.
+
+    Begin and end, seconds on the log's clock, and how many waited through it. Where much still runs at its end, nodes
+    may have been kept free for a wide job.
+    """
+    starts = np.unique(queue.start)
+    long = np.flatnonzero(np.diff(starts) >= OUTAGE_S)
+    if not len(long):
+        return []
+    time, running = steps(queue.start, queue.end, queue.size)
+    found = []
+    for k in long.tolist():
+        begin, end = float(starts[k]), float(starts[k + 1])
+        through = (queue.submit <= begin) & (queue.start >= end) & ~held
+        first = int(np.searchsorted(time, begin, side="right")) - 1
+        most = float(running[first : int(np.searchsorted(time, end))].max(initial=0.0))
+        left = float(running[int(np.searchsorted(time, end)) - 1])
+        soon = queue.start <= end + HOUR_S  # what goes on waiting is held for something else
+        roomy = through & soon & (queue.size + most <= queue.capacity)
+        if roomy.sum() >= 3 and left <= IDLE * queue.capacity:
+            found.append((begin, end, int(roomy.sum())))
+    return found
+
+
+SIZES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
+"""Of the most that ever ran at once: nodes are down, kept, or too few for what waits."""
+LOOKS_S = (60, 120, 240)
+"""How often a scheduler may look at its queue that does not look at every submission and end."""
+WORTH = 0.05
+FEW = 0.005
+"""The share of jobs, the widest, that may be too wide for a usual day: they are left out, and counted."""
+MOST_TRIED = 30_000
+
+
+def nearest(tried: Mapping[str, Machine], trace: Trace, procs: str) -> tuple[str, str]:
+    """The name of the machine whose simulated waits come nearest to the record, and how far each is, in words.
+
+    The first unless another is nearer by a twentieth. The latest 30,000 jobs are simulated on each.
+    """
+    latest = trace.take(np.arange(max(len(trace) - MOST_TRIED, 0), len(trace)))
+    apart = {name: _apart(latest, simulate_on(one, latest, procs=procs)) for name, one in tried.items()}
+    first = next(iter(tried))
+    best = min(apart, key=lambda name: apart[name] * (1.0 if name == first else 1.0 + WORTH))
+    return best, "simulated waits are this far from the record: " + ", ".join(
+        f"{name} {value:.2f}" for name, value in apart.items()
+    )
+
+
+def parts_of(machine: Machine, trace: Trace, procs: str) -> dict[str, Machine]:
+    """The machine with each of the shares of its nodes that may be there, by name; the whole of it first.
+
+    None is smaller than what ran on average in the busiest week.
+    """
+    rule = "alloc" if machine.partitions[0].exclusive else procs
+    widest = float(np.nanquantile(trace.procs(rule), 1.0 - FEW, method="higher"))
+    least = _busiest(trace, rule) / machine.cpus
+    return {f"{share:.0%}": _part_of(machine, share, widest) for share in SIZES if share >= min(least, 1.0)}
+
+
+def with_intervals(machine: Machine) -> dict[str, Machine]:
+    """The machine with each interval of its looks at the queue, by name: Slurm's usual one first."""
+
+    def every(seconds: int) -> Machine:
+        words = {"sched_interval": "-1", "default_queue_depth": "-1", "bf_interval": str(seconds)}
+        return replace(machine, settings={**machine.settings, **words})
+
+    return {"after each submission and end": machine, **{f"every {seconds} s": every(seconds) for seconds in LOOKS_S}}
+
+
+def _busiest(trace: Trace, rule: str) -> float:
+    """The processors that ran on average in the busiest week of the record."""
+    submit, wait, run = outcome(trace)
+    size = trace.procs(rule)
+    ran = (run > 0) & (size > 0)
+    time, running = steps((submit + wait)[ran], (submit + wait + run)[ran], size[ran])
+    if not len(time):
+        return 0.0
+    work = np.concatenate([[0.0], np.cumsum(np.diff(time) * running[:-1])])
+    weeks = np.arange(time[0], time[-1], WEEK_S)
+    done = np.diff(np.interp(weeks, time, work))
+    return float(done.max(initial=0.0)) / WEEK_S
+
+
+def _part_of(machine: Machine, share: float, widest: float) -> Machine:
+    """The machine with a share of each partition's nodes, and no fewer than a job of that width needs."""
+
+    def kept(nodes: tuple[str, ...]) -> tuple[str, ...]:
+        each = size_of(machine, nodes) / len(nodes)
+        return nodes[: min(max(round(share * len(nodes)), math.ceil(widest / each), 1), len(nodes))]
+
+    partitions = tuple(replace(p, nodes=kept(p.nodes)) for p in machine.partitions)
+    there = {name for p in partitions for name in p.nodes}
+    left = [replace(g, names=tuple(name for name in g.names if name in there)) for g in machine.nodes]
+    reservations = tuple(
+        replace(r, nodes=tuple(name for name in r.nodes if name in there)) for r in machine.reservations
+    )
+    groups = tuple(group for group in left if group.names)
+    return replace(machine, nodes=groups, partitions=partitions, reservations=reservations)
+
+
+def _apart(trace: Trace, schedule: Schedule) -> float:
+    """How far simulated waits are from the record: their distributions, means and ranks; 0 is equal.
+
+    Waits below a minute count as none, as where a simulation is judged: a log's clock is in them.
+    """
+    recorded, simulated = trace.wait_time[schedule.rows], schedule.wait_time
+    known = recorded >= 0
+    one, two = (np.where(waits[known] < 60.0, 0.0, waits[known]) for waits in (recorded, simulated))
+    ratio = abs(math.log((one.mean() + 60.0) / (two.mean() + 60.0)))
+    rank = rank_correlation(one, two)
+    return cdf_distance(one, two) + 0.5 * ratio + 0.5 * (1.0 - (rank if rank == rank else 0.0))
+
+
+def size_of(machine: Machine, nodes: Sequence[str], what: str = "cpu") -> float:
+    """Processors, or a kind of gres, of some of a machine's nodes."""
+    inside = set(nodes)
+    each = [group.cpus if what == "cpu" else group.gres.get(what, 0) for group in machine.nodes]
+    return float(sum(n * sum(name in inside for name in group.names) for n, group in zip(each, machine.nodes)))

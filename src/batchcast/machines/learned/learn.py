@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A machine learned from a log: size, caps, outages and holds, each with its evidence."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...errors import InputError
+from ...events.recorded import outcome
+from ...table import Trace
+from ...table.memory import per_processor, units_of
+from ...units import span
+from ..machine import Machine, Partition, Qos, Reservation
+from .caps import Cap, Queue, find_caps, find_held, limits_of, with_releases
+from .causes import Cause, pools_of
+from .fit import WEEK_S, Closed, closed_hours, kept_until, nearest, outages, parts_of, size_of, with_intervals
+from .machine import LEARNED, count_whole, machine_of_log, peak_procs, with_gpus
+from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
+
+SHARE = 0.6
+"""What is learned from; the rest judges."""
+GROUPS = {"user": "user_id", "account": "account"}
+UNITS = {"cpu": "processors", "jobs": "jobs", "gpu": "GPUs"}
+CLASSES = ("qos", "queue_id", "partition_id")
+LEAST_WHOLE = 20  # jobs
+UNREAD = {"partition": "partition_id", "queue": "queue_id", "user": "user_id"}
+"""Columns of a CSV that a machine could be learned from, if a map said that they are those."""
+WHOLE_SHARE = 0.95  # of the jobs that ask for part of a node hold whole ones
+SHARED = 0.9
+"""Partitions share nodes where all together never held this share of what each held at its most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing that the record implies: where it stands in the machine's file, what, and what speaks for it."""
+
+    table: str
+    name: str
+    says: str
+    support: str
+
+    def __str__(self) -> str:
+        return f"{self.says}: {self.support}"
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """The machine, its evidence line by line, and which jobs (n,) were held for what the log does not say."""
+
+    machine: Machine
+    lines: tuple[Line, ...]
+    held: np.ndarray
+
+    def sentences(self) -> list[str]:
+        """The evidence, all outages in one line: the machine's file has each."""
+        lines = [str(line) for line in self.lines if not line.name.startswith("outage-")]
+        return [*lines, *self._outages()]
+
+    def in_short(self) -> str:
+        """What was learned, in one sentence without its evidence."""
+        lines = [line.says for line in self.lines if not line.name.startswith("outage-")]
+        return f"The machine was learned from the log's first part. {'; '.join([*lines, *self._outages()])}."
+
+    def _outages(self) -> list[str]:
+        spans = [r.end - r.start for r in self.machine.reservations if not r.every]
+        return [f"{len(spans)} outages, {span(sum(spans))} in all, the longest {span(max(spans))}"] if spans else []
+
+
+def learn_machine(trace: Trace, procs: str = "req") -> Learned:
+    """What a log implies of the machine that it was recorded on.
+
+    Size and nodes as `machine_of_log`; partitions that share nodes; whole nodes where jobs that ask for part of one
+    hold all of it; caps for every user or account of a partition (`caps`); outages, four hours and more in which
+    nothing started though several waited and had room; jobs held for what the log does not say (`holds`), which keep
+    their recorded release. Nothing is fitted by a log's name.
+    The order of the queue is that which pairs of comparable jobs speak for (`order`). How much of the machine is there
+    on a usual day, how often the queue is looked at (`fit`) and whether that order holds are decided by the simulated
+    waits that come nearest to the record: the whole machine, Slurm's own looks and arrival unless another is nearer by
+    a twentieth.
+    InputError where no job tells its processors or its wait. O(n log n), and a simulation of the latest 30,000 jobs for
+    each size and order.
+    """
+    if not (trace.wait_time >= 0).any():
+        raise InputError(f"{trace.info.source}: no job tells how long it waited", hint="a log with starts, as sacct's")
+    found = implied(trace, procs)
+    rule = "alloc" if found.machine.partitions[0].exclusive else procs
+    learned, fitted = _fitted(found.machine, with_releases(trace, found.held), rule, procs)
+    return Learned(learned, (*found.lines, *fitted), found.held)
+
+
+def implied(trace: Trace, procs: str = "req") -> Learned:
+    """What the record itself shows of the machine: all but what simulations decide (size, looks, order)."""
+    whole, held = _whole_nodes(trace), find_held(trace)
+    procs = "alloc" if whole else procs
+    machine, lines = _sharing(trace, machine_of_log(trace, procs), procs)
+    machine = with_gpus(machine, trace)
+    lines += [*whole, *_gpu_lines(machine), *_unread(trace)]
+    lines += [
+        Line("partition", p.name, f"{p.name}: {len(p.nodes):,} nodes at its most", "what its jobs ever held at once")
+        for p in machine.partitions
+    ]
+    classes, reservations = [Qos("learned")], list(machine.reservations)
+    partitions = []
+    for each in machine.partitions:
+        each = replace(each, exclusive=bool(whole))
+        queue, rows = _of_partition(trace, machine, each, procs)
+        caps = find_caps(queue, _groups(trace, rows), held[rows]) if len(rows) else []
+        everybody = [cap for cap in caps if not cap.name]
+        if everybody:
+            classes.append(Qos(f"cap-{each.name}", limits=limits_of(everybody)))
+            each = replace(each, qos=f"cap-{each.name}")
+        lines += [_cap_line(cap, each.name, trace) for cap in caps]
+        for k, (begin, end, waiting) in enumerate(outages(queue, held[rows])):
+            name = f"outage-{each.name}-{k + 1}"
+            reservations.append(Reservation(name, each.nodes, begin, end, users=("nobody",)))
+            says = f"{each.name}: nothing started for {span(end - begin)} from second {begin:.0f}"
+            lines.append(Line("reservation", name, says, f"{waiting} waiting jobs had room"))
+        partitions.append(each)
+        closed = _closed(trace, queue, rows, each)
+        reservations += [kept for kept, _ in closed]
+        lines += [line for _, line in closed]
+    if held.any():
+        users = len(np.unique(trace.nominal("user_id").codes[held]))
+        lines.append(
+            Line("", "", f"{int(held.sum()):,} jobs were held", f"of {users} users; like ones of theirs passed them")
+        )
+    settings = {**machine.settings, **({"AccountingStorageEnforce": "limits"} if len(classes) > 1 else {})}
+    learned = replace(
+        machine, name=LEARNED, partitions=tuple(partitions), qos=tuple(classes) if len(classes) > 1 else (),
+        reservations=tuple(reservations), settings=settings,
+    )  # fmt: skip
+    return Learned(learned, tuple(lines), held)
+
+
+def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) -> list[tuple[Reservation, Line]]:
+    """Hours of the week in which long jobs do not run on a partition, as reservations that short ones may use."""
+    if not len(rows):
+        return []
+    queue = _eligible(trace, queue, rows)
+    found = closed_hours(queue)
+    until = kept_until(queue, found)
+    first = math.floor(float(queue.submit.min()) / WEEK_S) * WEEK_S
+    made = []
+    for k, each in enumerate(found):
+        name = f"closed-{partition.name}-{k + 1}"
+        begin, end = first + each.begin - WEEK_S, first + each.end - WEEK_S
+        flags = ("WEEKLY",)
+        kept = Reservation(name, partition.nodes, begin, end, ("nobody",), (), flags, each.limit, until)
+        says = f"{partition.name}: no job over {span(each.limit)} for {span(end - begin)} of each week"
+        made.append(
+            (kept, Line("reservation", name, says, f"in {each.weeks:,} hours some waited, in {each.against:,} one ran"))
+        )
+    return made
+
+
+def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Machine, list[Line]]:
+    """The machine with the size, the looks and the order whose simulated waits come nearest to the record."""
+    machine, lines = _tuned(machine, trace, asked)
+    order, by = _order(trace, machine, procs)
+    if not order.factors:
+        known = f"{order.first_come:.0%} of {order.pairs:,} pairs start so, and no weight puts more of them right"
+        nobody = (trace.nominal("user_id").codes < 0).all()
+        why = "the log names no users, by whom pairs are told" if nobody else "that decides nothing"
+        support = known if order.pairs >= LEAST_PAIRS else f"{order.pairs:,} pairs of comparable jobs: {why}"
+        return machine, [*lines, Line("", "", "the queue is taken by arrival", support)]
+    tried = {"by arrival": machine, "by these": with_order(machine, order, by, _people(trace))}
+    chosen, why = nearest(tried, trace, asked)
+    right = f"{order.right:.0%} of {order.pairs:,} pairs start by these weights, {order.first_come:.0%} by arrival"
+    if chosen == "by arrival":
+        return tried[chosen], [*lines, Line("", "", "the queue is taken by arrival", f"{right}, but {why}")]
+    lines.append(Line("settings", "PriorityType", "the queue is not taken by arrival alone", f"{right}; {why}"))
+    return tried[chosen], [*lines, *(_factor_line(factor, by) for factor in order.factors)]
+
+
+def _tuned(machine: Machine, trace: Trace, asked: str) -> tuple[Machine, list[Line]]:
+    """The machine with the size, then the looks, whose simulated waits come nearest to the record."""
+    sizes = parts_of(machine, trace, asked)
+    size, by_size = nearest(sizes, trace, asked)
+    machines = with_intervals(sizes[size])
+    name, by_name = nearest(machines, trace, asked)
+    return machines[name], [
+        Line("", "", f"{size} of the nodes are there on a usual day", by_size),
+        Line("settings", "bf_interval", f"the queue is looked at {name}", by_name),
+    ]
+
+
+def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
+    """The order of the partitions with most pairs, and the column that its classes are of."""
+    names = ["" if name is None else str(name) for name in trace.nominal("partition_id").decode()]
+    codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    place = np.array([codes[name] for name in names])
+    orders = []
+    for pool, capacity in pools_of(machine, codes):
+        queue, rows = _queue(trace, np.flatnonzero(np.isin(place, pool)), procs, capacity)
+        by = next((name for name in CLASSES if len(np.unique(trace.nominal(name).codes[rows])) >= 2), CLASSES[-1])
+        classes, users = trace.nominal(by), trace.nominal("user_id").codes[rows].astype(np.int64)
+        codes_of = classes.codes[rows].astype(np.int64)
+        if len(machine.qos) and by != "partition_id":  # a job has one class, and its cap is of the partition's
+            codes_of = np.full(len(rows), -1)
+        if len(rows):
+            queue = _eligible(trace, queue, rows)
+            orders.append((learn_order(queue, users, codes_of, [str(name) for name in classes.categories]), by))
+    return max(orders, key=lambda found: found[0].pairs)
+
+
+def _factor_line(factor: Factor, by: str) -> Line:
+    """What a weight says, and the pairs that speak for it and against it."""
+    worth = span(factor.worth)
+    support = f"{factor.pairs:,} pairs, won by {factor.users} users, start so for it, {factor.against:,} against it"
+    if factor.name == SIZE:
+        return Line("settings", "PriorityWeightJobSize", f"a job of the whole machine is {worth} ahead", support)
+    if factor.name == USE:
+        return Line("settings", "PriorityWeightFairShare", f"who used least is {worth} ahead of who used most", support)
+    table = "partition" if by == "partition_id" else "qos"
+    return Line(table, factor.name, f"{factor.name} is {worth} ahead", support)
+
+
+def _people(trace: Trace) -> list[tuple[str, str]]:
+    """Accounts and users of a log, in order of their first jobs."""
+    names = [trace.nominal(column).decode() for column in ("account", "user_id")]
+    return list(dict.fromkeys(("" if a is None else str(a), "" if u is None else str(u)) for a, u in zip(*names)))
+
+
+def split(trace: Trace, procs: str = "req", share: float = SHARE) -> tuple[Learned, Trace, np.ndarray]:
+    """A machine learned from the first `share` of the jobs, the log with releases, and the other jobs (n,).
+
+    Held jobs of the whole log keep their recorded release: the record of their own part tells it.
+    """
+    first = int(len(trace) * share)
+    if not 0 < first < len(trace):
+        raise InputError(f"{trace.info.source}: {len(trace)} jobs are too few to learn from and to judge by")
+    learned = learn_machine(trace.take(np.arange(first)), procs)
+    if learned.machine.associations:  # who submits later is known when they do, and begins without past use
+        learned = replace(learned, machine=replace(learned.machine, associations=siblings(_people(trace))))
+    released = with_releases(trace, find_held(trace))
+    return _with_ends(learned, released, procs), released, np.arange(len(trace)) >= first
+
+
+def _with_ends(learned: Learned, trace: Trace, procs: str) -> Learned:
+    """Closed hours with the week in which the whole record shows that they were given up: its context, not learned."""
+    machine, lines = learned.machine, list(learned.lines)
+    kept = [r for r in machine.reservations if r.every]
+    if not kept:
+        return learned
+    untils: dict[str, float] = {}
+    for part in {r.nodes: p for r in kept for p in machine.partitions if p.nodes == r.nodes}.values():
+        mine = [r for r in kept if r.nodes == part.nodes]
+        queue, rows = _of_partition(trace, machine, part, procs)
+        until = kept_until(_eligible(trace, queue, rows), [Closed(r.max_time, r.start, r.end, 0, 0) for r in mine])
+        untils |= {r.name: until for r in mine}
+        if math.isfinite(until):
+            says = f"{part.name}: the closed hours end with second {until:.0f}"
+            lines.append(Line("", "", says, "read off the whole record, which shows such jobs at all hours after that"))
+    ends = tuple(replace(r, until=untils.get(r.name, r.until)) for r in machine.reservations)
+    return replace(learned, machine=replace(machine, reservations=ends), lines=tuple(lines))
+
+
+def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -> tuple[Queue, np.ndarray]:
+    """The queue of a partition and its rows."""
+    names = trace.nominal("partition_id").decode()
+    alone = len(machine.partitions) == 1
+    rows = np.flatnonzero([alone or (name is not None and str(name) == part.name) for name in names])
+    queue, rows = _queue(trace, rows, "alloc" if part.exclusive else procs, size_of(machine, part.nodes))
+    alone = not any(set(part.nodes) & set(other.nodes) for other in machine.partitions if other.name != part.name)
+    gpus = size_of(machine, part.nodes, "gpu")
+    return replace(queue, alone=alone, gpus_there=gpus, nodes_there=float(len(part.nodes))), rows
+
+
+def _eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
+    """The queue with what held jobs waited for left out."""
+    submit = np.fmax(queue.submit, trace.number("eligible_time")[rows])
+    return replace(queue, submit=np.minimum(submit, queue.start))
+
+
+def commented(text: str, lines: Sequence[Line | Cause]) -> str:
+    """The machine's file with each line's evidence above what it speaks for, what is of no line above all."""
+    rows, head = text.splitlines(), []
+    for line in lines:
+        if isinstance(line, Cause):
+            head.append(f"# {line}")
+            continue
+        at = [f"[[{line.table}]]", f"name = {json.dumps(line.name)}"]
+        place = next((k for k in range(len(rows) - 1) if rows[k : k + 2] == at), None)
+        if line.table == "settings":
+            place = next((k for k, row in enumerate(rows) if row.startswith(f"{json.dumps(line.name)} = ")), None)
+        if place is None:
+            head.append(f"# {line}")
+        else:
+            rows.insert(place, f"# {line}")
+    return "\n".join([*head, *rows]) + "\n"
+
+
+def _whole_nodes(trace: Trace) -> list[Line]:
+    """What says that a job gets whole nodes however few processors it asks for; empty where the record does not."""
+    yes, no = count_whole(trace)
+    if yes < LEAST_WHOLE or yes < WHOLE_SHARE * (yes + no):
+        return []
+    return [
+        Line("", "", "jobs get whole nodes", f"{yes:,} jobs that ask for part of a node hold all of it, {no:,} do not")
+    ]
+
+
+def _sharing(trace: Trace, machine: Machine, procs: str) -> tuple[Machine, list[Line]]:
+    """Partitions on the same nodes where together they never held what each held alone."""
+    if len(machine.partitions) < 2 or len({group.cpus for group in machine.nodes}) > 1:
+        return machine, []
+    peak, apart = peak_procs(trace, procs), float(machine.cpus)
+    if not peak < SHARED * apart:
+        return machine, []
+    cpus = machine.nodes[0].cpus
+    count = max(int(np.ceil(peak / cpus)), max(len(p.nodes) for p in machine.partitions))
+    names = tuple(f"node-{k + 1}" for k in range(count))
+    partitions = tuple(replace(p, nodes=names[: len(p.nodes)]) for p in machine.partitions)
+    says = f"partitions share {count:,} nodes of {cpus} processors"
+    support = f"all jobs together held {peak:,.0f} processors at most, the partitions' own peaks add up to {apart:,.0f}"
+    shared = replace(machine, nodes=(replace(machine.nodes[0], names=names),), partitions=partitions)
+    return shared, [Line("nodes", "", says, support)]
+
+
+def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple[Queue, np.ndarray]:
+    """The jobs of `rows` that ran and whose size and wait are known, and their rows."""
+    submit, wait, run = (column[rows] for column in outcome(trace))
+    size = trace.procs(procs)[rows]
+    ran = (run > 0) & (size > 0) & (trace.wait_time[rows] >= 0)
+    submit, start = submit[ran], (submit + wait)[ran]
+    rows = rows[ran]
+    gpus = np.nan_to_num(trace.number("req_gpus")[rows])
+    found = Queue(submit, start, start + run[ran], size[ran], trace.req_time[rows], capacity)
+    memory = per_processor(trace, "req_mem_kib")[rows]
+    nodes = np.nan_to_num(units_of(trace, "node", "alloc")[rows])
+    return replace(found, gpus=gpus if gpus.any() else None, memory=memory, nodes=nodes if nodes.any() else None), rows
+
+
+def _unread(trace: Trace) -> list[Line]:
+    """Columns that were not understood, and what would be learned from them."""
+    names = [name for name, ours in UNREAD.items() if name in trace.names and ours not in trace.names]
+    remedy = "a map (--map FILE.toml) can say that it is"
+    return [Line("", "", f"the column {name} was not learned from", f"{remedy} {UNREAD[name]}") for name in names]
+
+
+def _gpu_lines(machine: Machine) -> list[Line]:
+    """How many GPUs a learned machine has."""
+    return [
+        Line(
+            "nodes",
+            "",
+            f"{len(group.names):,} nodes have {group.gres['gpu']} GPUs each",
+            "what jobs held at their most",
+        )
+        for group in machine.nodes
+        if group.gres
+    ]
+
+
+def _groups(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Codes of the users and accounts of the jobs, where the log has them."""
+    found = {}
+    for name, column in GROUPS.items():
+        codes = trace.nominal(column).codes[rows].astype(np.int64)
+        if len(np.unique(codes[codes >= 0])) >= 2:
+            found[name] = codes
+    return found
+
+
+def _cap_line(cap: Cap, partition: str, trace: Trace) -> Line:
+    unit = UNITS[cap.what]
+    above = f", {cap.above} held more" if cap.above else ""
+    support = f"{cap.jobs:,} jobs of {cap.groups} {cap.of}s waited above it with room, {cap.against:,} below it{above}"
+    if cap.name:
+        category = trace.nominal(GROUPS[cap.of]).categories[int(cap.name)]
+        return Line("", "", f"{cap.of} {category} alone stands at {cap.value:g} {unit} in {partition}", support)
+    return Line("qos", f"cap-{partition}", f"at most {cap.value:g} {unit} a {cap.of} in {partition}", support)

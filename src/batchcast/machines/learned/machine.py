@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The size of a log's machine, from what ran on it at once.
+
+As processors or as a described machine.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...errors import InputError
+from ...events.recorded import outcome
+from ...table import Trace
+from ...table.memory import units_of
+
+if TYPE_CHECKING:
+    from ..machine import Machine, NodeGroup, Partition
+
+
+def peak_procs(trace: Trace, rule: str = "alloc") -> float:
+    """The most processors the recorded jobs ever held at once; NaN when no job has both a run time and processors.
+
+    Starts and ends are the recorded clock's (a job without a wait starts at submit). At one instant ends come first,
+    so a job that follows another on the same processors does not count twice. O(n log n).
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 5, 10], "run_time": [10, 10, 5], "alloc_procs": [4, 2, 4]})
+    >>> peak_procs(log)
+    6.0
+    """
+    _, held = _held(trace, rule)
+    return float(held.max()) if len(held) else float("nan")
+
+
+def over_size(trace: Trace, size: float, rule: str = "alloc") -> float:
+    """The share of the recorded jobs' processor time that they held beyond a machine's size; 0 where nothing is known.
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 5, 10], "run_time": [10, 10, 5], "alloc_procs": [4, 2, 4]})
+    >>> over_size(log, 4.0), over_size(log, 6.0)
+    (0.25, 0.0)
+    """
+    time, held = _held(trace, rule)
+    length = np.diff(time)
+    whole = float((held[:-1] * length).sum()) if len(time) else 0.0
+    return float((np.maximum(held[:-1] - size, 0.0) * length).sum()) / whole if whole > 0 else 0.0
+
+
+def _held(trace: Trace, rule: str) -> tuple[np.ndarray, np.ndarray]:
+    """Instants at which jobs start or end, in order, and the processors held from each on."""
+    return _held_of(trace, trace.procs(rule))
+
+
+def _held_of(trace: Trace, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of anything that jobs hold (n,)."""
+    submit, wait, run = outcome(trace)
+    ran = (run > 0) & (size > 0)
+    start = (submit + wait)[ran]
+    time = np.concatenate([start, start + run[ran]])
+    change = np.concatenate([size[ran], -size[ran]])
+    order = np.lexsort((change, time))
+    return time[order], np.cumsum(change[order])
+
+
+def partition_sizes(trace: Trace, rule: str = "req") -> dict[int | str, tuple[float, str]]:
+    """How many processors each partition of a log has, and where that comes from, by partition id.
+
+    The header's MaxProcs may list them in parentheses, in the order of its Partition lines (`1664 (72, 1368, 224)`);
+    else the most that recorded jobs ever held at once stands in. A partition is never smaller than its widest job.
+
+    >>> ran = {"submit_time": [0, 5], "run_time": [9, 9], "alloc_procs": [4, 2]}
+    >>> partition_sizes(Trace.from_arrays({**ran, "partition_id": [1, 2]}))
+    {1: (4.0, 'most used at once'), 2: (2.0, 'most used at once')}
+    """
+    partition, width = trace.nominal("partition_id"), np.nan_to_num(trace.procs(rule))
+    listed = re.search(r"\(([\d,\s]+)\)", trace.info.header.get("MaxProcs", ""))
+    listed_sizes = [float(word) for word in listed[1].split(",") if word.strip()] if listed else []
+    named = list(trace.info.names.get("partition_id", {}))
+    header = dict(zip(named, listed_sizes)) if len(named) == len(listed_sizes) else {}
+    sizes: dict[int | str, tuple[float, str]] = {}
+    for code, name in enumerate(partition.categories):
+        rows = np.flatnonzero(partition.codes == code)
+        if not len(rows):
+            continue
+        known = (header[name], "header") if name in header else (peak_procs(trace.take(rows)), "most used at once")
+        widest = float(width[rows].max())
+        sizes[name] = known if known[0] >= widest else (widest, "widest job")
+    return sizes
+
+
+SOURCE = "made from the log: sizes from its header, else the most processors held at once"
+LEARNED = "learned from the log's record"
+STATED = "--procs-total"
+"""Where the size of the machine comes from, when whoever asks has said it (`LogInfo.max_procs_source`)."""
+WIDER = 0.01
+"""The share of core-hours that jobs with more processors a node than assumed may hold."""
+WHOLE = 0.9
+"""Where a log knows no nodes: the share of core-hours in jobs of a whole number of nodes."""
+LARGEST_NODE = 256
+
+
+def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
+    """Nodes alike in each partition, as many as its jobs ever held at once; partitions are taken to share no node.
+
+    A log of one partition has the processors that are known of its machine (`trace.info.max_procs`). Where somebody
+    states fewer than the partitions held in all, they share nodes. Where its header
+    tells both processors and nodes (SWF's MaxProcs and MaxNodes), that is what a node has; else it has the processors
+    a node of the jobs that hold all but `WIDER` of the core-hours, or, where the log knows no nodes, the largest number
+    of which jobs with `WHOLE` of the core-hours ask a multiple. Memory, GPUs and limits are unknown and bind nobody;
+    the settings are Slurm's own defaults with backfill. InputError where no job tells its processors. O(n log n).
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 1], "run_time": [9, 9], "req_procs": [32, 16], "req_nodes": [2, 1]})
+    >>> machine = machine_of_log(log)
+    >>> machine.cpus, machine.nodes[0].cpus
+    (48, 16)
+    """
+    from ..machine import Machine, NodeGroup, Partition
+
+    sizes = {str(name): size for name, (size, _) in partition_sizes(trace, rule).items() if size > 0}
+    if len(sizes) <= 1:
+        known = trace.info.max_procs if trace.info.max_procs > 0 else peak_procs(trace, rule)
+        if not known > 0:
+            raise InputError(
+                f"{trace.info.source}: no job tells its processors", hint="batchcast machine capture -o machine.toml"
+            )
+        sizes = {next(iter(sizes), "all"): known}
+    names = trace.nominal("partition_id").decode()
+    own = np.array(["all" if name is None else str(name) for name in names], dtype=object)
+    if len(sizes) == 1:
+        own[:] = next(iter(sizes))
+    groups, partitions = [], []
+    largest = max(sizes, key=lambda name: sizes[name])
+    for name, size in sizes.items():
+        cpus = _of_header(trace) or _node_size(trace.take(np.flatnonzero(own == name)), rule)
+        nodes = tuple(f"{name}-{k + 1}" for k in range(math.ceil(size / cpus)))
+        groups.append(NodeGroup(nodes, cpus))
+        partitions.append(Partition(name, nodes, default=name == largest))
+    stated = trace.info.max_procs if trace.info.max_procs_source == STATED else math.inf
+    if len(sizes) > 1 and sum(sizes.values()) > stated:
+        return _on_shared_nodes(groups, partitions, stated)
+    return Machine(tuple(groups), tuple(partitions), settings={"SchedulerType": "sched/backfill"}, name=SOURCE)
+
+
+def _on_shared_nodes(groups: list[NodeGroup], partitions: list[Partition], total: float) -> Machine:
+    """Partitions that together held more than the machine has: they share its nodes, the larger ones all of them."""
+    from ..machine import Machine, NodeGroup
+
+    cpus = max(group.cpus for group in groups)
+    names = tuple(f"node-{k + 1}" for k in range(math.ceil(total / cpus)))
+    own = [math.ceil(len(group.names) * group.cpus / cpus) for group in groups]
+    shared = tuple(replace(part, nodes=names[:count]) for part, count in zip(partitions, own))
+    return Machine((NodeGroup(names, cpus),), shared, settings={"SchedulerType": "sched/backfill"}, name=SOURCE)
+
+
+def with_gpus(machine: Machine, trace: Trace) -> Machine:
+    """The machine with the GPUs that jobs of each partition ever held at once, where the log tells what they asked for.
+
+    A node has as many as the jobs that hold all but `WIDER` of the GPU-hours have on each of theirs, and so many nodes
+    have them; where the log knows no nodes, all nodes of the partition share them evenly. Partitions that share nodes
+    share their GPUs. O(n log n).
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 0, 9], "run_time": [9, 9, 9], "req_procs": [16] * 3,
+    ...                          "req_nodes": [1] * 3, "req_gpus": [0, 4, 2]})
+    >>> [(len(group.names), dict(group.gres)) for group in with_gpus(machine_of_log(log), log).nodes]
+    [(1, {'gpu': 4}), (1, {})]
+    """
+    gpus = np.nan_to_num(trace.number("req_gpus"))
+    names = trace.nominal("partition_id").decode()
+    alone = len(machine.partitions) == 1
+    has: dict[str, int] = {}
+    for part in machine.partitions:
+        mine = np.array([alone or (name is not None and str(name) == part.name) for name in names])
+        rows = np.flatnonzero(mine & (gpus > 0))
+        if len(rows):
+            held = _held_of(trace.take(rows), gpus[rows])[1].max(initial=0.0)
+            each = _gpus_each(trace.take(rows), gpus[rows]) or math.ceil(held / len(part.nodes))
+            each = max(each, math.ceil(held / len(part.nodes)))
+            for k, name in enumerate(part.nodes):
+                has[name] = max(has.get(name, 0), min(each, math.ceil(held) - k * each), 0)
+    if not has:
+        return machine
+    groups = []
+    for group in machine.nodes:
+        for count in sorted({has.get(name, 0) for name in group.names}, reverse=True):
+            some = tuple(name for name in group.names if has.get(name, 0) == count)
+            mixed = count > 0 and len(some) < len(group.names)
+            groups.append(replace(group, names=some, gres={"gpu": count} if count else {}, weight=2 if mixed else 1))
+    return replace(machine, nodes=tuple(groups))
+
+
+def _gpus_each(trace: Trace, gpus: np.ndarray) -> int:
+    """GPUs of a node, as the nodes of jobs that ask for some tell; 0 where too few do."""
+    nodes = units_of(trace, "node", "alloc")
+    work = np.nan_to_num(gpus * trace.run_time)
+    known = nodes >= 1
+    return _most_each(np.ceil(gpus[known] / nodes[known]), work[known]) if work[known].sum() > 0.5 * work.sum() else 0
+
+
+def _most_each(each: np.ndarray, work: np.ndarray) -> int:
+    """The most a node that jobs have, but for those with `WIDER` of the work."""
+    order = np.argsort(-each, kind="stable")
+    beyond = np.cumsum(work[order]) > WIDER * work.sum()
+    return max(int(each[order][np.flatnonzero(beyond)[0]]), 1)
+
+
+def count_whole(trace: Trace) -> tuple[int, int]:
+    """Of the jobs that ask for a part of a node, how many hold whole nodes, and how many do not; (0, 0) unknown.
+
+    The size of a node is that of the machine that the held processors imply. O(n log n).
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 9, 9], "run_time": [9] * 3, "req_procs": [1, 2, 40],
+    ...                          "alloc_procs": [40] * 3, "req_nodes": [1] * 3})
+    >>> count_whole(log)
+    (2, 0)
+    """
+    asked, got = trace.number("req_procs"), trace.number("alloc_procs")
+    if not ((asked >= 1) & (got >= 1)).any():
+        return 0, 0
+    cpus = max(group.cpus for group in machine_of_log(trace, "alloc").nodes)
+    part = (asked >= 1) & (got >= 1) & (asked % cpus > 0) & (cpus > 1)
+    whole = part & (got % cpus == 0)
+    return int(whole.sum()), int((part & ~whole).sum())
+
+
+def _of_header(trace: Trace) -> int:
+    """Processors of a node by the header's MaxProcs and MaxNodes; 0 where it does not tell a whole number."""
+    found = [re.match(r"\s*(\d+)", trace.info.header.get(name, "")) for name in ("MaxProcs", "MaxNodes")]
+    procs, nodes = (int(match[1]) if match else 0 for match in found)
+    return procs // nodes if nodes > 0 and procs % nodes == 0 else 0
+
+
+def _node_size(trace: Trace, rule: str) -> int:
+    """Processors of a node, as far as the jobs of a partition tell."""
+    procs, nodes = trace.procs(rule), units_of(trace, "node", "alloc")
+    work = np.nan_to_num(procs * trace.run_time)
+    known = (procs >= 1) & (nodes >= 1)
+    if work[known].sum() > 0.5 * work.sum() and work[known].sum() > 0:
+        return _most_each(np.ceil(procs[known] / nodes[known]), work[known])
+    sized = procs >= 1
+    whole = work[sized].sum()
+    for cpus in range(LARGEST_NODE, 1, -1):
+        if work[sized][procs[sized] % cpus == 0].sum() >= WHOLE * whole > 0:
+            return cpus
+    return 1

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of waiting jobs, learned from pairs: weights of age, size, past use and class.
+
+A pair are two jobs of different users that had both waited for ten minutes when one of them started, though there was
+room for either: sizes and limits are within a factor of two. What the winner had more of is counted, each pair of users
+once a day, so that no burst decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..machine import Association, Machine, Qos
+from .caps import PATIENCE_S, Queue, steps
+
+SIZE, USE = "size", "past use"
+WORTH_S = tuple(days * 86400.0 for days in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0))
+HALF_LIVES_S = (86400.0, 7 * 86400.0, 30 * 86400.0)
+MAX_AGE_DAYS = 128
+ROOT = "root"
+NEAR = 2.0  # sizes and limits of a pair
+LOSERS = 20  # of those that waited on when one started, spread evenly over the queue
+LEAST_GAIN = 0.01  # of the pairs that a factor has to put right
+SURE = 4.0  # standard errors over pairs of users
+LEAST_PAIRS, LEAST_PEOPLE = 100, 10
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One thing that decides: how many seconds of waiting the whole of it is worth, and who speaks for it.
+
+    `name` is size, past use or a class. Of the pairs that it decides otherwise than what counted before, `pairs` are
+    started as it says and `against` are not; `users` are those who won the former.
+    """
+
+    name: str
+    worth: float
+    pairs: int
+    against: int
+    users: int
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What counts beside waiting; no factors: first come, first served, as far as the record tells.
+
+    `half_life` is of past use, seconds; of `pairs` the share `right` start as this order says, `first_come` by arrival.
+    """
+
+    factors: tuple[Factor, ...]
+    half_life: float
+    pairs: int
+    right: float
+    first_come: float
+
+
+def learn_order(queue: Queue, users: np.ndarray, classes: np.ndarray, names: Sequence[str]) -> Order:
+    """The order that the pairs of a record speak for.
+
+    Parameters
+    ----------
+    queue
+        The jobs that share a capacity; `submit` is when a job was eligible.
+    users, classes
+        Their codes (n,); -1 unknown: a job of an unknown user is in no pair.
+    names
+        Of the classes.
+
+    Notes
+    -----
+    Priority is the time waited, and for each factor that counts some of `WORTH_S`: for size as a share of the capacity,
+    for the rank by decayed past use, for each class. The factor and worth that put most pairs right are taken, then the
+    next, as long as each puts a hundredth more of them right, is surer than `SURE` standard errors over pairs of
+    users, and ten users speak for it. Counted so, a job that waited for weeks for what no log says has one vote.
+    The half-life is the one of three that puts most right. O(n log n) and twenty pairs a start.
+    """
+    winner, loser = find_pairs(queue, users)
+    if len(winner) < LEAST_PAIRS:
+        return Order((), HALF_LIVES_S[1], len(winner), math.nan, math.nan)
+    votes = _Votes.of(queue, users, winner, loser)
+    size = (queue.size[winner] - queue.size[loser]) / queue.capacity
+    kinds = {
+        str(names[k]): (classes[winner] == k) * 1.0 - (classes[loser] == k) for k in np.unique(classes[classes >= 0])
+    }
+    age = queue.submit[loser] - queue.submit[winner]
+    best: Order | None = None
+    for half_life in HALF_LIVES_S:
+        use = past_use(queue, users, queue.start[winner], users[winner], users[loser], half_life)
+        factors, right = votes.choose(age, {SIZE: size, USE: use, **kinds})
+        if best is None or right > best.right:
+            best = Order(factors, half_life, len(winner), right, votes.share(age))
+    assert best is not None
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class _Votes:
+    """The pairs' weights (m,), each pair of users one a day; which pair of users, and who won."""
+
+    weight: np.ndarray
+    people: np.ndarray
+    who: np.ndarray
+
+    @classmethod
+    def of(cls, queue: Queue, users: np.ndarray, winner: np.ndarray, loser: np.ndarray) -> _Votes:
+        day = (queue.start[winner] // 86400.0).astype(np.int64)
+        cells = np.stack([np.minimum(users[winner], users[loser]), np.maximum(users[winner], users[loser]), day])
+        _, cell, often = np.unique(cells, axis=1, return_inverse=True, return_counts=True)
+        people = np.unique(cells[:2], axis=1, return_inverse=True)[1]
+        return cls(1.0 / often[cell.ravel()], people.ravel(), users[winner])
+
+    def share(self, margin: np.ndarray) -> float:
+        """The share of the pairs that a margin puts right."""
+        return float((self.weight * _right(margin)).sum() / self.weight.sum())
+
+    def choose(self, age: np.ndarray, factors: Mapping[str, np.ndarray]) -> tuple[tuple[Factor, ...], float]:
+        """The factors that count, the best first, and the share of pairs that they put right."""
+        chosen: list[Factor] = []
+        margin = age
+        while True:
+            rest = {name: more for name, more in factors.items() if name not in {f.name for f in chosen}}
+            tried = [
+                (self.share(margin + worth * more), -worth, name) for name, more in rest.items() for worth in WORTH_S
+            ]
+            if not tried:
+                break
+            right, worth, name = max(tried)
+            found = self.factor(name, -worth, margin, margin - worth * factors[name])
+            if right < self.share(margin) + LEAST_GAIN or found is None:
+                break
+            chosen.append(found)
+            margin = margin - worth * factors[name]
+        return tuple(chosen), self.share(margin)
+
+    def factor(self, name: str, worth: float, before: np.ndarray, after: np.ndarray) -> Factor | None:
+        """The factor with its support; None where it could be chance or too few users speak for it."""
+        gain = _right(after) - _right(before)
+        by_people = np.bincount(self.people, self.weight * gain)
+        sure = by_people.sum() >= SURE * np.sqrt((by_people**2).sum())
+        users = len(np.unique(self.who[gain > 0]))
+        if not sure or users < LEAST_PEOPLE:
+            return None
+        return Factor(name, worth, int((gain > 0).sum()), int((gain < 0).sum()), users)
+
+
+def _right(margin: np.ndarray) -> np.ndarray:
+    """1 where the winner is ahead, a half where neither is."""
+    return np.asarray(0.5 + 0.5 * np.sign(margin))
+
+
+def find_pairs(queue: Queue, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the jobs that started, and of the comparable ones that waited on though they had room as well."""
+    time, running = steps(queue.start, queue.end, queue.size)
+    order = np.argsort(queue.submit, kind="stable")
+    submits, latest = queue.submit[order], np.maximum.accumulate(queue.start[order])
+    asked = np.flatnonzero((users >= 0) & (queue.start - queue.submit >= PATIENCE_S))
+    low = np.searchsorted(latest, queue.start[asked], side="right")
+    high = np.searchsorted(submits, queue.start[asked] - PATIENCE_S, side="right")
+    free = queue.capacity - running[np.searchsorted(time, queue.start[asked], side="right") - 1]
+    winners, losers = [], []
+    for row, begin, end, room in zip(asked.tolist(), low.tolist(), high.tolist(), free.tolist(), strict=True):
+        other = order[begin:end]
+        other = other[queue.start[other] > queue.start[row] + PATIENCE_S / 10]
+        size, limit = queue.size[other] / queue.size[row], queue.limit[other] / queue.limit[row]
+        alike = (size <= NEAR) & (size >= 1 / NEAR) & ~(limit > NEAR) & ~(limit < 1 / NEAR)
+        alike &= (users[other] >= 0) & (users[other] != users[row]) & (queue.size[other] <= room + queue.size[row])
+        other = other[alike]
+        other = other[:: max(len(other) // LOSERS, 1)][:LOSERS]
+        winners.append(np.full(len(other), row))
+        losers.append(other)
+    return np.concatenate([*winners, []]).astype(np.int64), np.concatenate([*losers, []]).astype(np.int64)
+
+
+def past_use(
+    queue: Queue, users: np.ndarray, when: np.ndarray, one: np.ndarray, two: np.ndarray, half_life: float
+) -> np.ndarray:
+    """By how much the first users stand higher than the second in order of decayed past use, least first; in (-1, 1).
+
+    Use counts from the end of a job; ranks are those of the hour.
+    """
+    count = int(users.max(initial=0)) + 1
+    hours = (when // HOUR_S).astype(np.int64)
+    first = int(queue.start.min() // HOUR_S)
+    wanted, place = np.unique(hours, return_inverse=True)
+    ended = np.argsort(queue.end, kind="stable")
+    ended = ended[users[ended] >= 0]
+    done = (queue.end[ended] // HOUR_S).astype(np.int64)
+    work = queue.size[ended] * (queue.end - queue.start)[ended]
+    use, at, ranks, last = np.zeros(count), first, np.empty((len(wanted), count)), 0
+    for k, hour in enumerate(wanted.tolist()):
+        upto = int(np.searchsorted(done, hour, side="left"))
+        use *= 0.5 ** ((hour - at) * HOUR_S / half_life)
+        lately = work[last:upto] * 0.5 ** ((hour - done[last:upto]) * HOUR_S / half_life)
+        use += np.bincount(users[ended[last:upto]], lately, count)
+        at, last = hour, upto
+        ranks[k] = np.searchsorted(np.sort(-use), -use, side="right") / count
+    return np.asarray(ranks[place, one] - ranks[place, two])
+
+
+def siblings(people: Sequence[tuple[str, str]]) -> tuple[Association, ...]:
+    """Associations of accounts and users, all with one share of the same whole."""
+    return (Association(ROOT), *(Association(account, user, ROOT) for account, user in people))
+
+
+def with_order(machine: Machine, order: Order, by: str, people: Sequence[tuple[str, str]]) -> Machine:
+    """The machine with the order as Slurm's priority: weights are seconds of waiting.
+
+    `by` says what the classes are: `partition_id`, else the names of QOS or queues. `people` are accounts and users.
+    """
+    worth = {factor.name: factor.worth for factor in order.factors}
+    words = {
+        "PriorityType": "priority/multifactor",
+        "PriorityMaxAge": f"{MAX_AGE_DAYS}-00:00:00",
+        "PriorityWeightAge": f"{MAX_AGE_DAYS * 86400}",
+    }
+    if SIZE in worth:
+        words["PriorityWeightJobSize"] = f"{worth.pop(SIZE):.0f}"
+    if USE in worth:
+        half_life = f"{order.half_life / 86400.0:.0f}-00:00:00"
+        words |= {"PriorityWeightFairShare": f"{worth.pop(USE):.0f}", "PriorityDecayHalfLife": half_life}
+        words["PriorityCalcPeriod"] = "01:00:00"
+        machine = replace(machine, associations=siblings(people))
+    most = f"{max(worth.values(), default=0.0):.0f}"
+    if worth and by == "partition_id":
+        words["PriorityWeightPartition"] = most
+        factors = (replace(p, priority_job_factor=int(worth.get(p.name, 0.0))) for p in machine.partitions)
+        machine = replace(machine, partitions=tuple(factors))
+    elif worth:
+        words["PriorityWeightQOS"] = most
+        known = machine.qos or (Qos("learned"),)
+        machine = replace(machine, qos=(*known, *(Qos(name, priority=value) for name, value in worth.items())))
+    return replace(machine, settings={**machine.settings, **words})

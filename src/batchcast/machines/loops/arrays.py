@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arrays that Slurm's kernels work on: a site, its jobs, and the state between two instants.
+
+One record array for each kind of thing, since every array a kernel takes costs compiling and calling.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...compiled import by_address
+
+FUTURE, QUEUED, RUNNING, DONE, GONE = range(5)  # a job's status
+AFTERANY, AFTEROK, AFTERNOTOK = range(3)
+NONE = -1
+FAR = 1e18
+
+
+def _record(whole: str, real: str = "") -> np.dtype[Any]:
+    """Fields of int64, then fields of float64."""
+    return np.dtype([*((name, np.int64) for name in whole.split()), *((name, np.float64) for name in real.split())])
+
+
+NODE_RECORD = _record("cpus weight features", "memory")
+PART_RECORD = _record("tier first loaded preempts cancels", "factor max_time default_time mem_node mem_cpu grace")
+QOS_RECORD = _record("rank cancels", "factor jobs user_jobs account_jobs grace exempt")
+ASSOC_RECORD = _record("parent is_user", "share jobs own_jobs")
+RESERVATION_RECORD = _record("", "begin end every within until")
+JOB_RECORD = _record(
+    "min_nodes max_nodes tasks per_node per_task cpus then form any_gres licensed barred features exclusive nice array"
+    " task throttle partitions qos user account assoc group earlier singleton reservation fails needs_from"
+    " fixed_part fixed_from preempts",
+    "submit run plan held mem_node mem_cpu begin release cancel fixed",
+)
+JOB_STATE = _record(
+    "status part backfilled head place ending runs first_out listed",
+    "start began planned ended eligible accrued sized due leaves_at preempted rank",
+)
+NODE_STATE = _record(
+    "used_cpus exclusive_jobs node_jobs tmp_cpus tmp_exclusive tmp_jobs stamp free trial listed chosen taken asks head"
+    " set_from set_to set_cpus set_nodes",
+    "used_memory tmp_memory booked",
+)
+ASSOC_STATE = _record("jobs siblings", "usage recent fair level")
+POOL_RECORD = _record("node cpus next job beside", "memory end")
+SHAPE_RECORD = _record("refused cycle fits", "length")
+SLOT_RECORD = _record("next room same rises", "begin end")
+QUEUE_RECORD = _record("job part", "tier order")
+ACTIVE_RECORD = _record("job", "end")
+HEAP_RECORD = _record("kind what", "time")
+DOWN_RECORD = _record("node", "begin end")
+LIST_RECORD = _record("special due victim")
+PART_STATE = _record("failed part_tests idle_pass idle_cpus")
+OUT_RECORD = _record("job node cpus")
+REGISTERS = _record(
+    "",
+    "now submitted queue running pool freed sequence asked last full cycle polls first_poll decay prio_now slots tests"
+    " heap out taken dirty special quiet first passes stamp grown total count same spare_slot lost",
+)
+
+
+@by_address
+class Site(NamedTuple):
+    """A machine: nodes in their order, P partitions, Q QOS, associations, V reservations, G kinds of gres.
+
+    Sets of nodes are bits of int64 words: `inside` (P, W), `reserved` (V, W). `features` are bits too. TRES are
+    processors, nodes, memory in MiB and the G gres; a limit that is not set is FAR. `billing` (P, TRES) are the weights
+    by which use is counted, `tres_weight` those of priority, by the share of `part_tres` (P, TRES) that a job asks.
+    `parent` of an association leads to the root; `share` is of its siblings' shares. `part` has one record more: where
+    the last one's nodes in `members` end.
+    """
+
+    node: Any
+    gres: Any
+    part: Any
+    inside: Any
+    members: Any
+    qos: Any
+    qos_tres: Any
+    qos_user_tres: Any
+    qos_account_tres: Any
+    qos_job_tres: Any
+    assoc: Any
+    assoc_tres: Any
+    assoc_job_tres: Any
+    billing: Any
+    tres_weight: Any
+    part_tres: Any
+    licenses: Any
+    reservation: Any
+    reserved: Any
+    alike: Any
+    sample: Any
+
+
+@by_address
+class Jobs(NamedTuple):
+    """Requests by submission, see `machines.request`; -1 where nothing is asked, and one record more for the ends.
+
+    `plan` is the limit, or a forecast no longer than it; `held` the same once the job runs. Dependencies of a job are
+    `needs[needs_from:]`; a job with `fixed` below FAR starts then, on the nodes `fixed_node[fixed_from:]`, whatever the
+    scheduler says.
+    """
+
+    row: Any
+    gres: Any
+    licenses: Any
+    needs: Any
+    needs_kind: Any
+    fixed_node: Any
+    fixed_cpus: Any
+
+
+@by_address
+class Rules(NamedTuple):
+    """Settings under slurm.conf's names, in seconds."""
+
+    fifo: int
+    multifactor: int
+    enforce: int
+    sched_interval: float
+    batch_sched_delay: float
+    queue_depth: int
+    poll: float
+    bf_interval: float
+    bf_resolution: int
+    bf_window: int
+    bf_max_job_test: int
+    bf_max_job_user: int
+    bf_max_job_part: int
+    bf_max_job_array_resv: int
+    bf_min_prio_reserve: float
+    bf_min_age_reserve: float
+    test_length: float
+    half_life: float
+    calc_period: float
+    max_age: float
+    w_age: float
+    w_fairshare: float
+    w_size: float
+    w_partition: float
+    w_qos: float
+    machine_cpus: float
+    sizes_matter: int
+    reorder_count: int
+    youngest: int
+    requeue_delay: float
+    preempt_wait: float
+    lazy: int
+    since: float
+    until: float
+
+
+@by_address
+class State(NamedTuple):
+    """What changes: registers, jobs, nodes, what running jobs hold, the queue in order, counts, tables, scratch.
+
+    `active` are running jobs by planned end; `bits` (sets, W) sets of nodes; `slot` is backfill's table of free nodes
+    over time, `slot_free` (slots, W) its sets, `slot_ready` those where running jobs leave something by a slot's end;
+    `array_planned` (arrays, P) counts a pass's bookings, or marks an array that it refused.
+    """
+
+    reg: Any
+    job: Any
+    node: Any
+    used_gres: Any
+    tmp_gres: Any
+    pool: Any
+    bits: Any
+    queue: Any
+    spare: Any
+    active: Any
+    group_sequence: Any
+    array_running: Any
+    array_planned: Any
+    array_pass: Any
+    shape: Any
+    qos: Any
+    qos_user_jobs: Any
+    qos_account_jobs: Any
+    qos_tres: Any
+    qos_user_tres: Any
+    qos_account_tres: Any
+    licenses: Any
+    assoc: Any
+    assoc_tres: Any
+    stack: Any
+    part: Any
+    slot: Any
+    slot_free: Any
+    slot_ready: Any
+    marks: Any
+    user_tests: Any
+    order: Any
+    heap: Any
+    down: Any
+    list: Any
+    out: Any
+
+
+# sets of nodes in State.bits: up, with something free; those of a step; free of bookings, rich enough for a job, booked
+# by it, still open in a pass; where a candidate of backfill has room
+UP, IDLE, MASK, SEEN, RICH, MINE, OPEN, WITNESS, SETS = range(9)

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns a Machine into the kernels' arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import UsageError
+from ...units import parse_duration
+from ..machine import Association, Machine, NodeGroup, Partition, Qos
+from .arrays import (
+    ASSOC_RECORD,
+    FAR,
+    NODE_RECORD,
+    NONE,
+    PART_RECORD,
+    QOS_RECORD,
+    RESERVATION_RECORD,
+    Site,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where nodes, words and associations stand in the arrays.
+
+    `groups` (n,) are the nodes' groups, `kinds` the gres, `bits` the bit of each feature and gres, `members` the nodes
+    of each partition, `tres` what is counted, `parent` the association above each one.
+    """
+
+    node: Mapping[str, int]
+    groups: Sequence[NodeGroup]
+    kinds: Sequence[str]
+    bits: Mapping[str, int]
+    members: Sequence[Sequence[int]]
+    tres: Sequence[str]
+    assoc: Mapping[tuple[str, str], int]
+    parent: Sequence[int]
+
+    @classmethod
+    def of(cls, machine: Machine) -> _Places:
+        names = {name: i for i, name in enumerate(machine.node_names())}
+        kinds = sorted({kind.split(":")[0] for group in machine.nodes for kind in group.gres})
+        words = {w for g in machine.nodes for w in _words(g.features, g.gres)}
+        if len(words) > 62 or len(machine.partitions) > 62:
+            raise UsageError("more than 62 node features and gres types, or partitions, are not modelled")
+        places = {(a.account, a.user): k for k, a in enumerate(machine.associations)}
+        return cls(
+            names,
+            [group for group in machine.nodes for _ in group.names],
+            kinds,
+            {word: 1 << k for k, word in enumerate(sorted(words))},
+            [sorted(names[n] for n in p.nodes if n in names) for p in machine.partitions],
+            ["cpu", "node", "mem", *(f"gres/{kind}" for kind in kinds)],
+            places,
+            [_parent(a.account, a.user, a.parent, places) for a in machine.associations],
+        )
+
+    def sets(self, groups: Sequence[Sequence[str]]) -> np.ndarray:
+        """Sets of nodes by name (sets, words) as bits."""
+        width = (len(self.node) + 63) // 64
+        return whole([mask(names, self.node, width) for names in groups], len(groups), width)
+
+
+def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
+    """The machine's arrays, and the names by which requests find their places in them."""
+    at = _Places.of(machine)
+    qos, assoc = machine.qos, machine.associations
+    alike = _alike(machine)
+    site = Site(
+        node=records(
+            NODE_RECORD,
+            cpus=[g.cpus for g in at.groups],
+            weight=[g.weight for g in at.groups],
+            features=[sum(at.bits[w] for w in _words(g.features, g.gres)) for g in at.groups],
+            memory=[min(g.memory_mib, FAR) for g in at.groups],
+        ),
+        gres=whole([[amount(g.gres, kind) for kind in at.kinds] for g in at.groups], len(at.groups), len(at.kinds)),
+        part=_partitions(machine, at.members),
+        inside=at.sets([p.nodes for p in machine.partitions]),
+        members=np.array([i for m in at.members for i in m], np.int64),
+        qos=_qos(machine),
+        qos_tres=_limits([q.limits.grp_tres for q in qos], at.tres),
+        qos_user_tres=_limits([q.limits.max_tres_per_user for q in qos], at.tres),
+        qos_account_tres=_limits([q.limits.max_tres_per_account for q in qos], at.tres),
+        qos_job_tres=_limits([q.limits.max_tres for q in qos], at.tres),
+        assoc=_associations(assoc, at.parent),
+        assoc_tres=_limits([a.limits.grp_tres for a in assoc], at.tres),
+        assoc_job_tres=_limits(_inherited(assoc, at.parent, "max_tres", {}), at.tres),
+        billing=np.array([[float(_billing(p).get(name, 0.0)) for name in at.tres] for p in machine.partitions]),
+        tres_weight=tres_weights(machine.settings, at.tres),
+        part_tres=np.array([_held(p, machine, at.tres) for p in machine.partitions]),
+        licenses=np.array(list(machine.licenses.values()), np.float64),
+        reservation=records(
+            RESERVATION_RECORD,
+            begin=[r.start for r in machine.reservations],
+            end=[r.end for r in machine.reservations],
+            every=[r.every for r in machine.reservations],
+            within=[r.max_time for r in machine.reservations],
+            until=[min(r.until, FAR) for r in machine.reservations],
+        ),
+        reserved=at.sets([r.nodes for r in machine.reservations]),
+        alike=at.sets(alike),
+        sample=np.array([at.node[names[0]] for names in alike], np.int64),
+    )
+    return site, _index(machine, at)
+
+
+def _index(machine: Machine, at: _Places) -> dict[str, Any]:
+    """What requests look their words up in."""
+    qos, partitions = machine.qos, machine.partitions
+    return {
+        "node": at.node,
+        "cpus": [{at.groups[i].cpus for i in m} for m in at.members],
+        "feature": at.bits,
+        "gres": at.kinds,
+        "partition": {p.name: k for k, p in enumerate(partitions)},
+        "default": sum(1 << k for k, p in enumerate(partitions) if p.default) or 1,
+        "exclusive": sum(1 << k for k, p in enumerate(partitions) if p.exclusive),
+        "memory": holds_memory(machine),
+        "licenses": tuple(machine.licenses),
+        "enforced": any(w in machine.settings.get("AccountingStorageEnforce", "") for w in ("limits", "safe")),
+        "wall": ([q.limits.max_wall for q in qos], _inherited(machine.associations, at.parent, "max_wall", math.inf)),
+        "qos": {q.name: k for k, q in enumerate(qos)},
+        "preempts": [sum(1 << k for k, o in enumerate(qos) if _may(machine, q, o)) for q in qos] or [0],
+        "assoc": at.assoc,
+        "reservation": {r.name: k for k, r in enumerate(machine.reservations)},
+    }
+
+
+def holds_memory(machine: Machine) -> bool:
+    """Whether a job that runs holds memory of its nodes that no other job may have.
+
+    Slurm hands memory out only where SelectTypeParameters names it (CR_Core_Memory, say). With CR_Core every job shows
+    a node's whole memory as asked for, and two of them share the node all the same. A machine without that setting is
+    taken to hand memory out; so is one whose limits, priorities or billing count it.
+
+    >>> from batchcast.machines.machine import homogeneous
+    >>> [holds_memory(homogeneous(1, 4, SelectTypeParameters=word)) for word in ("CR_CORE", "CR_CORE_MEMORY")]
+    [False, True]
+    >>> holds_memory(homogeneous(1, 4))
+    True
+    """
+    word = machine.settings.get("SelectTypeParameters")
+    if word is None or "MEMORY" in word.upper():
+        return True
+    tables = [
+        table
+        for limits in (*(q.limits for q in machine.qos), *(a.limits for a in machine.associations))
+        for table in (limits.grp_tres, limits.max_tres, limits.max_tres_per_user, limits.max_tres_per_account)
+    ]
+    weighs = "mem" in machine.settings.get("PriorityWeightTRES", "").lower()
+    return weighs or any("mem" in table for table in (*tables, *(p.billing_weights for p in machine.partitions)))
+
+
+def _alike(machine: Machine) -> list[list[str]]:
+    """The nodes by what they have: those of one set differ in nothing that a job can ask for."""
+    alike: dict[Any, list[str]] = {}
+    for g in machine.nodes:
+        kind = (g.cpus, g.memory_mib, g.features, tuple(sorted(g.gres.items())))
+        alike.setdefault(kind, []).extend(g.names)
+    return [names for names in alike.values() if names]
+
+
+def _partitions(machine: Machine, members: Sequence[Sequence[int]]) -> np.ndarray:
+    """The partitions, and one record more: where the last one's nodes end."""
+    partitions = machine.partitions
+    loaded = "CR_LLN" in machine.settings.get("SelectTypeParameters", "")
+    by_tier = _preempts_by(machine, "partition_prio")
+    most = max(p.priority_job_factor for p in partitions) or 1
+    holds = holds_memory(machine)
+    return records(
+        PART_RECORD,
+        tier=[p.priority_tier for p in partitions] + [0],
+        loaded=[p.least_loaded or loaded for p in partitions] + [0],
+        preempts=[_lower(machine, p) for p in partitions] + [0],
+        cancels=[by_tier and _cancels(machine, p.preempt_mode) for p in partitions] + [0],
+        grace=[p.grace_time if by_tier else 0.0 for p in partitions] + [0.0],
+        first=np.concatenate([[0], np.cumsum([len(m) for m in members])]),
+        factor=[p.priority_job_factor / most for p in partitions] + [0.0],
+        max_time=[min(p.max_time, FAR) for p in partitions] + [0.0],
+        default_time=[or_none(p.default_time) for p in partitions] + [0.0],
+        mem_node=[or_none(p.default_mem_per_node if holds else math.nan) for p in partitions] + [0.0],
+        mem_cpu=[or_none(p.default_mem_per_cpu if holds else math.nan) for p in partitions] + [0.0],
+    )
+
+
+def _qos(machine: Machine) -> np.ndarray:
+    """The QOS; where there are none, one without a limit."""
+    qos = machine.qos or (Qos(""),)
+    by_qos, exempt = _preempts_by(machine, "qos"), _exempt(machine)
+    best = max(q.priority for q in qos) or 1.0
+    return records(
+        QOS_RECORD,
+        factor=[q.priority / best for q in qos],
+        rank=[int(min(q.priority, 0xFFFF)) for q in qos],
+        cancels=[by_qos and _cancels(machine, q.preempt_mode) for q in qos],
+        grace=[q.grace_time if by_qos else 0.0 for q in qos],
+        exempt=[exempt if math.isnan(q.preempt_exempt_time) else q.preempt_exempt_time for q in qos],
+        jobs=[min(q.limits.grp_jobs, FAR) for q in qos],
+        user_jobs=[min(q.limits.max_jobs_per_user, FAR) for q in qos],
+        account_jobs=[min(q.limits.max_jobs_per_account, FAR) for q in qos],
+    )
+
+
+def _associations(assoc: Sequence[Association], parent: Sequence[int]) -> np.ndarray:
+    """The associations; where there are none, one user's without a limit."""
+    peers = [sum(b.shares for b, p in zip(assoc, parent) if p == mine) for mine in parent]
+    return records(
+        ASSOC_RECORD,
+        parent=parent or [NONE],
+        is_user=[bool(a.user) for a in assoc] or [1],
+        share=[a.shares / of if of else 0.0 for a, of in zip(assoc, peers)] or [1.0],
+        jobs=[min(a.limits.grp_jobs, FAR) for a in assoc] or [FAR],
+        own_jobs=[min(most, FAR) for most in _inherited(assoc, parent, "max_jobs", FAR)] or [FAR],
+    )
+
+
+def _preempts_by(machine: Machine, kind: str) -> bool:
+    return machine.settings.get("PreemptType", "").endswith(kind)
+
+
+def _mode(machine: Machine, own: str) -> str:
+    """OFF, REQUEUE or CANCEL: one's own mode, else the cluster's. Without JobRequeue what is requeued is cancelled."""
+    words = (own or machine.settings.get("PreemptMode", "OFF")).upper().split(",")
+    found = next((word for word in words if word in ("REQUEUE", "CANCEL")), "OFF")
+    return "CANCEL" if found == "REQUEUE" and machine.settings.get("JobRequeue", "1").split()[0] == "0" else found
+
+
+def _cancels(machine: Machine, own: str) -> bool:
+    return _mode(machine, own) == "CANCEL"
+
+
+def _lower(machine: Machine, partition: Partition) -> int:
+    """preempt/partition_prio: the partitions of a lower tier whose jobs give way to this one's, as bits."""
+    if not _preempts_by(machine, "partition_prio"):
+        return 0
+    lower = (p.preempt and p.priority_tier < partition.priority_tier and _mode(machine, p.preempt_mode) != "OFF"
+           for p in machine.partitions)  # fmt: skip
+    return sum(1 << k for k, yields in enumerate(lower) if yields)
+
+
+def _may(machine: Machine, qos: Qos, other: Qos) -> bool:
+    """preempt/qos: whether the first may preempt the other."""
+    named = _preempts_by(machine, "qos") and other.name in qos.preempts
+    return named and _mode(machine, other.preempt_mode) != "OFF"
+
+
+def _exempt(machine: Machine) -> float:
+    """PreemptExemptTime in seconds; none where it says -1 or no end."""
+    value = parse_duration(machine.settings.get("PreemptExemptTime", "00:00:00"))
+    return value if 0 <= value < math.inf else 0.0
+
+
+def _parent(account: str, user: str, parent: str, places: Mapping[tuple[str, str], int]) -> int:
+    return places.get(((parent or account) if user else parent, ""), NONE) if user or parent else NONE
+
+
+def _inherited(assoc: Sequence[Association], parent: Sequence[int], name: str, unset: Any) -> list[Any]:
+    """Of each association its own limit, or that of the nearest account above that sets it."""
+
+    def of(k: int) -> Any:
+        while k != NONE:
+            value = getattr(assoc[k].limits, name)
+            if value and value != math.inf:
+                return value
+            k = parent[k]
+        return unset
+
+    return [of(k) for k in range(len(assoc))]
+
+
+def _billing(partition: Partition) -> Mapping[str, float]:
+    """TRESBillingWeights by TRES; a processor is one where the partition has none."""
+    return partition.billing_weights or {"cpu": 1.0}
+
+
+def tres_weights(settings: Mapping[str, str], tres: Sequence[str]) -> np.ndarray:
+    """PriorityWeightTRES by TRES: `CPU=1000,Mem=2000,GRES/gpu=3000`."""
+    pairs = (item.partition("=") for item in settings.get("PriorityWeightTRES", "").lower().split(",") if "=" in item)
+    given = {name.strip(): float(value) for name, _, value in pairs}
+    return np.array([given.get(name, 0.0) for name in tres])
+
+
+def _held(partition: Partition, machine: Machine, tres: Sequence[str]) -> list[float]:
+    """Each TRES of a partition's nodes; 0 where it has none or as much as one likes."""
+    inside, held = set(partition.nodes), dict.fromkeys(tres, 0.0)
+    for group in machine.nodes:
+        nodes = sum(name in inside for name in group.names)
+        kinds = {f"gres/{kind.split(':')[0]}": 0 for kind in group.gres}
+        each = {"cpu": group.cpus, "node": 1, "mem": group.memory_mib} | {
+            name: amount(group.gres, name.removeprefix("gres/")) for name in kinds
+        }
+        for name, count in each.items():
+            held[name] += nodes * count if nodes else 0.0
+    return [value if math.isfinite(value) else 0.0 for value in held.values()]
+
+
+def _words(features: Sequence[str], gres: Mapping[str, int]) -> set[str]:
+    return {*features, *gres, *(kind.split(":")[0] for kind in gres)}
+
+
+def _limits(tables: Sequence[Mapping[str, float]], tres: Sequence[str]) -> np.ndarray:
+    """What each table allows of each TRES; where there are none, of one that allows all."""
+    return np.array([[min(t.get(name, FAR), FAR) for name in tres] for t in tables or [{}]], np.float64)
+
+
+AFTER = 14 * 86400.0
+
+
+def turns(reservations: np.ndarray, last: float) -> list[tuple[int, float, float]]:
+    """Begin and end of every turn of each reservation; none that comes again begins two weeks after the `last` job."""
+    found = []
+    for r in reservations:
+        latest = min(last + AFTER, r["until"])
+        count = max(math.ceil((latest - r["begin"]) / r["every"]), 1) if r["every"] > 0 else 1
+        found += [(NONE, r["begin"] + k * r["every"], r["end"] + k * r["every"]) for k in range(count)]
+    return found
+
+
+def records(kind: Any, **columns: Any) -> np.ndarray:
+    """A record array from columns."""
+    table = np.zeros(len(next(iter(columns.values()))), kind)
+    for name, values in columns.items():
+        table[name] = values
+    return table
+
+
+def mask(nodes: Sequence[Any], names: Mapping[Any, int], width: int) -> list[int]:
+    """Words of bits, one a node named."""
+    words = [0] * width
+    for name in nodes:
+        if name in names:
+            words[names[name] >> 6] |= 1 << (names[name] & 63)
+    return [w - (1 << 64) if w >> 63 else w for w in words]
+
+
+def amount(gres: Mapping[str, int], kind: str) -> int:
+    """How many of a kind of gres, whatever their types."""
+    return sum(count for name, count in gres.items() if name.split(":")[0] == kind)
+
+
+def or_none(value: float) -> float:
+    """-1 for NaN."""
+    return -1.0 if math.isnan(value) else value
+
+
+def whole(rows: Sequence[Sequence[int]], height: int, width: int) -> np.ndarray:
+    """Rows as an int64 array of this height and width."""
+    return np.array(rows, np.int64).reshape(height, width)

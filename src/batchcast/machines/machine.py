@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine as Slurm describes it: node groups, partitions, QOS, associations, reservations. Pure data.
+
+And that machine with something changed (`vary`), for what-if questions.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ..errors import InputError, UsageError
+
+TURNS = {"DAILY": 86400.0, "WEEKLY": 7 * 86400.0}
+NOTHING: Mapping[str, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes that are alike, in the order of Slurm's node table. Memory in MiB, `gres` by name and type (`gpu:a100`).
+
+    `down` nodes exist and cannot be used when the description was taken.
+    """
+
+    names: tuple[str, ...]
+    cpus: int
+    sockets: int = 1
+    threads: int = 1
+    memory_mib: float = math.inf
+    gres: Mapping[str, int] = field(default_factory=dict)
+    features: tuple[str, ...] = ()
+    weight: int = 1
+    down: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A set of nodes with rules. Times in seconds, memory in MiB; NaN where nothing is set.
+
+    `billing_weights` are TRESBillingWeights by TRES, memory per MiB. Where PreemptType is partition_prio, jobs
+    of a partition with `preempt` give way to partitions of a higher tier, by `preempt_mode` (the cluster's where it is
+    empty) and after `grace_time`.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    max_time: float = math.inf
+    default_time: float = math.nan
+    priority_tier: int = 1
+    priority_job_factor: int = 1
+    max_nodes: float = math.inf
+    default_mem_per_cpu: float = math.nan
+    default_mem_per_node: float = math.nan
+    exclusive: bool = False
+    least_loaded: bool = False
+    default: bool = False
+    up: bool = True
+    qos: str = ""
+    preempt: bool = False
+    billing_weights: Mapping[str, float] = field(default_factory=dict)
+    preempt_mode: str = ""
+    grace_time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a QOS or an association: infinity (or no entry) where none is set. TRES by name, e.g. `gres/gpu`.
+
+    `grp_` counts everything that runs under it; `max_*_per_user` and `max_*_per_account` of a QOS count one user's or
+    one account's; `max_jobs` of an association is the user's own. `max_wall` in seconds, `max_tres` for one job.
+    """
+
+    grp_jobs: float = math.inf
+    grp_tres: Mapping[str, float] = field(default_factory=dict)
+    max_jobs: float = math.inf
+    max_jobs_per_user: float = math.inf
+    max_jobs_per_account: float = math.inf
+    max_tres: Mapping[str, float] = field(default_factory=dict)
+    max_tres_per_user: Mapping[str, float] = field(default_factory=dict)
+    max_tres_per_account: Mapping[str, float] = field(default_factory=dict)
+    max_wall: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Qos:
+    """A quality of service: its priority, its limits, and where PreemptType is qos whom it may preempt.
+
+    Its own jobs give way by `preempt_mode` (the cluster's where it is empty), `grace_time` seconds after they were
+    told, and never before they have run for `preempt_exempt_time` (NaN: the cluster's).
+    """
+
+    name: str
+    priority: float = 0.0
+    preempts: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    preempt_mode: str = ""
+    grace_time: float = 0.0
+    preempt_exempt_time: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Association:
+    """An account (no user) or a user in an account, with its shares and limits.
+
+    `parent` is the account above an account; above a user it is its account, unless `parent` names another.
+    """
+
+    account: str = ""
+    user: str = ""
+    parent: str = ""
+    shares: float = 1.0
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Nodes kept from `start` to `end` (seconds on the log's clock) for those who name it and are in users or accounts.
+
+    A maintenance reservation has users that submit nothing: it only keeps the nodes free. One with the flag DAILY or
+    WEEKLY comes again, as long as it begins before `until`. Jobs of at most `max_time` seconds are let in: neither is a
+    word of Slurm's, but what sites do that run long jobs by night alone.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    start: float
+    end: float
+    users: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    max_time: float = 0.0
+    until: float = math.inf
+
+    @property
+    def every(self) -> float:
+        """Seconds after which it comes again; 0 where it does not."""
+        return next((seconds for flag, seconds in TURNS.items() if flag in self.flags), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A whole machine. `settings` are slurm.conf's own words and values (`bf_interval`, `PriorityWeightAge`, ...)."""
+
+    nodes: tuple[NodeGroup, ...]
+    partitions: tuple[Partition, ...]
+    qos: tuple[Qos, ...] = ()
+    associations: tuple[Association, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
+    left_out: tuple[str, ...] = ()
+    licenses: Mapping[str, float] = field(default_factory=dict)
+
+    def node_names(self) -> tuple[str, ...]:
+        """Every node, in the order of the node table."""
+        return tuple(name for group in self.nodes for name in group.names)
+
+    @property
+    def cpus(self) -> int:
+        """Processors of all nodes."""
+        return sum(group.cpus * len(group.names) for group in self.nodes)
+
+    def partition(self, name: str) -> Partition | None:
+        """The partition of that name; the default one for an empty name."""
+        wanted = (p for p in self.partitions if p.name == name or (not name and p.default))
+        return next(wanted, None)
+
+
+LEAST = {"cpus": 1, "sockets": 1, "threads": 1, "weight": 0, "memory_mib": 0}
+MOST = 1 << 40
+
+
+def check_machine(machine: Machine, where: str) -> None:
+    """InputError where a number of a node cannot be one, a node is there twice, or a reservation has no times.
+
+    >>> check_machine(homogeneous(2, 0), "machine.toml")
+    Traceback (most recent call last):
+    batchcast.errors.InputError: machine.toml: nodes n1, ...: cpus is 0 (accepted: a number from 1)
+    """
+    seen: set[str] = set()
+    for group in machine.nodes:
+        if not all(group.names) or not group.names:
+            raise InputError(f"{where}: nodes without a name", hint='names = "n[1-4]"')
+        for name in group.names:
+            if name in seen:
+                raise InputError(f"{where}: node {name} is there twice (accepted: each name once)")
+            seen.add(name)
+        shown = group.names[0] + (", ..." if len(group.names) > 1 else "")
+        numbers = {name: getattr(group, name) for name in LEAST} | dict(group.gres)
+        for name, number in numbers.items():
+            least = LEAST.get(name, 0)
+            if not (least <= number <= MOST or (name == "memory_mib" and number == math.inf)):
+                raise InputError(f"{where}: nodes {shown}: {name} is {number} (accepted: a number from {least})")
+    for partition in machine.partitions:
+        for name, number in (("tier", partition.priority_tier), ("job factor", partition.priority_job_factor)):
+            if not 0 <= number <= MOST:
+                raise InputError(f"{where}: partition {partition.name}: {name} is {number} (accepted: from 0)")
+    for reservation in machine.reservations:
+        if not (math.isfinite(reservation.start) and math.isfinite(reservation.end)):
+            raise InputError(f"{where}: reservation {reservation.name}: start and end are not seconds (accepted: 3600)")
+
+
+def homogeneous(nodes: int, cpus: int, memory_mib: float = math.inf, **settings: str) -> Machine:
+    """`nodes` nodes alike in one partition.
+
+    >>> homogeneous(2, 16).cpus
+    32
+    """
+    names = tuple(f"n{k + 1}" for k in range(nodes))
+    group = NodeGroup(names, cpus, memory_mib=memory_mib)
+    return Machine((group,), (Partition("all", names, default=True),), settings=settings)
+
+
+POLICIES = {
+    "fifo": {"SchedulerType": "sched/builtin", "PriorityType": "priority/basic"},
+    "backfill": {"SchedulerType": "sched/backfill", "PriorityType": "priority/basic"},
+    "multifactor": {"SchedulerType": "sched/backfill", "PriorityType": "priority/multifactor"},
+}
+"""What `policy=` stands for, in slurm.conf's words."""
+JOB_KEYS = ("limits", "memory", "order", "within", "age")
+"""Keys that change the jobs, not the machine."""
+SETTINGS_READ = (
+    "nodes", "policy", *JOB_KEYS, "SchedulerType", "PriorityType", "SelectTypeParameters", "AccountingStorageEnforce",
+    "bf_interval", "bf_resolution", "bf_window", "bf_max_job_test", "bf_max_job_user", "bf_max_job_part",
+    "bf_max_job_array_resv", "bf_min_age_reserve", "bf_min_prio_reserve", "sched_interval", "batch_sched_delay",
+    "default_queue_depth",
+    "PriorityDecayHalfLife", "PriorityCalcPeriod", "PriorityMaxAge", "PriorityWeightAge", "PriorityWeightFairShare",
+    "PriorityWeightJobSize", "PriorityWeightPartition", "PriorityWeightQOS", "PriorityWeightTRES",
+)  # fmt: skip
+
+NUMBERS = ("bf_", "sched_", "batch_", "default_", "PriorityWeight")
+"""How the settings begin that are numbers, but for `PriorityWeightTRES`."""
+
+
+def parse_changes(text: str) -> dict[str, str]:
+    """KEY=VALUE pairs of one variant, by commas.
+
+    >>> parse_changes("nodes=+10%,bf_interval=60")
+    {'nodes': '+10%', 'bf_interval': '60'}
+    """
+    pairs = [item.partition("=") for item in text.split(",") if item]
+    wrong = [key for key, equals, _ in pairs if not equals or not key]
+    if wrong or not pairs:
+        raise UsageError(f"not KEY=VALUE: {text!r}", hint="nodes=+10%, policy=fifo, limits=forecast, bf_interval=60")
+    return {key: value for key, _, value in pairs}
+
+
+def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
+    """The machine with `nodes=+10%` (of every group; `nodes=-3` of the largest), `policy=`, or settings changed.
+
+    What belongs to the jobs (`JOB_KEYS`) is left alone. Any other key is one of slurm.conf's words. UsageError
+    where a value cannot be read or a key is not one that the scheduler's model reads.
+
+    >>> from batchcast.machines.machine import homogeneous
+    >>> vary(homogeneous(10, 4), {"nodes": "+20%"}).cpus
+    48
+    """
+    for key, value in changes.items():
+        if key == "nodes":
+            machine = _resized(machine, value)
+        elif key == "policy":
+            if value not in POLICIES:
+                raise UsageError(f"policy={value}: not a policy of Slurm's (accepted: {', '.join(POLICIES)})")
+            machine = replace(machine, settings={**machine.settings, **POLICIES[value]})
+        elif key not in JOB_KEYS:
+            if key not in SETTINGS_READ:
+                raise UsageError(
+                    f"{key}={value}: the model reads no such setting (accepted: {', '.join(SETTINGS_READ)})"
+                )
+            if key.startswith(NUMBERS) and key != "PriorityWeightTRES" and not _is_number(value):
+                raise UsageError(f"{key}={value}: not a number (accepted: {key}=60)")
+            machine = replace(machine, settings={**machine.settings, key: value})
+    return machine
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"-?\d+(\.\d+)?", text) is not None
+
+
+def _resized(machine: Machine, value: str) -> Machine:
+    number = re.fullmatch(r"([+-]\d+(?:\.\d+)?)(%?)", value)
+    if number is None:
+        raise UsageError(f"nodes={value}: not a change (accepted: +10%, -5%, +4, -4)")
+    amount, share = float(number[1]), bool(number[2])
+    largest = max(machine.nodes, key=lambda group: len(group.names))
+    taken: set[str] = set()
+    more: dict[str, tuple[str, ...]] = {}
+    groups: list[NodeGroup] = []
+    for k, group in enumerate(machine.nodes):
+        change = round(len(group.names) * amount / 100) if share else int(amount) if group is largest else 0
+        if change < 0:
+            taken |= set(group.names[change:])
+            names = group.names[:change]
+        else:
+            fresh = tuple(f"more{k}x{n + 1}" for n in range(change))
+            more[group.names[-1]] = fresh
+            names = (*group.names, *fresh)
+        if names:
+            groups.append(replace(group, names=names, down=tuple(n for n in group.down if n in names)))
+    if not groups:
+        raise UsageError(f"nodes={value}: nothing is left of the machine")
+
+    def changed(nodes: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(m for n in nodes if n not in taken for m in (n, *more.get(n, ())))
+
+    partitions = tuple(replace(p, nodes=changed(p.nodes)) for p in machine.partitions)
+    empty = [p.name for p, before in zip(partitions, machine.partitions) if before.nodes and not p.nodes]
+    if empty:
+        raise UsageError(f"nodes={value}: partition {empty[0]} would have no node")
+    kept = tuple(replace(r, nodes=tuple(n for n in r.nodes if n not in taken)) for r in machine.reservations)
+    return replace(machine, nodes=tuple(groups), partitions=partitions, reservations=kept)

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a job asks of a machine with nodes, as sbatch's options say it.
+
+And what a log or a queue knows of it. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from ..job import JobRequest, Name
+from .machine import Machine
+
+NEVER = math.inf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeRequest:
+    """One job or array task: what it asks, when, and how long it runs. Seconds on the log's clock, memory in MiB.
+
+    `limit` NaN is the partition's default; `tasks` 0 is one a node. `mem_per_node` 0 is all of a node's memory, NaN is
+    not asked; `gres` is per node by name or name:type. A held job waits until `release`; `cancel` takes it from the
+    queue or ends it. `depends` names other jobs by `key` (afterok, afterany, afternotok); `singleton` waits for
+    earlier jobs of the same user and name. Tasks with one `array` share `throttle`, how many may run at once.
+    """
+
+    key: str
+    submit: float
+    run: float
+    limit: float = math.nan
+    user: str = ""
+    account: str = ""
+    partitions: tuple[str, ...] = ()
+    qos: str = ""
+    name: str = ""
+    min_nodes: int = 1
+    max_nodes: int = 0
+    tasks: int = 0
+    tasks_per_node: int = 0
+    cpus_per_task: int = 1
+    mem_per_node: float = math.nan
+    mem_per_cpu: float = math.nan
+    gres: Mapping[str, int] = field(default_factory=dict)
+    features: tuple[str, ...] = ()
+    exclusive: bool = False
+    nice: int = 0
+    begin: float = -math.inf
+    release: float = -math.inf
+    cancel: float = NEVER
+    array: str = ""
+    task: int = -1
+    throttle: int = 0
+    depends: tuple[tuple[str, str], ...] = ()
+    singleton: bool = False
+    reservation: str = ""
+    fails: bool = False
+    licenses: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def cpus(self) -> int:
+        """Processors asked for: tasks times processors a task, at least one a node."""
+        per_node = self.min_nodes * max(self.tasks_per_node, 1)
+        return max(self.tasks, per_node) * self.cpus_per_task
+
+
+WHOLE = "all"
+"""The one partition of a machine that was described without any, as a platform of SimGrid's is."""
+
+UNKNOWN, ELSEWHERE, TOO_LARGE = (
+    "no run time or size",
+    "a partition that the machine does not have",
+    "larger than its partition",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSizes:
+    """The sizes that requests are checked against: processors by partition, the default one, the largest node.
+
+    >>> from batchcast.machines.machine import homogeneous
+    >>> machine = MachineSizes.of(homogeneous(2, 16))
+    >>> job = JobRequest(0, "a", submit_time=0.0, procs=20.0, req_time=120.0, req_mem_kib=math.nan)
+    >>> machine.request("a", job, 60.0).cpus, machine.request("a", job._replace(procs=48.0), 60.0)
+    (20, 'larger than its partition')
+    """
+
+    sizes: Mapping[str, int]
+    default: str
+    most_gpus: int
+    most_cpus: int
+    qos: Mapping[str, str] = field(default_factory=dict)
+    classes: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, machine: Machine) -> MachineSizes:
+        """Of a machine; its first partition stands for a default one."""
+        cpus = {name: group.cpus for group in machine.nodes for name in group.names}
+        sizes = {p.name: sum(cpus.get(name, 0) for name in p.nodes) for p in machine.partitions}
+        default = machine.partition("") or machine.partitions[0]
+        gpus = [sum(n for k, n in group.gres.items() if k.split(":")[0] == "gpu") for group in machine.nodes]
+        own = {p.name: p.qos for p in machine.partitions if p.qos}
+        classes = frozenset(q.name for q in machine.qos)
+        return cls(sizes, default.name, max(gpus), max(cpus.values()), own, classes)
+
+    def request(
+        self, key: str, job: JobRequest, run: float, *, exact: bool = True, kib_per_proc: float = math.nan
+    ) -> NodeRequest | str:
+        """The job's request, or why there is none: tasks of one processor on its nodes, or on any where unknown.
+
+        The nodes are the fewest where not `exact`, or where the processors would not fit on so many; so many are at
+        least asked for that the GPUs fit. A machine that names no partitions (`WHOLE`) takes jobs of any. Without a QOS
+        that the machine has it has its queue's, else the partition's. Numbers are NaN where unknown; memory is shared
+        evenly, so many KiB a processor; the job ends after `run` seconds, at its limit at the latest. Its partition may
+        be a list with commas; none is the default one.
+        """
+        procs, nodes, gpus, limit = job.procs, job.req_nodes, job.req_gpus, job.req_time
+        if not (run >= 0 and procs >= 1):
+            return UNKNOWN
+        wanted = _word(job.partition_id) or self.default
+        parts = tuple(word for word in wanted.split(",") if word in self.sizes)
+        if not parts and tuple(self.sizes) == (WHOLE,):
+            parts = (WHOLE,)
+        if not parts:
+            return ELSEWHERE
+        if procs > max(self.sizes[part] for part in parts):
+            return TOO_LARGE
+        count = int(nodes) if nodes >= 1 else 0
+        if not exact or procs > count * self.most_cpus:
+            least, count = max(count, 1), 0
+        else:
+            least = count
+        has = gpus > 0 and self.most_gpus > 0
+        if has and gpus > least * self.most_gpus:
+            least, count = math.ceil(gpus / self.most_gpus), 0
+        each = math.ceil(gpus / least) if has else 0
+        return NodeRequest(
+            key, job.submit_time, min(run, limit) if limit > 0 else run, limit if limit > 0 else math.nan,
+            _word(job.user_id), _word(job.account), parts, self._class(job, parts[0]),
+            _word(job.job_name), least, count, int(procs),
+            mem_per_cpu=kib_per_proc / 1024 if kib_per_proc > 0 else math.nan,
+            gres={"gpu": each} if each else {},
+        )  # fmt: skip
+
+    def _class(self, job: JobRequest, part: str) -> str:
+        """The QOS that the job or its queue names, where the machine has it; else the partition's, else as named."""
+        named = [word for word in (_word(job.qos), _word(job.queue_id)) if word in self.classes]
+        return named[0] if named else self.qos.get(part, "") or _word(job.qos)
+
+
+def _word(name: Name) -> str:
+    return "" if name is None else str(name)
+
+
+DETAILS = {
+    "dependency": "dependencies",
+    "array_throttle": "array throttles",
+    "exclusive": "whole nodes",
+    "constraint": "features",
+    "partition_list": "lists of partitions",
+    "reservation": "reservations",
+    "licenses": "licenses",
+    "nice": "nice",
+    "cpus_per_task": "processors a task",
+}
+"""Columns that complete a request, and their names in a sentence."""
+_CHOICE = re.compile(r"[|*\[\]()!]")
+
+
+class RequestDetails(NamedTuple):
+    """What of a request's details a machine has: names of features, licenses and partitions.
+
+    >>> from batchcast.machines.machine import homogeneous
+    >>> details, job = RequestDetails.of(homogeneous(2, 16)), NodeRequest("1", 0.0, 60.0, tasks=4)
+    >>> made = details.complete(job, "8", {"dependency": "afterok:7", "cpus_per_task": 2.0}, {"7": ["0"]})
+    >>> made.depends, made.tasks, made.cpus_per_task
+    ((('afterok', '0'),), 2, 2)
+    """
+
+    features: frozenset[str]
+    licenses: frozenset[str]
+    partitions: frozenset[str]
+
+    @classmethod
+    def of(cls, machine: Machine) -> RequestDetails:
+        """Of a machine."""
+        features = frozenset(word for group in machine.nodes for word in group.features)
+        return cls(features, frozenset(machine.licenses), frozenset(p.name for p in machine.partitions))
+
+    def complete(
+        self, request: NodeRequest, job_id: int | str, said: Mapping[str, Any], keys: Mapping[str, Sequence[str]]
+    ) -> NodeRequest:
+        """The request with what was said of it, by the columns of `DETAILS`; `keys` are those of other jobs by job id.
+
+        What the machine does not have (a feature, a license, a partition) is passed over, as is a job that it depends
+        on and `keys` does not name.
+        """
+        is_task = "_" in str(job_id)
+        if not said and not is_task:
+            return request
+        more: dict[str, Any] = {}
+        if features := features_of(_said(said, "constraint"), self.features):
+            more["features"] = features
+        if _amount(said, "exclusive") > 0:
+            more["exclusive"] = True
+            if request.mem_per_cpu == request.mem_per_cpu:  # of the processors asked for, while it gets all of a node
+                memory = request.mem_per_cpu * request.cpus / request.min_nodes
+                more |= {"mem_per_cpu": math.nan, "mem_per_node": memory}
+        if (nice := _amount(said, "nice")) > 0:
+            more["nice"] = int(nice)
+        if (each := _amount(said, "cpus_per_task")) > 1 and request.tasks % each == 0:
+            more |= {"cpus_per_task": int(each), "tasks": request.tasks // int(each)}
+        if licenses := licenses_of(_said(said, "licenses"), self.licenses):
+            more["licenses"] = licenses
+        if parts := tuple(p for p in _said(said, "partition_list").split(",") if p in self.partitions):
+            more["partitions"] = parts
+        if name := _said(said, "reservation"):
+            more["reservation"] = name
+        if is_task and (found := re.fullmatch(r"(\d+)_(\d+)", str(job_id))):
+            most = _amount(said, "array_throttle")
+            more |= {"array": found[1], "task": int(found[2]), "throttle": int(most) if most > 0 else 0}
+        if text := _said(said, "dependency"):
+            depends, singleton = depends_of(text, keys, request.key)
+            more |= {"depends": depends, "singleton": singleton}
+        return replace(request, **more) if more else request
+
+
+def _said(values: Mapping[str, Any], column: str) -> str:
+    return str(values.get(column) or "")
+
+
+def _amount(values: Mapping[str, Any], column: str) -> float:
+    return float(values.get(column) or 0.0)
+
+
+def features_of(text: str, known: frozenset[str]) -> tuple[str, ...]:
+    """Features that a node must all have; of a choice (`a|b`) none, and none that no node has.
+
+    >>> features_of("skylake&ib", {"skylake", "ib"}), features_of("a|b", {"a"}), features_of("", {"a"})
+    (('skylake', 'ib'), (), ())
+    """
+    if not text or _CHOICE.search(text):
+        return ()
+    return tuple(word for word in re.split("[&,]", text) if word in known)
+
+
+def licenses_of(text: str, known: frozenset[str]) -> Mapping[str, int]:
+    """Licenses and how many: `matlab:2,ansys`.
+
+    >>> licenses_of("matlab:2,other", {"matlab"})
+    {'matlab': 2}
+    """
+    pairs = (re.split("[:=]", item.split("@")[0] if ":" not in item else item) for item in text.split(",") if item)
+    return {p[0]: int(p[1]) if len(p) > 1 and p[1].isdigit() else 1 for p in pairs if p[0] in known}
+
+
+def depends_of(text: str, keys: Mapping[str, Sequence[str]], itself: str) -> tuple[tuple[tuple[str, str], ...], bool]:
+    """Kinds and keys of what a job waits for, as far as they are known, and whether as a singleton.
+
+    What squeue says beside an id (`7(unfulfilled)`) is passed over.
+
+    >>> depends_of("afterok:7:8_1,singleton", {"7": ["0", "1"], "8_1": ["3"]}, "4")
+    ((('afterok', '0'), ('afterok', '1'), ('afterok', '3')), True)
+    >>> depends_of("afterany:9_*(unfulfilled)", {"9": ["2", "3"]}, "3")
+    ((('afterany', '2'),), False)
+    """
+    pairs = []
+    for item in re.split("[,?]", re.sub(r"\(\w*\)", "", text)):
+        kind, *jobs = item.split(":")
+        for job in jobs:
+            pairs += [(kind, key) for key in keys.get(job.partition("+")[0].removesuffix("_*"), ()) if key != itself]
+    return tuple(pairs), "singleton" in text
+
+
+def keys_by_id(ids: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Keys by job id, given the job id of each key; of an array's tasks by the array's too.
+
+    >>> keys_by_id({"0": 7, "1": "8_1", "2": "8_2"})
+    {'7': ['0'], '8_1': ['1'], '8': ['1', '2'], '8_2': ['2']}
+    """
+    keys: dict[str, list[str]] = {}
+    for key, job in ids.items():
+        name = str(job)
+        keys.setdefault(name, []).append(key)
+        if "_" in name:
+            keys.setdefault(name.partition("_")[0], []).append(key)
+    return keys

@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A log's jobs on a described machine under Slurm's scheduler.
+
+What the log knows of a request, the rest assumed; and jobs placed by other memory than they asked for.
+
+And the order that forecasts make there (`Ordering`): what orders, among whom, on which machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, UsageError
+from ..planning.order import AgeFinder, OrderRule, Queue, decide_order
+from ..predict.batched import replay
+from ..predict.registry import method_of, parse_spec
+from ..simulation.clock import possible
+from ..simulation.schedule import Schedule
+from ..table import Trace
+from ..table.memory import per_processor
+from .loops.simulate import Lengths, Reorder, Seen, SlurmSchedule, simulate_slurm
+from .machine import Machine
+from .request import ELSEWHERE, TOO_LARGE, UNKNOWN, MachineSizes, NodeRequest
+from .request_columns import RequestsOfLog
+
+BY = ("none", "forecast", "limit")
+FOUND_EVERY_S = 300.0
+"""An age that is found from the queue, and what is dealt out, are looked at anew at least so often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """What orders waiting jobs (`none`, `forecast`, `limit`), by which predictor, under which rule.
+
+    A predictor may also be the forecasts themselves, one a job of the log (n,), s; NaN: by its limit.
+
+    >>> Ordering.of("forecast:last_2").predictor, Ordering.of("forecast").predictor
+    ('last_2', 'kernel')
+    """
+
+    by: str = "none"
+    predictor: Any = "kernel"
+    rule: OrderRule = field(default_factory=OrderRule)
+
+    @classmethod
+    def of(cls, words: str, within: str = "queue", age: float = math.nan) -> Ordering:
+        """From the words of a command. UsageError for one that is unknown."""
+        by, _, spec = words.partition(":")
+        if by not in BY or (spec and by != "forecast"):
+            raise UsageError(f"order={words}: unknown (accepted: none, forecast, forecast:PREDICTOR, limit)")
+        return cls(by, spec or "kernel", OrderRule(within, age))
+
+
+def orderable(machine: Machine) -> Machine:
+    """The machine with priorities that a SiteFactor can change: priority/basic becomes multifactor without weights.
+
+    That keeps the order of arrival as it is.
+    """
+    if "multifactor" in machine.settings.get("PriorityType", ""):
+        return machine
+    settings = {k: v for k, v in machine.settings.items() if not k.startswith("PriorityWeight")}
+    settings |= {"PriorityType": "priority/multifactor", "PriorityCalcPeriod": "7-00:00:00"}
+    return replace(machine, settings=settings)
+
+
+def reorder_by(
+    rule: OrderRule, machine: Machine, requests: Sequence[NodeRequest], length: Callable[[NodeRequest], float]
+) -> Reorder:
+    """What each look of the simulation asks: the pure decision of `planning.order` on the jobs that wait."""
+    ordered = sorted(requests, key=lambda r: r.submit)
+    lengths = np.array([length(r) for r in ordered])
+    sizes = np.array([float(r.cpus) for r in ordered])
+    finder = AgeFinder(float(machine.cpus))
+    where: dict[tuple[object, ...], int] = {}  # no place changes hands across a QOS or a partition
+    kinds = np.array([where.setdefault((r.qos, tuple(sorted(r.partitions))), len(where)) for r in ordered], np.int64)
+    steady = rule.within == "queue" and rule.age == rule.age
+
+    def reorder(seen: Seen) -> tuple[np.ndarray, float]:
+        group = np.where(seen.array >= 0, len(ordered) + seen.array, seen.places)
+        who = seen.user if rule.within == "user" else seen.account
+        party = who.astype(np.int64) * len(where) + kinds[seen.places]
+        queue = Queue(
+            group, seen.arrival, sizes[seen.places], seen.priority, seen.factor, seen.factor != 0,
+            lengths[seen.places], party,
+        )  # fmt: skip
+        age = rule.age
+        if age != age:
+            age = finder.look(seen.places.tolist(), seen.arrival, queue.forecast * queue.size, seen.now)
+        order = decide_order(queue, replace(rule, age=age), seen.now)
+        coming = seen.arrival[~order.aged] + age
+        crossing = float(np.nanmin(coming, initial=math.inf)) + 1e-6 if len(coming) else math.inf
+        if steady and not np.isnan(seen.arrival).any():
+            return order.factor, crossing
+        return order.factor, min(crossing, seen.now + FOUND_EVERY_S)
+
+    return reorder
+
+
+SECOND = "+"
+"""What marks the key of a second attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """MiB a processor of the first attempt (n,), NaN as the log has it; of the second, NaN where the first suffices.
+
+    Jobs of which no peak was measured are placed as they asked, since nobody knows what they need.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+
+    def out_of_memory(self, rows: np.ndarray) -> int:
+        """How many first attempts of these jobs end by their memory."""
+        return int((~np.isnan(self.second[rows])).sum())
+
+    def unmeasured(self, rows: np.ndarray) -> int:
+        """How many of these jobs are placed as they asked."""
+        return int(np.isnan(self.first[rows]).sum())
+
+
+def plan_of(
+    advised: np.ndarray, peak: np.ndarray, asked: np.ndarray, undecided: np.ndarray, share: np.ndarray
+) -> MemoryPlan:
+    """The plan of advised amounts (n,), MiB per node or processor; `share` (n,) makes of them MiB a processor.
+
+    A job whose `peak` is known and above what was advised runs out and asks for its own request, where that suffices,
+    else twice as much as often as it takes. One of unknown peak asks what it asked. One that ran out in the log
+    (`undecided`) runs as it was recorded.
+
+    >>> plan_of(*map(np.array, ([2.0, 2.0, 8.0], [3.0, 1.0, np.nan], [16.0, 16.0, 16.0], [False] * 3, [1.0] * 3)))
+    MemoryPlan(first=array([ 2.,  2., nan]), second=array([16., nan, nan]))
+    """
+    measured = ~np.isnan(peak) & ~np.isnan(advised)
+    short = measured & ~undecided & (peak > advised)
+    doublings = np.ceil(np.log2(np.where(short, peak / advised, 2.0)) - 1e-12)
+    again = np.where(asked >= peak, asked, advised * 2.0**doublings)
+    first = np.where(measured, advised, np.nan) * share
+    return MemoryPlan(first, np.where(short, again, np.nan) * share)
+
+
+def with_second_attempts(requests: Sequence[NodeRequest], plan: MemoryPlan) -> list[NodeRequest]:
+    """Requests keyed by their rows as the plan places them: an attempt that runs out fails, and another waits for that.
+
+    The first attempt holds its nodes for the whole run time, which is the most it can cost.
+    """
+    first, second = plan.first.tolist(), plan.second.tolist()
+    attempts = []
+    for r in requests:
+        row = int(r.key)
+        if first[row] != first[row]:
+            attempts.append(r)
+            continue
+        runs_out = second[row] == second[row]
+        attempts.append(replace(r, mem_per_cpu=first[row], fails=r.fails or runs_out))
+        if runs_out:
+            again = (("afternotok", r.key),)
+            attempts.append(replace(r, key=f"{r.key}{SECOND}", mem_per_cpu=second[row], depends=(*r.depends, *again)))
+    return attempts
+
+
+def has_room(machine: Machine, request: NodeRequest) -> bool:
+    """Whether an empty partition has the memory that a request asks a processor, on as many processors.
+
+    >>> from batchcast.machines.machine import homogeneous
+    >>> machine = homogeneous(2, 4, 1000.0)
+    >>> [has_room(machine, NodeRequest("0", 0, 1, tasks=tasks, mem_per_cpu=500.0)) for tasks in (4, 5)]
+    [True, False]
+    """
+    if not request.mem_per_cpu > 0:
+        return True
+    wanted = [machine.partition(name) for name in request.partitions or ("",)]
+    return any(
+        sum(
+            min(float(group.cpus), group.memory_mib // request.mem_per_cpu) * len(set(group.names) & set(part.nodes))
+            for group in machine.nodes
+        )
+        >= request.cpus
+        for part in wanted
+        if part is not None
+    )
+
+
+def row_of(request: NodeRequest) -> int:
+    """The row in the log that an attempt belongs to."""
+    return int(request.key.removesuffix(SECOND))
+
+
+def is_superseded(requests: Sequence[NodeRequest], plan: MemoryPlan) -> np.ndarray:
+    """Which attempts (n,) are first ones that ran out: their jobs' starts and ends are those of the second."""
+    second = ~np.isnan(plan.second)
+    return np.array([not r.key.endswith(SECOND) and bool(second[int(r.key)]) for r in requests], bool)
+
+
+ASSUMED = (
+    "assumed of each job: as many tasks of one processor as it has processors, on the nodes it asked for or on any;"
+    " memory shared evenly"
+)
+
+
+REFUSED = "refused at submission: more processors than its nodes have, and over the second it came"
+
+
+def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[list[NodeRequest], dict[str, int]]:
+    """The log's jobs as requests, keyed by their rows, and how many are left out, by reason.
+
+    What the log does not know is assumed (`ASSUMED`): tasks of one processor, any nodes where it names none, the
+    partition's default memory, the default partition where the log has none; what else it has is in `Told`. A job
+    ends at its limit at the latest. A job that Slurm refused at submission never waits, so it is left out.
+    """
+    sizes, details = MachineSizes.of(machine), RequestsOfLog(trace, machine)
+    more = (trace.number("alloc_nodes") > trace.number("req_nodes")).tolist()  # then it asked for the fewest
+    each, refused = per_processor(trace, "req_mem_kib").tolist(), _refused(trace, sizes.most_cpus, procs).tolist()
+    left = {UNKNOWN: 0, ELSEWHERE: 0, TOO_LARGE: 0, REFUSED: 0}
+    jobs: list[NodeRequest] = []
+    columns = (trace.requests(procs), trace.run_time.tolist(), more, each, refused)
+    for job, run, fewest, memory, was_refused in zip(*columns, strict=True):
+        if was_refused:
+            left[REFUSED] += 1
+            continue
+        made = sizes.request(str(job.row), job, run, exact=not fewest, kib_per_proc=memory)
+        if isinstance(made, NodeRequest):
+            jobs.append(details.complete(job.row, made))
+        else:
+            left[made] += 1
+    return jobs, left
+
+
+def _refused(trace: Trace, most_cpus: int, procs: str) -> np.ndarray:
+    """Which jobs (n,) Slurm refused at submission.
+
+    They name more processors than so many nodes can have, and were over the second they came. Jobs like them that ran
+    asked for so many nodes at least.
+    """
+    over = (trace.number("run_time") == 0) & (trace.wait_time == 0)
+    refused: np.ndarray = over & (trace.procs(procs) > trace.number("req_nodes") * most_cpus)
+    return refused
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlan:
+    """What a site plans its queue by in place of what users asked for: memory, lengths, an order.
+
+    `memory` places jobs by other memory than they asked: one that runs out is run again, and its start is that of the
+    second attempt; jobs that could never run as they asked are left out, so that the same jobs run. `lengths` (n,),
+    seconds, stand in place of the limits of waiting jobs alone (NaN: its limit): running jobs are planned with their
+    own again, as `batchcast plan` gives them back. `order` gives waiting jobs priorities at looks of 30 s, as
+    `batchcast plan` can; where it forecasts, then within what `OrderRule.length` allows.
+    """
+
+    memory: MemoryPlan | None = None
+    lengths: np.ndarray | None = None
+    order: Ordering | None = None
+
+
+def simulate_on(
+    machine: Machine,
+    trace: Trace,
+    predictor: Any = "requested",
+    *,
+    procs: str = "req",
+    protocol: str = "honest",
+    queue: QueuePlan = QueuePlan(),
+    clock: Callable[[], float] | None = None,
+    tick: Callable[[int], None] | None = None,
+) -> Schedule:
+    """The schedule of a log's jobs on the machine under Slurm's two loops, planned with `predictor`.
+
+    `requested` plans with limits, `actual` with true run times; any other predictor (a spec, a class, an
+    object or a function that makes one) with what it forecast on the recorded clock under `protocol`, never more than
+    the limit. `queue` is what stands in place of what users asked for. Cycles between which nothing changed are
+    skipped. InputError when no job fits the machine.
+    """
+    jobs, left = requests_of(trace, machine, procs)
+    if not jobs:
+        why = ", ".join(f"{reason} ({count:,} jobs)" for reason, count in left.items() if count)
+        raise InputError(f"no job of {trace.info.source} fits the machine: {why}", hint="batchcast machine show FILE")
+    if queue.memory is not None:
+        fitting = [r for r in jobs if has_room(machine, r)]
+        left["as asked they need more memory than there is"] = len(jobs) - len(fitting)
+        jobs = with_second_attempts(fitting, queue.memory)
+    plan = _plan(trace, machine, predictor, procs, protocol)
+    reorder, order = None, queue.order
+    if order is not None and order.by != "none":
+        machine = orderable(machine)
+        by = _plan(trace, machine, "requested" if order.by == "limit" else order.predictor, procs, protocol)
+        rule = order.rule
+        reorder = reorder_by(rule, machine, jobs, lambda r: rule.length(math.nan if by is None else by(r), r.limit))
+    before = clock() if clock is not None else math.nan
+    lengths = _lengths(plan, queue.lengths)
+    schedule = simulate_slurm(machine, jobs, lengths=lengths, reorder=reorder, lazy=1, tick=tick)
+    took = clock() - before if clock is not None else math.nan
+    return _as_schedule(trace, machine, schedule, queue.memory, left, took)
+
+
+def _lengths(plan: Callable[[NodeRequest], float] | None, lengths: np.ndarray | None) -> Lengths | None:
+    """What Slurm plans with in place of limits; None: the limits."""
+    if lengths is None:
+        return None if plan is None else Lengths(plan)
+    shorter = np.where(np.isnan(lengths), math.inf, lengths)
+    return Lengths(lambda r: min(float(shorter[row_of(r)]), math.inf if plan is None else plan(r)), restored=True)
+
+
+def _as_schedule(
+    trace: Trace, machine: Machine, schedule: SlurmSchedule, memory: MemoryPlan | None, left: Mapping[str, int],
+    took: float,
+) -> Schedule:  # fmt: skip
+    """What became of the log's jobs, each once, by its last attempt; how many are left out, by reason."""
+    kept = ~np.isnan(schedule.start)
+    rows = np.array([row_of(r) for r in schedule.requests], dtype=np.int64)
+    if memory is not None:
+        kept &= ~is_superseded(schedule.requests, memory)
+    left = {**left, "never started: no node, limit or reservation lets it": len(set(rows.tolist())) - int(kept.sum())}
+    limits = np.array([r.limit for r in schedule.requests])
+    by_row = np.argsort(rows[kept], kind="stable")
+
+    def take(values: Any) -> np.ndarray:
+        chosen: np.ndarray = np.asarray(values)[kept][by_row]
+        return chosen
+
+    notes = [
+        f"{ASSUMED}; {RequestsOfLog(trace, machine).sentence()}",
+        *([f"not modelled: {', '.join(schedule.left_out)}"] if schedule.left_out else []),
+    ]
+    if often := int(schedule.preempted.sum()):
+        notes.append(f"preempted: {often} runs broken off, {schedule.lost / 3600:,.0f} core-hours of them lost")
+    return Schedule(
+        take(rows), trace.job_id[take(rows)], take(schedule.submit), take(schedule.start),
+        take(schedule.start + schedule.run),
+        take([r.cpus for r in schedule.requests]), take(np.where(np.isnan(limits), schedule.run, limits)),
+        take(schedule.backfilled), machine.cpus, 0, left, tuple(notes), took,
+    )  # fmt: skip
+
+
+def _plan(
+    trace: Trace, machine: Machine, runtime: Any, procs: str, protocol: str
+) -> Callable[[NodeRequest], float] | None:
+    if isinstance(runtime, np.ndarray):
+        return lambda r: float(runtime[row_of(r)])
+    name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
+    if name == "requested":
+        return None
+    if name == "actual":
+        return lambda r: r.run
+    size, vouched = float(machine.cpus), trace.info.known_at_submit
+    predictor = method_of("runtime", runtime, known_at_submit=vouched, trace=trace, max_procs=size)
+    forecasts = replay(trace, {"it": predictor}, protocol=protocol, procs=procs, total=float(machine.cpus))
+    points = forecasts["it"].points
+    return lambda r: possible(float(points[row_of(r)]), trace.job_id[row_of(r)])

@@ -1,0 +1,106 @@
+"""Slurm's loops with the order that forecasts buy: looks of 30 s, levels, and what the site's own order keeps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from batchcast.errors import UsageError
+from batchcast.machines.loops.simulate import Lengths, simulate_slurm
+from batchcast.machines.machine import homogeneous
+from batchcast.machines.request import NodeRequest
+from batchcast.machines.simulate_log import Ordering, QueuePlan, orderable, simulate_on
+from batchcast.planning.order import OrderRule
+from batchcast.table import Trace
+
+MACHINE = homogeneous(1, 4)
+
+
+def log(limits: list[float], runs: list[float] | None = None, submit: list[float] | None = None) -> Trace:
+    count = len(limits)
+    return Trace.from_arrays(
+        {
+            "submit_time": submit or [0.0] + [1.0] * (count - 1),
+            "run_time": runs or limits,
+            "req_time": limits,
+            "req_procs": [4] * count,
+            "user_id": [0, 0, *[1] * (count - 2)],
+            "account": [0, 0, *[1] * (count - 2)],
+        }
+    )
+
+
+def starts(trace: Trace, words: str, within: str = "queue", age: float = math.nan) -> list[float]:
+    return simulate_on(MACHINE, trace, queue=QueuePlan(order=Ordering.of(words, within, age))).start_time.tolist()
+
+
+def test_the_shortest_goes_first_after_a_look() -> None:
+    trace = log([600.0, 7200.0, 60.0])
+    assert starts(trace, "none") == simulate_on(MACHINE, trace).start_time.tolist()
+    first, long, short = starts(trace, "limit")
+    assert first < short < long
+
+
+def test_after_the_age_arrival_decides() -> None:
+    """A long job and short ones that never cease: without an age it comes last, with one when it is past."""
+    shorts = [60.0] * 60
+    trace = log([60.0, 7200.0, *shorts], submit=[0.0, 1.0, *np.arange(2.0, 3002.0, 50.0).tolist()])
+    patient, impatient = starts(trace, "limit", age=1e6), starts(trace, "limit", age=600.0)
+    assert patient[1] > max(patient[2:])
+    assert 600.0 < impatient[1] < 600.0 + 1.0 + 30.0 + 60.0 + 60.0
+
+
+def test_within_an_account_nobody_else_is_passed() -> None:
+    """Account 0 has the first place in the queue, account 1 the next: its short job stays behind."""
+    site = replace(MACHINE, settings=MACHINE.settings | {"PriorityType": "priority/multifactor"})
+    trace = log([600.0, 7200.0, 3600.0, 60.0])
+    within = simulate_on(site, trace, queue=QueuePlan(order=Ordering.of("limit", "account"))).start_time.tolist()
+    assert within == simulate_on(site, trace).start_time.tolist()  # no weights: no priorities to deal out
+    aged = replace(site, settings=site.settings | {"PriorityWeightAge": "1000000", "PriorityMaxAge": "1-00:00:00"})
+    later = log([900.0, 7200.0, 3600.0, 60.0], submit=[0.0, 1.0, 100.0, 200.0])
+    start = simulate_on(aged, later, queue=QueuePlan(order=Ordering.of("limit", "account", 1e6))).start_time.tolist()
+    assert start[0] < start[1] < start[3] < start[2]
+
+
+@pytest.mark.parametrize(("share", "is_first"), [(0.0, True), (0.25, False)])
+def test_short_jobs_under_a_name_do_not_carry_a_long_one_past_an_honest_job(share: float, is_first: bool) -> None:
+    """Row 1 asks for eight hours and was taught to look like a minute; row 2 asks for an hour and needs it."""
+    trace = log([600.0, 28_800.0, 3600.0])
+    order = Ordering("forecast", np.array([600.0, 60.0, 3600.0]), OrderRule(age=1e6, least_share=share))
+    start = simulate_on(MACHINE, trace, queue=QueuePlan(order=order)).start_time
+    assert (start[1] < start[2]) == is_first
+
+
+def test_a_machine_without_weights_keeps_arrival() -> None:
+    trace = log([600.0, 7200.0, 60.0, 300.0])
+    assert simulate_on(orderable(MACHINE), trace).start_time.tolist() == simulate_on(MACHINE, trace).start_time.tolist()
+
+
+@pytest.mark.parametrize("words", ["shortest", "limit:kernel", ""])
+def test_says_which_orders_there_are(words: str) -> None:
+    with pytest.raises(UsageError, match="accepted: none, forecast"):
+        Ordering.of(words)
+
+
+def test_an_update_reckons_the_priority_anew() -> None:
+    """As seen on a real Slurm 22.05: of three that wait, the last one's limit is updated and it passes the earlier.
+
+    Until the next PriorityCalcPeriod its age alone counts up to now.
+    """
+    settings = {
+        "PriorityType": "priority/multifactor", "PriorityWeightAge": "100000", "PriorityMaxAge": "1-00:00:00",
+        "SchedulerParameters": "sched_interval=30,bf_interval=30",
+    }  # fmt: skip
+    site = replace(MACHINE, settings=MACHINE.settings | settings)
+    jobs = [NodeRequest(str(k), at, 100.0, 600.0, tasks=4) for k, at in enumerate((0.0, 10.0, 12.0, 14.0))]
+
+    def starts(which: str) -> list[float]:
+        lengths = Lengths(lambda r: 300.0 if r.key in which else 600.0, restored=True, late=30.0)
+        return simulate_slurm(site, jobs, lengths=lengths).start.tolist()
+
+    first, *others = starts("3")
+    assert first < others[2] < others[0] < others[1]
+    assert starts("") == sorted(starts("")) == starts("123")
