@@ -34,7 +34,7 @@ PAPERS: dict[str, tuple[str, str]] = {
 
 
 QUICK_S = {"grid": 22, "vasp": 47, "pqstar": 65, "su": 175, "online-knn-ga": 94}
-"""Seconds of CPU of `reproduce PAPER --quick` (docs/evidence/papers.md)."""
+"""Seconds of CPU of `reproduce PAPER --quick` (docs/papers/index.md)."""
 
 
 def _first_words(paper: str, given: Mapping[str, Any]) -> str:

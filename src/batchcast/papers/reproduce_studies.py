@@ -57,7 +57,7 @@ def grid(
 ) -> None:
     """Run the published experiment: 6 arrival rates x 9 mixes x runs, and print it beside the paper's figures.
 
-    Units, the mapping interval and what becomes of late jobs are not printed; docs/evidence/grid.md says how they
+    Units, the mapping interval and what becomes of late jobs are not printed; docs/papers/grid.md says how they
     were chosen.
     """
     import dataclasses

@@ -21,7 +21,7 @@ from ...errors import InputError, UsageError
 class Units:
     """Time units per (MI / speed) and per (MB / bandwidth): what the papers leave unprinted, made explicit.
 
-    The defaults are the set the sweep chose for the published experiment (docs/evidence/grid.md); for platforms in
+    The defaults are the set the sweep chose for the published experiment (docs/papers/grid.md); for platforms in
     MI/s and MB/s both are 1 and the time unit is a second.
     """
 
