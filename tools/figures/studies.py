@@ -21,6 +21,7 @@ KTH, CTC, SP2, HPC2N, BLUE, DS, LPC, DAS2 = (
     )
 )  # fmt: skip
 GRAHAM = "DRAC-Graham-2021-submitdays.csv.gz"
+RNASEQ, CHIPSEQ, IWD = (f"nextflow-{name}.csv.gz" for name in ("rnaseq", "chipseq", "iwd"))
 
 
 def table(head: str, rows: Iterable[Sequence[object]]) -> list[str]:
@@ -70,8 +71,8 @@ def read_modern(documents: list[Any], _: Path) -> Figures:
             title = "users' limits" if name == "requested" else f"`{name}`"
             cells = span(row["mae_s"]), span(row["median_ae_s"]), "-" if bound is None else f"{100 * bound:.1f} %"
             rows.append((log, title, *cells, against))
-    head = "log | predictor | mean error | median error | 90 % bound held | mean error against `recent_mean`"
-    found.blocks["table"] = table(head, rows)
+    head = "log | predictor | mean error | median error | 90 % bound covers"
+    found.blocks["table"] = table(f"{head} | mean error minus `recent_mean`'s (90 % interval)", rows)
     return found
 
 
@@ -87,11 +88,6 @@ SETS = {
     "DAS2": DAS2,
     "LPC": LPC,
 }
-TARGETS = {
-    "HPC2N04": "6,900 0.675", "HPC2N05": "none, 0.600", "SDSC02": "1,250 0.650", "SDSC04": "2,400 0.670",
-    "CTC": "0.620", "SDSC-SP2": "0.645", "KTH": "0.610", "SDSC-BLUE": "0.655",
-}  # fmt: skip
-"""What `kernel` was wished to reach, set before it was measured."""
 
 
 def read_sets(documents: list[Any], _: Path) -> Figures:
@@ -103,9 +99,8 @@ def read_sets(documents: list[Any], _: Path) -> Figures:
         own, reference, other = rows["kernel"], rows["recent_mean"], rows["last_2"]
         words += [own["mae_s_verdict"], f"apa {own['apa_verdict']}"]
         kernel.append(
-            (name, f"{own['mae_s']:,.0f} {own['apa']:.3f}", TARGETS.get(name, ""),
-             f"{reference['mae_s']:,.0f} {reference['apa']:.3f}", between(own, "mae_s", "+,.0f"),
-             between(own, "apa", "+.3f"))
+            (name, f"{own['mae_s']:,.0f} {own['apa']:.3f}", f"{reference['mae_s']:,.0f} {reference['apa']:.3f}",
+             between(own, "mae_s", "+,.0f"), between(own, "apa", "+.3f"))
         )  # fmt: skip
         ends = " to ".join(f"{other[f'mae_s_difference_{end}']:+,.0f}" for end in ("low", "high"))
         last.append(
@@ -121,10 +116,10 @@ def read_sets(documents: list[Any], _: Path) -> Figures:
         "mae_behind": numbers[words.count("behind")],
         "apa_ahead": numbers[words.count("apa ahead")],
     }
-    head = "set | `kernel`: MAE, accuracy | target | `recent_mean` | `kernel` minus `recent_mean`: MAE | accuracy"
+    head = "set | `kernel`: MAE, accuracy | `recent_mean` | difference of MAE (90 % interval) | of accuracy"
     found.blocks["kernel"] = table(head, kernel)
-    head = "set | jobs | `last_2` MAE, s | underestimates | `recent_mean` MAE, s | underestimates"
-    found.blocks["last_2"] = table(head + " | `last_2` against `recent_mean`, 90 %", last[:4])
+    head = "set | jobs | `last_2`: MAE, s | underestimates | `recent_mean`: MAE, s | underestimates"
+    found.blocks["last_2"] = table(head + " | difference of MAE, 90 % interval", last[:4])
     return found
 
 
@@ -145,8 +140,8 @@ def read_wait(documents: list[Any], _: Path) -> Figures:
         shares = ("-" if one is None else f"{100 * one:.1f} %" for one in kept)
         spans = span(row["median_abs_error_s"]), span(row["mean_abs_error_s"])
         rows.append((f"`{name}`", f"{row['jobs']:,}", *spans, *shares, f"{row['crps_log']:.2f}", against))
-    head = "predictor | jobs | median error | mean error | 80 % kept | 90 % kept | CRPS"
-    found.blocks["table"] = table(f"{head} | mean error against `forecast`", rows)
+    head = "predictor | jobs | median error | mean error | 80 % interval covers | 90 % interval covers | CRPS"
+    found.blocks["table"] = table(f"{head} | mean error minus `forecast`'s (90 % interval)", rows)
     return found
 
 
@@ -198,8 +193,10 @@ def read_loops(documents: list[Any], _: Path) -> Figures:
         ends = " to ".join(signed(row[f"wait_change_{end}_s"]) for end in ("low", "high"))
         found.values[f"{row['policy']}.{row['predictor']}.verdict"] = row["wait_change_verdict"]
         rows.append((names[row["policy"]], row["predictor"], span(closed), span(opened), change, ends))
-    head = "policy | planned with | mean wait, closed | open | change | 90 % interval"
+    head = "policy | planned with | mean wait, closed loop | open loop | change | 90 % interval"
     found.blocks["table"] = table(head, rows)
+    apart = [row for row, verdict in zip(rows, found.values.values(), strict=True) if verdict != "level"]
+    found.blocks["apart"] = table(head, apart)
     return found
 
 
@@ -245,12 +242,60 @@ def read_answers(printed: list[Any], _: Path) -> Figures:
     return Figures({"settings": int(settings[1]), "described": float(ranks[0]), "corrected": float(ranks[1])})
 
 
+def read_recorded(printed: list[Any], _: Path) -> Figures:
+    """Predicted waits of recorded Slurm runs, all runs together."""
+    rows = []
+    for line in printed[0].split("all ", 1)[1].splitlines()[2:]:
+        name, *cells = re.split(r"\s{2,}", line.strip())
+        rows.append((f"`{name}`", *([""] * (5 - len(cells)) if name == "squeue --start" else ()), *cells))
+        if name not in ("forecast, nodes", "forecast", "squeue --start"):
+            rows[-1] = (*rows[-1][:4], "", rows[-1][-1])
+    head = "method | CRPS of log(1 + wait) | mean error, s | median error, s | 90 % bound covers, %"
+    return Figures({}, {"table": table(f"{head} | median error of the jobs that Slurm estimated, s", rows)})
+
+
+ROW = r"^(\S+) +(real run 2|simulated|another policy)(?: \d)? +\d+ +(\d+)% +(\d+)% +\d+ s +([\d.]+) +([\d.]+)"
+"""A line of `benchmarks.prove`: set, against what, shares within 30 and 300 s, ratio of mean waits, distance."""
+
+
+def read_records(printed: list[Any], _: Path) -> Figures:
+    """Simulated and repeated runs of recorded Slurm schedules, and starts in the ten minutes after a recorded state."""
+    whole, after = printed[0].split("Starts in the ten minutes")
+    sets: dict[str, dict[str, list[list[float]]]] = {}
+    for name, kind, *cells in re.findall(ROW, whole, re.M):
+        sets.setdefault(name, {}).setdefault(kind, []).append([float(cell) for cell in cells])
+    means = {
+        (name, kind): [sum(column) / len(column) for column in zip(*runs, strict=True)]
+        for name, kinds in sets.items() for kind, runs in kinds.items()
+    }  # fmt: skip
+    rows = []
+    for name in sets:
+        if not name.startswith("short") and not name.endswith(("aligned", "x5")):
+            kinds = (means[name, kind] for kind in ("real run 2", "simulated", "another policy"))
+            rows.append((name, *(f"{one[1]:.0f} %, {one[2]:.2f}, {one[3]:.3f}" for one in kinds)))
+    values: dict[str, Any] = {"sets": len(sets)}
+    for place, span_s in ((0, 30), (1, 300)):
+        apart = [means[name, "simulated"][place] - means[name, "real run 2"][place] for name in sets]
+        values |= {f"more_{span_s}": sum(one > 0 for one in apart), f"fewer_{span_s}": sum(one < 0 for one in apart)}
+    right = [int(one) for one in re.findall(r"^\S+-\d +\d+ +\d+ +(\d+)%", after, re.M)]
+    found = Figures(values | {"right_least": f"{min(right)} %", "right_most": f"{max(right)} %"})
+    head = "recorded set | second real run | simulated, mean of two runs | another policy"
+    found.blocks["table"] = table(head, rows)
+    return found
+
+
 def read_coverage(printed: list[Any], _: Path) -> Figures:
     """How often intervals hold zero where there is no difference."""
     lines = printed[0].strip().splitlines()
     shares = [float(re.findall(r"[\d.]+ % \|$", line)[0].split()[0]) for line in lines[2:]]
     values = {"least": f"{min(shares):.0f}", "most": f"{max(shares):.0f} %"}
-    return Figures(values, {"table": lines})
+    ranges: dict[tuple[str, str], list[float]] = {}
+    for line, share in zip(lines[2:], shares, strict=True):
+        errors, tail = (cell.strip() for cell in line.strip("|").split("|")[:2])
+        ranges.setdefault((errors, tail), []).append(share)
+    rows = [(*key, f"{min(one):.1f} to {max(one):.1f} %") for key, one in ranges.items()]
+    short = table("errors | tail of burst sizes | intervals that hold zero, 36 to 972 groups", rows)
+    return Figures(values, {"table": lines, "ranges": short})
 
 
 def read_accuracy(printed: list[Any], _: Path) -> Figures:
@@ -278,6 +323,12 @@ def read_order(documents: list[Any], _: Path) -> Figures:
     return found
 
 
+ORDERS = {
+    "none": "arrival", "limits": "arrival, planned limits", "order": "predicted work",
+    "both": "predicted work, planned limits", "order/account": "predicted work, within accounts",
+}  # fmt: skip
+
+
 def read_lab_order(printed: list[Any], _: Path) -> Figures:
     """The first table that order_gain.py prints: minutes by arm."""
     lines = [line for line in printed[0].splitlines() if line.startswith("|")]
@@ -297,6 +348,9 @@ def read_lab_order(printed: list[Any], _: Path) -> Figures:
         found.values[f"{row[0]}.longest_times"] = round(float(row[head.index("longest")]) / float(first), 2)
     short = [[*row[:3], row[3], row[4], row[5]] for row in rows if row[0] not in ("limits", "both")]
     found.blocks["short"] = table(" | ".join(head[:6]), short)
+    changes = [(ORDERS.get(row[0], row[0]), row[2], row[4], row[5], row[6].split(":")[0]) for row in rows]
+    titles = "order | mean wait, min | longest wait, min | users who wait 10 % longer | change of mean wait, min"
+    found.blocks["changes"] = table(f"{titles} (90 % interval)", changes)
     return found
 
 
@@ -306,7 +360,92 @@ def read_lab_limits(printed: list[Any], _: Path) -> Figures:
     row = next(line for line in lines if line.startswith("| all |") or line.startswith("| all "))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     values: dict[str, Any] = {"jobs": int(cells[1]), "as_it_is_min": float(cells[3]), "planned_min": float(cells[4])}
-    return Figures(values | {"gain": cells[6]}, {"table": lines})
+    waits = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if "| mean wait |" in line]
+    titles = "processors | jobs | mean wait, users' limits | planned limits | change (90 % interval) | shorter by"
+    shown = [(*row[:2], row[3], row[4], row[5].split(":")[0], row[6], row[9]) for row in waits]
+    blocks = {"table": lines, "waits": table(f"{titles} | simulated: shorter by", shown)}
+    return Figures(values | {"gain": cells[6]}, blocks)
+
+
+def read_limits(documents: list[Any], _: Path) -> Figures:
+    """Suggested time limits, the usual rule and the users' limits on eight logs."""
+    rows = []
+    for log, document in zip(LIMITED, documents, strict=True):
+        by = {row["limits"]: row for row in document["results"]}
+        early = (f"{by[name]['killed_beyond_own_per_thousand']:.1f}" for name in ("advice", "rule_of_thumb"))
+        unused = (f"{by[name]['over_request_core_h']:,.0f}" for name in ("advice", "rule_of_thumb", "own"))
+        ends = " to ".join(f"{by['advice'][f'mean_unused_core_h_difference_{end}']:+.2f}" for end in ("low", "high"))
+        rows.append((name_of(log), *early, *unused, ends))
+    head = "log | ended early of 1,000: suggested | rule | unused core-hours: suggested | rule | users' limits"
+    return Figures({}, {"table": table(f"{head} | suggested minus users', a job (90 % interval)", rows)})
+
+
+def read_unlimited(documents: list[Any], _: Path) -> Figures:
+    """What the 90 % bound of `calibrated` covers on GWU with and without time limits."""
+    shares = (document["results"][0]["coverage_90"] for document in documents if isinstance(document, dict))
+    return Figures(dict(zip(("with_share", "without_share"), (round(share, 4) for share in shares), strict=True)))
+
+
+def read_memory(documents: list[Any], _: Path) -> Figures:
+    """Errors of memory predictions on two logs."""
+    rows = []
+    for log, document in zip((DAS2, LPC), documents, strict=True):
+        for row in document["results"]:
+            if row["predictor"] not in ("kernel", "recent_mean"):
+                continue
+            ends = [row.get(f"mae_mib_difference{end}") for end in ("", "_low", "_high")]
+            against = "-" if None in ends else "{:+.2f} ({:+.2f} to {:+.2f})".format(*ends)
+            bound = row.get("coverage_90")
+            errors = (f"{row[f'{name}_ae_mib' if name == 'median' else 'mae_mib']:.2f}" for name in ("mean", "median"))
+            cells = f"{row['jobs']:,}", *errors, f"{row['apa']:.3f}", "-" if bound is None else f"{100 * bound:.1f} %"
+            rows.append((name_of(log).split("-")[0], f"`{row['predictor']}`", *cells, against))
+    head = "log | predictor | jobs | mean error, MiB | median error, MiB | accuracy | 90 % bound covers"
+    return Figures({}, {"table": table(f"{head} | mean error minus `recent_mean`'s (90 % interval)", rows)})
+
+
+REQUESTED = {
+    "DAS2": f"{DAS2} --memory --floor 1M --step 1M", "LPC": f"{LPC} --memory", "rnaseq": f"{RNASEQ} --memory",
+    "chipseq": f"{CHIPSEQ} --memory", "iwd": f"{IWD} --memory",
+}  # fmt: skip
+RULES = {"advice": "suggested", "rule_of_thumb": "usual rule", "own": "users'"}
+
+
+def read_memory_limits(documents: list[Any], _: Path) -> Figures:
+    """Memory requests: suggested, by the usual rule, and as users wrote them."""
+    rows = []
+    for log, document in zip(REQUESTED, documents, strict=True):
+        for row in document["results"]:
+            if row["limits"] == "least_waste":
+                continue
+            failed, asked, spent = (row[name] for name in ("killed_per_thousand", "asked_over_used", "spent_over_used"))
+            cells = f"{failed:.1f}", f"{asked:.2f}", f"{spent:.2f}", f"{row['saved_gib_h']:,.0f}"
+            rows.append((f"{log}, {row['jobs']:,}", RULES[row["limits"]], *cells))
+    head = "log, jobs | requests | out of memory of 1,000 | requested / used | with second attempts | saved, GiB-hours"
+    return Figures({}, {"table": table(head, rows)})
+
+
+LIKENESS = {
+    "on one processor": ("serial_share", ".3f", None), "on a power of two": ("power_of_two_share", ".3f", None),
+    "median processors": ("procs_p50", ".0f", "procs"), "mean run time, s": ("mean_run_s", ",.0f", None),
+    "median run time, s": ("run_time_p50_s", ",.0f", "run_time"),
+    "median time limit, s": ("req_time_p50_s", ",.0f", "req_time"),
+    "median time between arrivals, s": ("interarrival_p50_s", ",.0f", "interarrival"),
+    "accuracy of time limits": ("apa", ".3f", "accuracy"),
+    "run time like the user's last one": ("like_last_run", ".3f", "last_run_ratio"),
+}  # fmt: skip
+
+
+def read_likeness(documents: list[Any], _: Path) -> Figures:
+    """A synthetic log beside each of two real ones."""
+    four, rows = documents[0]["results"], []
+    for title, (name, form, distance) in LIKENESS.items():
+        cells: list[str] = []
+        for real, made in (four[:2], four[2:]):
+            apart = "" if distance is None else f"{made[f'distance_{distance}']:.3f}"
+            cells += [format(real[name], form), format(made[name], form), apart]
+        rows.append((title, *cells))
+    head = "quantity | CTC | synthetic | distance | SDSC-SP2 | synthetic | distance"
+    return Figures({}, {"table": table(head, rows)})
 
 
 def read_sizes(printed: list[Any], _: Path) -> Figures:
@@ -319,6 +458,8 @@ def runs(selection: str) -> str:
     return f"batchcast runtime {selection} --predictor kernel,recent_mean,last_2"
 
 
+LIMITED = (KTH, SP2, CTC, DS, BLUE, HPC2N, DAS2, LPC)
+RECORDED = ("backfill", "fifo", "limits", "multifactor", "reservation", "newer-backfill", "newer-reservation")
 ARMS = "none,limits,order,both,order/account"
 STUDIES = (
     Study(
@@ -399,5 +540,27 @@ STUDIES = (
         ("python benchmarks/planning_gain.py --seeds 1,2,3 --jobs 300 --load 1.3 --speed 60 -o gain.jsonl",),
         read_lab_limits, rerun="lab",
     ),
+    Study("limits-logs", tuple(f"batchcast limits {log}" for log in LIMITED), read_limits, LIMITED),
+    Study(
+        "bounds-gwu",
+        (f"batchcast runtime {GWU} --first 60000 --predictor calibrated",
+         f"zcat {GWU} | cut -d, -f1-6,8-10 | gzip > no-limits.csv.gz",
+         "batchcast runtime no-limits.csv.gz --first 60000 --predictor calibrated"),
+        read_unlimited, (GWU,),
+    ),
+    Study(
+        "memory-runtime", tuple(f"batchcast runtime {log} --memory" for log in (DAS2, LPC)), read_memory, (DAS2, LPC)
+    ),
+    Study(
+        "memory-limits", tuple(f"batchcast limits {one}" for one in REQUESTED.values()), read_memory_limits,
+        (DAS2, LPC, RNASEQ, CHIPSEQ, IWD),
+    ),
+    Study(
+        "recorded-waits",
+        (f"python -m benchmarks.recorded_waits {' '.join(f'slurm/{kind}-[12]' for kind in RECORDED)}",),
+        read_recorded, ("slurm",), rerun="long",
+    ),
+    Study("slurm-records", ("python -m benchmarks.prove slurm",), read_records, ("slurm",)),
+    Study("synth-likeness", (f"batchcast synth --compare {CTC} --compare {SP2}",), read_likeness, (CTC, SP2)),
     Study("sizes", ("python -m tools.sizes",), read_sizes, rerun="long", exact=False),
 )  # fmt: skip
