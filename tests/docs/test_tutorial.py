@@ -1,4 +1,4 @@
-"""The tutorial's commands work, one after the other, in an empty folder."""
+"""The tutorial's commands work, one after the other, in an empty folder, and print the lines that the page shows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import shlex
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -15,15 +14,27 @@ from tests.forked import batchcast
 TUTORIAL = Path(__file__).parent.parent.parent / "docs" / "start" / "tutorial.md"
 
 
-def commands(text: str) -> list[str]:
-    """Indented lines after `$ `, with the lines that follow them up to the next command."""
-    found: list[str] = []
+def commands(text: str) -> list[tuple[str, list[str]]]:
+    """Each command (indented lines after `$ `) with the lines of output that the page shows below it."""
+    found: list[tuple[str, list[str]]] = []
+    in_output = False
     for line in text.splitlines():
-        if line.startswith("    $ "):
-            found.append(line[6:])
+        if line.startswith("```"):
+            in_output = line == "```text"
+        elif in_output:
+            if line != "...":
+                found[-1][1].append(words(line))
+        elif line.startswith("    $ "):
+            found.append((line[6:], []))
         elif line.startswith("    ") and found:
-            found[-1] += "\n" + textwrap.dedent(line[4:]) if not line.startswith("     ") else "\n" + line[4:]
+            command, shown = found[-1]
+            found[-1] = (command + "\n" + line[4:], shown)
     return found
+
+
+def words(line: str) -> str:
+    """The line with single spaces: the width of a table's columns is not compared."""
+    return " ".join(line.split())
 
 
 @pytest.mark.long
@@ -31,8 +42,9 @@ def test_every_command_of_the_tutorial_works(tmp_path):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     told = commands(TUTORIAL.read_text())
     assert len(told) > 8
-    for command in told:
-        env = {**os.environ, "PATH": path}
+    assert sum(len(shown) for _, shown in told) > 20
+    for command, shown in told:
+        env = {**os.environ, "PATH": path, "COLUMNS": "120"}
         if command.startswith("batchcast "):
             done = batchcast(*shlex.split(command)[1:], cwd=tmp_path, env=env)
         else:
@@ -40,4 +52,7 @@ def test_every_command_of_the_tutorial_works(tmp_path):
         assert done.returncode == 0, f"{command}\n{done.stderr}"
         if command.startswith(("batchcast", "python ")) and "convert" not in command and "copy" not in command:
             assert done.stdout.strip(), f"{command}: printed nothing"
+        printed = [words(line) for line in done.stdout.splitlines()]
+        for line in shown:
+            assert line in printed, f"{command}: the page shows {line!r}, and the command printed\n{done.stdout}"
     assert (tmp_path / "report" / "index.html").is_file()
