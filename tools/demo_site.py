@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from batchcast.formats.sighting import Field, Sighting
-from batchcast.service.answers.model_store import clock_path, make_predictors
+from batchcast.service.answers.model_store import make_predictors
 from batchcast.service.collector.clock import StoredClock, compare_with_slurm
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
+from batchcast.store.place import clock_path
 from batchcast.table import Trace
 from batchcast.trace.synth.log import Recipe, make_log
 

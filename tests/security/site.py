@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from batchcast.formats.sighting import Sighting
-from batchcast.service.answers.model_store import clock_path, make_predictors
+from batchcast.service.answers.model_store import make_predictors
 from batchcast.service.collector.clock import StoredClock
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
+from batchcast.store.place import clock_path
 
 WAITING, RUNNING, PROCS, LIMIT_S = 43, 3, 389.0, 41_940.0
 """Of the owner's jobs: so many wait and run, of so many processors and such a limit. Nothing else has these figures."""

@@ -30,6 +30,7 @@ from batchcast.events.live import LiveClock
 from batchcast.predict.registry import make
 from batchcast.service.answers import model_store
 from batchcast.store.database import Store
+from batchcast.store.place import clock_path
 from batchcast.store.writer import single_writer
 from batchcast.trace.whole_file import whole_file
 
@@ -44,7 +45,7 @@ try:
     with Store(work + "/store.db", create=True) as store, single_writer(store):
         pass
     clock = model_store.SavedClock(LiveClock({"last_2": make("runtime", "last_2")}, 8.0), 0.0, 0, 0.0, {})
-    model_store.save(model_store.clock_path(work + "/store.db", "c"), clock)
+    model_store.save(clock_path(work + "/store.db", "c"), clock)
     with whole_file(work + "/out.csv") as part:
         part.write_text("figures")
 except Exception as error:

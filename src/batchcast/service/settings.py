@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
@@ -21,6 +21,9 @@ from ..errors import BatchcastError, InputError, UsageError
 from ..store.place import default_store as default_store
 from ..store.place import is_site, settings_files
 from ..units import MEMORY_FORMS, SPAN_FORMS, parse_duration, parse_memory, parse_span
+
+if TYPE_CHECKING:
+    from ..cluster.machine import Machine
 
 YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
@@ -390,3 +393,17 @@ def _as_the_store_says(store: str) -> tuple[bool, str]:
         return True, ""
     unknown = not sites or any("private" not in site for site in sites)
     return unknown, "private = auto, and the store does not say what its cluster hides" if unknown else ""
+
+
+NO_MACHINE = "none"
+
+
+def machine_at(path: str, captured: Path | None = None) -> Machine | None:
+    """The machine that the setting `machine` names; where it is empty, the one that was captured, if it can be read."""
+    if not path and captured is not None and os.access(captured, os.R_OK):
+        path = str(captured)
+    if path in ("", NO_MACHINE):
+        return None
+    from ..trace.machine import open_machine
+
+    return open_machine(path)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -246,3 +247,30 @@ def trouble(shown: str, complaint: str, *, away: bool = False, full: bool = Fals
         )
     kind = Unreachable if away else BatchcastError
     return kind(f"{shown}: {complaint}", hint="batchcast doctor checks the store")
+
+
+def clock_path(store: str, cluster: str) -> Path:
+    """The file of a cluster's clock: beside an SQLite store; of another store where one would lie.
+
+    >>> clock_path("/var/lib/batchcast/store.db", "big one").name
+    'store.db.big_one.clock'
+    """
+    path = sqlite_path(store)
+    if path is None:
+        name = hashlib.sha256(shown_url(store).encode()).hexdigest()[:12]
+        path = default_store(os.environ).with_name(f"postgresql-{name}")
+    return path.with_name(f"{path.name}.{re.sub(r'[^A-Za-z0-9-]', '_', cluster)}.clock")
+
+
+def machine_path(store: str, cluster: str) -> Path:
+    """The file of the machine that the collector captured: beside the clock.
+
+    >>> machine_path("/var/lib/batchcast/store.db", "big").name
+    'store.db.big.machine.toml'
+    """
+    return clock_path(store, cluster).with_suffix(".machine.toml")
+
+
+def asked_path(store: str, cluster: str) -> Path:
+    """The file of what `start --test` was asked lately: beside the clock."""
+    return clock_path(store, cluster).with_suffix(".asked.jsonl")

@@ -49,12 +49,12 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     was.
     """
     from ...errors import BatchcastError, Unreachable
-    from ...service.answers.model_store import machine_at, make_predictors
+    from ...service.answers.model_store import make_predictors
     from ...service.batch_system import open_scheduler
     from ...service.collector.cycle import Collector, Cycle, run
     from ...service.log import Log
     from ...service.planning.agent import planner_of
-    from ...service.settings import keep_since, load
+    from ...service.settings import keep_since, load, machine_at
     from ...store.database import Store
     from ...store.writer import single_writer
 

@@ -131,7 +131,8 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
 
 def _from_model_store(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClock | None:
     """The saved clock brought up to now; no model is fitted on the way."""
-    from .model_store import Unusable, clock_path, load, resume
+    from ...store.place import clock_path
+    from .model_store import Unusable, load, resume
 
     try:
         saved = load(clock_path(site.settings["store"], site.cluster), _fresh(site, methods))
@@ -155,7 +156,9 @@ def _from_history(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClo
 
 def _fresh(site: Site, methods: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     """Predictors that have learned nothing, as the settings describe them."""
-    from .model_store import machine_at, machine_path, make_predictor
+    from ...store.place import machine_path
+    from ..settings import machine_at
+    from .model_store import make_predictor
 
     on = machine_at(site.settings["machine"], machine_path(site.settings["store"], site.cluster))
     return {key: make_predictor(kind, spec, on if kind == "wait" else None) for key, (kind, spec) in methods.items()}

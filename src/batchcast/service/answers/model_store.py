@@ -16,7 +16,6 @@ import importlib
 import json
 import math
 import os
-import re
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,10 +34,8 @@ from ...machines.machine import Machine
 from ...predict.peak_memory import LateMemory
 from ...predict.recommend import LimitAdvice
 from ...predict.registry import make, split_specs
-from ...store.place import shown_url, sqlite_path
 from ...trace.whole_file import whole_file
 from ...version import __version__
-from ..settings import default_store
 from .advice import RISK
 from .plain_state import NotPlain, Reader, Writer, decoded, in_place
 
@@ -63,19 +60,6 @@ class SavedClock:
     late: int
     since: float
     heard: Mapping[int, int]
-
-
-def clock_path(store: str, cluster: str) -> Path:
-    """The file of a cluster's clock: beside an SQLite store; of another store where one would lie.
-
-    >>> clock_path("/var/lib/batchcast/store.db", "big one").name
-    'store.db.big_one.clock'
-    """
-    path = sqlite_path(store)
-    if path is None:
-        name = hashlib.sha256(shown_url(store).encode()).hexdigest()[:12]
-        path = default_store(os.environ).with_name(f"postgresql-{name}")
-    return path.with_name(f"{path.name}.{re.sub(r'[^A-Za-z0-9-]', '_', cluster)}.clock")
 
 
 def save(place: Path, saved: SavedClock) -> str:
@@ -308,34 +292,6 @@ def make_predictor(kind: str, spec: str, machine: Machine | None = None) -> Any:
     if kind == "limit":
         return LimitAdvice(spec, RISK)
     return LateMemory(spec) if kind == "memory" else make(kind, spec, machine=machine)
-
-
-NO_MACHINE = "none"
-
-
-def machine_path(store: str, cluster: str) -> Path:
-    """The file of the machine that the collector captured: beside the clock.
-
-    >>> machine_path("/var/lib/batchcast/store.db", "big").name
-    'store.db.big.machine.toml'
-    """
-    return clock_path(store, cluster).with_suffix(".machine.toml")
-
-
-def asked_path(store: str, cluster: str) -> Path:
-    """The file of what `start --test` was asked lately: beside the clock."""
-    return clock_path(store, cluster).with_suffix(".asked.jsonl")
-
-
-def machine_at(path: str, captured: Path | None = None) -> Machine | None:
-    """The machine that the setting `machine` names; where it is empty, the one that was captured, if it can be read."""
-    if not path and captured is not None and os.access(captured, os.R_OK):
-        path = str(captured)
-    if path in ("", NO_MACHINE):
-        return None
-    from ...machines.files import open_machine
-
-    return open_machine(path)
 
 
 def used(memory: Mapping[str, Any]) -> dict[tuple[str, str], float]:

@@ -19,6 +19,7 @@ from ...job import JobRequest
 from ...machines.machine import Machine
 from ...predict.conditional import chance_to_start, given_waited
 from ...predict.protocol import Prediction
+from ...store.place import asked_path
 from ...store.rows import as_values
 from ...units import format_duration, parse_memory
 from ..answers import track_record
@@ -28,7 +29,6 @@ from .answer import Answer, staleness
 from .asked import keep_asked
 from .disclosure import OfOthers, Site, Viewer, basis_of, open_site, start_settings
 from .forecaster import NEVER, Forecaster, begin_condition, forecaster, never_starts, request_of
-from .model_store import asked_path
 from .start import start_answer
 from .walltime import advise_script
 

@@ -21,9 +21,10 @@ from ...service import settings
 from ...store import clock_jobs, history
 from ...store.database import Store
 from ...store.history import remove_some
+from ...store.place import clock_path
 from ..answers import track_record
 from ..answers.advice import rules_of
-from ..answers.model_store import clock_path, fit_trouble, make_predictors
+from ..answers.model_store import fit_trouble, make_predictors
 from ..batch_system import BatchSystem, own_name
 from ..collector import moves
 from ..settings import Settings

@@ -18,9 +18,9 @@ from ...errors import BatchcastError
 from ...machines.files import open_machine, toml_of
 from ...machines.loops.site import make_site
 from ...machines.machine import Machine
+from ...store.place import machine_path
 from ...trace.whole_file import whole_file
-from ..answers.model_store import machine_at, machine_path
-from ..settings import Settings
+from ..settings import Settings, machine_at
 
 WHOLE_EVERY_S = 3600.0
 """Accounts and their limits are asked for as often: they are the longest answer, and change least."""

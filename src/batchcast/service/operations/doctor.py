@@ -26,7 +26,6 @@ from ..answers.disclosure import choose_cluster
 from ..answers.track_record import LEAST_RECORD, TRACK_RECORD_S, answering_method, track_record
 from ..planning.checkup import finding, ground_findings, judged, standing_findings
 from ..settings import NAMES, Settings, is_private, meaning
-from .machine_check import machine_finding
 
 CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
 
@@ -238,6 +237,8 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     yield _privacy(settings, memory, f"PrivateData at the last look, {_when(memory.get('cycle_at'))}")
     if ask and settings["scheduler"] == "slurm":
         yield from _sight(reader, cluster, memory, settings)
+        from .machine_check import machine_finding  # compiled code, which the service's page does without
+
         yield machine_finding(settings, cluster, memory)
     yield from _coverage(reader, cluster, memory, now)
     yield from _learning(memory)

@@ -9,11 +9,11 @@ from typing import Any
 
 from ...errors import BatchcastError
 from ...machines.differences import differences
-from ..answers.model_store import NO_MACHINE, machine_at, machine_path
+from ...store.place import machine_path
 from ..batch_system import open_scheduler
 from ..collector.machine import in_service
 from ..planning.checkup import finding
-from ..settings import Settings
+from ..settings import NO_MACHINE, Settings, machine_at
 
 REFRESH = "is batchcast collect running? it refreshes the machine within five minutes, or says why not"
 

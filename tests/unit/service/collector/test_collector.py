@@ -18,12 +18,12 @@ from batchcast.machines.machine import Machine, homogeneous
 from batchcast.service.answers.accuracy import accuracy
 from batchcast.service.answers.answer import staleness
 from batchcast.service.answers.disclosure import Viewer, refuse_open_store
-from batchcast.service.answers.model_store import asked_path, machine_path
 from batchcast.service.answers.script import answer_options
 from batchcast.service.collector.cycle import Collector, Cycle, run
 from batchcast.service.operations.doctor import store_findings
 from batchcast.service.settings import Settings, is_private, keep_since, load
 from batchcast.store.database import Connection, Store
+from batchcast.store.place import asked_path, machine_path
 from batchcast.store.reader import Reader
 
 

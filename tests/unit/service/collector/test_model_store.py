@@ -16,11 +16,11 @@ from batchcast.predict.registry import available, make
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.service.answers import model_store as files
 from batchcast.service.answers.disclosure import Viewer
-from batchcast.service.answers.model_store import SavedClock, Unusable, clock_path, load, make_predictors
+from batchcast.service.answers.model_store import SavedClock, Unusable, load, make_predictors
 from batchcast.service.answers.script import answer_options
 from batchcast.service.settings import Settings
 from batchcast.service.settings import load as load_settings
-from batchcast.store.place import sqlite_path
+from batchcast.store.place import clock_path, sqlite_path
 from batchcast.store.reader import Reader
 from batchcast.testing.logs import small_log
 

@@ -313,9 +313,28 @@ def test_memory_does_not_grow_with_what_is_sent(settings: Settings) -> None:
         for _ in range(4):
             one_round(server.address)
         assert answers(server.address)
-        assert server.most_mb() - before < 8.0
-        assert server.most_mb() < 200.0
+        assert server.most_mb() - before < 16.0, "four rounds send 300 MB; what is cyclic goes by hundreds of thousands"
+        assert server.most_mb() < 110.0
     assert server.log.decode().count("\n") <= 2, "broken forms are no lines of the log"
+
+
+def test_the_process_that_listens_loads_no_compiler(settings: Settings) -> None:
+    """Answers that need compiled code come from children: numba and LLVM alone would take 95 MB here, for ever."""
+    with Process(settings, 1024) as server:
+        host = f"Host: {server.address[0]}\r\n".encode()
+        for target in (
+            "/",
+            "/jobs",
+            "/cluster",
+            "/operators",
+            "/accuracy",
+            "/script",
+            "/metrics",
+            "/v1/health",
+            "/v1/test",
+        ):
+            told(server.address, f"GET {target} HTTP/1.1\r\n".encode() + host + LAST + b"\r\n")
+        assert "llvm" not in Path(f"/proc/{server.process.pid}/maps").read_text()
 
 
 def test_where_no_file_is_left_those_inside_are_answered_and_others_told_to_ask_again(settings: Settings) -> None:

@@ -15,11 +15,11 @@ from batchcast.predict.protocol import Prediction
 from batchcast.service.answers import track_record
 from batchcast.service.answers.accuracy import calibration
 from batchcast.service.answers.disclosure import Viewer
-from batchcast.service.answers.model_store import machine_path
 from batchcast.service.operations import doctor, machine_check
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
+from batchcast.store.place import machine_path
 from batchcast.store.reader import Reader
 
 NOW = 1_000_000.0

@@ -184,7 +184,7 @@ def test_operators_and_prometheus_see_what_advice_came_to(site: tuple[Settings, 
 @as_root
 def test_a_limit_loads_nothing_that_only_waits_need(site: tuple[Settings, Server]) -> None:
     """The clock that is kept holds fitted models of waits; a limit's answer reads them and asks none."""
-    from batchcast.service.answers.model_store import clock_path
+    from batchcast.store.place import clock_path
 
     store = site[0]["store"]
     kept = clock_path(store, "demo")
