@@ -23,7 +23,7 @@ from ..store.place import is_site, settings_files
 from ..units import MEMORY_FORMS, SPAN_FORMS, parse_duration, parse_memory, parse_span
 
 if TYPE_CHECKING:
-    from ..cluster.machine import Machine
+    from ..machines.machine import Machine
 
 YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
@@ -404,6 +404,6 @@ def machine_at(path: str, captured: Path | None = None) -> Machine | None:
         path = str(captured)
     if path in ("", NO_MACHINE):
         return None
-    from ..trace.machine import open_machine
+    from ..machines.files import open_machine
 
     return open_machine(path)

@@ -99,8 +99,8 @@ def discussion(rows: Sequence[Row]) -> list[Block]:
             "note",
         ),
         "The printed mean PPErt and number of jobs in the near history are reached by no reading tried (see the notes "
-        "in docs/papers/quick-starters.md); RMS decreases against the bounds of log_uniform and qbets depend on how far "
-        "those bounds overshoot, which the papers leave open.",
+        "in docs/papers/quick-starters.md); RMS decreases against the bounds of log_uniform and qbets depend on how "
+        "far those bounds overshoot, which the papers leave open.",
     ]
 
 
