@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 @click.option("--against", metavar="NAME", help="Compare forecasts with this method. Default recent_mean.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For methods that draw at random.")
 @workers_option
+@click.option("--details", is_flag=True, help="Print every table and sentence of the report.")
 @click.option("--json", "as_json", is_flag=True, help="Print result.json as well, instead of tables.")
 def command(**given: Any) -> None:
     """Evaluate LOG: how wrong are limits, how good are forecasts, how much sooner would jobs start.
@@ -82,10 +83,11 @@ def run(
 ) -> None:
     """Evaluate a log by a plan and leave the report; `title` and `preface` head the page.
 
-    `nodes` are the scheduler and the machine as described. On a terminal what the record says by itself is printed
-    before the rest is computed.
+    `nodes` are the scheduler and the machine as described. With `--details` on a terminal, what the log says without
+    any computation is printed first.
     """
     from ...evaluation.evaluation import evaluate
+    from ...report.evaluation.answer import answer
     from ...report.evaluation.first_screen import record_blocks
     from ...report.evaluation.written import fill
     from ...report.terminal import show
@@ -95,7 +97,8 @@ def run(
     command = shlex.join(["batchcast", *sys.argv[1:]])
     out = console()
     with folder(given["output"]) as place:
-        early = [] if given["as_json"] or not out.is_terminal else record_blocks(log.trace, mask, log.procs)
+        is_early = given["details"] and not given["as_json"] and out.is_terminal
+        early = record_blocks(log.trace, mask, log.procs) if is_early else []
         show(out, early)
         evaluation = evaluate(
             log.trace,
@@ -116,15 +119,20 @@ def run(
     if given["as_json"]:
         emit(text)
         return
-    for section in sections:
-        show(out, [block for block in section.blocks if block not in early])
-    out.print(f"\nThe report: {Path(given['output']) / 'index.html'}", markup=False, soft_wrap=True)
+    if given["details"]:
+        for section in sections:
+            show(out, [block for block in section.blocks if block not in early])
+    else:
+        show(out, answer(evaluation))
+    more = "" if given["details"] else ". --details prints every table."
+    out.print(f"\nReport: {Path(given['output']) / 'index.html'}{more}", markup=False, soft_wrap=True)
 
 
 @verb("demo")
 @output_option("Where the report goes.", default="demo-report", show_default=True, metavar="FOLDER")
+@click.option("--details", is_flag=True, help="Print every table and sentence of the report.")
 @click.option("--json", "as_json", is_flag=True, help="Print result.json as well, instead of tables.")
-def demo(output: str, as_json: bool) -> None:
+def demo(output: str, details: bool, as_json: bool) -> None:
     """Evaluate a synthetic log that comes with batchcast, to see what a report looks like.
 
     The machine: 10 nodes of 64 processors, 2 with 4 GPUs each, two partitions, caps by user, under Slurm. The users are
@@ -148,7 +156,7 @@ def demo(output: str, as_json: bool) -> None:
         "machine_procs_source": info.max_procs_source,
         "scheduler": "slurm",
     }
-    given: dict[str, Any] = {"output": output, "as_json": as_json, "seed": 0}
+    given: dict[str, Any] = {"output": output, "details": details, "as_json": as_json, "seed": 0}
     usual = command.make_context("evaluate", [str(cluster_path())]).params
     plan, chosen = take_plan({name: value for name, value in usual.items() if name not in given})
     log = Log(trace, {**settings, **chosen}, [*info.notes, SYNTHETIC])
