@@ -17,7 +17,6 @@ import click
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
-    from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 KINDS = {
@@ -249,7 +248,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+def on_page_markdown(markdown: str, **_: object) -> str:
     """Include a file of the repository's root, with its links to `docs/` made relative to the site.
 
     A page of docs/ that consists of one line `--8<-- "FILE.md"` includes that file. The snippet extension would include
@@ -258,4 +257,5 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     match = re.fullmatch(r'--8<-- "(\w+\.md)"', markdown.strip())
     if not match:
         return markdown
-    return (ROOT / match[1]).read_text(encoding="utf-8").replace("](docs/", "](")
+    text = (ROOT / match[1]).read_text(encoding="utf-8").replace("](docs/", "](")
+    return text.replace("](ARCHITECTURE.md", "](architecture.md").replace("](CONTRIBUTING.md", "](contributing.md")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from tests.conftest import ROOT
-from tools.reference import PAGES, on_files
+from tools.reference import PAGES, on_files, on_page_markdown
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,10 @@ def test_the_docs_build_adds_the_pages_that_its_navigation_names() -> None:
     assert made == {f"reference/{name}" for name in PAGES}
 
     assert made <= set(re.findall(r"reference/[a-z-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
+
+
+def test_links_of_a_file_in_the_root_lead_into_the_site() -> None:
+    made = on_page_markdown('--8<-- "ARCHITECTURE.md"\n')
+    assert "](reference/plug-ins.md)" in made
+    assert "](contributing.md)" in made
+    assert on_page_markdown("# A page") == "# A page"
