@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -91,10 +92,21 @@ def test_json_is_one_document_where_there_is_no_answer(words: tuple[str, ...]) -
 
 
 def test_the_help_groups_the_verbs_by_who_asks() -> None:
-    said = run("--help").stdout
+    said = run("help").stdout
     titles = [line[:-1] for line in said.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert titles == ["Options", "Study a log", "For users", "Run a site", "Logs", "Papers", "More"]
+    assert titles == ["Study a log", "For users", "Run a site", "Logs", "Papers", "More"]
     assert "Over a log: wait" in " ".join(said.split())
+
+
+def test_help_shows_a_few_verbs_first_and_the_help_of_any_verb() -> None:
+    first = run("--help").stdout
+    shown = re.findall(r"^  (\w+)  ", first.partition("Commands:")[2], re.M)
+    assert shown == ["demo", "info", "evaluate", "report", "start", "walltime", "collect", "doctor"]
+    assert "More: batchcast help" in first
+    assert run("help", "info").stdout == run("info", "--help").stdout
+    assert run("help", "site", "purge").stdout == run("site", "purge", "--help").stdout
+    assert "no command 'nonsense'" in str(CliRunner().invoke(cli, ["help", "nonsense"]).exception)
+    assert run("-V").stdout == run("-v").stdout == run("--version").stdout
 
 
 @pytest.mark.parametrize("verb", ["purge", "export", "token"])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import BatchcastError, flags_in_messages, how_to_install
+from ..errors import BatchcastError, UsageError, flags_in_messages, how_to_install
 from ..version import __version__
 from .grammar import Verbs, in_our_words
 from .interrupt import end, end_on_interrupt
@@ -123,6 +123,10 @@ TITLES = {
 """What the help says above the verbs of each room."""
 
 
+FIRST = ("demo", "info", "evaluate", "report", "start", "walltime", "collect", "doctor")
+"""The verbs that `batchcast --help` shows; `batchcast help` shows all."""
+
+
 def _place(verb: str) -> tuple[str, str]:
     """The module of a verb, and what its command is called there."""
     for room, places in ROOMS.items():
@@ -188,8 +192,8 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the verb's module and return its command."""
-        if cmd_name == "site":
-            return site
+        if cmd_name in ("site", "help"):
+            return site if cmd_name == "site" else help_command
         if cmd_name in VERBS:
             return _load(cmd_name)
         if cmd_name not in commands():
@@ -201,13 +205,20 @@ class LazyGroup(click.Group):
         """Verbs and options at the cursor; no verb is imported to name it."""
         from click.shell_completion import CompletionItem
 
-        fitting = [verb for verb in self.list_commands(ctx) if verb.startswith(incomplete)]
+        fitting = [verb for verb in (*self.list_commands(ctx), "help") if verb.startswith(incomplete)]
         return [CompletionItem(verb, help=VERBS.get(verb)) for verb in fitting] + click.Command.shell_complete(
             self, ctx, incomplete
         )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """One line a verb under the title of its room, without importing any."""
+        """One line for each verb that people need first, without importing any verb."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, VERBS[name]) for name in FIRST])
+        formatter.write_paragraph()
+        formatter.write_text("More: batchcast help")
+
+    def format_all_commands(self, formatter: click.HelpFormatter) -> None:
+        """One line for each verb under the title of its room, without importing any verb."""
         said = {**VERBS, **{name: summary(point) for name, point in commands().items()}}
         for room, title in TITLES.items():
             with formatter.section(title):
@@ -215,7 +226,7 @@ class LazyGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """As click does, with the nearest verbs named when there is none of that name."""
-        if not args or args[0].startswith("-") or args[0] in VERBS:
+        if not args or args[0].startswith("-") or args[0] in VERBS or args[0] == "help":
             pass
         elif args[0] not in (verbs := self.list_commands(ctx)):
             from difflib import get_close_matches
@@ -227,7 +238,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, message="batchcast %(version)s")
+@click.version_option(__version__, "-V", "-v", "--version", message="batchcast %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour on the terminal.")
 @click.pass_context
@@ -237,6 +248,26 @@ def cli(ctx: click.Context, debug: bool, color: str) -> None:
     Data goes to stdout, everything else to stderr. Exit codes: 0 ok, 1 failed, 2 usage, 3 no answer, 4 unreachable.
     """
     ctx.obj = {"debug": debug, "color": color}
+
+
+@click.command("help")
+@click.argument("words", nargs=-1, metavar="[VERB]...")
+@click.pass_context
+def help_command(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Show all verbs, or the help of one verb."""
+    parent: click.Context = ctx.find_root()
+    if not words:
+        formatter = parent.make_formatter()
+        cli.format_all_commands(formatter)
+        echo(formatter.getvalue().rstrip("\n"))
+        return
+    command: click.Command = cli
+    for word in words:
+        found = command.get_command(parent, word) if isinstance(command, click.Group) else None
+        if found is None:
+            raise UsageError(f"no command {' '.join(words)!r}", hint="batchcast help")
+        parent, command = click.Context(found, info_name=word, parent=parent), found
+    echo(command.get_help(parent))
 
 
 site = Site("site", help="The store of this site: its age, who may ask it, and its jobs as a log.")
