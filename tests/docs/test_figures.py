@@ -75,6 +75,35 @@ def test_a_value_is_shown_by_what_its_name_says() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["lab-order", "lab-order-anew", "lab-limits", "lab-limits-anew", "interval-coverage"])
+def test_a_file_that_is_seldom_run_again_is_what_its_printed_table_gives(name: str) -> None:
+    file = read_files()[name]
+    study = next(study for study in command.STUDIES if study.name == name)
+    figures = study.read(["\n".join(file["blocks"]["table"]) + "\n"], Path())
+    assert (figures.values, figures.blocks) == (file["values"], file["blocks"])
+
+
+def test_recorded_runs_are_read_from_what_the_proof_prints() -> None:
+    printed = """set  against         jobs  30 s  300 s  mean wait  wait ratio  KS     rank
+fifo  real run 2      416   90%   100%   902 s      0.998       0.019  1.000
+fifo  simulated 1     416   89%   100%   912 s      1.010       0.029  1.000
+fifo  simulated 2     416   86%   98%    905 s      1.004       0.031  1.000
+fifo  another policy  416   27%   62%    630 s      0.697       0.149  0.955
+
+Starts in the ten minutes after recorded states, history as recorded until then:
+set     states  starts  right  seen  within 30 s
+fifo-1  50      1500    100%   99%   98%
+fifo-2  50      1512    97%    99%   100%
+"""
+    study = next(study for study in command.STUDIES if study.name == "slurm-records")
+    figures = study.read([printed], Path())
+    assert figures.blocks["table"][2] == "| fifo | 100 %, 1.00, 0.019 | 99 %, 1.01, 0.030 | 62 %, 0.70, 0.149 |"
+    assert figures.values == {
+        "sets": 1, "more_30": 0, "fewer_30": 1, "more_300": 0, "fewer_300": 1,
+        "right_least": "97 %", "right_most": "100 %",
+    }  # fmt: skip
+
+
 def test_a_sample_runs_a_command_and_finds_what_moved(capsys: pytest.CaptureFixture[str]) -> None:
     def read(printed: list[str], _: Path) -> Figures:
         return Figures(json.loads(printed[0]), {"line": printed[0].splitlines()})

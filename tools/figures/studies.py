@@ -396,10 +396,10 @@ def read_memory(documents: list[Any], _: Path) -> Figures:
             ends = [row.get(f"mae_mib_difference{end}") for end in ("", "_low", "_high")]
             against = "-" if None in ends else "{:+.2f} ({:+.2f} to {:+.2f})".format(*ends)
             bound = row.get("coverage_90")
-            errors = (f"{row[f'{name}_ae_mib' if name == 'median' else 'mae_mib']:.2f}" for name in ("mean", "median"))
-            cells = f"{row['jobs']:,}", *errors, f"{row['apa']:.3f}", "-" if bound is None else f"{100 * bound:.1f} %"
+            covers = "-" if bound is None else f"{100 * bound:.1f} %"
+            cells = f"{row['jobs']:,}", f"{row['mae_mib']:.2f}", f"{row['apa']:.3f}", covers
             rows.append((name_of(log).split("-")[0], f"`{row['predictor']}`", *cells, against))
-    head = "log | predictor | jobs | mean error, MiB | median error, MiB | accuracy | 90 % bound covers"
+    head = "log | predictor | jobs | mean error, MiB | accuracy | 90 % bound covers"
     return Figures({}, {"table": table(f"{head} | mean error minus `recent_mean`'s (90 % interval)", rows)})
 
 
@@ -418,9 +418,9 @@ def read_memory_limits(documents: list[Any], _: Path) -> Figures:
             if row["limits"] == "least_waste":
                 continue
             failed, asked, spent = (row[name] for name in ("killed_per_thousand", "asked_over_used", "spent_over_used"))
-            cells = f"{failed:.1f}", f"{asked:.2f}", f"{spent:.2f}", f"{row['saved_gib_h']:,.0f}"
+            cells = f"{failed:.1f}", f"{asked:.2f}", f"{spent:.2f}"
             rows.append((f"{log}, {row['jobs']:,}", RULES[row["limits"]], *cells))
-    head = "log, jobs | requests | out of memory of 1,000 | requested / used | with second attempts | saved, GiB-hours"
+    head = "log, jobs | requests | out of memory of 1,000 | requested / used | with second attempts"
     return Figures({}, {"table": table(head, rows)})
 
 
