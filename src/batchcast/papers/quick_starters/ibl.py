@@ -18,8 +18,7 @@ from ...records import enlarged
 from ...table import Trace
 from ..quick_starters import ibl_attributes, ibl_nearest
 from .ibl_attributes import Attributes
-from .ibl_leaves import TrainingPart, answer_from_cells, cells_of, search_weights
-from .ibl_nearest import MOST
+from .ibl_nearest import TrainingPart, search_weights
 
 NAME_COLUMNS = ("user_id", "group_id", "app_id", "queue_id")
 NUMBER_WEIGHTS = (1.0, 0.25, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 1.0, 0.25, 0.25, 0.25, 0.01)
@@ -217,17 +216,10 @@ class Ibl:
         points, bounds = np.full(len(trace), np.nan), np.full(len(trace), np.nan)
         tuned = self.tuned or self.weights
         given = (known, asked, self.train, self.weights, tuned)
-        if self.literal:
-            ibl_nearest.answer_log(
-                *(attributes, wait, learned, *given, True, ibl_nearest.blank_instances(self.window), self.level),
-                *(self.wide, ibl_nearest.blank_room(self.window, self.wide), points, bounds),
-            )
-        elif len(learned):
-            cells = cells_of(TrainingPart(attributes, wait, learned, known), tuned, max(self.wide, MOST))
-            answer_from_cells(
-                *(cells, attributes, *given, self.window, self.level, self.wide),
-                *(ibl_nearest.blank_room(0, self.wide), points, bounds),
-            )
+        ibl_nearest.answer_log(
+            *(attributes, wait, learned, *given, self.literal, ibl_nearest.blank_instances(self.window), self.level),
+            *(self.wide, ibl_nearest.blank_room(self.window, self.wide), points, bounds),
+        )
         points, bounds = np.maximum(points, 1.0), np.maximum(bounds, 1.0)
         basis = [basis_of(self.weights[2], None)] * len(trace)
         if self.tuned is not None:

@@ -269,3 +269,51 @@ def answer_log(
             points[i], bounds[i] = answer(
                 instances, attributes, i, number_weights, name_weights, k, literal, wide, level, room
             )
+
+
+class TrainingPart(NamedTuple):
+    """What a log teaches: attributes of all jobs, waits by job, jobs in order of learning, how many each job knows."""
+
+    attributes: Attributes
+    wait: np.ndarray
+    learned: np.ndarray
+    known: np.ndarray
+
+
+def search_weights(
+    training: TrainingPart, start: Weights, window: int, queries: np.ndarray, sweeps: int
+) -> tuple[Weights, float]:
+    """Coordinate search: each weight in turn to the best of 0, a quarter, itself, four times, while it helps.
+
+    `queries` (n,) bool are the jobs asked, all with known waits; the loss is the mean of |ln((p + 60)/(w + 60))|.
+    Deterministic. Returns the weights and their loss.
+    """
+    truth = np.log(training.wait[queries] + 60.0)
+    points, bounds = np.zeros(len(queries)), np.zeros(len(queries))
+
+    def loss(weights: Weights) -> float:
+        answer_log(
+            *(*training, queries, 0, weights, weights, False, blank_instances(window), 0.95, 0),
+            *(blank_room(window, 0), points, bounds),
+        )
+        return float(np.mean(np.abs(np.log(points[queries] + 60.0) - truth)))
+
+    best, least = start, loss(start)
+    for _ in range(sweeps):
+        before = least
+        for k in (1, 3, 5, 9, 15, 25):
+            trial = (best[0], best[1], k)
+            if k != best[2] and (error := loss(trial)) < least:
+                best, least = trial, error
+        for part in (0, 1):
+            for f in range(len((best[0], best[1])[part])):
+                here = (best[0], best[1])[part][f]
+                for value in (0.0, here / 4, here * 4) if here > 0 else (0.05, 1.0):
+                    changed = [best[0].copy(), best[1].copy()]
+                    changed[part][f] = value
+                    trial = (changed[0], changed[1], best[2])
+                    if (error := loss(trial)) < least:
+                        best, least = trial, error
+        if least > before * 0.998:
+            break
+    return best, least

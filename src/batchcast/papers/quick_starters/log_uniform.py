@@ -6,21 +6,17 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Hashable, Iterable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
-from ...compiled import by_address, inlined, inner, kernel
-from ...compiled.arrays import Record
-from ...events.event import SUBMIT, Event
-from ...events.kernel import apply_event, jobs_of, queue_of
-from ...events.recorded import Forecasts
+from ...compiled import kernel
+from ...events.event import Event
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
-from ...metrics.accuracy import size_class, size_class_of
+from ...metrics.accuracy import size_class_of
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
-from ...predict.wait.groups import NO_CLASS, QueuedByGroup, answered, clock_of, guess, guessed, learned
-from ...table import Trace
+from ...predict.wait.groups import QueuedByGroup, guess
 
 LONGEST_S = 1e8
 BINS = 128
@@ -119,31 +115,6 @@ class LogUniform:
             for history in {group, None}:
                 self._learn(history, bin_of(wait))
 
-    def predict_trace(
-        self,
-        trace: Trace,
-        protocol: str = "honest",
-        procs: str = "req",
-        *,
-        total: float | None = None,
-        ask: np.ndarray | None = None,
-    ) -> Forecasts:
-        """The whole log at once: the very numbers of the one-by-one path. `ask` (n,) bool: the jobs to answer."""
-        asked = np.ones(len(trace), bool) if ask is None else np.asarray(ask, bool)
-        clock = clock_of(trace, protocol, procs, total)
-        group = np.zeros(len(trace), np.int64)
-        if self.by != "all":
-            group[:] = clock.requests["queue"] if self.by == "queue" else size_class(clock.procs) + 2
-        out, said = np.full((len(trace), 2), np.nan), np.zeros((len(trace), 2), np.int64)
-        log_uniform_waits(
-            *(clock.columns.record, clock.requests, clock.events, clock.procs, asked),
-            *(histories_of(group, clock.events["value"], self.keep), self.need, self.level),
-            *(self.queued.cancelled == "count", out, said),
-        )
-        out[:, 1] = np.where(said[:, 1] == NO_CLASS, out[:, 0], np.maximum(out[:, 1], out[:, 0]))
-        bases = (None if own == NO_CLASS else (self._words(n, own > 0), Grounds.MODEL) for n, own in said.tolist())
-        return answered(self.level, asked, out, bases)
-
     def _words(self, known: int, own: bool) -> str:
         return f"log-uniform fit to {known} waits" + (f" of the same {self.by}" if own else "")
 
@@ -156,7 +127,9 @@ class LogUniform:
             counts[history.popleft()] -= 1
 
     def _group(self, job: JobRequest) -> Hashable:
-        return {"all": None, "size": size_class_of(job.procs), "queue": job.queue_id}[self.by]
+        if self.by == "all":
+            return None
+        return job.queue_id if self.by == "queue" else size_class_of(job.procs)
 
     def _censored(self, queues: Iterable[Hashable], now: float) -> np.ndarray:
         longer = np.zeros(BINS + 1)
@@ -203,109 +176,3 @@ def fitted(counts: np.ndarray, censored: np.ndarray, level: float) -> float:
     if slope <= 0.0:
         return math.exp((longest + 1) * STEP)
     return math.exp(min((level - sy / weight) / slope + sx / weight, len(counts) * STEP))
-
-
-@by_address
-class Histories(NamedTuple):
-    """The binned waits of every group, 0 for all jobs: `counts` (groups, BINS), and each group's ring from `begin` on.
-
-    `kept` (2, groups): waits kept, the ring's next place. `group` of each job; `bins` of what each event may teach;
-    `least`, the shortest wait of each bin; `stuck` and `cap`, room for the queued by bin and for bins by group.
-    """
-
-    counts: np.ndarray
-    begin: np.ndarray
-    kept: np.ndarray
-    ring: np.ndarray
-    group: np.ndarray
-    bins: np.ndarray
-    least: np.ndarray
-    stuck: np.ndarray
-    cap: np.ndarray
-
-
-def histories_of(group: np.ndarray, waits: np.ndarray, keep: int) -> Histories:
-    """Room for the last `keep` waits (0: all) of each group, where `group` (jobs,) is 0 for who belongs to none."""
-    most = np.bincount(group, minlength=1)
-    most[0] = len(group)
-    begin = np.concatenate([[0], np.cumsum(np.minimum(most, keep or len(group)))])
-    return Histories(
-        counts=np.zeros((len(most), BINS)),
-        begin=begin,
-        kept=np.zeros((2, len(most)), np.int64),
-        ring=np.zeros(begin[-1], np.int8),
-        group=group,
-        bins=np.array([bin_of(wait) for wait in np.nan_to_num(waits).tolist()], np.int64),
-        least=LEAST,
-        stuck=np.zeros(BINS),
-        cap=np.zeros(len(most)),
-    )
-
-
-@inlined
-def log_bin(wait: float) -> int:
-    """`bin_of` inside a kernel."""
-    return min(int(math.log(max(wait, 1.0)) / STEP), BINS - 1)
-
-
-@inner
-def count_stuck(s: Record, h: Histories, group: int, now: float) -> float:
-    """Queued jobs of a group (0: of all) into the bins that they have waited through; the longest wait so far."""
-    jobs, queue, cap, oldest = jobs_of(s), queue_of(s), h.cap, 0.0
-    h.stuck[:], cap[:] = 0.0, -1.0
-    for k in range(s.queue_first, s.queue_end):
-        submit, own = jobs[queue[k]].submit, h.group[queue[k]]
-        if group != 0 and own != group:
-            continue
-        waited = now - submit
-        oldest = max(oldest, waited)
-        if cap[own] < 0.0:  # the oldest of its group says how many bins are looked at
-            cap[own] = log_bin(waited) + 1 if waited > 0.0 else 0
-        b = min(int(cap[own]), log_bin(waited) + 2) - 1
-        while b >= 0 and not submit < now - h.least[b]:
-            b -= 1
-        if b >= 0:
-            h.stuck[b] += 1.0
-    return oldest
-
-
-@inner
-def count_in(h: Histories, group: int, b: int) -> None:
-    """A group's history takes a wait of bin b in and forgets its oldest where it is full."""
-    room = h.begin[group + 1] - h.begin[group]
-    at = h.begin[group] + h.kept[1, group]
-    if h.kept[0, group] == room:
-        h.counts[group, h.ring[at]] -= 1.0
-    else:
-        h.kept[0, group] += 1
-    h.ring[at] = b
-    h.kept[1, group] = (h.kept[1, group] + 1) % room
-    h.counts[group, b] += 1.0
-
-
-@kernel
-def log_uniform_waits(
-    state: np.ndarray, requests: np.ndarray, events: np.ndarray, procs: np.ndarray, ask: np.ndarray, h: Histories,
-    need: int, level: float, left_teach: bool, out: np.ndarray, said: np.ndarray,
-) -> None:  # fmt: skip
-    """`log_uniform` over a log: median and quantile into `out` (n, 2); the waits fitted, and whose, into `said`."""
-    s = state[0]
-    for e in range(len(events)):
-        event = events[e]
-        i, now = event.entry, event.time
-        group = h.group[i]
-        if event.rank == SUBMIT and ask[i]:
-            use = group if h.kept[0, group] >= need else 0
-            oldest = count_stuck(s, h, use, now)
-            said[i, 0], said[i, 1] = h.kept[0, use], use
-            if h.kept[0, use] == 0:
-                said[i, 1] = NO_CLASS
-                out[i, :] = guessed(s, procs[i], now, oldest)
-            else:
-                out[i, 0] = fitted(h.counts[use], h.stuck, 0.5)
-                out[i, 1] = fitted(h.counts[use], h.stuck, level)
-        apply_event(s, requests, event)
-        if learned(s, i, left_teach):
-            count_in(h, 0, h.bins[e])
-            if group != 0:
-                count_in(h, group, h.bins[e])

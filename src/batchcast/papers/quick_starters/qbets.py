@@ -11,21 +11,69 @@ import math
 from bisect import insort
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
-from ...events.event import SUBMIT, Capacity, Event, Requeue, Submit
-from ...events.recorded import Forecasts
+from ...compiled import kernel
+from ...events.event import Capacity, Event, Requeue, Submit
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
-from ...predict.wait.groups import NO_CLASS, QueuedByGroup, answered, clock_of, forget, guess, order_statistic
-from ...table import Trace
-from ..quick_starters import qbets_kernel as kernel
-from .qbets_kernel import Terms, binomial_rank, ranks, refill, shortest_history, waits_of
+from ...predict.wait.groups import QueuedByGroup, forget, guess, order_statistic
 
 HOUR_S = 3600.0
+
+
+@kernel
+def binomial_ranks(q: float, c: float, rank: np.ndarray) -> None:
+    """The smallest k with P(Bin(n, q) < k) >= c into rank[n], n + 1 where there is none; for all n at once.
+
+    What the k-th smallest of n waits bounds: Brevik, Nurmi & Wolski, PPoPP 2006, section 3. The misses above it are
+    Bin(n, 1 - q); `below` is the chance of at most `most` of them, `exactly` of just as many, carried from n to n + 1.
+    """
+    most, below, exactly = 0, 1.0, 1.0
+    limit = (1.0 - c) * (1.0 + 1e-12)
+    for n in range(len(rank)):
+        if n > 0:
+            below -= (1.0 - q) * exactly
+            exactly *= n * q / (n - most)
+        while below <= limit:
+            exactly *= (n - most) / (most + 1.0) * ((1.0 - q) / q)
+            most += 1
+            below += exactly
+        rank[n] = n + 1 - most
+
+
+def binomial_rank(n: int, q: float, c: float) -> int:
+    """The smallest k with P(Bin(n, q) < k) >= c: the k-th smallest of n bounds the q-quantile with confidence c.
+
+    n + 1 when no order statistic does. Source: Brevik, Nurmi & Wolski, "Predicting bounds on queuing delay", PPoPP
+    2006, section 3.
+
+    >>> binomial_rank(59, 0.95, 0.95), binomial_rank(58, 0.95, 0.95), binomial_rank(1000, 0.95, 0.95)
+    (59, 59, 962)
+    """
+    return int(ranks(q, c, n.bit_length())[n])
+
+
+@lru_cache(maxsize=64)
+def ranks(q: float, c: float, bits: int) -> np.ndarray:
+    """`binomial_rank` of every n below 2 to the power of `bits`."""
+    rank = np.empty(1 << bits, np.int64)
+    binomial_ranks(q, c, rank)
+    return rank
+
+
+@lru_cache(maxsize=64)
+def shortest_history(q: float, c: float) -> int:
+    """The fewest waits from which an order statistic bounds the q-quantile with confidence c: 59 for .95/.95.
+
+    >>> shortest_history(0.95, 0.95)
+    59
+    """
+    return math.ceil(math.log(1.0 - c) / math.log(q))
 
 
 def shape(job: JobRequest) -> tuple[float, float]:
@@ -286,40 +334,6 @@ class Qbets:
                 self._learn(self.groups[self.cluster_of[shape]], entry, issued)
                 self._learn(self.everyone, entry, issued)
 
-    def predict_trace(
-        self,
-        trace: Trace,
-        protocol: str = "honest",
-        procs: str = "req",
-        *,
-        total: float | None = None,
-        ask: np.ndarray | None = None,
-    ) -> Forecasts:
-        """The whole log at once: the very numbers of the one-by-one path. `ask` (n,) bool: the jobs to answer."""
-        n, clock = len(trace), clock_of(trace, protocol, procs, total)
-        wait = np.where(trace.wait_time >= 0, trace.wait_time, np.nan)
-        w = waits_of(wait, np.array([math.log(max(one, 1.0)) for one in wait.tolist()]), self.clusters)
-        runs, left = np.array(RUNS), self.queued.cancelled == "count"
-        t = Terms(ranks(self.q, self.c, n.bit_length()), runs, self.need, self.keep, self.refit_every_jobs, left)
-        places, place = np.unique(self._places(clock.procs, trace.req_time), axis=0, return_inverse=True)
-        place = place.reshape(-1)
-        submitted = place[clock.events["entry"][clock.events["rank"] == SUBMIT]]
-        at, out, said = np.zeros(4, np.int64), np.full((n, 2), np.nan), np.zeros((n, 2), np.int64)
-        live, seen = np.zeros(0, np.int64), 0
-        while kernel.follow(clock.columns.record, clock.requests, clock.events, clock.procs, w, t, at, out, said):
-            heard = np.concatenate([live, np.arange(seen, at[kernel.LEARNED])])[
-                -self.keep if at[kernel.CLUSTERED] else 0 :
-            ]
-            live, seen = heard[w.kept[heard]][-self.keep :], int(at[kernel.LEARNED])
-            latest = submitted[max(at[kernel.SUBMITTED] - self.refit_every_jobs, 0) : at[kernel.SUBMITTED]]
-            centers = cluster_shapes(places[latest], self.clusters)
-            w.cluster[:] = _squared(places, centers).argmin(axis=1)[place]
-            refill(w, live)
-            at[kernel.CLUSTERED] = at[kernel.SUBMITTED]
-        asked, most = np.ones(n, bool) if ask is None else np.asarray(ask, bool), self.clusters
-        bases = (None if k == NO_CLASS else (self._words(count, k < most), Grounds.CLASS) for count, k in said.tolist())
-        return answered(self.q, asked, out, bases)
-
     def refit(self, now: float) -> None:
         """Cluster the latest shapes anew and refill each cluster's history with what no change point has cut off."""
         self.centers = cluster_shapes(np.array(self.places), self.clusters).tolist()
@@ -342,14 +356,6 @@ class Qbets:
             self.place_of.append(place)
             self.cluster_of.append(int(_squared(np.array([place]), np.array(self.centers)).argmin()))
         return number
-
-    def _places(self, procs: np.ndarray, limit: np.ndarray) -> np.ndarray:
-        """Where the shapes of jobs lie, a row a job: as `_shape` places each."""
-        known = np.where(procs >= 1, procs, 1.0), np.where(limit >= 1, np.minimum(limit, 1e9), HOUR_S)
-        kinds, kind = np.unique(np.stack(known), axis=1, return_inverse=True)
-        logs = np.array([[math.log2(one) for one in row] for row in kinds.tolist()])
-        placed = logs.sum(axis=0, keepdims=True) if self.by == "product" else logs
-        return placed.T[kind.reshape(-1)]
 
     def _history(self, shape: int) -> tuple[Group, Sequence[int]]:
         """The waits that answer for a shape, and the clusters whose queued jobs count."""

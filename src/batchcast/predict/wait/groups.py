@@ -4,24 +4,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Hashable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Hashable
 
-import numpy as np
-
-from ...compiled import inlined, inner
-from ...compiled.arrays import Record
 from ...events.event import End, Event, Requeue, Start, Submit, Withdraw
-from ...events.kernel import free_procs, jobs_of
-from ...events.record import LEFT, Columns, requests_of
-from ...events.recorded import Forecasts, event_table, timeline
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
-from ...table import Trace
-from ..protocol import Grounds
 
 FITS, AN_HOUR = "no history: fits beside the queue", "no history: an hour, or the longest wait so far"
-NO_CLASS = -1  # what a kernel says answered where there was no history
 
 
 class QueuedByGroup:
@@ -100,48 +89,3 @@ def guess(job: JobRequest, at: SystemState, oldest: float) -> tuple[float, str]:
     if at.free - at.queued_procs >= job.procs:
         return 1.0, FITS
     return max(3600.0, oldest), AN_HOUR
-
-
-class Clock(NamedTuple):
-    """A recorded log for a kernel: the state's columns, its requests, its events, processors asked for (NaN unknown).
-
-    A kernel looks through the clock's own queue, oldest first, where `QueuedByGroup` keeps each group's submissions.
-    """
-
-    columns: Columns
-    requests: np.ndarray
-    events: np.ndarray
-    procs: np.ndarray
-
-
-def clock_of(trace: Trace, protocol: str, procs: str, total: float | None) -> Clock:
-    """The recorded clock before its first event."""
-    requests, names = requests_of(trace, procs)
-    columns = Columns(trace.info.max_procs if total is None else total, len(trace))
-    columns.make_room(len(trace), len(names["user_id"]) + 1)
-    return Clock(columns, requests, event_table(trace, timeline(trace, protocol)), trace.procs(procs))
-
-
-@inlined
-def learned(s: Record, i: int, left_teach: bool) -> bool:
-    """Whether the event applied last, of job i, taught a wait."""
-    return s.taught == s.taught and (left_teach or jobs_of(s)[i].lesson != LEFT)
-
-
-@inner
-def guessed(s: Record, procs: float, now: float, oldest: float) -> float:
-    """`guess`, of which a second says that the job fits."""
-    return 1.0 if free_procs(s) - s.queued_procs >= procs else max(3600.0, oldest)
-
-
-def answered(level: float, asked: np.ndarray, out: np.ndarray, bases: Iterable[tuple[str, str] | None]) -> Forecasts:
-    """Points and bounds `out` (n, 2) where `asked` (n,), at least a second, as a method's one-by-one path gives them.
-
-    `bases` are the words and the grounds of each, None for `guess`.
-    """
-    pairs = [
-        ("", "") if not ask else basis or (FITS if point == 1.0 else AN_HOUR, Grounds.NO_HISTORY)
-        for ask, basis, point in zip(asked.tolist(), bases, out[:, 0].tolist())
-    ]
-    out = np.where(asked[:, None], np.maximum(out, 1.0), np.nan)
-    return Forecasts(out[:, 0], (level,), out[:, 1:], [words for words, _ in pairs], [grounds for _, grounds in pairs])
