@@ -12,27 +12,15 @@ import click
 
 from ..cli.grammar import Verb, output_option
 
-PAPERS: dict[str, tuple[str, str]] = {
-    "pqstar": (
-        "batchcast.papers.reproduce_studies:pqstar",
-        "Queue waits: quick starters found in near, mid and far history (Kumar & Vadhiyar 2012).",
-    ),
-    "online-knn-ga": (
-        "batchcast.papers.reproduce_run_times:online_knn_ga",
-        "Run times from similar jobs, tuned online by a genetic algorithm (Xu et al. 2018).",
-    ),
-    "su": ("batchcast.papers.reproduce_run_times:su", "Run times from clusters of job names (Wang et al. 2021)."),
-    "vasp": (
-        "batchcast.papers.reproduce_studies:vasp",
-        "Run time of VASP jobs from input files: IRPA and BRBF (2019).",
-    ),
-    "grid": (
-        "batchcast.papers.reproduce_studies:grid",
-        "Grid jobs with files and deadlines: Emin-min, Ebest (2014).",
-    ),
+PAPERS = {
+    "pqstar": "Queue waits: quick starters found in near, mid and far history (Kumar & Vadhiyar 2012).",
+    "online-knn-ga": "Run times from similar jobs, tuned online by a genetic algorithm (Xu et al. 2018).",
+    "su": "Run times from clusters of job names (Wang et al. 2021).",
+    "vasp": "Run time of VASP jobs from input files: IRPA and BRBF (2019).",
+    "grid": "Grid jobs with files and deadlines: Emin-min, Ebest (2014).",
 }
-
-
+FOLDERS = {"pqstar": "quick_starters"}
+"""Where a paper's folder is not called as its command."""
 QUICK_S = {"grid": 22, "vasp": 47, "pqstar": 65, "su": 175, "online-knn-ga": 94}
 """Seconds of CPU of `reproduce PAPER --quick` (docs/papers/index.md)."""
 
@@ -56,15 +44,15 @@ class Papers(click.Group):
         """Import the paper's command."""
         if cmd_name not in PAPERS:
             return super().get_command(ctx, cmd_name)
-        module, _, name = PAPERS[cmd_name][0].partition(":")
-        verb: Verb = getattr(import_module(module), name)
+        folder = FOLDERS.get(cmd_name, cmd_name.replace("-", "_"))
+        verb: Verb = import_module(f"{__package__}.{folder}.reproduce").command
         verb.says_first = partial(_first_words, cmd_name)
         return verb
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One line a paper, without importing any."""
         with formatter.section("Papers"):
-            formatter.write_dl([*((name, words) for name, (_, words) in PAPERS.items()), ("all", "All of them.")])
+            formatter.write_dl([*PAPERS.items(), ("all", "All of them.")])
 
 
 @click.group(cls=Papers)

@@ -72,7 +72,7 @@ class Precomputed:
         """Nothing to learn."""
 
 
-DECIDE = (*DECIDING, "evaluation", "grid", "papers", "vasp")  # what a part of a reproduction hangs on
+DECIDE = (*DECIDING, "evaluation")  # what a part of a reproduction hangs on
 
 
 class ComputedParts:
@@ -284,3 +284,43 @@ def _interval(row: Mapping[str, Any]) -> str:
     if low != low:
         return f"none: {row['groups']} groups, {LEAST_GROUPS} are needed"
     return f"{100 * low:.1f} to {_amount(high, row['points'])}"
+
+
+def print_reproduced(
+    paper: str,
+    title: str,
+    gathered: Any,
+    gather: Callable[[Path], tuple[Sequence[str], Sequence[Any]]],
+    reading: Sequence[str],
+    settings: dict[str, Any],
+    output: str,
+    as_json: bool,
+) -> None:
+    """Let `gather` (sentences and tables, from the logs in a folder) fill `gathered`, and write page and numbers.
+
+    What was computed and where it lies is said on stderr; then come the document, or its tables and sentences.
+    """
+    from ..cli.output import console, document, dumps, emit, say
+    from ..report import page
+    from ..report.terminal import show
+    from ..trace.whole_file import folder
+
+    traces, kept = shared_folder() / "traces", gathered.kept
+    with folder(output) as place:
+        summary, tables = gather(traces)
+        settings["cpu_s"] = round(kept.cpu_s)
+        results = [{"table": table, **row} for table, rows in gathered.rows.items() for row in rows]
+        log = {"source": str(traces), "sha256": gathered.hashes}
+        doc = document(f"reproduce-{paper}", log, settings, summary, results)
+        (place / "result.json").write_text(dumps(doc))
+        parts = sections(summary, tables, gathered.pictures, reading)
+        (place / "index.html").write_text(page(title, parts, provenance(gathered.hashes, settings)))
+    say(
+        f"{kept.computed} parts computed, {kept.reused} found in {output}/parts; "
+        f"all of them cost {kept.cpu_s:,.0f} s of CPU"
+    )
+    say(f"page: {output}/index.html, numbers: {output}/result.json")
+    if as_json:
+        emit(doc)
+    else:
+        show(console(), [*tables, *summary])

@@ -35,8 +35,9 @@ from ..version import __version__
 from .study import LogFile, Period, Study, setting
 
 DECIDING = (
-    *("compiled", "events", "formats", "machines", "metrics", "predict", "schedule", "simulation", "table", "trace"),
-    *("columns.py", "job.py", "units.py", "evaluation/differences.py", "evaluation/resampling.py", "sweep/task.py"),
+    *("compiled", "events", "formats", "machines", "metrics", "papers", "predict", "schedule", "simulation", "table"),
+    *("trace", "columns.py", "job.py", "units.py", "evaluation/differences.py", "evaluation/resampling.py"),
+    "sweep/task.py",
 )
 """What a task's result hangs on; an edit elsewhere (a page, the store, a verb) leaves finished results valid."""
 

@@ -13,9 +13,9 @@ import numpy as np
 from ...evaluation.accuracy import Scores, figures
 from ...metrics.accuracy import accuracy
 from ...table import Trace
-from ..online_knn_ga import page as shown
-from ..online_knn_ga import study as paper
 from ..shared import ComputedParts
+from . import page as shown
+from . import study as paper
 
 
 class Gathered:

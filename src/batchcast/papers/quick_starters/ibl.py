@@ -16,7 +16,7 @@ from ...predict.protocol import Grounds, Prediction, at_least_a_second
 from ...predict.wait.groups import guess
 from ...records import enlarged
 from ...table import Trace
-from ..quick_starters import ibl_attributes, ibl_nearest
+from . import ibl_attributes, ibl_nearest
 from .ibl_attributes import Attributes
 from .ibl_nearest import TrainingPart, search_weights
 

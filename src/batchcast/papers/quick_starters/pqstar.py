@@ -17,8 +17,8 @@ from ...job import JobRequest
 from ...predict.protocol import Grounds, Prediction
 from ...predict.registry import make, takes
 from ...table import Trace
-from ..quick_starters import pqstar_kernel as kernel
-from ..quick_starters import pqstar_memory as memory
+from . import pqstar_kernel as kernel
+from . import pqstar_memory as memory
 
 BASIS = (
     "",

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`batchcast reproduce pqstar`: Tables 1 to 8 of Kumar & Vadhiyar 2012 beside ours, and a page."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...cli.grammar import page_option, verb
+from ...cli.output import console, document, emit, progress, say, write_text
+from ..shared import provenance, shared_folder
+
+LOGS = {
+    "CTC": "CTC-SP2-1996-3.1-cln.swf.gz",
+    "HPC2N": "HPC2N-2002-2.2-cln.swf.gz",
+    "SDSC-BLUE": "SDSC-BLUE-2000-4.2-cln.swf.gz",
+    "SDSC-SP2": "SDSC-SP2-1998-4.2-cln.swf.gz",
+    "DAS2-fs1": "DAS2-fs1-2003-1.swf.gz",
+    "KTH": "KTH-SP2-1996-2.1-cln.swf.gz",
+}
+
+
+@verb("pqstar")
+@click.option("--logs", default=",".join(LOGS), show_default=True, metavar="NAMES", help="Which of the logs.")
+@click.option(
+    "--log",
+    "own",
+    multiple=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="A log of one's own in every table (repeatable); LANL, ANL, Paragon, DAS2-fs0 have printed rows.",
+)
+@click.option("--quick", is_flag=True, help="KTH and CTC alone, jobs 10,001 to 16,000.")
+@page_option("Also write the page with tables and pictures.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def command(logs: str, own: tuple[str, ...], quick: bool, page: Path | None, as_json: bool) -> None:
+    """Quick starters found by log_uniform, qbets, ibl and pqstar, each under two readings. A minute a log."""
+    from ...cli.options import describe_log
+    from ...errors import UsageError
+    from ...report.terminal import show
+    from ...trace.read import read_trace
+    from .page import discussion, noise_table, pqstar_sections, pqstar_tables
+    from .study import (
+        JOBS,
+        METHODS,
+        QUICK_JOBS,
+        THRESHOLD_LOG,
+        name_of,
+        noise_rows,
+        study_log,
+        table_rows,
+        threshold_rows,
+    )
+
+    if quick:
+        logs = "KTH,CTC"
+    names = [name.strip() for name in logs.split(",") if name.strip()]
+    for name in names:
+        if name not in LOGS:
+            raise UsageError(f"--logs: no {name!r} (accepted: {', '.join(LOGS)})")
+    places = {name: shared_folder() / "traces" / LOGS[name] for name in names}
+    places |= {name_of(Path(path)): Path(path) for path in own}
+    jobs = QUICK_JOBS if quick else JOBS
+    studies, rows, thresholds, noise, described = [], [], [], list[dict[str, Any]](), {}
+    with progress("replaying logs", len(places) * len(METHODS)) as tick:
+        for k, (name, place) in enumerate(places.items()):
+            trace = read_trace(place)
+            described[name] = describe_log(trace)
+            studies.append(study_log(name, trace, partial(_tick, tick, k * len(METHODS)), jobs))
+            rows += table_rows(studies[-1])
+            noise += noise_rows(studies[-1])
+            if name == THRESHOLD_LOG and not quick:
+                thresholds = threshold_rows(studies[-1])
+    settings: dict[str, Any] = {
+        "logs": list(places), "jobs": f"{jobs[0]}:{jobs[1]}", "quick_s": 3600.0, "predictor": list(METHODS.values()),
+        "cancelled": "count", "protocol": "own",
+    }  # fmt: skip
+    if page is not None:
+        from ...report import page as make_page
+
+        sections = pqstar_sections(rows, thresholds, studies, noise)
+        made_by = provenance({name: log["sha256"] for name, log in described.items()}, settings)
+        write_text(page, make_page("Quick starters: PQStar", sections, made_by))
+        say(f"page: {page}")
+    if as_json:
+        emit(document("reproduce-pqstar", {"logs": described}, settings, [], [*rows, *thresholds, *noise]))
+        return
+    show(console(), [*pqstar_tables(rows, thresholds), noise_table(noise), *discussion(rows)])
+    say("-o FILE.html writes the tables and the paper's pictures")
+
+
+def _tick(tick: Any, before: int, done: int) -> None:
+    tick(before + done)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`batchcast reproduce su`: the columns of Tables 5 and 6 of Wang et al. 2021 beside ours, and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...cli.grammar import output_option, verb
+from ...cli.output import progress, say
+from ..shared import ComputedParts, print_reproduced
+
+TITLE = "Run times from clusters of job names (Wang et al. 2021)"
+NAMES = ("CTC", "SDSC-DS", "NREL")
+
+
+@verb("su")
+@click.option(
+    "--data-set",
+    "names",
+    multiple=True,
+    type=click.Choice(NAMES),
+    help="Only this log (repeatable).",
+)
+@click.option("--first", type=click.IntRange(min=1), metavar="N", help="Only the first N jobs of each log.")
+@click.option(
+    "--every", type=click.IntRange(min=1), default=5, show_default=True, help="Score each so many-th job (1: all)."
+)
+@click.option(
+    "--schedule-first", type=click.IntRange(min=0), default=5000, show_default=True, help="Jobs of Table 6 (0: none)."
+)
+@click.option("--quick", is_flag=True, help="The NREL sample and the first 1,500 jobs of CTC.")
+@output_option("Page and JSON.", metavar="FOLDER", default="su", show_default=True)
+@click.option("--again", is_flag=True, help="Compute anew what an earlier run left in FOLDER/parts.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def command(
+    names: Sequence[str],
+    first: int | None,
+    every: int,
+    schedule_first: int,
+    quick: bool,
+    output: str,
+    again: bool,
+    as_json: bool,
+) -> None:
+    """Print the columns of Tables 5 and 6 of Wang et al. 2021 for CTC, SDSC-DS and the NREL sample; write a page.
+
+    The paper's log is not public; order and relative gains are what can be compared. A forest for every forecast costs
+    tens of milliseconds: --every and --first bound it. What is done is kept in FOLDER/parts and found again by the next
+    run with the same code, logs and settings.
+    """
+    from .study import READING, Gathered, findings
+
+    if quick:
+        names, first, schedule_first = names or ("NREL", "CTC"), min(first or 1500, 1500), min(schedule_first, 500)
+    settings: dict[str, Any] = {
+        "logs": list(names or NAMES), "first": first, "every": every, "schedule_first": schedule_first,
+        "protocol": "honest", "loop": "open", "policy": "easy", "seed": 0,
+    }  # fmt: skip
+    gathered = Gathered(ComputedParts(Path(output) / "parts", again), first, every, schedule_first, progress, say)
+
+    def gather(traces: Path) -> tuple[list[str], list[Any]]:
+        for name in names or NAMES:
+            gathered.add(name, traces)
+        return findings(gathered.rows), gathered.tables()
+
+    print_reproduced("su", TITLE, gathered, gather, READING, settings, output, as_json)
