@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors a person is meant to read, one exit code each.
+"""The errors that are written for users, each with an exit code.
 
-A message names the place (file and line), the value that was found, the forms that are accepted and the next thing
-to try. Anything else that escapes is a defect of batchcast, not of its input.
+A message names the place (file and line), the rejected value, the accepted forms and what to do next. Any other
+exception that reaches the user is a defect of batchcast and not of the user's input.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ARGUMENTS = {"policy": "policies", "from": "since", "to": "until"}
 
 @contextmanager
 def flags_in_messages() -> Iterator[None]:
-    """Within the command line, messages name its flags; everywhere else the arguments they stand for."""
+    """Within this context, messages name command-line flags (`--procs-total`), not Python arguments (`procs_total`)."""
     global _says_flags
     before, _says_flags = _says_flags, True
     try:
@@ -33,8 +33,19 @@ def flags_in_messages() -> Iterator[None]:
 
 
 def as_arguments(text: str) -> str:
-    """A message with Python's arguments in place of the command line's flags.
+    """Replace the command-line flags in a message by the names of the Python arguments.
 
+    Parameters
+    ----------
+    text
+        A message that names flags, such as `--procs-total N`.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
     >>> as_arguments("--default-request: not 'x'; try --procs-total N, or --procs-total peak")
     "default_request: not 'x'; try procs_total=N, or procs_total peak"
     """
@@ -47,8 +58,19 @@ def as_arguments(text: str) -> str:
 
 
 def worded(text: str) -> str:
-    """A message in the words of who reads it: the command line's flags there, Python's arguments elsewhere.
+    """Word a message for its reader: with flags within the command line, with Python's arguments elsewhere.
 
+    Parameters
+    ----------
+    text
+        A message that names flags.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
     >>> worded("no zone: --timezone NAME says where the cluster stands")
     'no zone: timezone=NAME says where the cluster stands'
     """
@@ -56,7 +78,15 @@ def worded(text: str) -> str:
 
 
 class BatchcastError(Exception):
-    """Something failed and the reason is known; exit code 1."""
+    """An operation failed for a known reason. Exit code 1.
+
+    Parameters
+    ----------
+    message
+        What is wrong, where, and what is accepted.
+    hint
+        What the user can try next.
+    """
 
     exit_code = 1
 
@@ -75,40 +105,54 @@ def _rebuild(kind: type[BatchcastError], message: str, hint: str) -> BatchcastEr
 
 
 class InputError(BatchcastError):
-    """A log, a file or a value in it cannot be used; exit code 1."""
+    """A log, a file or a value in a file cannot be used. Exit code 1."""
 
 
 class UsageError(BatchcastError):
-    """An option, a name or a parameter is not one of the accepted forms; exit code 2."""
+    """An option, a name or a parameter does not have an accepted form. Exit code 2."""
 
     exit_code = 2
 
 
 class Refused(InputError):
-    """The site's privacy does not let this person see that; exit code 1."""
+    """The site's privacy rules do not let this user see the requested data. Exit code 1."""
 
 
 class NoAnswer(BatchcastError):
-    """The question is fine but there is nothing to answer from (unknown job, too little history); exit code 3."""
+    """The data to answer a valid question is missing (unknown job, too little job history). Exit code 3."""
 
     exit_code = 3
 
 
 class NoStore(NoAnswer):
-    """Nobody has collected anything where it is looked for; exit code 3."""
+    """There is no store at the given place, because no collector has written one. Exit code 3."""
 
 
 class Unreachable(BatchcastError):
-    """A scheduler, a database or a service does not answer; exit code 4."""
+    """A scheduler, a database or a service does not answer. Exit code 4."""
 
     exit_code = 4
 
 
 def how_to_install(extra: str, only: str = "") -> str:
-    """The command that brings an optional part of batchcast where this very installation stands.
+    """Find the command that installs an optional part of batchcast into the running Python environment.
 
-    In a checkout it is that of the checkout; elsewhere the packages of the part by their own names, or that one of them
-    which is all that is missing: batchcast itself is on no index, so its own name would find nothing there.
+    Parameters
+    ----------
+    extra
+        Name of the optional part, as in `pip install batchcast[EXTRA]`.
+    only
+        If not empty, name only the required packages whose names start with this text.
+
+    Returns
+    -------
+    str
+        A shell command.
+
+    Notes
+    -----
+    In a checkout, the command reinstalls the checkout with the extra. Otherwise it names the required packages
+    themselves, because batchcast is not on a package index and `pip install batchcast[EXTRA]` would fail.
     """
     import json
     import shlex
@@ -117,25 +161,43 @@ def how_to_install(extra: str, only: str = "") -> str:
     from importlib.util import find_spec
 
     pip = f"{shlex.quote(sys.executable)} -m pip install"
-    if find_spec("pip") is None:  # a venv that uv made
+    if find_spec("pip") is None:  # `uv venv` creates environments without pip
         pip = f"uv pip install --python {shlex.quote(sys.executable)}"
     try:
-        here = distribution("batchcast")
+        installed = distribution("batchcast")
     except PackageNotFoundError:
         return f"{pip} -e '.[{extra}]', in the checkout"
-    origin = json.loads(here.read_text("direct_url.json") or "{}")
+    origin = json.loads(installed.read_text("direct_url.json") or "{}")
     if origin.get("dir_info", {}).get("editable"):
-        place = str(origin["url"]).removeprefix("file://")
-        return f"{pip} -e {shlex.quote(f'{place}[{extra}]')}"
-    needs = [text.partition(";") for text in here.requires or ()]
+        checkout = str(origin["url"]).removeprefix("file://")
+        return f"{pip} -e {shlex.quote(f'{checkout}[{extra}]')}"
+    needs = [text.partition(";") for text in installed.requires or ()]
     wanted = [name.strip() for name, _, when in needs if re.search(rf"extra == ['\"]{extra}['\"]", when)]
     wanted = [name for name in wanted if name.startswith(only)]
     return f"{pip} {shlex.join(wanted or [f'batchcast[{extra}]'])}"
 
 
 def check_takes(method: object, who: str, form: str) -> None:
-    """Refuse, by a UsageError, code of one's own that cannot be called in a form, before it is called.
+    """Raise UsageError if a user's method cannot be called with the given parameters.
 
+    The check runs before the first call, so that a wrong signature is reported at once.
+
+    Parameters
+    ----------
+    method
+        The user's object.
+    who
+        Name of the object in the message.
+    form
+        The expected call, such as `append(job, at)`.
+
+    Raises
+    ------
+    UsageError
+        If the method's signature does not take these parameters.
+
+    Examples
+    --------
     >>> check_takes([], "list", "append(job, at)")
     Traceback (most recent call last):
     batchcast.errors.UsageError: list.append takes (object, /) (accepted: append(job, at))
@@ -146,7 +208,7 @@ def check_takes(method: object, who: str, form: str) -> None:
     try:
         called = getattr(method, name)
         takes = signature(called)
-    except ValueError:  # written in C, without a signature
+    except ValueError:  # some functions written in C have no signature that Python can read
         return
     try:
         takes.bind(*parameters.split(", "))
@@ -155,8 +217,20 @@ def check_takes(method: object, who: str, form: str) -> None:
 
 
 def standing_at(method: object) -> str:
-    """Where code of one's own stands, as ` (mine.py, line 7)`; nothing for C's and ours.
+    """Return the file and line of user code as ` (mine.py, line 7)`.
 
+    Parameters
+    ----------
+    method
+        A function or method.
+
+    Returns
+    -------
+    str
+        Empty for functions written in C and for batchcast's own functions.
+
+    Examples
+    --------
     >>> standing_at(len)
     ''
     """
@@ -167,8 +241,22 @@ def standing_at(method: object) -> str:
 
 
 def says_arguments(call: Callable[P, R], who: str = "") -> Callable[P, R]:
-    """The same function; called with arguments that it does not take, a UsageError names those that it does.
+    """Wrap a function so that wrong arguments raise UsageError, which lists the accepted arguments.
 
+    Parameters
+    ----------
+    call
+        The function.
+    who
+        Name of the function in the message. Default: its `__name__`.
+
+    Returns
+    -------
+    callable
+        A function with the same behaviour and signature.
+
+    Examples
+    --------
     >>> says_arguments(lambda *, order: order, "Policy")(ordering="saf")
     Traceback (most recent call last):
     batchcast.errors.UsageError: Policy got an unexpected keyword argument 'ordering' (accepted: order)
@@ -187,25 +275,42 @@ def says_arguments(call: Callable[P, R], who: str = "") -> Callable[P, R]:
 
 
 def _check_arguments(call: Callable[..., object], who: str, args: tuple[object, ...], given: dict[str, object]) -> None:
+    """Raises UsageError, with the accepted names and the closest match, if the arguments do not fit the signature."""
     from difflib import get_close_matches
     from inspect import Parameter, signature
 
-    taken = signature(call)
+    expected = signature(call)
     try:
-        taken.bind(*args, **given)
+        expected.bind(*args, **given)
     except TypeError as error:
-        names = [name for name in taken.parameters if name != "self"]
-        any_name = any(p.kind is Parameter.VAR_KEYWORD for p in taken.parameters.values())
-        strange = [] if any_name else [name for name in given if name not in names]
-        what = f"got an unexpected keyword argument {strange[0]!r}" if strange else str(error)
-        near = [best for name in strange for best in get_close_matches(name, names, 1)]
-        hint = f"did you mean {near[0]}?" if near else ""
+        names = [name for name in expected.parameters if name != "self"]
+        any_name = any(p.kind is Parameter.VAR_KEYWORD for p in expected.parameters.values())
+        unexpected = [] if any_name else [name for name in given if name not in names]
+        what = f"got an unexpected keyword argument {unexpected[0]!r}" if unexpected else str(error)
+        suggestions = [best for name in unexpected for best in get_close_matches(name, names, 1)]
+        hint = f"did you mean {suggestions[0]}?" if suggestions else ""
         raise UsageError(f"{who} {what} (accepted: {', '.join(names)})", hint=hint) from None
 
 
 def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastError:
-    """The error that code of one's own raised, with its file and line; one of ours as it is.
+    """Turn an exception from user code into a BatchcastError that names the user's file and line.
 
+    Parameters
+    ----------
+    error
+        The exception.
+    what
+        What was called, such as `Mine.predict`.
+    hint
+        What the user can try next.
+
+    Returns
+    -------
+    BatchcastError
+        The given error itself if it is a BatchcastError already.
+
+    Examples
+    --------
     >>> print(raised_outside(ZeroDivisionError("division by zero"), "Mine.predict"))
     Mine.predict raised ZeroDivisionError: division by zero
     """
@@ -215,26 +320,48 @@ def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastErro
         return error
     ours = __file__.rpartition("/")[0]
     lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
-    theirs = [(file, line) for file, line in lines if not file.startswith(ours) and "importlib" not in file]
-    last = [(file, line) for file, line in theirs if file == theirs[0][0]][-1:]
-    place = "".join(f" ({file.rpartition('/')[2]}, line {line})" for file, line in last)
-    return BatchcastError(f"{what} raised {type(error).__name__}: {error}{place}{_attributes(error)}", hint=hint)
+    user_lines = [(file, line) for file, line in lines if not file.startswith(ours) and "importlib" not in file]
+    # The last line within the user's first file: below it, user code may call libraries such as NumPy.
+    last = [(file, line) for file, line in user_lines if file == user_lines[0][0]][-1:]
+    location = "".join(f" ({file.rpartition('/')[2]}, line {line})" for file, line in last)
+    return BatchcastError(f"{what} raised {type(error).__name__}: {error}{location}{_attributes(error)}", hint=hint)
 
 
 def _attributes(error: Exception) -> str:
-    """What an object of ours has, where code of one's own asked it for something else."""
-    asked = getattr(error, "obj", None)
-    if not isinstance(error, AttributeError) or not type(asked).__module__.startswith(f"{__package__}."):
+    """Returns the attributes of a batchcast object if user code read one that does not exist, else an empty text."""
+    target = getattr(error, "obj", None)
+    if not isinstance(error, AttributeError) or not type(target).__module__.startswith(f"{__package__}."):
         return ""
-    names = [name for name in dir(asked) if not name.startswith("_") and not hasattr(tuple, name)]
-    return f" (a {type(asked).__name__} has: {', '.join(names)})"
+    names = [name for name in dir(target) if not name.startswith("_") and not hasattr(tuple, name)]
+    return f" (a {type(target).__name__} has: {', '.join(names)})"
 
 
 def input_error(
     path: str, what: str, *, line: int | None = None, value: object = None, accepted: str = "", hint: str = ""
 ) -> InputError:
-    """An `InputError` with its parts as a person looks for them: place, what, value, accepted forms, next step.
+    """Build an `InputError` from its parts: place, problem, value, accepted forms and next step.
 
+    Parameters
+    ----------
+    path
+        The file or source.
+    what
+        What is wrong.
+    line
+        Line number, from 1.
+    value
+        The rejected value, shown with at most 80 characters.
+    accepted
+        The accepted forms.
+    hint
+        What the user can try next.
+
+    Returns
+    -------
+    InputError
+
+    Examples
+    --------
     >>> print(input_error("a.swf", "run time is not a number", line=7, value="12x", accepted="seconds"))
     a.swf:7: run time is not a number: '12x' (accepted: seconds)
     """
@@ -245,19 +372,41 @@ def input_error(
 
 
 def check_word(option: str, word: object, accepted: Iterable[str]) -> None:
-    """UsageError unless the word of an option, or of the argument it stands for, is one of the accepted ones.
+    """Raise UsageError if the value of an option is not an accepted word.
 
+    Parameters
+    ----------
+    option
+        Name of the option, without dashes.
+    word
+        The value.
+    accepted
+        The accepted words.
+
+    Examples
+    --------
     >>> check_word("loop", "shut", ["closed", "open"])
     Traceback (most recent call last):
-    batchcast.errors.UsageError: loop: no 'shut' (accepted: closed, open)
+    batchcast.errors.UsageError: loop: 'shut' is not a known word (accepted: closed, open)
     """
-    if word not in (known := tuple(accepted)):
-        raise UsageError(f"--{option}: no {word!r} (accepted: {', '.join(known)})")
+    if word not in (words := tuple(accepted)):
+        raise UsageError(f"--{option}: {word!r} is not a known word (accepted: {', '.join(words)})")
 
 
 def check_least(option: str, value: object, least: int) -> None:
-    """UsageError unless a number is a whole one and at least so large.
+    """Raise UsageError if the value of an option is not a whole number of at least `least`.
 
+    Parameters
+    ----------
+    option
+        Name of the option, without dashes.
+    value
+        The value.
+    least
+        The smallest accepted number.
+
+    Examples
+    --------
     >>> check_least("workers", 0, 1)
     Traceback (most recent call last):
     batchcast.errors.UsageError: workers: 0 (accepted: a whole number from 1)

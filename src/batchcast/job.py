@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job as it is known at submission, and as it is known afterwards, which only a clock holds; and how jobs end."""
+"""The types of a job: `JobRequest` (known at submission) and `JobRecord` (with wait, run time and status).
+
+Predictors receive only a `JobRequest`. Only clocks hold a `JobRecord`. This module also translates the final states of
+jobs between SWF numbers, sacct's words and batchcast's words.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,33 @@ NO_EXTRA: Mapping[str, Any] = {}
 
 
 class JobRequest(NamedTuple):
-    """What is known when a job is submitted; it has no run time, wait or end, so nothing built on it can leak them.
+    """The part of a job that is known when the job is submitted.
 
-    `row` is the job's place in log order (submit time, then job id, then row), or a running number on a live
-    cluster: a name for the job, never a hint of its future. `procs` is what the log's reading rule gave (requested,
-    else allocated). Numbers are NaN and names None when unknown. `extra` holds the other columns that are known at
-    submission: declared ones without an attribute here, and those of a user's table that the user vouched for.
+    A request has no run time, wait or end time, so a predictor that receives only requests cannot use the future.
+
+    Attributes
+    ----------
+    row
+        Position of the job in log order (submit time, then job id, then row), or a running number on a live cluster.
+        It identifies the job and carries no information about later events.
+    job_id
+        The batch system's id of the job.
+    submit_time
+        Submission, in seconds on the log's clock.
+    procs
+        Number of processors by the log's reading rule: requested, or allocated if the request is unknown.
+    req_time
+        The time limit, in seconds.
+    req_mem_kib
+        Requested memory, in KiB.
+    extra
+        Other columns that are known at submission: declared columns without an attribute in this class, and undeclared
+        columns that the user marked as known at submission.
+
+    Notes
+    -----
+    The remaining attributes have the meaning of the columns of the same name in `columns.py`. Unknown numbers are NaN
+    and unknown names are None.
     """
 
     row: int
@@ -46,27 +71,36 @@ class JobRequest(NamedTuple):
 
 ATTRIBUTES = tuple(name for name in JobRequest._fields if name not in ("row", "procs", "extra"))
 BEYOND = tuple(name for name in DECLARED if name in KNOWN_AT_SUBMISSION and name not in ATTRIBUTES)
-"""What else is declared and known then: `JobRequest.extra`."""
+"""Declared columns that are known at submission and have no attribute in `JobRequest`; they go to `extra`."""
 
 
 def as_submitted(row: int, values: Mapping[str, Any], *, procs: float) -> JobRequest:
-    """The request in a record by column names, whatever else the record holds: what is known later stays behind.
+    """Build the `JobRequest` of one job from a mapping of column names to values.
+
+    Values that become known after submission are ignored.
 
     Parameters
     ----------
     row
-        The job's place in log order, or a running number.
+        Position of the job in log order, or a running number.
     values
-        The record: column name to value; absent or None is unknown.
+        Column name to value. An absent column or None means unknown.
     procs
-        Processors by the reading rule in force; NaN is unknown.
+        Number of processors by the reading rule in force. NaN means unknown.
 
+    Returns
+    -------
+    JobRequest
+
+    Examples
+    --------
     >>> as_submitted(0, {"job_id": 7, "submit_time": 5.0, "run_time": 9.0, "req_gpus": 2.0}, procs=1.0).req_gpus
     2.0
     """
-    known = {name: _value(name, values.get(name)) for name in ATTRIBUTES}
-    extra = {name: values[name] for name in BEYOND if values.get(name) is not None}  # names of ours: they are pickled
-    return JobRequest(row=row, procs=procs, **known, extra=extra or NO_EXTRA)
+    attributes = {name: _value(name, values.get(name)) for name in ATTRIBUTES}
+    # Taking the names from BEYOND and not from `values` lets all requests share the strings, which keeps pickles small.
+    extra = {name: values[name] for name in BEYOND if values.get(name) is not None}
+    return JobRequest(row=row, procs=procs, **attributes, extra=extra or NO_EXTRA)
 
 
 def _value(name: str, value: Any) -> Any:
@@ -74,7 +108,19 @@ def _value(name: str, value: Any) -> Any:
 
 
 class JobRecord(NamedTuple):
-    """A request with what came of it. `run_time` is NaN for a job that never ran, `wait_time` NaN where unknown."""
+    """A job request together with its outcome.
+
+    Attributes
+    ----------
+    request
+        What was known at submission. Its attributes and extra columns can also be read from the record itself.
+    wait_time
+        Queue wait, in seconds. NaN means unknown.
+    run_time
+        Run time, in seconds. NaN means that the job never ran, or that the run time is unknown.
+    status
+        How the job ended, as one of batchcast's status words. None means unknown.
+    """
 
     request: JobRequest
     wait_time: float
@@ -82,27 +128,28 @@ class JobRecord(NamedTuple):
     status: Name = None
 
     def __getattr__(self, name: str) -> Any:
-        """What was known at the submission: `job.user_id` is `job.request.user_id`, `job.qos` one of its extras."""
+        """Read an attribute of the request: `job.user_id` is `job.request.user_id`, and extra columns work too."""
         request = self.request
         if name in JobRequest._fields:
             return getattr(request, name)
         if name in request.extra:
             return request.extra[name]
-        raise AttributeError(f"a job has no {name!r} (it has: {', '.join((*self._fields[1:], *JobRequest._fields))})")
+        names = ", ".join((*self._fields[1:], *JobRequest._fields))
+        raise AttributeError(f"a job has no attribute {name!r} (accepted: {names})")
 
     @property
     def start_time(self) -> float:
-        """submit + wait, seconds on the log's clock."""
+        """Start time, in seconds on the log's clock: submit time + wait."""
         return self.request.submit_time + self.wait_time
 
     @property
     def end_time(self) -> float:
-        """submit + wait + run, seconds on the log's clock."""
+        """End time, in seconds on the log's clock: submit time + wait + run time."""
         return self.request.submit_time + self.wait_time + self.run_time
 
     @property
     def response_time(self) -> float:
-        """wait + run, seconds."""
+        """Response time, in seconds: wait + run time."""
         return self.wait_time + self.run_time
 
 
@@ -114,7 +161,7 @@ SWF_WORDS: dict[int, str] = {
     4: "partial_failed",
     5: "cancelled",
 }
-"""SWF field 11 by number; 2, 3 and 4 are pieces of a job that was checkpointed; -1 is unknown."""
+"""Status words by SWF status number (field 11). 2, 3 and 4 mark the parts of a checkpointed job; -1 means unknown."""
 
 SWF_NUMBERS: dict[str, int] = {
     **{word: number for number, word in SWF_WORDS.items()},
@@ -129,7 +176,7 @@ SWF_NUMBERS: dict[str, int] = {
     "requeued": 2,
     "revoked": 5,
 }
-"""The nearest SWF number of every word; a word that is not here (pending, running, ...) is unknown in SWF."""
+"""The nearest SWF status number of each word. SWF has no number for other words (pending, running, ...)."""
 
 _SHORT_STATES = {
     "bf": "boot_fail", "ca": "cancelled", "cd": "completed", "cf": "configuring", "cg": "completing", "dl": "deadline",
@@ -144,8 +191,20 @@ _STATE = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")
 
 
 def status_from_swf(number: int) -> str | None:
-    """The word of an SWF status; None when unknown, `swf_N` for a number the format does not define.
+    """Translate an SWF status number to a status word.
 
+    Parameters
+    ----------
+    number
+        SWF field 11.
+
+    Returns
+    -------
+    str or None
+        None for a negative number (unknown), and `swf_N` for a number that SWF does not define.
+
+    Examples
+    --------
     >>> status_from_swf(5), status_from_swf(-1), status_from_swf(9)
     ('cancelled', None, 'swf_9')
     """
@@ -153,8 +212,20 @@ def status_from_swf(number: int) -> str | None:
 
 
 def status_to_swf(word: str | None) -> int:
-    """The SWF number nearest to a word, -1 when there is none.
+    """Translate a status word to the nearest SWF status number.
 
+    Parameters
+    ----------
+    word
+        A status word, or None.
+
+    Returns
+    -------
+    int
+        -1 if no SWF number fits the word.
+
+    Examples
+    --------
     >>> status_to_swf("timeout"), status_to_swf("swf_9"), status_to_swf(None)
     (0, 9, -1)
     """
@@ -164,8 +235,24 @@ def status_to_swf(word: str | None) -> int:
 
 
 def status_from_sacct(state: str) -> str | None:
-    """The word of one of sacct's states, long or short form; what follows it (`CANCELLED by 1000`, `+`) is cut off.
+    """Translate a job state that sacct printed to a status word.
 
+    Parameters
+    ----------
+    state
+        A long (`COMPLETED`) or short (`CD`) state. Text after the state (`CANCELLED by 1000`) is ignored.
+
+    Returns
+    -------
+    str or None
+        The status word in lower case, or None if sacct prints no state or an unknown one.
+
+    Notes
+    -----
+    sacct truncates a state to the width of its column and appends `+`. A truncated state is matched by its prefix.
+
+    Examples
+    --------
     >>> status_from_sacct("CANCELLED by 1000"), status_from_sacct("OUT_OF_ME+"), status_from_sacct("TO")
     ('cancelled', 'out_of_memory', 'timeout')
     """
@@ -175,14 +262,27 @@ def status_from_sacct(state: str) -> str | None:
     word = match[0].lower()
     if word in ("unknown", "none"):
         return None
-    if state.strip()[match.end() : match.end() + 1] == "+":  # sacct cuts a state at its column's width
+    if state.strip()[match.end() : match.end() + 1] == "+":  # sacct truncated the state to the width of its column
         return next((full for full in sorted(SWF_NUMBERS) if full.startswith(word)), word)
     return _SHORT_STATES.get(word, word)
 
 
 def is_slurm_state(state: str) -> bool:
-    """Whether a text is one of Slurm's states as sacct prints it, or says that the state is unknown.
+    """Whether a text is a Slurm job state as sacct prints it.
 
+    An empty text and the words for an unknown state also count.
+
+    Parameters
+    ----------
+    state
+        The text of sacct's column State.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
     >>> is_slurm_state("CANCELLED by 1000"), is_slurm_state("OUT_OF_ME+"), is_slurm_state("FAIL"), is_slurm_state("")
     (True, True, False, True)
     """
@@ -191,8 +291,20 @@ def is_slurm_state(state: str) -> bool:
 
 
 def status_words(text: str) -> frozenset[str]:
-    """The words a user means by one: itself, or for an SWF number every word that number covers.
+    """Find the status words that a user's filter selects.
 
+    Parameters
+    ----------
+    text
+        A status word, a Slurm state, or an SWF status number.
+
+    Returns
+    -------
+    frozenset of str
+        The one word that was given, or every word that the SWF number stands for.
+
+    Examples
+    --------
     >>> sorted(status_words("1")), sorted(status_words("TIMEOUT"))
     (['completed'], ['timeout'])
     """

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's times, memory sizes and node lists: the only place where batchcast parses or prints them."""
+"""Parse and print durations, dates, memory sizes and shares.
+
+All code that reads or prints Slurm's time and memory formats uses this module.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ MEMORY_FORMS = "a number with K, M, G, T or P (Slurm's default unit is M), optio
 _UNLIMITED = {"unlimited", "infinite", "-1"}
 _UNKNOWN = {"", "unknown", "none", "n/a", "invalid", "partition_limit", "not_set"}
 _DURATION = re.compile(r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})(?P<fraction>\.\d+)?")
-_LONGEST = 60  # digits and marks of a time: more are no number that a machine counts
+_LONGEST = 60  # characters of a time in one of Slurm's forms; a longer one is not a plausible time
 _PART = r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w|sec(?:ond)?s?|min(?:ute)?s?|hrs?|hours?|days?|weeks?)"
 _EVERYDAY = re.compile(rf"{_PART}(?:\s*{_PART})*", re.IGNORECASE)
 _EVERYDAY_PART = re.compile(_PART + r"(?![a-z])", re.IGNORECASE)
@@ -29,15 +32,32 @@ _MEMORY_UNITS = {"K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 102
 
 
 LONGEST_TIME = 100
+"""Longest accepted time, in characters. Python refuses to convert integers of thousands of digits."""
 
 
 def parse_duration(text: str) -> float:
-    """Seconds from one of Slurm's six time forms or an everyday one; infinity for UNLIMITED, NaN for an unknown time.
+    """Parse a duration in one of Slurm's forms or in everyday notation.
 
-    Slurm's forms (sbatch(1), --time): M, M:S, H:M:S, D-H, D-H:M, D-H:M:S; a fraction of a second may follow (sacct's
-    CPU times carry one). Everyday forms: numbers with s, m, h, d or w or these words written out, largest unit first
-    (1h30m, 2 days). A bare number is minutes, as Slurm has it. Raises UsageError for anything else. O(length).
+    Parameters
+    ----------
+    text
+        One of Slurm's six forms (see --time in sbatch(1)): M, M:S, H:M:S, D-H, D-H:M, D-H:M:S. A fraction of a second
+        may follow, because sacct prints CPU times with one. A bare number is in minutes, as in Slurm. Everyday notation
+        is a sequence of numbers with the units s, m, h, d or w, or these units written out, largest unit first (1h30m,
+        2 days).
 
+    Returns
+    -------
+    float
+        Seconds. Infinity for UNLIMITED, NaN for a word that means unknown.
+
+    Raises
+    ------
+    UsageError
+        If the text has none of these forms.
+
+    Examples
+    --------
     >>> parse_duration("90"), parse_duration("1:30"), parse_duration("1:00:00"), parse_duration("1-12")
     (5400.0, 90.0, 3600.0, 129600.0)
     >>> parse_duration("6h"), parse_duration("1h30m"), parse_duration("2 days"), parse_duration("1.5 min")
@@ -49,7 +69,7 @@ def parse_duration(text: str) -> float:
         return math.inf
     if lowered in _UNKNOWN:
         return math.nan
-    if len(word) > LONGEST_TIME:  # Python makes no number of thousands of digits, and nobody means one
+    if len(word) > LONGEST_TIME:
         raise UsageError(f"not a time: {text[:40]!r}... (accepted: {DURATION_FORMS})")
     match = _DURATION.fullmatch(word)
     if match is None:
@@ -79,8 +99,27 @@ def _everyday(word: str, text: str) -> float:
 
 
 def parse_span(text: str) -> float:
-    """As `parse_duration`, where a bare number is refused: it is minutes to Slurm and seconds to most people.
+    """Parse a duration as `parse_duration` does, but reject a bare number.
 
+    Slurm reads a bare number as minutes and most people read it as seconds, so options outside Slurm require a unit.
+
+    Parameters
+    ----------
+    text
+        A duration with a unit, a colon or a dash.
+
+    Returns
+    -------
+    float
+        Seconds.
+
+    Raises
+    ------
+    UsageError
+        If the text is no duration, or a number without a unit.
+
+    Examples
+    --------
     >>> parse_span("10m"), parse_span("1.5h"), parse_span("1-00")
     (600.0, 5400.0, 86400.0)
     """
@@ -90,7 +129,7 @@ def parse_span(text: str) -> float:
     except UsageError:
         bare = True
     if bare:
-        raise UsageError(f"not a span of time: {text!r} (accepted: {SPAN_FORMS})")
+        raise UsageError(f"not a duration with a unit: {text!r} (accepted: {SPAN_FORMS})")
     return seconds
 
 
@@ -103,12 +142,36 @@ _HOURS = {"noon": 12, "fika": 15, "teatime": 16}
 
 
 def parse_when(text: str, now: float, where: tzinfo | None = None) -> float:
-    """Epoch seconds of a time in any of Slurm's forms, or a date: the one grammar of every option that takes a time.
+    """Parse a point in time, in one of Slurm's forms or as an ISO 8601 date.
 
-    now, now+1hour, now-7days, today, yesterday, tomorrow, midnight, noon, HH:MM[:SS], YYYY-MM-DD[THH:MM[:SS]], uts100,
-    @100. `now` is in epoch seconds. Times are local to `where` (by default to this machine) unless they carry an
-    offset; one that a clock change skips or repeats is taken with the offset before the change. UsageError otherwise.
+    All options that take a time use this function.
 
+    Parameters
+    ----------
+    text
+        now, now+1hour, now-7days, today, yesterday, tomorrow, midnight, noon, HH:MM[:SS], YYYY-MM-DD[THH:MM[:SS]],
+        uts100 or @100.
+    now
+        The current time, in epoch seconds.
+    where
+        Time zone of texts without an offset. Default: the time zone of this machine.
+
+    Returns
+    -------
+    float
+        Epoch seconds.
+
+    Raises
+    ------
+    UsageError
+        If the text has none of these forms.
+
+    Notes
+    -----
+    A local time that a clock change skips or repeats is read with the offset from before the change.
+
+    Examples
+    --------
     >>> from datetime import UTC
     >>> parse_when("yesterday", 90000.0, UTC), parse_when("now-1hour", 90000.0), parse_when("1970-01-02", 0.0, UTC)
     (0.0, 86400.0, 86400.0)
@@ -131,13 +194,30 @@ def parse_when(text: str, now: float, where: tzinfo | None = None) -> float:
             return midnight.replace(hour=hours, minute=minutes, second=seconds[0] if seconds else 0).timestamp()
         stamp = datetime.fromisoformat(word)
         return (stamp if stamp.tzinfo else stamp.replace(tzinfo=where)).timestamp()
-    except (ValueError, OverflowError):  # no form of ours, or beyond the calendar's years 1 to 9999
+    except (ValueError, OverflowError):  # no accepted form, or outside the years 1 to 9999 that datetime supports
         raise UsageError(f"not a time: {text[:40]!r} (accepted: {TIME_FORMS})") from None
 
 
 def parse_share(text: str) -> float:
-    """A share strictly between 0 and 1.
+    """Parse a share that lies strictly between 0 and 1.
 
+    Parameters
+    ----------
+    text
+        A fraction (0.05) or a percentage (5%).
+
+    Returns
+    -------
+    float
+        The share as a fraction.
+
+    Raises
+    ------
+    UsageError
+        If the text is not a number, or not above 0 and below 1.
+
+    Examples
+    --------
     >>> parse_share("5%"), parse_share("0.1")
     (0.05, 0.1)
     """
@@ -152,8 +232,20 @@ def parse_share(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """`D-HH:MM:SS` (days only when there are any), rounded to whole seconds; `unlimited` and `-` for infinity and NaN.
+    """Format seconds as Slurm prints a time: `D-HH:MM:SS`, without `D-` if the time is shorter than a day.
 
+    Parameters
+    ----------
+    seconds
+        Seconds; the function rounds to whole seconds.
+
+    Returns
+    -------
+    str
+        `unlimited` for infinity, `-` for NaN.
+
+    Examples
+    --------
     >>> format_duration(93784), format_duration(59.6), format_duration(float("nan"))
     ('1-02:03:04', '00:01:00', '-')
     """
@@ -171,10 +263,23 @@ def format_duration(seconds: float) -> str:
 
 
 def span(seconds: float | None, unknown: str = "unknown") -> str:
-    """A span of time as people say it: two units at most, the second rounded; `unknown` for NaN and None.
+    """Format a duration for people to read, with at most two units.
 
-    Slurm's own form (`format_duration`) is for what is pasted, as in `--time=`.
+    `format_duration` is the form for texts that go back to Slurm, such as a `--time=` option.
 
+    Parameters
+    ----------
+    seconds
+        Seconds. The second unit is rounded.
+    unknown
+        The text that is returned for NaN and None.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
     >>> [span(s) for s in (0.4, 42, 125, 3599.8, 8733, 200000, -90)]
     ['0 s', '42 s', '2 min 5 s', '1 h', '2 h 26 min', '2 d 8 h', '-1 min 30 s']
     >>> span(float("nan")), span(float("inf"))
@@ -200,8 +305,21 @@ def span(seconds: float | None, unknown: str = "unknown") -> str:
 
 
 def counted(count: int, noun: str = "job") -> str:
-    """So many of something.
+    """Format a number of things with its noun, in the plural if needed.
 
+    Parameters
+    ----------
+    count
+        How many things there are.
+    noun
+        The noun in the singular.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
     >>> counted(1), counted(2000, "group"), counted(0)
     ('1 job', '2,000 groups', '0 jobs')
     """
@@ -209,14 +327,37 @@ def counted(count: int, noun: str = "job") -> str:
 
 
 LONGEST_MEMORY = 40
-"""Characters of a memory size. More digits would be an infinite number, which nothing can be computed with."""
+"""Longest accepted memory size, in characters. With some hundred digits, the number would overflow to infinity."""
 
 
 def parse_memory(text: str, *, nodes: float = 1.0, procs: float = 1.0) -> float:
-    """KiB of a whole job from Slurm's ReqMem; a trailing `n` is per node, `c` per processor; NaN when unknown or 0.
+    """Parse a memory size in Slurm's notation, for a whole job.
 
-    Slurm prints 0 for "all the node's memory" or "not asked": neither is an amount, so both are unknown here.
+    Parameters
+    ----------
+    text
+        A number with an optional unit K, M, G, T, P or E (default M). A trailing `n` means per node, `c` per processor.
+    nodes
+        Number of nodes, which multiplies a size per node.
+    procs
+        Number of processors, which multiplies a size per processor.
 
+    Returns
+    -------
+    float
+        KiB. NaN for an unknown size and for 0.
+
+    Raises
+    ------
+    UsageError
+        If the text is not a memory size.
+
+    Notes
+    -----
+    Slurm prints 0 both for "all memory of the node" and for "no request". Neither is an amount, so both become NaN.
+
+    Examples
+    --------
     >>> parse_memory("4000M"), parse_memory("2Gc", procs=4), parse_memory("0n")
     (4096000.0, 8388608.0, nan)
     """
@@ -233,8 +374,20 @@ def parse_memory(text: str, *, nodes: float = 1.0, procs: float = 1.0) -> float:
 
 
 def format_memory(kib: float) -> str:
-    """A KiB amount in Slurm's largest unit that keeps it at least 1, one decimal at most.
+    """Format a memory size in the largest unit in which it is at least 1, with at most one decimal.
 
+    Parameters
+    ----------
+    kib
+        Memory in KiB.
+
+    Returns
+    -------
+    str
+        `-` for NaN.
+
+    Examples
+    --------
     >>> format_memory(4194304.0), format_memory(1536.0)
     ('4G', '1.5M')
     """

@@ -66,7 +66,7 @@ def test_the_table_names_clocks(log):
     [
         (["--places", "5"], 2, "FIRST:LAST"),
         (["--places", "900:999"], 3, "wider --places"),
-        (["--quick-wait", "soon"], 2, "not a span of time"),
+        (["--quick-wait", "soon"], 2, "not a duration with a unit"),
         (["--predictor", "pqstars"], 2, "did you mean pqstar"),
     ],
 )

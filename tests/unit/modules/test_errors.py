@@ -18,7 +18,7 @@ from batchcast.table import LogInfo
 
 def test_python_is_told_of_arguments():
     log = batchcast.read_trace(batchcast.demo_path())
-    with pytest.raises(UsageError, match=r"^wide: no 'no' \(accepted"):
+    with pytest.raises(UsageError, match=r"^wide: 'no' is not a known word \(accepted"):
         batchcast.simulate(log, wide="no")
     with pytest.raises(UsageError) as caught:
         batchcast.evaluate(log, predictor=["recent_mean:fields=speed"], policy=["easy"])
@@ -53,12 +53,18 @@ LOG = batchcast.Trace.from_arrays(
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: batchcast.evaluate(LOG, partitions="alone"), r"^partitions: no 'alone' \(accepted: together, split"),
-        (lambda: batchcast.evaluate(LOG, protocol="fair"), r"^protocol: no 'fair' \(accepted: honest, paper"),
+        (
+            lambda: batchcast.evaluate(LOG, partitions="alone"),
+            r"^partitions: 'alone' is not a known word \(accepted: together, split",
+        ),
+        (
+            lambda: batchcast.evaluate(LOG, protocol="fair"),
+            r"^protocol: 'fair' is not a known word \(accepted: honest, paper",
+        ),
         (lambda: batchcast.evaluate(LOG, mask=np.ones(3, bool)), r"^mask: bool of shape \(3,\) .* the 2 jobs"),
         (lambda: batchcast.evaluate([1, 2]), r"^trace: a list \(accepted: a Trace"),
         (lambda: batchcast.evaluate(LOG[:0]), "no job is left"),
-        (lambda: batchcast.simulate(LOG, "easy", protocol="fair"), r"^protocol: no 'fair'"),
+        (lambda: batchcast.simulate(LOG, "easy", protocol="fair"), r"^protocol: 'fair' is not"),
         (lambda: batchcast.simulate(LOG, "easy", total=-1), r"^total: -1 \(accepted"),
         (lambda: batchcast.simulate(LOG, "easy", default_request=-5), r"^default_request: -5 \(accepted"),
         (lambda: batchcast.replay(LOG, "last_2", ask=[True]), r"^ask: bool of shape \(1,\)"),

@@ -31,7 +31,7 @@ def test_what_is_no_time_is_refused_with_both_kinds_of_forms(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["90", "1.5", ""])
 def test_a_span_needs_its_unit(text: str) -> None:
-    with pytest.raises(UsageError, match="not a span of time"):
+    with pytest.raises(UsageError, match="not a duration with a unit"):
         parse_span(text)
 
 

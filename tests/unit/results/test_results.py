@@ -129,7 +129,7 @@ def test_each_picture_is_drawn(examples: dict[str, Result], name: str, tmp_path:
         beside = result.plot(picture, ax=ax, **options)
         assert beside is ax
     assert result.plot().get_xlabel() == result.plot(result.pictures[0]).get_xlabel()
-    with pytest.raises(UsageError, match=f"picture: no 'poster'.*{result.pictures[0]}"):
+    with pytest.raises(UsageError, match=f"picture: 'poster' is not.*{result.pictures[0]}"):
         result.plot("poster")
 
 

@@ -31,8 +31,14 @@ LOG = '[[log]]\npath = "a.swf"\n'
             PLAIN + 'against = ["easy"]\n' + LOG,
             "study.toml:1: against: 'easy' (accepted: easy, requested; easy, last_2",
         ),
-        (PLAIN + LOG + '[settings]\nwidth = "cut"', "study.toml:6: settings: no 'width' (accepted: loop"),
-        (PLAIN + LOG + '[vary]\nwide = ["cut", "grow"]', "study.toml:6: wide: no 'grow' (accepted: drop, widen, cut)"),
+        (
+            PLAIN + LOG + '[settings]\nwidth = "cut"',
+            "study.toml:6: settings: 'width' is not a known word (accepted: loop",
+        ),
+        (
+            PLAIN + LOG + '[vary]\nwide = ["cut", "grow"]',
+            "study.toml:6: wide: 'grow' is not a known word (accepted: drop, widen, cut)",
+        ),
         (PLAIN + LOG + LOG, "two of [[log]] are called: 'a'"),
         (PLAIN + '[[log]]\npath = "a.swf"\nname = "a/b"', "study.toml:5: a log's name becomes a folder's"),
     ],
