@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one table of columns: what a job's history holds, its unit, when it is known, its names in SWF and sacct.
+"""The declaration of all columns of a job log: unit, the moment each is known, and its names in SWF, Slurm and PBS.
 
-Three kinds. A `number` is float64, unknown is NaN. A `nominal` is dictionary-coded: int32 codes into a tuple of
-categories, the code -1 meaning null as in Arrow. An `id` names the job. `known` says from which moment of a job's life
-its value can be told: only what is known at submission reaches a predictor (predict/gate.py).
+There are three kinds of columns. A `number` is float64 with NaN for unknown. A `nominal` is dictionary-coded: int32
+codes into a tuple of categories, with the code -1 for null, as in Arrow. An `id` identifies the job. `known` is the
+moment in a job's life from which the value exists. Predictors see only columns that are known at submission
+(predict/gate.py).
 
-Memory is that of the whole job in every log but SWF, whose fields 7 and 10 are per processor; `LogInfo.memory_per`
-says which, and `table.memory` makes of either what is compared: per node where a log knows nodes, else per processor.
-Used is the peak of the busiest node times the nodes held, so that it stands beside what was asked.
+Memory amounts are for the whole job in all logs except SWF, in which fields 7 and 10 are per processor.
+`LogInfo.memory_per` records the unit, and `table.memory` converts both columns to the same unit: per node if the log
+has node counts, else per processor. Used memory is the peak of the busiest node times the number of allocated nodes,
+so that it can be compared with the request.
 """
 
 from __future__ import annotations
@@ -27,10 +29,28 @@ MOMENT_WORDS: dict[Moment, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: name, kind, unit, the moment it is known from, and its place in SWF (field from 1) and sacct.
+    """The declaration of one column.
 
-    `squeue` and `pbs` name the field it is read from on a live cluster (squeue -O, an attribute of qstat -f). What
-    squeue shows the collector keeps, each in an SQL column of the same name: see `ASKED` and `HELD`.
+    Attributes
+    ----------
+    name
+        The name in a `Trace`.
+    kind
+        `number`, `nominal` or `id`.
+    unit
+        The unit of a number; empty if it has none.
+    known
+        The moment from which the value is known.
+    meaning
+        A short description for people.
+    swf
+        Field number in SWF, from 1.
+    sacct
+        Field of sacct.
+    squeue
+        Field of `squeue -O`. The store keeps these values in an SQL column with the name of this column.
+    pbs
+        Attribute of `qstat -f`.
     """
 
     name: str
@@ -113,7 +133,7 @@ _ALL = (
 )
 # fmt: on
 
-# Read from a job's input files as they were before it started (`batchcast vasp collect`): extra columns of a log.
+# Extra columns that `batchcast vasp collect` reads from a job's input files, in their state before the job started.
 _FROM_INPUTS = (
     Column("kpoints", "number", "", "submission", "VASP: k-points before symmetry"),
     Column("volume", "number", "cubic angstrom", "submission", "VASP: cell volume"),
@@ -138,29 +158,42 @@ COLUMNS: dict[str, Column] = {column.name: column for column in _ALL}
 INPUT_COLUMNS: dict[str, Column] = {column.name: column for column in _FROM_INPUTS}
 DECLARED: dict[str, Column] = {**COLUMNS, **INPUT_COLUMNS}
 KNOWN_AT_SUBMISSION = frozenset(column.name for column in DECLARED.values() if column.known == "submission")
-# Words for sums of columns: a log that holds one of them under that name holds the future.
+# Names for sums of columns. A log's column with one of these names is known only from the given moment.
 SUMS: dict[str, Moment] = {"start_time": "start", "end_time": "end", "response_time": "end"}
 SWF_FIELDS: tuple[str, ...] = tuple(c.name for c in sorted((c for c in _ALL if c.swf), key=lambda c: c.swf or 0))
 
 _LIVE = tuple(column for column in _ALL if column.squeue)
 ASKED: tuple[Column, ...] = tuple(column for column in _LIVE if column.known == "submission")
-"""What a live cluster shows of a request: written once, at first sight, since predictors were asked with it."""
+"""Columns of a request that squeue shows. The store writes them once, when the collector first sees the job, because
+the first prediction used these values."""
 HELD: tuple[Column, ...] = tuple(column for column in _LIVE if column.known != "submission")
-"""What it shows beside that of a job that runs or ran."""
+"""Columns that squeue shows only after a job has started."""
 MEASURED: tuple[Column, ...] = (COLUMNS["used_mem_kib"],)
-"""What only accounting says, and only of a job that has ended: measured while it ran."""
+"""Columns that only the accounting records have, and only for jobs that have ended."""
 
 OUT_OF_MEMORY = "out_of_memory"
-"""The status of a job that its memory limit ended: it needed more than it got."""
+"""Status of a job that was killed because it exceeded its memory limit."""
 COPIED, FEWEST, SAME = 0.9, 20, 1e-3
-"""A measurement equals the request in so many jobs, of so many at least, within that share of it: it is a copy."""
+"""A measured column counts as a copy of the request if both are equal in this share of the jobs (0.9), among at least
+this many jobs (20). Two amounts are equal if they differ by at most this share (0.001) of the request."""
 
 
 def is_copied(equal: float, known: float) -> bool:
-    """Whether a measured amount is a copy of what was asked for, and so no measurement.
+    """Whether a measured column is only a copy of the requested amounts.
 
-    `equal` of the `known` jobs that have both amounts have the same twice; fewer than 20 say nothing.
+    Parameters
+    ----------
+    equal
+        Number of jobs whose measured amount equals the requested amount.
+    known
+        Number of jobs for which both amounts are known. With fewer than 20 jobs the answer is False.
 
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
     >>> is_copied(18, 20), is_copied(17, 20), is_copied(19, 19)
     (True, False, False)
     """

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accuracy, waits and schedule quality: pure functions on arrays."""
+"""Measures of prediction error, wait prediction and schedule quality, as pure functions on arrays."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good forecasts of run time are, as errors and as classes of run time.
+"""Measures of run-time predictions: errors in seconds, relative accuracy, and precision and recall for a time range.
 
-Pure functions on arrays of predicted and actual seconds.
+The functions are pure and take arrays of predicted and actual seconds.
 """
 
 from __future__ import annotations
@@ -16,12 +16,25 @@ SIZE_CLASSES = ("1", "2-4", "5-16", "17-64", "65+")
 
 
 def accuracy(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
-    """The figures of one predictor over n jobs; seconds, except `apa` and `underestimate_rate` (fractions).
+    """Compute the accuracy measures of one run-time predictor.
 
-    mae_s and median_ae_s, p95_ae_s: mean, median and 95th percentile (linear interpolation) of |P - R|; apa: see
-    `relative_accuracy`; underestimate_rate: share with P < R; mean_shortfall_s: mean R - P over those (NaN when there
-    are none). O(n).
+    Parameters
+    ----------
+    predicted
+        Predicted run times P in seconds, shape (n,). NaN means no prediction.
+    actual
+        Actual run times R in seconds, shape (n,). NaN means unknown. Pairs with a NaN are ignored.
 
+    Returns
+    -------
+    dict
+        `jobs`: number of pairs. `mae_s`, `median_ae_s`, `p95_ae_s`: mean, median and 95th percentile (linear
+        interpolation) of abs(P - R), in seconds. `apa`: mean relative accuracy, see `relative_accuracy`.
+        `underestimate_rate`: fraction of pairs with P < R. `mean_shortfall_s`: mean of R - P over pairs with P < R.
+        A measure without pairs is NaN.
+
+    Examples
+    --------
     >>> accuracy(np.array([10.0, 30.0]), np.array([20.0, 30.0]))["mean_shortfall_s"]
     10.0
     """
@@ -30,23 +43,36 @@ def accuracy(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
     p, r = predicted[known], actual[known]
     error = np.abs(p - r)
     short = (r - p)[p < r]
-    nothing = float("nan")
+    undefined = float("nan")
     return {
         "jobs": len(p),
-        "mae_s": float(error.mean()) if len(p) else nothing,
-        "median_ae_s": float(np.median(error)) if len(p) else nothing,
-        "apa": float(relative_accuracy(p, r).mean()) if len(p) else nothing,
-        "underestimate_rate": len(short) / len(p) if len(p) else nothing,
-        "mean_shortfall_s": float(short.mean()) if len(short) else nothing,
-        "p95_ae_s": float(np.percentile(error, 95)) if len(p) else nothing,
+        "mae_s": float(error.mean()) if len(p) else undefined,
+        "median_ae_s": float(np.median(error)) if len(p) else undefined,
+        "apa": float(relative_accuracy(p, r).mean()) if len(p) else undefined,
+        "underestimate_rate": len(short) / len(p) if len(p) else undefined,
+        "mean_shortfall_s": float(short.mean()) if len(short) else undefined,
+        "p95_ae_s": float(np.percentile(error, 95)) if len(p) else undefined,
     }
 
 
 def relative_accuracy(predicted: np.ndarray, actual: np.ndarray) -> np.ndarray:
-    """min(P, R) / max(P, R) of each pair, between 0 and 1; 0/0 is 1 (both were zero: nothing was wrong).
+    """Compute min(P, R) / max(P, R) for each pair of predicted and actual values.
 
-    Its mean is the `apa` of a predictor; of the users' limits it is their accuracy.
+    The mean of these values is a predictor's `apa`. For time limits in place of predictions, it is the limits'
+    accuracy.
 
+    Parameters
+    ----------
+    predicted, actual
+        Values of at least 0, shape (n,), in the same unit.
+
+    Returns
+    -------
+    ndarray
+        Values between 0 and 1, shape (n,). A pair of zeros gives 1, because the prediction is exact.
+
+    Examples
+    --------
     >>> relative_accuracy(np.array([0.0, 5.0, 40.0]), np.array([0.0, 10.0, 10.0])).tolist()
     [1.0, 0.5, 0.25]
     """
@@ -56,8 +82,20 @@ def relative_accuracy(predicted: np.ndarray, actual: np.ndarray) -> np.ndarray:
 
 
 def size_class(procs: np.ndarray) -> np.ndarray:
-    """Index into `SIZE_CLASSES` of each processor count, -1 where it is unknown; of one count, see `size_class_of`.
+    """Find the size class of each processor count.
 
+    Parameters
+    ----------
+    procs
+        Processor counts, shape (n,). `size_class_of` is the version for a single count.
+
+    Returns
+    -------
+    ndarray
+        Indices into `SIZE_CLASSES`, shape (n,); -1 for NaN.
+
+    Examples
+    --------
     >>> [SIZE_CLASSES[k] for k in size_class(np.array([1.0, 4.0, 5.0, 64.0, 65.0]))]
     ['1', '2-4', '5-16', '17-64', '65+']
     """
@@ -66,8 +104,20 @@ def size_class(procs: np.ndarray) -> np.ndarray:
 
 
 def size_class_of(procs: float) -> int:
-    """`size_class` of one processor count.
+    """Find the size class of one processor count.
 
+    Parameters
+    ----------
+    procs
+        Processor count.
+
+    Returns
+    -------
+    int
+        Index into `SIZE_CLASSES`; -1 for NaN.
+
+    Examples
+    --------
     >>> size_class_of(1), size_class_of(5), size_class_of(1000), size_class_of(float("nan"))
     (0, 2, 4, -1)
     """
@@ -77,30 +127,64 @@ def size_class_of(procs: float) -> int:
 def precision_recall(
     predicted: np.ndarray, actual: np.ndarray, low: float, high: float = float("inf")
 ) -> tuple[float, float]:
-    """ACC and REC of the range T = [low, high) seconds; Wu et al. 2019, eqs. 1 and 2.
+    """Compute precision and recall of a predictor for run times in the range [low, high).
 
-    ACC(T) = |pred in T and actual in T| / |pred in T| (precision), REC(T) the same over |actual in T| (recall); NaN
-    over nothing. O(n).
+    Parameters
+    ----------
+    predicted, actual
+        Predicted and actual run times in seconds, shape (n,).
+    low, high
+        The range in seconds.
 
+    Returns
+    -------
+    precision : float
+        Share of the jobs predicted in the range whose actual run time is in the range. NaN if there are none.
+    recall : float
+        Share of the jobs with an actual run time in the range that are predicted in the range. NaN if there are none.
+
+    References
+    ----------
+    Wu et al. 2019, equations 1 and 2 (ACC and REC).
+
+    Examples
+    --------
     >>> precision_recall(np.array([10.0, 20.0, 90.0]), np.array([15.0, 70.0, 30.0]), 0.0, 60.0)
     (0.5, 0.5)
     """
-    within = (predicted >= low) & (predicted < high)
-    true = (actual >= low) & (actual < high)
-    both = int((within & true).sum())
-    nothing = float("nan")
+    is_predicted = (predicted >= low) & (predicted < high)
+    is_actual = (actual >= low) & (actual < high)
+    both = int((is_predicted & is_actual).sum())
+    undefined = float("nan")
     return (
-        both / int(within.sum()) if within.any() else nothing,
-        both / int(true.sum()) if true.any() else nothing,
+        both / int(is_predicted.sum()) if is_predicted.any() else undefined,
+        both / int(is_actual.sum()) if is_actual.any() else undefined,
     )
 
 
 def best_relative_error(predicted: np.ndarray, actual: np.ndarray, under: float = 3600.0, share: float = 0.9) -> float:
-    """Mean of |P - R| / R over the best `share`, by absolute error, of jobs predicted under `under` seconds.
+    """Compute the mean relative error over the best predictions of short jobs.
 
-    Wu et al. 2019, section 4 and table 5. The number of jobs kept is floor(share n), at least one; NaN where no job
-    is predicted that short. O(n log n).
+    Parameters
+    ----------
+    predicted, actual
+        Predicted times P and actual run times R in seconds, shape (n,).
+    under
+        Only jobs with P below this many seconds count.
+    share
+        Only this fraction of these jobs counts, those with the smallest abs(P - R); at least one job.
 
+    Returns
+    -------
+    float
+        Mean of abs(P - R) / R. NaN if no prediction is below `under`.
+
+    References
+    ----------
+    Wu et al. 2019, section 4 and table 5.
+
+    Examples
+    --------
     >>> round(best_relative_error(np.array([100.0, 200.0]), np.array([110.0, 900.0])), 4)
     0.0909
     """

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of the same days that differ only in a smaller request: how much less or longer they waited.
+"""Compare the waits of jobs with those of similar jobs that were submitted on the same days with a smaller request.
 
-No simulation and no model. Where too few days have both, or the days disagree, nothing is said. It is what happened to
-other jobs beside these, not an experiment: who asks for less may differ in more than that.
+The comparison uses only recorded waits, no simulation and no model. It gives no result if too few days have jobs of
+both kinds, or if the days disagree. The result is an observation and not an experiment: users who request less may
+differ in other ways as well.
 """
 
 from __future__ import annotations
@@ -15,20 +16,31 @@ from typing import NamedTuple
 
 DAY_S = 86400.0
 LEAST_S = 60.0
-"""A difference below this is not worth a word."""
+"""Smallest reported difference of waits, in seconds."""
 ALIKE = 2.0
-"""In all that does not change, alike means within this factor of what these jobs ask for at the median."""
+"""Two jobs count as similar if their other requests differ by at most this factor from the group's median request."""
 
 
 class Axis(IntEnum):
-    """What of a request changes."""
+    """The part of the request that is reduced."""
 
     LIMIT, PROCESSORS, MEMORY = range(3)
 
 
 class Waited(NamedTuple):
-    """A job that started. Submission (epoch seconds), where it was queued (partition and QOS), wait (seconds) from when
-    it could start, and what it asked for: its limit in seconds, its processors, KiB a node; NaN unknown."""
+    """A job that has started.
+
+    Attributes
+    ----------
+    submit
+        Submit time, in epoch seconds.
+    queue
+        Partition and QOS.
+    wait
+        Time from when the job could start until its start, in seconds.
+    asked
+        Requested time limit in seconds, processors, and memory in KiB per node. NaN means unknown.
+    """
 
     submit: float
     queue: str
@@ -37,9 +49,19 @@ class Waited(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """How much less jobs with the smaller request waited: median over days and its 95 % interval, seconds.
+    """By how much jobs with the smaller request waited less.
 
-    Below 0 they waited longer. `jobs` are those others, `days` those that have both.
+    Attributes
+    ----------
+    queue
+        Partition and QOS of all compared jobs.
+    less_s, low_s, high_s
+        Median over days of the difference of waits, and its 95 % interval, in seconds. Negative values mean that the
+        jobs with the smaller request waited longer.
+    jobs
+        Number of jobs with the smaller request.
+    days
+        Number of days that have jobs of both kinds.
     """
 
     queue: str
@@ -51,12 +73,33 @@ class Beside(NamedTuple):
 
 
 def beside(kind: Sequence[Waited], every: Sequence[Waited], axis: Axis, advised: float) -> Beside | None:
-    """The waits of `kind` against those of `every` that asked for half of `advised` up to it; None: cannot be told.
+    """Compare the waits of given jobs with the waits of similar jobs that made a smaller request.
 
-    Of the queue that most of the kind went to. A day (UTC, by submission) counts once, by the difference of its
-    two medians, so that a burst is one piece of evidence; the interval is that of the sign test, exact for any
-    distribution were days independent, and holds no zero. From six days on. O(n log n).
+    Parameters
+    ----------
+    kind
+        The jobs whose request may be reduced. Only the queue that most of them used is compared.
+    every
+        All jobs to compare with.
+    axis
+        The part of the request that is reduced.
+    advised
+        The reduced amount. Jobs that requested between half of it and all of it are compared.
 
+    Returns
+    -------
+    Beside or None
+        None if there is no clear difference: fewer than six days with both kinds of jobs, an interval that contains
+        zero, or a difference below one minute.
+
+    Notes
+    -----
+    Each day (UTC, by submit time) counts once, with the difference of its two median waits. So a burst of jobs on one
+    day is one observation. The interval is the interval of the sign test. It is exact for any distribution if days are
+    independent.
+
+    Examples
+    --------
     >>> def job(day, limit, wait): return Waited(day * 86400.0, "main", wait, (limit, 4.0, math.nan))
     >>> these = [job(day, 36000.0, 7200.0 + day) for day in range(8)]
     >>> beside(these, these + [job(day, 3600.0, 600.0) for day in range(8)], Axis.LIMIT, 3600.0)
@@ -66,45 +109,67 @@ def beside(kind: Sequence[Waited], every: Sequence[Waited], axis: Axis, advised:
     """
     names = [job.queue for job in kind]
     queue = max(sorted(set(names)), key=names.count, default="")
-    these = [job for job in kind if job.queue == queue and job.asked[axis] > advised]
-    if not these or not advised > 0:
+    kind_jobs = [job for job in kind if job.queue == queue and job.asked[axis] > advised]
+    if not kind_jobs or not advised > 0:
         return None
-    known = [[job.asked[k] for job in these if job.asked[k] == job.asked[k]] for k in Axis]
-    usual = [median(values) if values else math.nan for values in known]
+    requests = [[job.asked[k] for job in kind_jobs if job.asked[k] == job.asked[k]] for k in Axis]
+    medians = [median(values) if values else math.nan for values in requests]
     others = [
         job
         for job in every
         if job.queue == queue
         and advised / 2 <= job.asked[axis] <= advised
-        and all(_is_alike(job.asked[k], usual[k]) for k in Axis if k != axis)
+        and all(_is_alike(job.asked[k], medians[k]) for k in Axis if k != axis)
     ]
-    here, there = _by_day(these), _by_day(others)
-    days = sorted(here.keys() & there.keys())
-    found = interval([median(here[day]) - median(there[day]) for day in days])
-    if found is None or not (found[0] > 0 or found[2] < 0) or abs(found[1]) < LEAST_S:
+    kind_waits, other_waits = _by_day(kind_jobs), _by_day(others)
+    days = sorted(kind_waits.keys() & other_waits.keys())
+    difference = interval([median(kind_waits[day]) - median(other_waits[day]) for day in days])
+    if difference is None or not (difference[0] > 0 or difference[2] < 0) or abs(difference[1]) < LEAST_S:
         return None
-    return Beside(queue, found[1], found[0], found[2], sum(len(there[day]) for day in days), len(days))
+    return Beside(
+        queue, difference[1], difference[0], difference[2], sum(len(other_waits[day]) for day in days), len(days)
+    )
 
 
 def interval(values: Sequence[float], risk: float = 0.05) -> tuple[float, float, float] | None:
-    """Low end, median and high end: order statistics between which the median lies but for `risk`; None: too few.
+    """Compute the median and its sign-test interval.
 
+    Parameters
+    ----------
+    values
+        The observations.
+    risk
+        Largest probability that the interval does not contain the true median.
+
+    Returns
+    -------
+    tuple or None
+        Low end, median and high end. None if there are too few values for this risk.
+
+    Notes
+    -----
+    The ends are order statistics. How many values lie below the true median is binomial with probability 1/2.
+
+    Examples
+    --------
     >>> interval([3.0, 1.0, 2.0, 5.0, 4.0, 6.0]), interval([1.0, 2.0])
     ((1.0, 3.5, 6.0), None)
     """
     n, ordered = len(values), sorted(values)
-    place, below = 0, 0.0
-    while place < n and 2 * (below + math.comb(n, place) / 2**n) <= risk:
-        below += math.comb(n, place) / 2**n
-        place += 1
-    return (ordered[place - 1], median(ordered), ordered[n - place]) if place else None
+    rank, tail = 0, 0.0
+    while rank < n and 2 * (tail + math.comb(n, rank) / 2**n) <= risk:
+        tail += math.comb(n, rank) / 2**n
+        rank += 1
+    return (ordered[rank - 1], median(ordered), ordered[n - rank]) if rank else None
 
 
 def _is_alike(value: float, usual: float) -> bool:
+    """Whether a request is within a factor of `ALIKE` of the median request, or one of the two is unknown."""
     return not (value == value and usual == usual) or usual / ALIKE <= value <= usual * ALIKE
 
 
 def _by_day(jobs: Sequence[Waited]) -> dict[float, list[float]]:
+    """Returns the waits of the jobs, grouped by day of submission."""
     days: dict[float, list[float]] = {}
     for job in jobs:
         days.setdefault(job.submit // DAY_S, []).append(job.wait)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One burst is one piece of evidence: groups of one user's submissions of one week, and figures that none of them owns.
+"""Group jobs into bursts of one user's submissions, and compute figures in which each group counts once.
 
-Users submit thousands of like jobs within minutes, all forecast (or scheduled) before the first has ended: a mean over
-jobs counts one decision thousands of times. Pure functions on arrays.
+Users submit thousands of similar jobs within minutes, and all of them are predicted (or scheduled) before the first
+one has ended. A mean over jobs would count one decision thousands of times.
 """
 
 from __future__ import annotations
@@ -13,22 +13,29 @@ WEEK_S = 7 * 86400.0
 
 
 def user_weeks(user: np.ndarray, submit: np.ndarray, size: np.ndarray | None = None) -> np.ndarray:
-    """The group of each job: one user's submissions of one week, as whole numbers from 0 (n,).
+    """Group jobs by user and week of submission.
 
     Parameters
     ----------
     user
-        Codes of users (n,), -1 where unknown.
+        User codes, shape (n,); -1 means unknown.
     submit
-        Seconds (n,); weeks are counted from the first submission.
+        Submit times in seconds, shape (n,). Weeks are counted from the first submission.
     size
-        Codes of size classes (n,), which part jobs of one week whose users are unknown (so a log without users is
-        grouped by week and class); without them all such jobs of a week are one group.
+        Size-class codes, shape (n,). They split the jobs of unknown users of one week, so that a log without users is
+        grouped by week and size class. Without them, all jobs of unknown users of one week form one group.
 
     Returns
     -------
-    int64 (n,), groups in order of week, then user (unknown ones first, by class). O(n log n).
+    ndarray
+        Group numbers from 0, int64, shape (n,). Groups are ordered by week, then by user, with unknown users first.
 
+    Notes
+    -----
+    O(n log n).
+
+    Examples
+    --------
     >>> user_weeks(np.array([0, 0, 1, 0]), np.array([0.0, 9.0, 9.0, 8 * 86400.0])).tolist()
     [0, 0, 1, 2]
     """
@@ -43,11 +50,31 @@ def user_weeks(user: np.ndarray, submit: np.ndarray, size: np.ndarray | None = N
 
 
 def bursts(user: np.ndarray, submit: np.ndarray, gap: float = 3600.0) -> np.ndarray:
-    """The burst of each job: one user's submissions, each within `gap` seconds of the one before, whole numbers (n,).
+    """Group jobs into bursts: submissions of one user that follow each other within `gap` seconds.
 
-    `user` are codes (n,), `submit` seconds (n,) in any order. For figures of a single user within weeks, where
-    `user_weeks` would leave a few groups; bursts of one user are still less apart than those of several. O(n log n).
+    Use bursts for figures of a single user within a few weeks, where `user_weeks` would give only a few groups. Bursts
+    of one user are less independent of each other than groups of different users.
 
+    Parameters
+    ----------
+    user
+        User codes, shape (n,).
+    submit
+        Submit times in seconds, shape (n,), in any order.
+    gap
+        Longest pause within a burst, in seconds.
+
+    Returns
+    -------
+    ndarray
+        Burst numbers from 0, int64, shape (n,).
+
+    Notes
+    -----
+    O(n log n).
+
+    Examples
+    --------
     >>> bursts(np.array([0, 1, 0, 0]), np.array([0.0, 9.0, 3600.0, 7201.0])).tolist()
     [0, 2, 0, 1]
     """
@@ -61,27 +88,57 @@ def bursts(user: np.ndarray, submit: np.ndarray, gap: float = 3600.0) -> np.ndar
 
 
 def group_mean(values: np.ndarray, group: np.ndarray) -> float:
-    """The mean over groups of each group's mean: every group counts once, however many jobs it has. NaN of nothing.
+    """Compute the mean over groups of each group's mean.
 
-    Unknown values (NaN) are left out, and with them groups of nothing else. O(n).
+    Every group counts once, however many jobs it has.
 
+    Parameters
+    ----------
+    values
+        Values, shape (n,). NaN is ignored.
+    group
+        Group numbers from 0, shape (n,).
+
+    Returns
+    -------
+    float
+        NaN if no value is known.
+
+    Examples
+    --------
     >>> group_mean(np.array([1.0, 1.0, 1.0, 5.0]), np.array([0, 0, 0, 1]))
     3.0
     """
     known = ~np.isnan(values)
     count = np.bincount(group[known])
-    there = count > 0
-    if not there.any():
+    has_jobs = count > 0
+    if not has_jobs.any():
         return float("nan")
-    return float((np.bincount(group[known], values[known])[there] / count[there]).mean())
+    return float((np.bincount(group[known], values[known])[has_jobs] / count[has_jobs]).mean())
 
 
 def geometric_mean(values: np.ndarray) -> float:
-    """exp of the mean logarithm of values above 0: what bounded slowdowns (1 to some thousands) are averaged by.
+    """Compute the geometric mean of positive values.
 
-    Unknown values (NaN) are left out; NaN of nothing. Feitelson (JSSPP 2001, "Metrics for parallel job scheduling and
-    their convergence") shows how few jobs decide the arithmetic mean of slowdowns. O(n).
+    batchcast averages bounded slowdowns by it, because they range from 1 to several thousand.
 
+    Parameters
+    ----------
+    values
+        Values above 0, shape (n,). NaN is ignored.
+
+    Returns
+    -------
+    float
+        NaN if no value is known.
+
+    References
+    ----------
+    Feitelson, "Metrics for parallel job scheduling and their convergence", JSSPP 2001, shows that few jobs dominate the
+    arithmetic mean of slowdowns.
+
+    Examples
+    --------
     >>> round(geometric_mean(np.array([1.0, 100.0])), 6)
     10.0
     """
@@ -90,10 +147,22 @@ def geometric_mean(values: np.ndarray) -> float:
 
 
 def users_better_and_worse(difference: np.ndarray, user: np.ndarray) -> tuple[float, float]:
-    """The shares of users whose mean difference is below and above 0; jobs of unknown users (-1) do not count.
+    """Compute the fractions of users whose mean difference is negative and positive.
 
-    Unknown differences (NaN) are left out; (NaN, NaN) where no user is left. O(n).
+    Parameters
+    ----------
+    difference
+        Differences, shape (n,). NaN is ignored.
+    user
+        User codes, shape (n,). Jobs of unknown users (-1) are ignored.
 
+    Returns
+    -------
+    better, worse : float
+        Fraction of users with a mean below 0 and above 0. NaN if there are no users.
+
+    Examples
+    --------
     >>> users_better_and_worse(np.array([-5.0, 1.0, 2.0, 0.0]), np.array([0, 0, 1, 2]))
     (0.3333333333333333, 0.3333333333333333)
     """
@@ -101,13 +170,29 @@ def users_better_and_worse(difference: np.ndarray, user: np.ndarray) -> tuple[fl
     if not known.any():
         return float("nan"), float("nan")
     total, count = np.bincount(user[known], difference[known]), np.bincount(user[known])
-    mine = total[count > 0]
-    return float((mine < 0).mean()), float((mine > 0).mean())
+    sums = total[count > 0]
+    return float((sums < 0).mean()), float((sums > 0).mean())
 
 
 def top_share(values: np.ndarray, group: np.ndarray, most: int = 10) -> float:
-    """The share of the sum of values (each 0 or more) that the `most` largest groups own. NaN where the sum is 0.
+    """Compute the fraction of a sum that comes from the largest groups.
 
+    Parameters
+    ----------
+    values
+        Values of at least 0, shape (n,). NaN is ignored.
+    group
+        Group numbers from 0, shape (n,).
+    most
+        Number of groups.
+
+    Returns
+    -------
+    float
+        NaN if the sum is 0.
+
+    Examples
+    --------
     >>> top_share(np.array([1.0, 1.0, 8.0]), np.array([0, 1, 2]), most=1)
     0.8
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distributions and running means as short curves, which a page can draw of 200,000 jobs.
+"""Distribution functions, running means, time series and rank correlation, as curves of a few hundred points.
 
-And how alike two orders of the same jobs are.
+A page can draw these curves for logs of any length.
 """
 
 from __future__ import annotations
@@ -12,11 +12,27 @@ POINTS = 400
 
 
 def cdf(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """The empirical distribution function: x ascending and the share of values <= x, at most `points` points.
+    """Compute the empirical distribution function.
 
-    Unknown values (NaN) are left out. Of more than `points` distinct values, evenly spaced quantiles are kept, the
-    smallest and the largest among them; every kept point is exact. O(n log n).
+    Parameters
+    ----------
+    values
+        Values, shape (n,). NaN is ignored.
+    points
+        Largest number of points of the curve.
 
+    Returns
+    -------
+    x, share : ndarray
+        Ascending values and the fraction of values <= x, each of shape (m,) with m <= `points`.
+
+    Notes
+    -----
+    If there are more distinct values than points, the curve has evenly spaced quantiles, among them the minimum and
+    the maximum. Every point of the curve is exact. O(n log n).
+
+    Examples
+    --------
     >>> [column.tolist() for column in cdf(np.array([3.0, 1.0, 3.0, 9.0]))]
     [[1.0, 3.0, 9.0], [0.25, 0.75, 1.0]]
     """
@@ -30,26 +46,54 @@ def cdf(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarra
 
 
 def cdf_gap(values: np.ndarray, reference: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """By how much the distribution function of one sample lies above that of a reference: x ascending, the difference.
+    """Compute the difference of two empirical distribution functions.
 
-    Drawn at the values of both (at most `points` evenly spaced quantiles of them together); every point is exact.
-    Unknown values (NaN) are left out. O(n log n).
+    Parameters
+    ----------
+    values, reference
+        The two samples, shapes (n,) and (k,). NaN is ignored.
+    points
+        Largest number of points of the curve.
 
+    Returns
+    -------
+    x, difference : ndarray
+        Ascending values and the distribution function of `values` minus the one of `reference` there. Both are empty if
+        one of the samples is.
+
+    Notes
+    -----
+    The points are evenly spaced quantiles of both samples together. Every point is exact. O(n log n).
+
+    Examples
+    --------
     >>> [column.tolist() for column in cdf_gap(np.array([1.0, 2.0]), np.array([2.0, 3.0]))]
     [[1.0, 2.0, 3.0], [0.5, 0.5, 0.0]]
     """
-    one, other = (np.sort(np.asarray(v, float)[~np.isnan(v)]) for v in (values, reference))
-    if not len(one) or not len(other):
+    sample, base = (np.sort(np.asarray(v, float)[~np.isnan(v)]) for v in (values, reference))
+    if not len(sample) or not len(base):
         return np.zeros(0), np.zeros(0)
-    x, _ = cdf(np.concatenate([one, other]), points)
-    return x, np.searchsorted(one, x, "right") / len(one) - np.searchsorted(other, x, "right") / len(other)
+    x, _ = cdf(np.concatenate([sample, base]), points)
+    return x, np.searchsorted(sample, x, "right") / len(sample) - np.searchsorted(base, x, "right") / len(base)
 
 
 def running_mean(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """Mean of the first k values as k grows: (k, mean), at most `points` points, evenly spread and the last included.
+    """Compute the mean of the first k values as k grows.
 
-    Unknown values (NaN) are left out and not counted.
+    Parameters
+    ----------
+    values
+        Values in order, shape (n,). NaN is ignored.
+    points
+        Largest number of points of the curve.
 
+    Returns
+    -------
+    k, mean : ndarray
+        Evenly spaced counts, the last count included, and the mean of that many values.
+
+    Examples
+    --------
     >>> [column.tolist() for column in running_mean(np.array([4.0, 2.0, 0.0]))]
     [[1, 2, 3], [4.0, 3.0, 2.0]]
     """
@@ -62,10 +106,30 @@ def running_mean(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, 
 
 
 def busy_share(start: np.ndarray, end: np.ndarray, procs: np.ndarray, edges: np.ndarray, total: float) -> np.ndarray:
-    """Share of `total` processors busy in each interval of ascending `edges` (m + 1,), as (m,) fractions.
+    """Compute the share of processors that are busy in each time interval.
 
-    Jobs with an unknown time or size are left out. O((n + m) log n): the work done up to each edge, differenced.
+    Parameters
+    ----------
+    start, end
+        Start and end times in seconds, shape (n,). Jobs with an unknown time or size are ignored.
+    procs
+        Processors of each job, shape (n,).
+    edges
+        Ascending interval ends in seconds, shape (m + 1,).
+    total
+        Processors of the machine.
 
+    Returns
+    -------
+    ndarray
+        Fractions, shape (m,).
+
+    Notes
+    -----
+    The function computes the work done up to each edge and takes differences. O((n + m) log n).
+
+    Examples
+    --------
     >>> busy_share(np.array([0.0]), np.array([15.0]), np.array([2.0]), np.array([0.0, 10.0, 20.0]), 4.0).tolist()
     [0.5, 0.25]
     """
@@ -76,10 +140,28 @@ def busy_share(start: np.ndarray, end: np.ndarray, procs: np.ndarray, edges: np.
 
 
 def mean_count(since: np.ndarray, until: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """How many of n stays last on average in each interval of ascending `edges` (m + 1,): (m,), NaN where it is empty.
+    """Compute how many stays last on average in each time interval.
 
-    Of waits, from submission to start: the mean length of the queue. Unknown times are left out. O((n + m) log n).
+    For stays from submission to start, this is the mean length of the queue.
 
+    Parameters
+    ----------
+    since, until
+        Begin and end of each stay in seconds, shape (n,). Stays with an unknown time are ignored.
+    edges
+        Ascending interval ends in seconds, shape (m + 1,).
+
+    Returns
+    -------
+    ndarray
+        Mean counts, shape (m,). NaN for an interval of length 0.
+
+    Notes
+    -----
+    O((n + m) log n).
+
+    Examples
+    --------
     >>> mean_count(np.array([0.0, 5.0]), np.array([10.0, 10.0]), np.array([0.0, 10.0, 20.0])).tolist()
     [1.5, 0.0]
     """
@@ -90,30 +172,51 @@ def mean_count(since: np.ndarray, until: np.ndarray, edges: np.ndarray) -> np.nd
 def steps(
     since: np.ndarray, until: np.ndarray, weights: np.ndarray, low: float, high: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What n stays weigh together at every instant between two: instants (m,) from `low` on, and sums (m, k).
+    """Compute the sum of the weights of all current stays, as a step function of time.
 
-    A stay counts from `since` up to, and not at, `until`; `weights` is (n, k); each sum holds up to the next instant,
-    the last one to `high`. Unknown times are left out. Instants at which no sum changes are none. O(n log n).
+    Parameters
+    ----------
+    since, until
+        Begin and end of each stay in seconds, shape (n,). A stay counts at `since` and no longer at `until`. Stays with
+        an unknown time are ignored.
+    weights
+        Weights of each stay, shape (n, k).
+    low, high
+        The time range in seconds.
 
+    Returns
+    -------
+    at : ndarray
+        Times at which a sum changes, shape (m,); the first is `low`.
+    sums : ndarray
+        Sums from each of these times to the next one, shape (m, k). The last row applies until `high`.
+
+    Notes
+    -----
+    O(n log n).
+
+    Examples
+    --------
     >>> at, sums = steps(np.array([0.0, 5.0]), np.array([9.0, 9.0]), np.array([[4], [2]]), 1.0, 20.0)
     >>> at.tolist(), sums.tolist()
     ([1.0, 5.0, 9.0], [[4], [6], [0]])
     """
     stays = (since < high) & (until > low) & (until > since)
     begin, end, weights = np.maximum(since[stays], low), until[stays], weights[stays]
-    at, place = np.unique(np.concatenate([[low], begin, end]), return_inverse=True)
+    at, index = np.unique(np.concatenate([[low], begin, end]), return_inverse=True)
     change = np.zeros((len(at), weights.shape[1]), weights.dtype)
-    np.add.at(change, place[1:], np.concatenate([weights, -weights]))
-    kept = (change.any(axis=1) | (at == low)) & (at < high)
-    return at[kept], np.cumsum(change, axis=0)[kept]
+    np.add.at(change, index[1:], np.concatenate([weights, -weights]))
+    is_step = (change.any(axis=1) | (at == low)) & (at < high)
+    return at[is_step], np.cumsum(change, axis=0)[is_step]
 
 
 def _work_before(time: np.ndarray, procs: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Sum of procs * max(edge - time, 0) at each edge: the area of jobs that would run on for ever from `time`."""
+    """Returns, for each edge, the sum of procs * max(edge - time, 0), shape (m,)."""
     if _all_whole(time) and _all_whole(procs) and float(np.abs(procs * time).sum()) < 2**53:
-        first = np.searchsorted(edges, time, side="right")  # every sum is exact: whole ones need no order, and no sort
+        # Sums of whole numbers below 2**53 are exact in any order, so the times need no sorting.
+        first = np.searchsorted(edges, time, side="right")
         width, moment = (
-            np.cumsum(np.bincount(first, one, len(edges) + 1))[: len(edges)] for one in (procs, procs * time)
+            np.cumsum(np.bincount(first, weights, len(edges) + 1))[: len(edges)] for weights in (procs, procs * time)
         )
         return np.asarray(width * edges - moment)
     order = np.argsort(time)
@@ -125,14 +228,25 @@ def _work_before(time: np.ndarray, procs: np.ndarray, edges: np.ndarray) -> np.n
 
 
 def _all_whole(values: np.ndarray) -> bool:
+    """Whether all values are whole numbers."""
     return bool((values == np.floor(values)).all())
 
 
 def cdf_distance(one: np.ndarray, other: np.ndarray) -> float:
-    """The largest difference of two empirical distribution functions (Kolmogorov & Smirnov), NaN of no values.
+    """Compute the largest difference of two empirical distribution functions (Kolmogorov-Smirnov distance).
 
-    O(n log n).
+    Parameters
+    ----------
+    one, other
+        The two samples, shapes (n,) and (k,), without NaN.
 
+    Returns
+    -------
+    float
+        Between 0 and 1. NaN if one sample is empty.
+
+    Examples
+    --------
     >>> cdf_distance(np.array([1.0, 2.0]), np.array([1.0, 1.0])), cdf_distance(np.ones(3), np.ones(5))
     (0.5, 0.0)
     """
@@ -144,19 +258,43 @@ def cdf_distance(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 0, equal values sharing the middle of theirs. O(n log n).
+    """Compute ranks from 0; equal values share their mean rank.
 
+    Parameters
+    ----------
+    values
+        Values, shape (n,).
+
+    Returns
+    -------
+    ndarray
+        Ranks, shape (n,).
+
+    Examples
+    --------
     >>> ranks(np.array([5.0, 1.0, 5.0])).tolist()
     [1.5, 0.0, 1.5]
     """
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    middle: np.ndarray = np.cumsum(count) - 1 - (count - 1) / 2
-    return middle[place]
+    _, index, count = np.unique(values, return_inverse=True, return_counts=True)
+    mean_rank: np.ndarray = np.cumsum(count) - 1 - (count - 1) / 2
+    return mean_rank[index]
 
 
 def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Spearman's rho with mean ranks of ties, -1 to 1; NaN below two values or where one of the two is constant.
+    """Compute Spearman's rank correlation, with mean ranks for equal values.
 
+    Parameters
+    ----------
+    one, other
+        Paired values, shape (n,).
+
+    Returns
+    -------
+    float
+        Between -1 and 1. NaN for fewer than two pairs, or if all values of one array are equal.
+
+    Examples
+    --------
     >>> round(rank_correlation(np.array([1.0, 2.0, 9.0]), np.array([10.0, 30.0, 20.0])), 6)
     0.5
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paired intervals: which differences between methods are real.
+"""Confidence intervals for the difference between prediction or scheduling methods.
 
-Paired differences to a reference with an interval over bursts, what decides them, and two arms of a trial whose jobs
-were drawn one by one. Their passes over all jobs are compiled.
+`paired_differences` compares methods on the same jobs and resamples whole groups (bursts) of jobs. `arm_difference`
+compares the two arms of a trial in which each job was assigned to an arm at random. Passes over all jobs are compiled.
 """
 
 from __future__ import annotations
@@ -19,25 +19,46 @@ from ..compiled import kernel
 def sum_by_group(
     values: np.ndarray, reference: np.ndarray, group: np.ndarray, total: np.ndarray, size: np.ndarray, count: np.ndarray
 ) -> None:  # pragma: no cover - compiled
-    """Adds value - reference and its absolute value to each job's group: total, size (groups, methods); jobs: count.
+    """Add each job's value - reference to its group.
 
-    `values` (methods, n), `reference` and `group` (n,), all known. One pass, O(methods n).
+    Parameters
+    ----------
+    values
+        Known values, shape (methods, n).
+    reference, group
+        Known values and group numbers, shape (n,).
+    total, size
+        Outputs: sums of the differences and of their absolute values, shape (groups, methods).
+    count
+        Output: number of jobs, shape (groups,).
     """
     methods, n = values.shape
     for i in range(n):
         g, base = group[i], reference[i]
         count[g] += 1.0
         for k in range(methods):
-            one = values[k, i] - base
-            total[g, k] += one
-            size[g, k] += abs(one)
+            difference = values[k, i] - base
+            total[g, k] += difference
+            size[g, k] += abs(difference)
 
 
 @kernel
 def deal(
     total: np.ndarray, count: np.ndarray, mean: np.ndarray, cell: np.ndarray, rest: np.ndarray, jobs: np.ndarray
 ) -> None:  # pragma: no cover - compiled
-    """Adds each group's sum less mean x count to its cell: rest (cells, methods), jobs (cells,). O(methods groups)."""
+    """Add each group's residual, its sum minus `mean` times its number of jobs, to the group's cell.
+
+    Parameters
+    ----------
+    total, count
+        Sums of differences, shape (groups, methods), and numbers of jobs, shape (groups,).
+    mean
+        Mean difference of each method, shape (methods,).
+    cell
+        The cell of each group, shape (groups,).
+    rest, jobs
+        Outputs: residuals, shape (cells, methods), and numbers of jobs, shape (cells,).
+    """
     groups, methods = total.shape
     for g in range(groups):
         c = cell[g]
@@ -50,9 +71,18 @@ def deal(
 def sum_samples(
     weight: np.ndarray, columns: np.ndarray, sums: np.ndarray, times: np.ndarray
 ) -> None:  # pragma: no cover - compiled
-    """Sums of the columns over each sample's cells: sums (columns, samples); a cell counts `weight` (cells, samples).
+    """Sum columns over the cells of each bootstrap sample.
 
-    `times` is room for as many samples as go abreast. O(samples cells columns).
+    Parameters
+    ----------
+    weight
+        How often each cell is in each sample, shape (cells, samples).
+    columns
+        Values of the cells, shape (cells, columns).
+    sums
+        Output, shape (columns, samples).
+    times
+        Work space. Its length is the number of samples that are summed in one pass.
     """
     cells, samples = weight.shape
     for begin in range(0, samples, len(times)):
@@ -62,18 +92,25 @@ def sum_samples(
             for s in range(some):
                 times[s] = float(drawn[s])
             for k in range(columns.shape[1]):
-                one, into = columns[c, k], sums[k, begin : begin + some]
+                value, into = columns[c, k], sums[k, begin : begin + some]
                 for s in range(some):
-                    into[s] += times[s] * one
+                    into[s] += times[s] * value
 
 
 @kernel
 def over_groups(
     total: np.ndarray, size: np.ndarray, whole_total: np.ndarray, whole_size: np.ndarray, largest: np.ndarray
 ) -> None:  # pragma: no cover - compiled
-    """Sums of both (groups, methods) over all groups, and the first group with the largest size: (methods,) each.
+    """Sum over all groups, and find the group with the largest absolute differences for each method.
 
-    The outputs begin as zeros. O(methods groups).
+    Parameters
+    ----------
+    total, size
+        Sums of differences and of absolute differences, shape (groups, methods).
+    whole_total, whole_size
+        Outputs, zero at first: the sums over groups, shape (methods,).
+    largest
+        Output, zero at first: the first group with the largest `size`, shape (methods,).
     """
     groups, methods = total.shape
     for g in range(groups):
@@ -91,26 +128,28 @@ DECIDES = 0.2
 _MOST_CELLS = 8192
 _KEPT: dict[tuple[int, int, str], tuple[np.ndarray, Any]] = {}
 _MOST_KEPT = 3
-_ABREAST = 256  # samples: their sums stay in the processor's cache
+_ABREAST = 256  # samples per pass; so many sums fit into the processor's cache
 _OWN = 2 / 3
-"""The part of a sample's own variance in its t."""
+"""Weight of a bootstrap sample's own variance in its t statistic; the rest is the variance of the whole data."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """The mean of value - reference over the pairs known, with its interval, and the group that decides it most.
+    """The mean of value - reference, with its interval and the group that contributes most to it.
 
     Attributes
     ----------
     difference, low, high
-        In the unit of the values. The ends are NaN where there are fewer than `LEAST_GROUPS` groups (`why_not` says
-        so), `difference` where there are no pairs.
+        Mean difference and the ends of its interval, in the unit of the values. `difference` is NaN without pairs. The
+        ends are NaN if there are fewer than `LEAST_GROUPS` groups; `why_not` then gives the reason.
     jobs, groups
-        How many pairs there are, in how many groups.
+        Number of pairs and number of groups.
     largest
-        The group with the largest part of the sum of absolute differences, -1 where that sum is 0.
-    largest_share, largest_jobs, without
-        Its part of that sum (a fraction), its pairs, and the mean difference of all others (NaN where there are none).
+        The group with the largest share of the sum of absolute differences; -1 if that sum is 0.
+    largest_share, largest_jobs
+        The largest group's share of that sum, as a fraction, and its number of pairs.
+    without
+        Mean difference without the largest group. NaN if there are no other pairs.
     """
 
     difference: float
@@ -125,19 +164,35 @@ class PairedDifference:
 
     @property
     def why_not(self) -> str:
-        """Why there is no interval; empty where there is one."""
+        """The reason why there is no interval; empty if there is an interval."""
         if self.groups >= LEAST_GROUPS:
             return ""
-        return f"no interval: {self.groups} groups of one user's submissions of one week, {LEAST_GROUPS} are needed"
+        return (
+            f"no interval: the jobs form {self.groups} groups (one user's submissions in one week), "
+            f"{LEAST_GROUPS} are needed"
+        )
 
     @property
     def is_decided_by_one(self) -> bool:
-        """Whether one group owns more than a fifth of the sum of absolute differences."""
+        """Whether one group contributes more than a fifth of the sum of absolute differences."""
         return self.largest_share > DECIDES
 
     def word(self, *, lower_is_better: bool = True) -> str:
-        """`ahead` or `behind` where the interval holds no zero, else `level`; `unknown` where there is no interval.
+        """Summarize the interval in one word.
 
+        Parameters
+        ----------
+        lower_is_better
+            Whether a negative difference is an improvement.
+
+        Returns
+        -------
+        str
+            `ahead` or `behind` if the interval excludes zero, `level` if it contains zero, `unknown` without an
+            interval.
+
+        Examples
+        --------
         >>> PairedDifference(-5.0, -8.0, -2.0, 900, 40).word(), PairedDifference(-5.0, -9.0, 1.0, 900, 40).word()
         ('ahead', 'level')
         """
@@ -157,36 +212,42 @@ def paired_differences(
     level: float = LEVEL,
     draws: int = DRAWS,
 ) -> list[PairedDifference]:
-    """The difference of each method's mean to the reference's, with an interval that resamples whole groups.
+    """Compare the mean of each method with the mean of a reference, with intervals that resample whole groups.
 
     Parameters
     ----------
     values
-        One row a method (methods, n): errors, waits, slowdowns; NaN where unknown.
+        Errors, waits or slowdowns, shape (methods, n). NaN means unknown.
     reference
-        The same of the reference (n,); a job counts for a method where both are known.
+        The same quantity for the reference, shape (n,). A job counts for a method if both values are known.
     group
-        The group of each job (n,), whole numbers from 0 (`bursts.user_weeks`): what is drawn together.
+        Group number of each job from 0, shape (n,), such as `bursts.user_weeks`. Groups are drawn as a whole.
     rng
-        Draws the samples; the same state gives the same intervals.
-    level, draws
-        Of the interval (0.9), and how many samples (1,000).
+        Draws the samples. The same state gives the same intervals.
+    level
+        Level of the intervals.
+    draws
+        Number of samples.
 
     Returns
     -------
-    One `PairedDifference` a method, in order.
+    list of PairedDifference
+        One for each method, in order.
 
     Notes
     -----
-    Groups are drawn with replacement, as many as there are; a sample's figure is the sum of its differences over the
-    number of its jobs (a ratio: Cochran 1977, ch. 6). The interval is the symmetric percentile-t one (Hall 1988): the
-    estimate give or take its linearised standard error times the `level` quantile of |t| over the samples. Departure:
-    a sample's variance in t is two parts its own and one part that of all groups; a sample without the largest burst
-    has next to none of its own, and its t would be as large as one likes. How often such intervals hold zero where
-    nothing differs is in docs/evidence/differences.md. The half width is cut at the farthest sample, which matters
-    only where one group is all there is to say. Where there are more than 8,192 groups they are dealt at random into
-    as many cells, which changes no expectation of the variance.
-    O(methods n + draws cells (methods + 1)), a few compiled passes: under half a second of an idle core for ten
+    Groups are drawn with replacement, as many as there are. A sample's mean is the sum of its differences divided by
+    its number of jobs (a ratio estimate, Cochran 1977, ch. 6). The interval is the symmetric percentile-t interval
+    (Hall 1988): the estimate plus or minus its linearised standard error times the `level` quantile of abs(t) over the
+    samples.
+
+    One detail differs from Hall. A sample's variance in t is two thirds its own and one third the variance of all
+    groups, because a sample without the largest burst has almost no variance, and its t would become arbitrarily large.
+    docs/evidence/differences.md reports how often these intervals contain zero when two methods do not differ. The half
+    width is limited to the largest deviation of a sample, which matters only if one group dominates. More than 8,192
+    groups are assigned at random to as many cells; this leaves the expectation of the variance unchanged.
+
+    O(methods n + draws cells (methods + 1)), in a few compiled passes: under half a second of an idle core for ten
     methods on 10**6 jobs in 8 * 10**5 groups (`python -m benchmarks intervals`).
 
     References
@@ -194,6 +255,8 @@ def paired_differences(
     P. Hall, "On symmetric bootstrap confidence intervals", J. R. Stat. Soc. B 50(1), 1988.
     W. G. Cochran, Sampling Techniques, 3rd ed., 1977, ch. 6.
 
+    Examples
+    --------
     >>> late = np.tile([9.0, 11.0], 30)
     >>> one = paired_differences(late[None], np.zeros(60), np.arange(60) // 2, np.random.default_rng(0))[0]
     >>> one.difference, one.low, one.high, one.groups, one.word()
@@ -206,14 +269,17 @@ def paired_differences(
         paired = values if len(rows) == len(values) else values[rows]
         whole = mask is None
         parts = (paired, reference, group) if whole else (paired[:, mask], reference[mask], group[mask])
-        for row, one in zip(rows, _of_pairs(*parts, rng, level, draws)):
-            results[row] = one
-    return [one for one in results if one is not None]
+        for row, result in zip(rows, _of_pairs(*parts, rng, level, draws)):
+            results[row] = result
+    return [result for result in results if result is not None]
 
 
 def _alike(values: np.ndarray, reference: np.ndarray) -> list[tuple[list[int], np.ndarray | None]]:
-    """Methods known of the same jobs, with the mask of those (None: all of them): they share their samples."""
-    if not np.isnan(values.sum()) and not np.isnan(reference.sum()):  # a sum with an unknown part is unknown
+    """Returns groups of methods that share the mask of known jobs, with that mask (None if all jobs are known).
+
+    Methods with the same known jobs can share their bootstrap samples.
+    """
+    if not np.isnan(values.sum()) and not np.isnan(reference.sum()):  # a sum is NaN if any value is NaN
         return [(list(range(len(values))), None)]
     known = ~np.isnan(values) & ~np.isnan(reference)
     same: dict[bytes, list[int]] = {}
@@ -225,45 +291,46 @@ def _alike(values: np.ndarray, reference: np.ndarray) -> list[tuple[list[int], n
 def _of_pairs(
     values: np.ndarray, reference: np.ndarray, group: np.ndarray, rng: np.random.Generator, level: float, draws: int
 ) -> list[PairedDifference]:
-    """As `paired_differences`, of values (methods, n) that are all known."""
+    """Returns the result of `paired_differences` for values without NaN, shape (methods, n)."""
     methods, jobs = values.shape
     if not jobs:
-        nothing = float("nan")
-        return [PairedDifference(nothing, nothing, nothing, 0, 0) for _ in values]
+        return [PairedDifference(np.nan, np.nan, np.nan, 0, 0) for _ in values]
     groups = int(group.max()) + 1
     total, size, count = np.zeros((groups, methods)), np.zeros((groups, methods)), np.zeros(groups)
     sum_by_group(values, reference, group, total, size, count)
-    there = np.flatnonzero(count)
-    if len(there) < groups:
-        total, size, count = total[there], size[there], count[there]
+    present = np.flatnonzero(count)
+    if len(present) < groups:
+        total, size, count = total[present], size[present], count[present]
     sums, whole, largest = np.zeros(methods), np.zeros(methods), np.zeros(methods, dtype=np.int64)
     over_groups(total, size, sums, whole, largest)
     mean = sums / jobs
     half = np.full(methods, np.nan)
-    if len(there) >= LEAST_GROUPS:
+    if len(present) >= LEAST_GROUPS:
         half = _half_width(total, count, mean, rng, level, draws)
     results = []
     for k, (middle, width) in enumerate(zip(mean.tolist(), half.tolist())):
-        own = _largest(there, count, total[:, k], size[:, k], int(largest[k]), float(whole[k]), float(sums[k]))
-        results.append(PairedDifference(middle, middle - width, middle + width, jobs, len(there), *own))
+        largest_part = _largest(
+            present, count, total[:, k], size[:, k], int(largest[k]), float(whole[k]), float(sums[k])
+        )
+        results.append(PairedDifference(middle, middle - width, middle + width, jobs, len(present), *largest_part))
     return results
 
 
 def _largest(
-    there: np.ndarray, count: np.ndarray, total: np.ndarray, size: np.ndarray, k: int, whole: float, sum_of_all: float
+    present: np.ndarray, count: np.ndarray, total: np.ndarray, size: np.ndarray, k: int, whole: float, sum_of_all: float
 ) -> tuple[int, float, int, float]:
-    """The group `k` that owns most of the absolute differences: its number, share, jobs, and the mean without it."""
+    """Returns the number, share and jobs of group `k`, and the mean difference without it."""
     if whole == 0.0:
         return -1, 0.0, 0, float("nan")
     others = float(count.sum() - count[k])
     without = (sum_of_all - float(total[k])) / others if others else float("nan")
-    return int(there[k]), float(size[k]) / whole, int(count[k]), without
+    return int(present[k]), float(size[k]) / whole, int(count[k]), without
 
 
 def _half_width(
     total: np.ndarray, count: np.ndarray, mean: np.ndarray, rng: np.random.Generator, level: float, draws: int
 ) -> np.ndarray:
-    """Half the length of each interval, from the sums of groups (groups, methods) and how many jobs each has."""
+    """Returns half the width of each method's interval, shape (methods,), from sums and job counts of groups."""
     rest, jobs_of = _in_cells(total, count, mean, rng)
     cells, methods = rest.shape
     columns = np.concatenate([rest, rest**2, rest * jobs_of[:, None], jobs_of[:, None], jobs_of[:, None] ** 2], axis=1)
@@ -283,28 +350,30 @@ def _half_width(
 
 
 def _drawn(cells: int, draws: int, rng: np.random.Generator) -> np.ndarray:
-    """How often each cell is in each sample (cells, draws).
+    """Returns how often each cell is in each bootstrap sample, uint16, shape (cells, draws).
 
-    The last few are kept: one evaluation asks twenty times for the samples of the same cells by the same seed.
+    The last few results are cached, because one evaluation needs the samples for the same cells and seed about 20
+    times.
     """
     global _KEPT
     before = rng.bit_generator.state
     key = (cells, draws, repr(before))
-    if kept := _KEPT.get(key):
-        weight, rng.bit_generator.state = kept
+    if cached := _KEPT.get(key):
+        weight, rng.bit_generator.state = cached
         return weight
     weight = np.empty((draws, cells), dtype=np.uint16)
     for row in weight:
         row[:] = np.bincount(rng.integers(0, cells, size=cells), minlength=cells)
     weight = np.ascontiguousarray(weight.T)
-    _KEPT = dict([*_KEPT.items()][1 - _MOST_KEPT :]) | {key: (weight, rng.bit_generator.state)}  # whole, for threads
+    # Replacing the dictionary instead of changing it keeps readers in other threads safe.
+    _KEPT = dict([*_KEPT.items()][1 - _MOST_KEPT :]) | {key: (weight, rng.bit_generator.state)}
     return weight
 
 
 def _in_cells(
     total: np.ndarray, count: np.ndarray, mean: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Residual sums about the mean (cells, methods) and jobs (cells,): groups dealt at random where there are many."""
+    """Returns residuals, shape (cells, methods), and jobs, shape (cells,); many groups are assigned to cells at random."""
     groups, methods = total.shape
     cell = np.arange(groups) if groups <= _MOST_CELLS else rng.permutation(groups) % _MOST_CELLS
     cells = min(groups, _MOST_CELLS)
@@ -321,33 +390,36 @@ def arm_difference(
     *,
     draws: int = DRAWS,
 ) -> PairedDifference:
-    """Mean of the jobs drawn less mean of the others, with an interval that resamples whole groups.
+    """Compare the mean of the jobs in a trial's arm with the mean of the other jobs.
 
     Parameters
     ----------
     values
-        Waits or slowdowns (n,); NaN, unknown, is left out.
+        Waits or slowdowns, shape (n,). NaN is ignored.
     drawn
-        The arm of each job (n,), true where it was drawn.
+        Whether each job was drawn into the arm, shape (n,).
     group
-        The group of each job (n,), whole numbers from 0 (`bursts.user_weeks`); jobs of both arms may share one.
+        Group number of each job from 0, shape (n,), such as `bursts.user_weeks`. Both arms may have jobs of a group.
     rng
-        Draws the samples; the same state gives the same interval.
+        Draws the samples. The same state gives the same interval.
     draws
-        How many samples (1,000).
+        Number of samples.
 
     Returns
     -------
-    A `PairedDifference` (its largest group is not told); NaN where an arm has no job, without an interval where there
-    are fewer groups than `LEAST_GROUPS`.
+    PairedDifference
+        NaN if an arm has no jobs. Without an interval if there are fewer than `LEAST_GROUPS` groups. The attributes of
+        the largest group are not set.
 
     Notes
     -----
-    Jobs of one burst wait for each other, whatever their arm: groups are what is independent. The difference of two
-    ratio means is linearised by groups (Cochran 1977, ch. 6) and its interval is the symmetric percentile-t one (Hall
-    1988), as in `paired`. Groups are drawn with replacement; a sample that has no job of an arm is left out.
+    Jobs of one burst wait for each other, in both arms, so only groups are independent. The difference of the two ratio
+    means is linearised by groups (Cochran 1977, ch. 6), and its interval is the symmetric percentile-t interval (Hall
+    1988), as in `paired_differences`. Groups are drawn with replacement. Samples without jobs of one arm are ignored.
     O(n + draws groups).
 
+    Examples
+    --------
     >>> long = np.tile([9.0, 11.0, 4.0], 30)
     >>> one = arm_difference(long, long < 5.0, np.arange(90) // 3, np.random.default_rng(0))
     >>> one.difference, one.low, one.high, one.word()
@@ -373,11 +445,12 @@ def arm_difference(
 
 
 def _by_group(group: np.ndarray, groups: int, values: np.ndarray) -> np.ndarray:
+    """Returns the sum of the values of each group, shape (groups,)."""
     return np.bincount(group, values, minlength=groups)
 
 
 def _estimates(weights: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The difference of the arms' means and its linearised standard error, of each row of group weights."""
+    """Returns the difference of the arms' means and its linearised standard error, for each row of group weights."""
     jobs = weights @ counts
     means = (weights @ sums) / jobs
     parts = (sums[None] - means[:, None, :] * counts[None]) / jobs[:, None, :]

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedule quality: waits, bounded slowdowns, utilization, of a whole log or of one that comes in pieces.
-
-Pure functions on arrays.
-"""
+"""Measures of schedule quality: waits, bounded slowdowns and utilization, for a whole log or for one in pieces."""
 
 from __future__ import annotations
 
@@ -17,8 +14,26 @@ TAU = 10.0
 
 
 def bounded_slowdown(wait: np.ndarray, run: np.ndarray, tau: float = TAU) -> np.ndarray:
-    """max(1, (wait + run)/max(run, tau)) per job, seconds in (n,), at least 1 out. Feitelson & Rudolph (JSSPP 1998).
+    """Compute max(1, (wait + run) / max(run, tau)) for each job.
 
+    Parameters
+    ----------
+    wait, run
+        Queue waits and run times in seconds, shape (n,).
+    tau
+        Run times shorter than this many seconds count as this many.
+
+    Returns
+    -------
+    ndarray
+        Bounded slowdowns of at least 1, shape (n,).
+
+    References
+    ----------
+    Feitelson & Rudolph, JSSPP 1998.
+
+    Examples
+    --------
     >>> bounded_slowdown(np.array([90.0, 0.0]), np.array([1.0, 50.0])).tolist()
     [9.1, 1.0]
     """
@@ -28,7 +43,31 @@ def bounded_slowdown(wait: np.ndarray, run: np.ndarray, tau: float = TAU) -> np.
 def per_processor_bounded_slowdown(
     wait: np.ndarray, run: np.ndarray, procs: np.ndarray, tau: float = TAU
 ) -> np.ndarray:
-    """max(1, (wait + run)/(procs*max(run, tau))) per job. Zotkin & Keleher (HPDC 1999)."""
+    """Compute max(1, (wait + run) / (procs * max(run, tau))) for each job.
+
+    Parameters
+    ----------
+    wait, run
+        Queue waits and run times in seconds, shape (n,).
+    procs
+        Processors, shape (n,).
+    tau
+        Run times shorter than this many seconds count as this many.
+
+    Returns
+    -------
+    ndarray
+        Slowdowns of at least 1, shape (n,).
+
+    References
+    ----------
+    Zotkin & Keleher, HPDC 1999.
+
+    Examples
+    --------
+    >>> per_processor_bounded_slowdown(np.array([90.0]), np.array([10.0]), np.array([2.0])).tolist()
+    [5.0]
+    """
     return np.asarray(np.maximum(1.0, (wait + run) / (procs * np.maximum(run, tau))))
 
 
@@ -41,10 +80,36 @@ def measures(
     backfilled: np.ndarray | None = None,
     tau: float = TAU,
 ) -> dict[str, float]:
-    """The measures of one schedule by their printed names; times in seconds, shares as fractions; NaN without jobs.
+    """Compute the measures of one schedule.
 
-    Makespan: first submit to last end. Utilization: sum(procs*run)/(total*makespan). Percentiles interpolate linearly.
-    O(n log n).
+    Parameters
+    ----------
+    submit, start, run
+        Submit times, start times and run times in seconds, shape (n,).
+    procs
+        Processors of each job, shape (n,).
+    total
+        Processors of the machine.
+    backfilled
+        Whether each job was backfilled, shape (n,).
+    tau
+        See `bounded_slowdown`.
+
+    Returns
+    -------
+    dict
+        Measure by name. Times are in seconds, shares are fractions. All measures are NaN without jobs.
+
+    Notes
+    -----
+    The makespan is the time from the first submission to the last end. Utilization is sum(procs * run) / (total *
+    makespan). Percentiles use linear interpolation. O(n log n).
+
+    Examples
+    --------
+    >>> one = np.array([1.0])
+    >>> measures(0.0 * one, 5.0 * one, 15.0 * one, 2.0 * one, total=4.0)["utilization"]
+    0.375
     """
     wait, end = start - submit, start + run
     n = len(submit)
@@ -85,8 +150,10 @@ _NAMES = (
 
 
 class ForecastTotals:
-    """`accuracy` over pieces, and the share of values within each quantile by its level.
+    """Accumulate prediction errors and quantile coverage over pieces of a log.
 
+    Examples
+    --------
     >>> totals = ForecastTotals()
     >>> totals.add(np.array([10.0, 30.0]), np.array([20.0, 30.0])); totals.add(np.array([5.0]), np.array([np.nan]))
     >>> totals.figures()["mae_s"], totals.figures()["jobs"]
@@ -101,7 +168,15 @@ class ForecastTotals:
     def add(
         self, predicted: np.ndarray, actual: np.ndarray, quantiles: Mapping[float, np.ndarray] | None = None
     ) -> None:
-        """One piece: predicted and actual seconds (n,), NaN unknown; quantiles (n,) by level."""
+        """Add one piece.
+
+        Parameters
+        ----------
+        predicted, actual
+            Predicted and actual values in seconds, shape (n,). Pairs with a NaN are ignored.
+        quantiles
+            Predicted quantiles in seconds, shape (n,), by level.
+        """
         known = ~(np.isnan(predicted) | np.isnan(actual))
         p, r = predicted[known], actual[known]
         self.jobs += len(p)
@@ -116,7 +191,7 @@ class ForecastTotals:
             counts[1] += int(given.sum())
 
     def figures(self) -> dict[str, float]:
-        """The figures by their printed names; NaN without jobs."""
+        """Return the measures by name, as `accuracy.accuracy` does; `coverage_90` is the share of values below the 0.9 quantile."""
         return {
             "jobs": self.jobs,
             "mae_s": _ratio(self.error, self.jobs),
@@ -128,8 +203,10 @@ class ForecastTotals:
 
 
 class ScheduleTotals:
-    """`schedule.measures` over pieces of one schedule, in any order.
+    """Accumulate the measures of one schedule over pieces of a log, in any order.
 
+    Examples
+    --------
     >>> totals = ScheduleTotals(4)
     >>> for submit, start in ((0.0, 0.0), (0.0, 9.0)):
     ...     totals.add(*(np.array([x]) for x in (submit, start, 9.0, 4)), np.array([False]))
@@ -146,7 +223,7 @@ class ScheduleTotals:
     def add(
         self, submit: np.ndarray, start: np.ndarray, run: np.ndarray, procs: np.ndarray, backfilled: np.ndarray
     ) -> None:
-        """One piece, arrays (n,)."""
+        """Add one piece; the parameters are those of `measures`."""
         if not len(submit):
             return
         wait = start - submit
@@ -163,7 +240,7 @@ class ScheduleTotals:
         self.first, self.last = min(self.first, float(submit.min())), max(self.last, float((start + run).max()))
 
     def figures(self) -> dict[str, float]:
-        """The figures by their printed names; NaN without jobs."""
+        """Return the measures by name, as `measures` does. All measures are NaN without jobs."""
         makespan = self.last - self.first if self.jobs else math.nan
         return {
             "jobs": self.jobs,
@@ -178,4 +255,5 @@ class ScheduleTotals:
 
 
 def _ratio(part: float, whole: float) -> float:
+    """Returns part / whole, or NaN if `whole` is 0."""
     return part / whole if whole > 0 else math.nan

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good forecasts of the wait are.
+"""Measures of wait predictions: probabilities, quantiles, errors, and how well quick starts are identified.
 
-Chances and quantiles, quick starters found and misled, errors, good shares: pure functions on arrays. Below them the
-classes of sizes, limits and waits that every heat map of waits shares, for rows and arrays alike.
+The module also defines the classes of sizes, time limits and waits that all heat maps of waits share.
 """
 
 from __future__ import annotations
@@ -14,19 +13,33 @@ from typing import NamedTuple
 import numpy as np
 
 LEAST_JOBS = 5
-"""A median of fewer jobs is not shown."""
+"""Smallest number of jobs for which a median is shown."""
 SHADES_S = (60.0, 900.0, 7200.0, 28800.0)
-"""Five shades, the same everywhere: up to a minute, a quarter, two hours, eight, and more."""
+"""Upper limits of the first four of five shades, in seconds: 1 minute, 15 minutes, 2 hours, 8 hours."""
 SIZES = ((1, 1), (2, 4), (5, 16), (17, 64), (65, math.inf))
 LIMITS = ((0, 3600), (3600, 4 * 3600), (4 * 3600, 12 * 3600), (12 * 3600, 86400), (86400, math.inf))
-"""Up to and with each end, for limits are round."""
+"""Classes of time limits in seconds. Each class includes its upper end, because users request round limits."""
 HOURS = 3
-"""Hours of a day that one cell holds."""
+"""Width of a heat map's cell on the axis of the time of day, in hours."""
 
 
 def class_of(value: float | None, classes: Sequence[tuple[float, float]]) -> int:
-    """Which class a value is in, classes reaching up to and with their ends; -1 where it is unknown.
+    """Find the class of a value. Each class includes its upper end.
 
+    Parameters
+    ----------
+    value
+        The value; None or NaN means unknown.
+    classes
+        Pairs of lower and upper end, ascending, such as `SIZES` or `LIMITS`.
+
+    Returns
+    -------
+    int
+        Index into `classes`; -1 for an unknown value.
+
+    Examples
+    --------
     >>> class_of(4.5, SIZES), class_of(0, SIZES), class_of(1e9, SIZES)
     (2, 0, 4)
     """
@@ -36,8 +49,22 @@ def class_of(value: float | None, classes: Sequence[tuple[float, float]]) -> int
 
 
 def shade_of(wait: float, shades: Sequence[float] = SHADES_S) -> int:
-    """Which shade a value has: how many of these limits it exceeds.
+    """Find the shade of a wait on a heat map.
 
+    Parameters
+    ----------
+    wait
+        Wait in seconds.
+    shades
+        Upper limits of the shades in seconds.
+
+    Returns
+    -------
+    int
+        Number of these limits that the wait exceeds.
+
+    Examples
+    --------
     >>> shade_of(60.0), shade_of(61.0), shade_of(1e9)
     (0, 1, 4)
     """
@@ -45,11 +72,28 @@ def shade_of(wait: float, shades: Sequence[float] = SHADES_S) -> int:
 
 
 def log_crps(wait: np.ndarray, levels: Sequence[float], quantiles: np.ndarray) -> np.ndarray:
-    """The CRPS (n,) of log(1 + wait) by quantiles (n, m) in seconds at `levels`: twice their mean pinball loss.
+    """Compute the CRPS of log(1 + wait) from predicted quantiles: twice the mean pinball loss.
 
-    Gneiting & Raftery (2007), section 4.2, on the levels given and no others; one median alone gives the absolute error
-    of the logarithm.
+    Parameters
+    ----------
+    wait
+        Actual waits in seconds, shape (n,).
+    levels
+        Levels of the quantiles, m values between 0 and 1.
+    quantiles
+        Predicted quantiles in seconds, shape (n, m).
 
+    Returns
+    -------
+    ndarray
+        Scores, shape (n,); lower is better. For the median alone, the score is the absolute error of the logarithm.
+
+    References
+    ----------
+    Gneiting & Raftery 2007, section 4.2. The mean is over the given levels only.
+
+    Examples
+    --------
     >>> log_crps(np.array([np.e - 1.0]), (0.5,), np.array([[0.0]])).tolist()
     [1.0]
     """
@@ -59,33 +103,80 @@ def log_crps(wait: np.ndarray, levels: Sequence[float], quantiles: np.ndarray) -
 
 
 def identified_curve(score: np.ndarray, quick: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of jobs marked quick from the highest `score` (n,) down: the misguided share of all, the identified of the quick.
+    """Compute the trade-off between identified quick starters and misguided jobs.
 
-    Both (m,) ascending, a point for each distinct score, the first where nobody is marked. O(n log n).
+    Jobs are marked as quick in order of falling score.
 
+    Parameters
+    ----------
+    score
+        Score of each job, shape (n,); higher means more likely quick.
+    quick
+        Whether each job did start quickly, shape (n,).
+
+    Returns
+    -------
+    misguided : ndarray
+        Fraction of all jobs that are marked but not quick, ascending, shape (m,).
+    identified : ndarray
+        Fraction of the quick jobs that are marked, ascending, shape (m,).
+
+    Notes
+    -----
+    The first point has no marked job. Then follows one point for each distinct score. O(n log n).
+
+    Examples
+    --------
     >>> identified_curve(np.array([0.9, 0.5, 0.5]), np.array([True, True, False]))[1].tolist()
     [0.0, 0.5, 1.0]
     """
     order = np.argsort(-score, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(score[order]) != 0.0, True)) if len(score) else np.zeros(0, int)
-    late, found = np.cumsum(~quick[order])[ends], np.cumsum(quick[order])[ends]
+    misguided, identified = np.cumsum(~quick[order])[ends], np.cumsum(quick[order])[ends]
     total, count = max(int(quick.sum()), 1), max(len(score), 1)
-    return np.append(0.0, late / count), np.append(0.0, found / total)
+    return np.append(0.0, misguided / count), np.append(0.0, identified / total)
 
 
 def identified_at(score: np.ndarray, quick: np.ndarray, misguided: float) -> float:
-    """The share of quick starters identified when at most `misguided` of all jobs are marked wrongly.
+    """Compute the fraction of quick starters that is identified at a given fraction of misguided jobs.
 
+    Parameters
+    ----------
+    score, quick
+        See `identified_curve`.
+    misguided
+        Largest accepted fraction of jobs that are marked but not quick.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> identified_at(np.array([0.9, 0.5, 0.4]), np.array([True, False, True]), 0.1)
     0.5
     """
-    late, found = identified_curve(score, quick)
-    return float(found[np.searchsorted(late, misguided + 1e-12, side="right") - 1])
+    misguided_shares, identified = identified_curve(score, quick)
+    return float(identified[np.searchsorted(misguided_shares, misguided + 1e-12, side="right") - 1])
 
 
 def kept_by_window(kept: np.ndarray, window: int = 5000) -> np.ndarray:
-    """The share of `kept` (n,) in each window of so many jobs, in order; a last one shorter than half is left out.
+    """Compute the share of True values in consecutive windows of jobs.
 
+    Parameters
+    ----------
+    kept
+        Booleans, shape (n,), such as whether each wait was below its upper bound.
+    window
+        Number of jobs in a window.
+
+    Returns
+    -------
+    ndarray
+        One share for each window. A last window shorter than half is left out unless it is the only one.
+
+    Examples
+    --------
     >>> kept_by_window(np.array([True, False, True, True, True]), 2).tolist()
     [0.5, 1.0, 1.0]
     """
@@ -94,8 +185,24 @@ def kept_by_window(kept: np.ndarray, window: int = 5000) -> np.ndarray:
 
 
 def reliability(chance: np.ndarray, happened: np.ndarray, bins: int = 10) -> list[tuple[float, float, int]]:
-    """Mean forecast chance, observed share and number of forecasts in each of `bins` equal classes that has any.
+    """Compare predicted probabilities with observed shares, in bins of equal width.
 
+    Parameters
+    ----------
+    chance
+        Predicted probabilities, shape (n,).
+    happened
+        Whether the event happened, shape (n,).
+    bins
+        Number of bins.
+
+    Returns
+    -------
+    list of tuple
+        Mean predicted probability, observed share and number of predictions, for each bin that is not empty.
+
+    Examples
+    --------
     >>> reliability(np.array([0.1, 0.9, 1.0]), np.array([False, True, True]), 2)
     [(0.1, 0.0, 1), (0.95, 1.0, 2)]
     """
@@ -113,7 +220,10 @@ INTERVALS_S = (900.0, 1800.0, 3600.0, 3 * 3600.0, 6 * 3600.0, 12 * 3600.0, 86400
 
 
 class WaitScore(NamedTuple):
-    """The wait measures of one method over the scored jobs; shares are fractions, NaN where nothing is known."""
+    """The measures of one wait predictor. Shares are fractions; NaN means that no job counts for the measure.
+
+    `score_waits` describes the measures.
+    """
 
     jobs: int
     quick_share: float
@@ -141,13 +251,34 @@ def score_waits(
     answer: np.ndarray,
     threshold: float = 3600.0,
 ) -> WaitScore:
-    """All measures of one method, each array (n,) over the scored jobs.
+    """Compute all measures of one wait predictor.
 
-    `marked` (bool): the method's own word that the job starts quickly; `answer` (s): what it commits itself to.
-    `quick_identified` counts marks, `quick_bounded` answers at most the threshold, whichever branch gave them;
-    both among quick starters. `misguided_share` is marked but late, of all jobs; `misguided_under_4h` the share of
-    those that waited less than four hours. Errors are of the point; normalised ones divide by the wait (floor 1 s).
+    Parameters
+    ----------
+    wait, run
+        Actual waits and run times in seconds, shape (n,). Jobs with an unknown wait are ignored.
+    point, bound
+        Predicted waits and upper bounds in seconds, shape (n,).
+    marked
+        Whether the predictor marked the job as a quick starter, shape (n,).
+    answer
+        The wait in seconds that the predictor commits to, shape (n,).
+    threshold
+        Longest wait of a quick starter, in seconds.
 
+    Returns
+    -------
+    WaitScore
+
+    Notes
+    -----
+    `quick_identified` is the share of quick starters that were marked, `quick_bounded` the share whose answer is at
+    most the threshold. `misguided_share` is the share of all jobs that were marked but started late, and
+    `misguided_under_4h` the share of these jobs that waited less than four hours. Errors compare `point` with `wait`.
+    Normalised errors are divided by the wait, which counts as at least 1 s.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> one = score_waits(np.array([60.0, 7200.0]), np.array([60.0, 60.0]), np.array([120.0, 3600.0]),
     ...                   np.array([3600.0, 3600.0]), np.array([True, True]), np.array([3600.0, 3600.0]))
@@ -182,8 +313,21 @@ def score_waits(
 
 
 def ppert(point: np.ndarray, wait: np.ndarray, run: np.ndarray) -> np.ndarray:
-    """|predicted wait - wait| / (wait + run); a run that never was counts 0 s, the response time at least 1 s.
+    """Compute the prediction error relative to the response time: abs(point - wait) / (wait + run).
 
+    Parameters
+    ----------
+    point, wait, run
+        Predicted waits, actual waits and run times in seconds, shape (n,). An unknown run time counts as 0 s, and a
+        response time as at least 1 s.
+
+    Returns
+    -------
+    ndarray
+        Shape (n,).
+
+    Examples
+    --------
     >>> ppert(np.array([120.0]), np.array([60.0]), np.array([60.0])).tolist()
     [0.5]
     """
@@ -191,8 +335,24 @@ def ppert(point: np.ndarray, wait: np.ndarray, run: np.ndarray) -> np.ndarray:
 
 
 def rounded(wait: np.ndarray) -> np.ndarray:
-    """Waits rounded up to the interval of their bin (Table 6): 37 minutes become 45.
+    """Round waits up to the interval of their bin; 37 minutes become 45 minutes.
 
+    Parameters
+    ----------
+    wait
+        Waits in seconds, shape (n,).
+
+    Returns
+    -------
+    ndarray
+        Seconds, shape (n,).
+
+    References
+    ----------
+    R. Kumar and S. Vadhiyar, "Identifying quick starters", JSSPP 2012, table 6.
+
+    Examples
+    --------
     >>> rounded(np.array([37 * 60.0, 4000.0])).tolist()
     [2700.0, 5400.0]
     """
@@ -201,8 +361,20 @@ def rounded(wait: np.ndarray) -> np.ndarray:
 
 
 def bin_of(wait: np.ndarray) -> np.ndarray:
-    """The bin of each wait, 0 (at most 1 h) to 6 (more than 2 days).
+    """Find the bin of each wait: 0 (at most 1 hour) to 6 (more than 2 days).
 
+    Parameters
+    ----------
+    wait
+        Waits in seconds, shape (n,).
+
+    Returns
+    -------
+    ndarray
+        Bin numbers, shape (n,).
+
+    Examples
+    --------
     >>> bin_of(np.array([3600.0, 3601.0, 1e6])).tolist()
     [0, 1, 6]
     """
@@ -210,13 +382,36 @@ def bin_of(wait: np.ndarray) -> np.ndarray:
 
 
 def good(point: np.ndarray, wait: np.ndarray, run: np.ndarray) -> np.ndarray:
-    """Whether a forecast is good: both rounded values in one bin, or PPErt at most 0.10."""
+    """Whether each prediction is good: its rounded value is in the bin of the rounded wait, or `ppert` is at most 0.10.
+
+    Parameters
+    ----------
+    point, wait, run
+        Predicted waits, actual waits and run times in seconds, shape (n,).
+
+    Returns
+    -------
+    ndarray
+        Booleans, shape (n,).
+    """
     return np.asarray((bin_of(rounded(point)) == bin_of(rounded(wait))) | (ppert(point, wait, run) <= 0.10))
 
 
 def ratio(point: np.ndarray, wait: np.ndarray) -> np.ndarray:
-    """The larger over the smaller of forecast and wait, each at least 1 s.
+    """Compute the larger of prediction and wait divided by the smaller, each counted as at least 1 s.
 
+    Parameters
+    ----------
+    point, wait
+        Predicted and actual waits in seconds, shape (n,).
+
+    Returns
+    -------
+    ndarray
+        Values of at least 1, shape (n,).
+
+    Examples
+    --------
     >>> ratio(np.array([10.0, 0.0]), np.array([30.0, 0.0])).tolist()
     [3.0, 1.0]
     """
@@ -225,13 +420,25 @@ def ratio(point: np.ndarray, wait: np.ndarray) -> np.ndarray:
 
 
 def rms(error: np.ndarray) -> float:
-    """Root of the mean square; NaN of nothing."""
+    """Compute the root of the mean square of the errors; NaN without errors."""
     return float(np.sqrt(np.mean(np.square(error)))) if len(error) else float("nan")
 
 
 def rms_decrease(of: float, against: float) -> float:
-    """(against - of) / against: how much smaller the first root-mean-square error is.
+    """Compute by which fraction an error is smaller than a reference error.
 
+    Parameters
+    ----------
+    of, against
+        The root-mean-square error and the reference error.
+
+    Returns
+    -------
+    float
+        (against - of) / against. NaN if the reference error is 0.
+
+    Examples
+    --------
     >>> rms_decrease(50.0, 200.0)
     0.75
     """
@@ -239,16 +446,39 @@ def rms_decrease(of: float, against: float) -> float:
 
 
 def error_by_range(wait: np.ndarray, point: np.ndarray) -> list[float]:
-    """Mean absolute error in each bin of the actual wait (7 values, NaN where a bin is empty)."""
-    where, error = bin_of(wait), np.abs(point - wait)
-    return [_mean(error[where == b]) for b in range(len(INTERVALS_S))]
+    """Compute the mean absolute error in each bin of the actual wait.
+
+    Parameters
+    ----------
+    wait, point
+        Actual and predicted waits in seconds, shape (n,).
+
+    Returns
+    -------
+    list of float
+        Seven values in seconds; NaN for an empty bin.
+    """
+    bins, error = bin_of(wait), np.abs(point - wait)
+    return [_mean(error[bins == b]) for b in range(len(INTERVALS_S))]
 
 
 def ranges_matrix(wait: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """(7, 7) counts of jobs by bin of the actual wait (rows) and of the forecast (columns)."""
+    """Count jobs by the bins of their actual and predicted wait.
+
+    Parameters
+    ----------
+    wait, point
+        Actual and predicted waits in seconds, shape (n,).
+
+    Returns
+    -------
+    ndarray
+        Counts, shape (7, 7): rows are bins of the actual wait, columns bins of the prediction.
+    """
     size = len(INTERVALS_S)
     return np.bincount(bin_of(wait) * size + bin_of(point), minlength=size * size).reshape(size, size)
 
 
 def _mean(values: np.ndarray | Sequence[float]) -> float:
+    """Returns the mean, or NaN if there are no values."""
     return float(np.mean(values)) if len(values) else float("nan")
