@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One stream of events: what happened, in which order, and the state it leaves."""
+"""The stream of events, the order of events at one instant, and the resulting state of queue and machine."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver: passes each event of a clock to the system state and to the predictors, in one fixed order.
+"""The driver passes each event of a clock to the system state and to the predictors, in one fixed order.
 
-The recorded, the simulated and the live clock use it, and so does the conformance suite. This is why a predictor cannot
-tell which clock drives it.
+The recorded, the simulated and the live clock and the conformance suite all use this driver. Therefore a predictor
+cannot tell which clock drives it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from .state import SystemState
 
 
 class Cadence:
-    """Calls a predictor's `refit` after every `refit_every_jobs` submissions or `refit_every_s` seconds."""
+    """Calls a predictor's `refit` after every `refit_every_jobs` submissions or `refit_every_s` seconds.
+
+    Parameters
+    ----------
+    predictor
+        A predictor with `refit(now)`, and `refit_every_jobs` or `refit_every_s`.
+    """
 
     __slots__ = ("count", "last", "predictor")
 
@@ -26,7 +32,7 @@ class Cadence:
 
     def submitted(self, now: float) -> None:
         """Count a submission at time `now`, and refit first if a refit is due."""
-        # Read anew each time: a predictor may change its own cadence while it learns.
+        # Read at every submission, because a predictor may change its cadence while it learns.
         every = getattr(self.predictor, "refit_every_jobs", None)
         seconds = getattr(self.predictor, "refit_every_s", None)
         if self.last is None:
@@ -40,15 +46,16 @@ class Cadence:
 class Driver:
     """Passes events to a system state and to named predictors.
 
-    At a submission, due refits come first, then the predictions, and only then does the state take the event in: a
-    prediction sees the queue as it was before its own job joined it. Every predictor then observes the event.
+    At a submission, the driver first runs refits that are due and then asks for predictions. Only then does the state
+    apply the submission, so that a prediction sees the queue without the predicted job. After that, every predictor
+    observes the event.
 
     Parameters
     ----------
     predictors
         The predictors by name.
     state
-        The queue and the machine that the predictors see.
+        The state of queue and machine that the predictors see.
 
     Examples
     --------
@@ -65,35 +72,48 @@ class Driver:
         self.cadences = {name: Cadence(p) for name, p in self.predictors.items() if hasattr(p, "refit")}
 
     def tell(self, event: Event, ask: bool = True, planned_end: float | None = None) -> dict[str, Any]:
-        """Pass one event on.
+        """Pass one event to the state and to all predictors.
 
         Parameters
         ----------
         event
-            The next event; events come in time order.
+            The next event. Events must come in time order.
         ask
-            Whether a submission is predicted, or only learned from.
+            Whether to predict a submitted job. If False, the predictors only learn from the submission.
         planned_end
-            The end that the scheduler plans for a job that starts, in seconds on the clock. The state holds it before
+            The end that the scheduler plans for a job that starts, in seconds on the clock. The state stores it before
             the predictors observe the start.
 
         Returns
         -------
         dict
-            The predictions for a submitted job, by the predictor's name; empty for every other event.
+            The predictions for a submitted job by predictor name. Empty for all other events.
         """
         state = self.state
-        answers = self.submitted(event, ask) if type(event) is Submit else {}
+        predictions = self.submitted(event, ask) if type(event) is Submit else {}
         state.apply(event)
         if planned_end is not None and not isinstance(event, Capacity):
             state.plan(event.job.row, planned_end)
-        # `observe`, written out: a call less for each event, which a replay of a whole log notices
+        # The body of `observe`, inlined: one call less for each event makes the replay of a whole log faster.
         for predictor in self.predictors.values():
             predictor.observe(event, state)
-        return answers
+        return predictions
 
     def submitted(self, event: Submit, ask: bool = True) -> dict[str, Any]:
-        """Refit where due and predict, before the state takes the submission in; return the predictions by name."""
+        """Run due refits and predict a submitted job, before the state applies the submission.
+
+        Parameters
+        ----------
+        event
+            The submission.
+        ask
+            Whether to predict.
+
+        Returns
+        -------
+        dict
+            The predictions by predictor name.
+        """
         state, job = self.state, event.job
         state.now = event.time
         if self.cadences:
@@ -103,9 +123,9 @@ class Driver:
         return {name: p.predict(job, state) for name, p in self.predictors.items()} if ask else {}
 
     def observe(self, event: Event) -> None:
-        """Let every predictor learn from an event that the state has already taken in."""
+        """Let every predictor learn from an event that the state has already applied."""
         for predictor in self.predictors.values():
             predictor.observe(event, self.state)
 
     def before_asking(self) -> None:
-        """Do nothing. A clock may override this to act between due refits and predictions of a submission."""
+        """Do nothing. A clock can override this method to act between the refits and the predictions of a job."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can happen to jobs and to the machine, and the one order in which it is delivered.
+"""The types of events, and the order of events at one instant.
 
-At one instant: overdue jobs, ends of jobs started earlier, withdrawals, requeues, changes and capacity, submits, then
-one scheduling pass and its starts; an end (or withdrawal) caused by a start (or submit) of the same instant opens a
-further round, until nothing changes. Within one kind and instant: log order. (DESIGN, Events.)
+The order at one instant is: overdue jobs, ends of jobs started earlier, withdrawals, requeues, changes and capacity,
+submissions, then one scheduling pass and its starts. If a start (or submission) causes an end (or withdrawal) at the
+same instant, a further round of that instant follows, until no event is left. Events of one kind in one round are in
+log order.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from typing import Any, NamedTuple
 from ..job import JobRequest, Name
 
 OVERDUE, END, WITHDRAW, REQUEUE, CHANGE, CAPACITY, SUBMIT, START = range(8)  # ranks within one instant and round
-PLAN = 8  # the clock's scheduler holds a job until an instant: noted among the events, none of the log's
+PLAN = 8  # internal: sets the planned end of a running job; not an event of a log and never passed to predictors
 
 
 class Overdue(NamedTuple):
-    """Simulated clock only: a running job outlived its plan; its true end is strictly later. `elapsed` in seconds."""
+    """A running job is still running at its planned end. Only the simulated clock has this event.
+
+    `elapsed` is the time since the start, in seconds. The actual end is strictly later.
+    """
 
     time: float
     job: JobRequest
@@ -27,9 +31,20 @@ class Overdue(NamedTuple):
 
 
 class End(NamedTuple):
-    """A job left the machine after `run_time` seconds; `status` is how (None: unknown).
+    """A job left the machine after `run_time` seconds.
 
-    `peak_mem_kib` is the most memory that one of its nodes held, NaN where nobody measured it or it is not known yet.
+    Attributes
+    ----------
+    time
+        End time, in seconds on the clock.
+    job
+        The job.
+    run_time, wait_time
+        Run time and queue wait, in seconds.
+    status
+        How the job ended, as a status word. None means unknown.
+    peak_mem_kib
+        Peak memory use of the busiest node, in KiB. NaN if it was not measured or is not known yet.
     """
 
     time: float
@@ -49,14 +64,17 @@ class Withdraw(NamedTuple):
 
 
 class Requeue(NamedTuple):
-    """A running job went back to the queue and will start again from scratch."""
+    """A running job went back to the queue and will start again from the beginning."""
 
     time: float
     job: JobRequest
 
 
 class Change(NamedTuple):
-    """A job's limit, hold or priority changed; `job` is the request as it stands now, `changed` the new values."""
+    """A job's time limit, hold or priority changed.
+
+    `job` is the request after the change, and `changed` has the new values.
+    """
 
     time: float
     job: JobRequest
@@ -64,7 +82,7 @@ class Change(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """The machine now has `procs` processors (nodes drained, returned, added)."""
+    """The machine now has `procs` processors, because nodes were drained, returned or added."""
 
     time: float
     procs: float
@@ -78,7 +96,10 @@ class Submit(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A queued job began to run, `wait_time` seconds after its submission, on `nodes` (a host list, None unknown)."""
+    """A queued job started.
+
+    `wait_time` is in seconds since the submission. `nodes` is the host list of the allocated nodes, or None if unknown.
+    """
 
     time: float
     job: JobRequest
@@ -97,5 +118,21 @@ RANK: Mapping[type, int] = {
 
 
 def event_key(time: float, round_: int, rank: int, index: int) -> tuple[float, int, int, int]:
-    """The sort key of every clock: instant, round within it, rank of the kind, log order."""
+    """Build the sort key that all clocks use.
+
+    Parameters
+    ----------
+    time
+        Instant, in seconds on the clock.
+    round_
+        Round within the instant, from 0.
+    rank
+        Rank of the kind of event, see `RANK`.
+    index
+        Position of the job in log order.
+
+    Returns
+    -------
+    tuple
+    """
     return (time, round_, rank, index)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an event changes the state, compiled: for clocks that deliver events one by one, and for a whole log at once.
+"""Compiled functions that apply events to the state, one event at a time or a whole log in one call.
 
-Nothing is ever rescanned: a submission appends, a departure closes its gap from the nearer end of the queue.
+No function rescans the queue: a submission appends to it, and a departure closes the gap from the nearer end.
 """
 
 from __future__ import annotations
@@ -21,14 +21,29 @@ users_of = array_in("users", USER)
 
 @kernel
 def apply_events(state: np.ndarray, requests: np.ndarray, events: np.ndarray, first: int, end: int) -> None:
-    """Apply the events (EVENT) from `first` to before `end` to a state (STATE, 1); `requests` (JOB) by entry."""
+    """Apply events to a state, in place.
+
+    Parameters
+    ----------
+    state
+        The state, an array of `STATE` with shape (1,).
+    requests
+        The requests, an array of `JOB`, indexed by entry.
+    events
+        The events, an array of `EVENT` in order.
+    first, end
+        The range of events to apply: from `first` up to, but not including, `end`.
+    """
     for k in range(first, end):
         apply_event(state[0], requests, events[k])
 
 
 @inner
 def apply_event(s: Record, requests: np.ndarray, event: Record) -> None:
-    """One event. A wait that ended is a lesson unless it was spoiled, is negative or the job exceeds the machine."""
+    """Applies one event to the state.
+
+    Predictors learn from a wait that ended, unless the wait is spoiled or negative, or the job exceeds the machine.
+    """
     jobs = jobs_of(s)
     if event.rank == PLAN:
         jobs[event.entry].planned_end = event.value
@@ -78,7 +93,7 @@ def apply_event(s: Record, requests: np.ndarray, event: Record) -> None:
 
 @inlined
 def learn(s: Record, job: Record, wait: float, lesson: int) -> None:
-    """A job left the queue after `wait`: what that teaches."""
+    """Records the wait of a job that left the queue, if predictors may learn from it."""
     if job.lesson == PENDING and wait >= 0.0 and not job.procs > s.size:
         job.wait = wait
         job.lesson = lesson
@@ -87,7 +102,10 @@ def learn(s: Record, job: Record, wait: float, lesson: int) -> None:
 
 @inlined
 def note_gap(s: Record, gap: float) -> None:
-    """A day without any event although a queued job had room is an outage: the waits of the queued teach nothing."""
+    """Detects an outage: a day without events although a queued job had room.
+
+    Predictors do not learn from waits that span an outage.
+    """
     if gap >= OUTAGE_S and s.queue_end > s.queue_first and room_for_one(s):
         jobs, queue = jobs_of(s), queue_of(s)
         s.outages += 1
@@ -97,7 +115,7 @@ def note_gap(s: Record, gap: float) -> None:
 
 @inner
 def room_for_one(s: Record) -> bool:
-    """Whether some queued job would have fitted the free processors, or nothing runs at all."""
+    """Whether a queued job would fit into the free processors, or no job is running."""
     if s.running_end == s.running_first:
         return True
     jobs, queue, free = jobs_of(s), queue_of(s), free_procs(s)
@@ -109,21 +127,21 @@ def room_for_one(s: Record) -> bool:
 
 @inlined
 def free_procs(s: Record) -> float:
-    """Free processors, never below 0; NaN when the machine's size is unknown."""
+    """Returns the free processors, at least 0; NaN if the size of the machine is unknown."""
     left: float = s.size - s.running_procs
     return 0.0 if left < 0 else left
 
 
 @inlined
 def work_of(job: Record) -> float:
-    """Processor-seconds asked for; an unknown limit counts nothing."""
+    """Returns the requested processor-seconds; a job with an unknown time limit counts 0."""
     work: float = job.procs * job.limit if job.limit < NO_LIMIT else 0.0
     return work
 
 
 @inlined
 def count_queued(s: Record, job: Record, sign: int) -> None:
-    """A job counts, or no longer, among the queued."""
+    """Adds a job to the sums over the queue (sign 1) or removes it (sign -1)."""
     user = users_of(s)[job.user]
     s.queued_procs += sign * job.procs
     s.queued_work += sign * work_of(job)
@@ -134,7 +152,7 @@ def count_queued(s: Record, job: Record, sign: int) -> None:
 
 @inlined
 def enter_queue(s: Record, i: int) -> None:
-    """Job i comes last in the queue."""
+    """Appends job i to the queue."""
     job, queue = jobs_of(s)[i], queue_of(s)
     job.status = QUEUED
     s.queue_first, s.queue_end = append(queue, s.queue_first, s.queue_end, i)
@@ -145,7 +163,7 @@ def enter_queue(s: Record, i: int) -> None:
 
 @inner
 def leave_queue(s: Record, i: int) -> None:
-    """Job i is no longer queued."""
+    """Removes job i from the queue."""
     job = jobs_of(s)[i]
     s.queue_first, s.queue_end = take_out(s, queue_of(s), s.queue_first, s.queue_end, job.turn)
     count_queued(s, job, -1)
@@ -154,7 +172,7 @@ def leave_queue(s: Record, i: int) -> None:
 
 @inlined
 def start_job(s: Record, i: int, now: float) -> None:
-    """Job i runs from now on."""
+    """Adds job i to the running jobs."""
     job = jobs_of(s)[i]
     s.running_first, s.running_end = append(running_of(s), s.running_first, s.running_end, i)
     job.status = RUNNING
@@ -171,7 +189,7 @@ def start_job(s: Record, i: int, now: float) -> None:
 
 @inner
 def end_job(s: Record, i: int) -> None:
-    """Job i leaves the machine."""
+    """Removes job i from the running jobs."""
     job = jobs_of(s)[i]
     s.running_first, s.running_end = take_out(s, running_of(s), s.running_first, s.running_end, job.turn)
     job.status = GONE
@@ -184,7 +202,10 @@ def end_job(s: Record, i: int) -> None:
 
 @inlined
 def append(order: np.ndarray, first: int, end: int, i: int) -> tuple[int, int]:
-    """Job i comes last in an order; where the array ends, the order moves to its front. Returns first and end."""
+    """Appends job i to an order and returns its new range (first, end).
+
+    At the end of the array, the order first moves to the front of the array, over the space of jobs that have left.
+    """
     if end == order.size:
         for k in range(first, end):
             order[k - first] = order[k]
@@ -196,7 +217,10 @@ def append(order: np.ndarray, first: int, end: int, i: int) -> tuple[int, int]:
 
 @inner
 def take_out(s: Record, order: np.ndarray, first: int, end: int, turn: int) -> tuple[int, int]:
-    """Close the gap of the job of a turn from the nearer end of an order; returns first and end. O(log + distance)."""
+    """Removes the job with a given turn from an order and returns the order's new range (first, end).
+
+    A binary search finds the job, and the gap closes from the nearer end. O(log n + distance to that end).
+    """
     jobs = jobs_of(s)
     low, high = first, end
     while low < high:
@@ -216,7 +240,7 @@ def take_out(s: Record, order: np.ndarray, first: int, end: int, turn: int) -> t
 
 @inlined
 def oldest_start(s: Record) -> float:
-    """When the longest-running job started; infinity when nothing runs."""
+    """Returns the start time of the job that has been running longest; infinity if no job runs."""
     if s.running_end == s.running_first:
         return np.inf
     start: float = jobs_of(s)[running_of(s)[s.running_first]].start

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live clock: delivers the events of a batch system in the recorded clock's order, up to a safe instant.
+"""The live clock: delivers the events of a live batch system in the order of the recorded clock.
 
-A snapshot shows the state at an instant; jobs carry the instants of their own submission, start and end. An event is
-not delivered when it is first seen: every step delivers all events up to an instant before which nothing more can
-happen, sorted as the recorded clock sorts them. So a predictor is asked with the state of the job's submission, at
-most one step late, and receives the stream that a replay of the exported log would give it. The forecasts are the same.
+A snapshot of the batch system shows the jobs with the times of their own submission, start and end. The clock does
+not deliver an event when it is first seen. Instead, each step delivers all events up to a time before which no more
+events can appear, in the recorded clock's order. So a prediction uses the state at the job's submission, and is made at
+most one step late. Predictors receive the events that a replay of the exported log would give them, and therefore make
+the same predictions.
 """
 
 from __future__ import annotations
@@ -28,10 +29,22 @@ Key = tuple[float, int, int, int]
 
 
 class LiveJob(NamedTuple):
-    """A job as far as it is known: start and end are NaN while unknown.
+    """A job of a live batch system, as far as it is known.
 
-    `told` are the bits of its events that were delivered, `heard` those of them that a restored clock has in its state
-    already. `peak_mem_kib` is as in `End`, `nodes` as in `Start`.
+    Attributes
+    ----------
+    request
+        What was known at submission.
+    start_time, end_time
+        Epoch seconds; NaN while unknown.
+    status
+        How the job ended, as a status word. None means unknown.
+    told
+        Bits (see `BITS`) of the events that were delivered.
+    heard
+        Those of the delivered events that are part of a restored clock's state already.
+    peak_mem_kib, nodes
+        As in `End` and `Start`.
     """
 
     request: JobRequest
@@ -45,11 +58,26 @@ class LiveJob(NamedTuple):
 
 
 def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) -> list[Event]:
-    """The events of `jobs` at or before `until` that were not delivered yet, in the order of `events.event`.
+    """Collect the events that are due and not delivered yet, in the order of `events.event`.
 
-    `only` is for a restart: the events that *were* delivered and are not in the restored state (`heard`). A job that
-    ends at its start, or leaves at its submission, does so in a further round of that instant, as on the recorded
-    clock. O(n log n).
+    Parameters
+    ----------
+    jobs
+        The known jobs.
+    until
+        Latest time of an event, in epoch seconds.
+    only
+        If not None, collect the events that were delivered but are not in the restored state. A restarted clock needs
+        these.
+
+    Returns
+    -------
+    list of Event
+
+    Notes
+    -----
+    If a job ends at its start, or leaves at its submission, the end comes in a further round of that instant, as on the
+    recorded clock. O(n log n).
     """
     events = [placed for job in jobs for placed in _placed(job, until, only)]
     events.sort(key=lambda item: item[:2])
@@ -57,10 +85,23 @@ def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
 
 
 def live_stream(jobs: Iterable[LiveJob], until: float, only: int | None = None) -> Iterator[Event]:
-    """The same events in the same order, of jobs that come in the order of their submission, delivered while they come.
+    """Yield the events of `live_events` one by one, while jobs arrive in order of submission.
 
-    Nothing of a job happens before it is submitted, so what is earlier than the next job's submission can be delivered.
-    In memory are the jobs that were waiting or running together, however long the history. O(n log k) for k of these.
+    Parameters
+    ----------
+    jobs
+        The known jobs, in order of submission.
+    until, only
+        As in `live_events`.
+
+    Yields
+    ------
+    Event
+
+    Notes
+    -----
+    A job has no events before its submission, so all events before the next job's submission can be delivered. Memory
+    holds only jobs that were waiting or running at the same time. O(n log k) for k such jobs.
     """
     pending: list[tuple[Key, tuple[float, ...], int, Event]] = []
     count = 0
@@ -68,18 +109,17 @@ def live_stream(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
         while pending and pending[0][0][0] < job.request.submit_time:
             yield heappop(pending)[-1]
         for key, place, event in _placed(job, until, only):
-            count += 1  # keys and places are never equal for one kind of event; events are not compared
+            count += 1  # a unique number, so that heapq never has to compare two events
             heappush(pending, (key, place, count, event))
     while pending:
         yield heappop(pending)[-1]
 
 
 def _placed(job: LiveJob, until: float, only: int | None) -> Iterator[tuple[Key, tuple[float, ...], Event]]:
-    """A job's wanted events with what they are sorted by."""
+    """Yields the events of a job that are due, each with its sort key and the job's position in log order."""
     place = log_place(job.request)
-    if (
-        job.told & (DELIVERED_START | DELIVERED_GONE) == DELIVERED_GONE
-    ):  # delivered as withdrawn, whatever became known later
+    if job.told & (DELIVERED_START | DELIVERED_GONE) == DELIVERED_GONE:
+        # The job was delivered as withdrawn. A start time that became known later must not change the past.
         job = job._replace(start_time=math.nan)
     for round_, event in _history(job):
         bit = BITS[type(event)]
@@ -89,7 +129,18 @@ def _placed(job: LiveJob, until: float, only: int | None) -> Iterator[tuple[Key,
 
 
 def log_place(request: JobRequest) -> tuple[float, ...]:
-    """Log order of one job: submit time, then job id (12_3, 12+1 as numbers), then row; as `table.log_order`."""
+    """Build the sort key of a job in log order: submit time, then job id, then row.
+
+    Parameters
+    ----------
+    request
+        The job. Ids such as 12_3 and 12+1 sort by their two numbers.
+
+    Returns
+    -------
+    tuple of float
+        The same order as `table.log_order`.
+    """
     if isinstance(request.job_id, int):
         return (request.submit_time, float(request.job_id), -1.0, request.row)
     match = re.match(r"(\d+)(?:\D+(\d+))?", request.job_id)
@@ -99,7 +150,7 @@ def log_place(request: JobRequest) -> tuple[float, ...]:
 
 
 def _history(job: LiveJob) -> Iterable[tuple[int, Event]]:
-    """A job's events as far as they are known, each with its round within its instant."""
+    """Yields the known events of a job, each with its round within its instant."""
     request, submit = job.request, job.request.submit_time
     yield 0, Submit(submit, request)
     if not math.isnan(job.start_time):
@@ -114,8 +165,17 @@ def _history(job: LiveJob) -> Iterable[tuple[int, Event]]:
 
 
 class LiveClock(Driver):
-    """Drives predictors with live events exactly as `recorded.replay` does with a log's.
+    """Drives predictors with live events, as `recorded.replay` does with the events of a log.
 
+    Parameters
+    ----------
+    predictors
+        The predictors by name.
+    total
+        Processors of the machine. NaN means unknown.
+
+    Examples
+    --------
     >>> from batchcast.predict.runtime.requested import Requested
     >>> clock = LiveClock({"requested": Requested()}, total=8.0)
     >>> job = JobRequest(0, "7", 100.0, 4.0, 60.0, math.nan)
@@ -124,7 +184,7 @@ class LiveClock(Driver):
     """
 
     beside: Callable[[Callable[[], Any]], Future[Any]] | None = None
-    """Where a predictor's `fitting` is worked out, so that nobody waits for it: an executor's `submit`, or none."""
+    """The `submit` method of an executor that fits models in the background. None: fit when the model is needed."""
 
     def __init__(self, predictors: Mapping[str, Any], total: float = math.nan) -> None:
         super().__init__(predictors, SystemState(total))
@@ -136,8 +196,20 @@ class LiveClock(Driver):
                 fitting.begin(self.beside)
 
     def again(self, job: JobRequest) -> dict[str, Any]:
-        """The predictors' answers for a job like this one that would be submitted now; nothing is learned.
+        """Predict a job as if it were submitted now. The predictors do not learn from it.
 
+        Parameters
+        ----------
+        job
+            The request. Its submit time is moved to the clock's time if it is earlier.
+
+        Returns
+        -------
+        dict
+            The predictions by predictor name.
+
+        Examples
+        --------
         >>> from batchcast.predict.runtime.requested import Requested
         >>> clock = LiveClock({"requested": Requested()}, total=8.0)
         >>> clock.again(JobRequest(0, "7", 100.0, 4.0, 60.0, math.nan))["requested"].point, clock.state.queued_procs
@@ -147,6 +219,12 @@ class LiveClock(Driver):
         return {name: p.predict(job, self.state) for name, p in self.predictors.items()}
 
     def only(self, names: Iterable[str]) -> None:
-        """Drive these predictors alone from now on, as they are: no more models are fitted."""
+        """Drop all predictors except those named, and fit no more models.
+
+        Parameters
+        ----------
+        names
+            Names of the predictors that stay.
+        """
         self.predictors = {name: self.predictors[name] for name in names}
         self.cadences = {}

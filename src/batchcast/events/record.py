@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of waiting and running jobs that a clock carries: one row a job, in order of submission.
+"""The arrays of the system state: one row per job in order of submission, and the queue and running jobs as indices.
 
-Predictors in Python read the arrays, compiled ones take the record (`records`): nobody keeps the queue a second time.
+Predictors in Python read the arrays and compiled predictors take the record (`records`), so there is only one copy of
+the queue. In this module, the *entry* of a job is its index in these arrays.
 """
 
 from __future__ import annotations
@@ -28,61 +29,80 @@ NAMES = {
     "account": "account",
     "qos": "qos",
 }
-"""Columns of names and their fields in an entry: codes from 1 on, 0 is unknown."""
+"""Nominal columns and their fields in `JOB`, which hold codes from 1; the code 0 means unknown."""
 
 JOB = np.dtype(
     [
         ("row", "i8"),
         ("submit", "f8"),
-        ("start", "f8"),  # NaN before it
-        ("planned_end", "f8"),  # by the clock's own scheduler; NaN on clocks without one
-        ("wait", "f8"),  # as delivered when it left the queue; NaN where that taught nothing
-        ("procs", "f8"),  # unknown is 0
-        ("limit", "f8"),  # unknown and unlimited are NO_LIMIT
-        ("nodes", "f8"),  # these three: NaN where unknown
+        ("start", "f8"),  # NaN before the start
+        ("planned_end", "f8"),  # set by the clock's scheduler; NaN on clocks without a scheduler
+        ("wait", "f8"),  # the wait when the job left the queue; NaN if predictors must not learn from it
+        ("procs", "f8"),  # 0 if unknown
+        ("limit", "f8"),  # NO_LIMIT if unknown or unlimited
+        ("nodes", "f8"),  # requested nodes, memory and GPUs: NaN if unknown
         ("memory_kib", "f8"),
         ("gpus", "f8"),
-        ("turn", "i8"),  # rises along the queue and along the running set
+        ("turn", "i8"),  # increases along the queue and along the running jobs
         *((field, "i4") for field in NAMES.values()),
         ("status", "i1"),  # QUEUED, RUNNING, GONE
-        ("lesson", "i1"),  # its wait taught when it STARTED or LEFT, UNTOLD yet, or SPOILED by an outage or a requeue
+        ("lesson", "i1"),  # PENDING; wait learned when the job STARTED or LEFT; SPOILED by an outage or a requeue
     ],
     align=True,
 )
 USER = np.dtype([("queued", "i8"), ("running", "i8"), ("queued_procs", "f8"), ("running_procs", "f8")])
 EVENT = np.dtype([("time", "f8"), ("value", "f8"), ("entry", "i8"), ("rank", "i8")])
-"""An event as a kernel takes it: `value` is the wait of a start or withdrawal, or the machine's new size."""
+"""An event for a kernel. `value` is the wait of a start or withdrawal, or the machine's new size."""
 
 STATE = np.dtype(
     [
         *array_fields("jobs", "queue", "running", "users"),
         ("now", "f8"),
-        ("size", "f8"),  # processors of the machine, NaN unknown
+        ("size", "f8"),  # processors of the machine; NaN if unknown
         ("entries", "i8"),
         ("turns", "i8"),
         *(("queue_first", "i8"), ("queue_end", "i8")),  # the queue in order of arrival: queue[first:end], entries
         *(("running_first", "i8"), ("running_end", "i8")),  # the running set in order of start
         ("queued_procs", "f8"),
-        ("queued_work", "f8"),  # processor-seconds by the limits, where known
+        ("queued_work", "f8"),  # requested processor-seconds of jobs with a known limit
         ("queued_submits", "f8"),  # sum of the submit times
         ("running_procs", "f8"),
-        ("running_ends", "f8"),  # sum of procs * (start + limit), where the limit is known
+        ("running_ends", "f8"),  # sum of procs * (start + limit) over jobs with a known limit
         ("outages", "i8"),
-        # the event applied last
-        ("entry", "i8"),  # of its job, -1 none
-        ("was", "i8"),  # that job's status before
-        ("taught", "f8"),  # the wait that it taught, NaN none
-        *(("before_procs", "f8"), ("before_work", "f8"), ("before_submits", "f8")),  # of the queue
+        # About the event that was applied last:
+        ("entry", "i8"),  # entry of its job; -1 if it has none
+        ("was", "i8"),  # status of that job before the event
+        ("taught", "f8"),  # wait that predictors learn from it; NaN if there is none
+        *(("before_procs", "f8"), ("before_work", "f8"), ("before_submits", "f8")),  # queue sums before the event
     ]
 )
 
 
 class Columns:
-    """The arrays of a state and the record that points to them.
+    """The arrays of a state, and the record that points to them.
 
-    `jobs` (JOB), `queue` and `running` (entries, between the first and the end that the record says), `users` (USER,
-    by code). Memory is about 150 bytes for every job ever submitted.
+    Memory is about 150 bytes for every job ever submitted.
 
+    Parameters
+    ----------
+    total
+        Processors of the machine. NaN means unknown.
+    capacity
+        Number of jobs to allocate room for.
+
+    Attributes
+    ----------
+    record
+        The state, an array of `STATE` with shape (1,).
+    jobs
+        The jobs, an array of `JOB`.
+    queue, running
+        Entries of the queued and the running jobs; `record` has the range of each that is in use.
+    users
+        Sums for each user, an array of `USER`, indexed by user code.
+
+    Examples
+    --------
     >>> Columns(8.0).record["size"].item()
     8.0
     """
@@ -109,7 +129,15 @@ class Columns:
         point_to(self.record, jobs=self.jobs, queue=self.queue, running=self.running, users=self.users)
 
     def make_room(self, entries: int, users: int) -> None:
-        """Room for so many jobs and user codes; amortised O(1)."""
+        """Make room for a number of jobs and user codes. Amortised O(1).
+
+        Parameters
+        ----------
+        entries
+            Number of jobs.
+        users
+            Number of user codes.
+        """
         if entries > len(self.jobs):
             size = max(entries, 2 * len(self.jobs))
             self.jobs = enlarged(self.jobs, size)
@@ -120,7 +148,13 @@ class Columns:
             self._point()
 
     def keep(self, entries: np.ndarray) -> None:
-        """Forget every job but these entries, ascending: they are 0, 1, ... then. What waits or runs is among them."""
+        """Drop all jobs except the given entries, and renumber these from 0.
+
+        Parameters
+        ----------
+        entries
+            Entries to keep, ascending. They must include all queued and running jobs.
+        """
         new = np.full(int(self.record["entries"][0]), -1, np.int32)
         new[entries] = np.arange(len(entries))
         orders = {"queue": new[self.queued_entries()], "running": new[self.running_entries()]}
@@ -132,16 +166,16 @@ class Columns:
         self._point()
 
     def counts(self) -> tuple[int, int]:
-        """How many jobs run and how many are queued."""
+        """Return the number of running jobs and the number of queued jobs."""
         state = self.record[0]
         return int(state["running_end"] - state["running_first"]), int(state["queue_end"] - state["queue_first"])
 
     def queued_entries(self) -> np.ndarray:
-        """The queue in order of arrival."""
+        """Return the entries of the queued jobs, in order of arrival."""
         return self.queue[int(self.record["queue_first"][0]) : int(self.record["queue_end"][0])]
 
     def running_entries(self) -> np.ndarray:
-        """The running set in order of start."""
+        """Return the entries of the running jobs, in order of start."""
         return self.running[int(self.record["running_first"][0]) : int(self.record["running_end"][0])]
 
 
@@ -149,7 +183,22 @@ Codes = Mapping[str, Mapping[Name, int]]
 
 
 def requests_of(trace: Trace, procs: str = "req") -> tuple[np.ndarray, Codes]:
-    """The requests of a log as entries (JOB, n), nothing of their outcome, and the codes of all names by column."""
+    """Convert the requests of a log to an array, without any outcome.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    procs
+        The rule for processor counts, see `Trace.procs`.
+
+    Returns
+    -------
+    jobs : ndarray
+        The requests, an array of `JOB` with shape (n,).
+    codes : dict
+        Codes of the names, by column.
+    """
     seen = trace.at_submission()
     jobs = np.zeros(len(trace), JOB)
     jobs["row"], jobs["submit"] = np.arange(len(trace)), trace.submit_time
@@ -167,7 +216,20 @@ def requests_of(trace: Trace, procs: str = "req") -> tuple[np.ndarray, Codes]:
 
 
 def entries_of(requests: Sequence[JobRequest]) -> tuple[np.ndarray, Codes]:
-    """Requests as entries (JOB, n), in their order, and the codes of all names by column."""
+    """Convert requests to an array, in their order.
+
+    Parameters
+    ----------
+    requests
+        The requests.
+
+    Returns
+    -------
+    jobs : ndarray
+        The requests, an array of `JOB` with shape (n,).
+    codes : dict
+        Codes of the names, by column.
+    """
     codes: dict[str, dict[Name, int]] = {name: {None: 0} for name in NAMES}
     jobs = np.zeros(len(requests), JOB)
     for entry, job in enumerate(requests):
@@ -177,19 +239,47 @@ def entries_of(requests: Sequence[JobRequest]) -> tuple[np.ndarray, Codes]:
 
 
 def entry_of(job: JobRequest, time: float, codes: Sequence[int]) -> tuple[float | int, ...]:
-    """A job that is submitted at `time` as an entry; `codes` are those of its names."""
+    """Convert one request to a row of `JOB`.
+
+    Parameters
+    ----------
+    job
+        The request.
+    time
+        Submit time, in seconds on the clock.
+    codes
+        Codes of the job's names, in the order of `NAMES`.
+
+    Returns
+    -------
+    tuple
+    """
     procs, limit = clean_request(job)
     outcome, machine = (math.nan, math.nan, math.nan), (job.req_nodes, job.req_mem_kib, job.req_gpus)
     return (job.row, time, *outcome, procs, limit, *machine, 0, *codes, 0, 0)
 
 
 def clean_request(job: JobRequest) -> tuple[float, float]:
-    """Processors and limit as an entry holds them: unknown processors are 0, an unknown limit NO_LIMIT."""
+    """Return the processors and the time limit of a request as `JOB` stores them.
+
+    Unknown processors become 0, and an unknown limit becomes `NO_LIMIT`.
+    """
     procs = job.procs if job.procs == job.procs else 0.0
     return procs, job.req_time if job.req_time < NO_LIMIT else NO_LIMIT
 
 
 def clean_requests(procs: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`clean_request` on whole columns."""
+    """Apply the rules of `clean_request` to whole columns.
+
+    Parameters
+    ----------
+    procs, limit
+        Processors and time limits in seconds, shape (n,). NaN means unknown.
+
+    Returns
+    -------
+    procs, limit : ndarray
+        Shape (n,), without NaN.
+    """
     p, q = np.asarray(procs, float), np.asarray(limit, float)
     return np.where(np.isnan(p), 0.0, p), np.where(q < NO_LIMIT, q, NO_LIMIT)

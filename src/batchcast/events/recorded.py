@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded clock: replays a log, event by event, in the one order of events.
+"""The recorded clock: replays a log event by event, as a whole or in periods.
 
-Whole, or in periods with what one leaves unfinished carried into the next.
+Between periods, the queue, the running jobs and the predictors' history carry over.
 """
 
 from __future__ import annotations
@@ -31,7 +31,17 @@ PROTOCOLS = ("honest", "paper", "starts_first")
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Every event of a log as arrays, in order: instant, kind, and the job's row."""
+    """All events of a log in order, as arrays of shape (events,).
+
+    Attributes
+    ----------
+    time
+        Instants in seconds on the log's clock.
+    kind
+        Kinds of event, as ranks of `events.event`.
+    index
+        Rows of the jobs.
+    """
 
     time: np.ndarray
     kind: np.ndarray
@@ -39,41 +49,77 @@ class Timeline:
 
 
 def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
-    """The events of a log in the order of DESIGN, Events. `paper`: each job's End right after its Submit, log order.
+    """Order all events of a log.
 
-    `starts_first` (papers/quick-starters.md, State): every end and start up to the instant of a submission comes
-    before it, those of jobs submitted earlier in that instant too. Otherwise a zero-length job ends, and a job
-    withdrawn at once leaves, in a further round of its instant. O(n log n).
+    Parameters
+    ----------
+    trace
+        The log.
+    protocol
+        `honest`: the order of `events.event`. `paper`: the end of each job follows its submission directly, in log
+        order. `starts_first`: all starts and ends up to the instant of a submission come before it, also those of jobs
+        that were submitted earlier in that instant (Kumar & Vadhiyar 2012).
+
+    Returns
+    -------
+    Timeline
+
+    Raises
+    ------
+    UsageError
+        If the protocol is unknown.
+
+    Notes
+    -----
+    Under `honest`, a job with a run time of 0 ends in a further round of its start, and a job that is withdrawn at once
+    leaves in a further round of its submission. O(n log n).
     """
     if protocol not in PROTOCOLS:
         raise UsageError(f"not a protocol: {protocol!r} (accepted: {', '.join(PROTOCOLS)})")
     submit, wait, run = outcome(trace)
     n = len(trace)
     rows = np.arange(n)
-    ran, never = rows[~np.isnan(run)], rows[np.isnan(run)]
-    index = np.concatenate([rows, ran, ran, never])
-    kind = np.repeat(np.array([SUBMIT, START, END, WITHDRAW], dtype=np.int8), [n, len(ran), len(ran), len(never)])
+    ran, withdrawn = rows[~np.isnan(run)], rows[np.isnan(run)]
+    index = np.concatenate([rows, ran, ran, withdrawn])
+    kind = np.repeat(np.array([SUBMIT, START, END, WITHDRAW], dtype=np.int8), [n, len(ran), len(ran), len(withdrawn)])
     if protocol == "paper":
-        rank = np.repeat(np.array([0, 1, 2, 1], dtype=np.int8), [n, len(ran), len(ran), len(never)])
+        rank = np.repeat(np.array([0, 1, 2, 1], dtype=np.int8), [n, len(ran), len(ran), len(withdrawn)])
         order = np.lexsort((rank, index))
         return Timeline(submit[index][order], kind[order], index[order])
     start = submit + wait
     end = start + np.where(np.isnan(run), 0.0, run)
-    time = np.concatenate([submit, start[ran], end[ran], start[never]])
+    time = np.concatenate([submit, start[ran], end[ran], start[withdrawn]])
     if protocol == "starts_first":
         same = time == submit[index]
         rank = np.where(same & (kind == SUBMIT), 0, np.where(kind == END, 2, 1)).astype(np.int8)
-        ends_here = np.concatenate([np.zeros(n + len(ran), bool), end[ran] == start[ran], np.zeros(len(never), bool)])
+        ends_here = np.concatenate(
+            [np.zeros(n + len(ran), bool), end[ran] == start[ran], np.zeros(len(withdrawn), bool)]
+        )
         early = np.where(same, n, 0) + np.where(same, index, np.where(ends_here, 2, np.where(kind == END, 0, 1)))
         order = np.lexsort((index, rank, early, time))
         return Timeline(time[order], kind[order], index[order])
-    round_ = np.concatenate([np.zeros(n + len(ran), bool), end[ran] == start[ran], start[never] == submit[never]])
+    round_ = np.concatenate(
+        [np.zeros(n + len(ran), bool), end[ran] == start[ran], start[withdrawn] == submit[withdrawn]]
+    )
     order = np.lexsort((index, kind, round_, time))
     return Timeline(time[order], kind[order], index[order])
 
 
 def event_table(trace: Trace, plan: Timeline) -> np.ndarray:
-    """A timeline as the kernel takes it (EVENT); an unknown wait teaches no predictor."""
+    """Convert a timeline to the kernel's array of events.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    plan
+        The order of its events.
+
+    Returns
+    -------
+    ndarray
+        An array of `EVENT`, shape (events,). An unknown wait is NaN, so that predictors do not learn from it.
+    """
     table = np.zeros(len(plan.time), EVENT)
     table["time"], table["rank"], table["entry"] = plan.time, plan.kind, plan.index
     table["value"] = np.where(trace.wait_time >= 0, trace.wait_time, np.nan)[plan.index]
@@ -81,7 +127,23 @@ def event_table(trace: Trace, plan: Timeline) -> np.ndarray:
 
 
 def after_the_log(trace: Trace, protocol: str = "honest", procs: str = "req", *, total: float) -> Columns:
-    """The state after the whole log: what every job's wait taught, and how many outages there were."""
+    """Compute the state after the whole log.
+
+    The state has the wait that predictors learn from each job, and the number of outages.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    protocol, procs
+        As in `replay`.
+    total
+        Processors of the machine.
+
+    Returns
+    -------
+    Columns
+    """
     from .kernel import apply_events
 
     requests, codes = requests_of(trace, procs)
@@ -93,13 +155,35 @@ def after_the_log(trace: Trace, protocol: str = "honest", procs: str = "req", *,
 
 
 def outcome(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Submit, wait and run as the recorded clock takes them: waits known and not negative, run NaN = never ran."""
+    """Return submit times, waits and run times as the recorded clock uses them.
+
+    Parameters
+    ----------
+    trace
+        The log.
+
+    Returns
+    -------
+    submit, wait, run : ndarray
+        Seconds, shape (n,). An unknown or negative wait is 0. The run time of a job that never ran is NaN.
+    """
     wait = np.nan_to_num(np.maximum(trace.wait_time, 0.0), nan=0.0)
     return trace.submit_time, wait, trace.run_time
 
 
 def irregular(trace: Trace) -> dict[str, int]:
-    """How many records needed each rule of this clock, by rule."""
+    """Count the records to which each rule for irregular data applies.
+
+    Parameters
+    ----------
+    trace
+        The log.
+
+    Returns
+    -------
+    dict
+        Number of records by rule.
+    """
     ran = ~np.isnan(trace.run_time)
     return {
         "never ran: withdrawn": int((~ran).sum()),
@@ -109,15 +193,43 @@ def irregular(trace: Trace) -> dict[str, int]:
 
 
 def events(trace: Trace, protocol: str = "honest", procs: str = "req") -> Iterator[Event]:
-    """Every event of a log, in order; about 2 microseconds each."""
+    """Yield every event of a log in order, at about 2 microseconds per event.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    protocol, procs
+        As in `replay`.
+
+    Yields
+    ------
+    Event
+    """
     return events_of(trace, timeline(trace, protocol), list(trace.requests(procs)))
 
 
 def events_of(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Iterator[Event]:
+    """Yield the events of a timeline.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    plan
+        The events to yield.
+    jobs
+        The requests, by row of `trace`.
+
+    Yields
+    ------
+    Event
+    """
     _, wait, run = (column.tolist() for column in outcome(trace))
-    waits = np.where(trace.wait_time >= 0, trace.wait_time, np.nan).tolist()  # an unknown wait teaches no predictor
+    # NaN marks waits that predictors must not learn from.
+    waits = np.where(trace.wait_time >= 0, trace.wait_time, np.nan).tolist()
     status, nodes = trace.nominal("status").decode(), trace.nominal("node_list").decode()
-    new: Any = tuple.__new__  # as the classes' own constructors do, without their keywords and defaults: half the time
+    new: Any = tuple.__new__  # the named tuples' own constructors take twice as long, because they handle keywords
     for time, kind, i in zip(plan.time.tolist(), plan.kind.tolist(), plan.index.tolist()):
         job = jobs[i]
         if kind == SUBMIT:
@@ -132,9 +244,20 @@ def events_of(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Itera
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Forecasts(Result):
-    """What one predictor said of a log: points (n,), quantiles (n, levels), bases, grounds; NaN and "" where not asked.
+    """The predictions of one predictor for the jobs of a log.
 
-    `grounds` may be empty where a batch path has none.
+    Attributes
+    ----------
+    points
+        Point predictions, shape (n,). NaN for jobs that were not predicted.
+    levels
+        Levels of the quantiles.
+    quantiles
+        Quantiles, shape (n, levels). NaN for jobs that were not predicted.
+    basis
+        What each prediction is based on. Empty for jobs that were not predicted.
+    grounds
+        The data behind each prediction. May be empty, because some predictors do not report it for whole logs.
     """
 
     points: np.ndarray
@@ -148,8 +271,10 @@ class Forecasts(Result):
         return f"<Forecasts of {len(self.points)} jobs{bounds}>"
 
     def columns(self) -> dict[str, Any]:
-        """Columns (n,) by name: point, one `q` per level (q0.9), and basis.
+        """Return the predictions as columns: `point`, one column per level (`q0.9`), and `basis`.
 
+        Examples
+        --------
         >>> Forecasts(np.array([9.0]), (0.9,), np.array([[20.0]]), ["the request"]).columns()
         {'point': array([9.]), 'q0.9': array([20.]), 'basis': ['the request']}
         """
@@ -157,7 +282,7 @@ class Forecasts(Result):
         return {"point": self.points, **levels, "basis": list(self.basis) or [""] * len(self.points)}
 
     def _pictures(self) -> Mapping[str, Picture]:
-        near = (0.1, 0.5, 0.9) if self.levels else ()  # all fifteen of a method hide each other
+        near = (0.1, 0.5, 0.9) if self.levels else ()  # some methods have 15 levels, whose curves would overlap
         few = {min(range(len(self.levels)), key=lambda k: abs(self.levels[k] - level)) for level in near}
         levels = {f"{100 * self.levels[k]:g} %": self.quantiles[:, k] for k in sorted(few)}
         return {"forecasts": partial(plots.shares, {"point": self.points, **levels}, "forecast (s)")}
@@ -173,13 +298,36 @@ def replay(
     ask: np.ndarray | None = None,
     tick: Any = None,
 ) -> dict[str, Forecasts]:
-    """Drive predictors through a log on the recorded clock; each is asked at every submission (or where `ask` is true).
+    """Replay a log on the recorded clock and let predictors predict each submitted job.
 
-    Returns each one's `Forecasts`. `tick(done)` is called now and then with the number of submissions so far. Cost: one
-    pass over 3 n events, about a microsecond each, plus the predictors' own.
+    Parameters
+    ----------
+    trace
+        The log.
+    predictors
+        The predictors by name.
+    protocol
+        The order of events, see `timeline`.
+    procs
+        The rule for processor counts, see `Trace.procs`.
+    total
+        Processors of the machine. NaN means unknown.
+    ask
+        Which jobs to predict, booleans of shape (n,). Default: all.
+    tick
+        Called as `tick(done)` after every 1,000 submissions.
+
+    Returns
+    -------
+    dict
+        `Forecasts` by predictor name.
+
+    Notes
+    -----
+    One pass over 3 n events takes about a microsecond per event, plus the time of the predictors.
     """
-    want = np.ones(len(trace), bool).tolist() if ask is None else np.asarray(ask, bool).tolist()
-    answers: dict[str, list[Any]] = {name: [None] * len(trace) for name in predictors}
+    is_predicted = np.ones(len(trace), bool).tolist() if ask is None else np.asarray(ask, bool).tolist()
+    predictions: dict[str, list[Any]] = {name: [None] * len(trace) for name in predictors}
     jobs: list[JobRequest] = list(trace.requests(procs))
     plan = timeline(trace, protocol)
     state = SystemState(total, jobs, lambda: requests_of(trace, procs), lambda: event_table(trace, plan))
@@ -189,29 +337,43 @@ def replay(
             tell(event)
             continue
         row = event.job.row
-        for name, answer in tell(event, want[row]).items():
-            answers[name][row] = answer
+        for name, prediction in tell(event, is_predicted[row]).items():
+            predictions[name][row] = prediction
         submissions += 1
         if tick is not None and submissions % 1000 == 0:
             tick(submissions)
-    return {name: collect(given) for name, given in answers.items()}
+    return {name: collect(given) for name, given in predictions.items()}
 
 
-def collect(given: Sequence[Any]) -> Forecasts:
-    """Predictions as arrays; the levels are those of the first prediction that has any."""
-    levels: tuple[float, ...] = next((p.levels for p in given if p is not None and p.levels), ())
-    points = np.array([np.nan if p is None else p.point for p in given], dtype=float)
-    quantiles = np.full((len(given), len(levels)), np.nan)
+def collect(predictions: Sequence[Any]) -> Forecasts:
+    """Convert predictions to arrays.
+
+    Parameters
+    ----------
+    given
+        Predictions; None for jobs that were not predicted.
+
+    Returns
+    -------
+    Forecasts
+        With the levels of the first prediction that has any.
+    """
+    levels: tuple[float, ...] = next((p.levels for p in predictions if p is not None and p.levels), ())
+    points = np.array([np.nan if p is None else p.point for p in predictions], dtype=float)
+    quantiles = np.full((len(predictions), len(levels)), np.nan)
     if levels:
-        for row, p in enumerate(given):
+        for row, p in enumerate(predictions):
             if p is not None and p.levels == levels:
                 quantiles[row] = p.quantiles
-    words = [("", "") if p is None else (p.basis, p.grounds) for p in given]
+    words = [("", "") if p is None else (p.basis, p.grounds) for p in predictions]
     return Forecasts(points, levels, quantiles, [basis for basis, _ in words], [grounds for _, grounds in words])
 
 
 class Stretch(NamedTuple):
-    """The events from a period's first submission to before the next one's; `first` is its first job's row."""
+    """The events from a period's first submission until just before the next period's first submission.
+
+    `first` is the row of the period's first job in the whole log.
+    """
 
     period: Trace
     first: int
@@ -219,11 +381,28 @@ class Stretch(NamedTuple):
 
 
 def stretches(periods: Iterable[Trace], protocol: str = "honest", procs: str = "req") -> Iterator[Stretch]:
-    """The events of a log's periods in order of submission: together exactly those of the log at once, in that order.
+    """Yield the events of a log that is given in periods.
 
-    Rows are those of the whole log. In memory are two periods and the jobs that have not ended. Of one stretch all
-    events are to be taken before the next.
+    All stretches together contain exactly the events of the whole log, in the same order.
 
+    Parameters
+    ----------
+    periods
+        The periods, in order of submission.
+    protocol, procs
+        As in `replay`.
+
+    Yields
+    ------
+    Stretch
+        Its jobs have the rows of the whole log. Use all events of a stretch before taking the next one.
+
+    Notes
+    -----
+    Memory holds two periods and the jobs that have not ended.
+
+    Examples
+    --------
     >>> log = Trace.from_arrays({"submit_time": [0, 5, 9], "wait_time": [0, 0, 0], "run_time": [7, 1, 1]})
     >>> [[(e.time, type(e).__name__, e.job.row) for e in s.events] for s in stretches([log[:1], log[1:]])]
     [[(0.0, 'Submit', 0), (0.0, 'Start', 0)],
@@ -255,26 +434,45 @@ def replay_periods(
     forget: bool = True,
     tick: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[Trace, int, dict[str, Forecasts]]]:
-    """`recorded.replay` over a log's periods: each with its first row and what the predictors said of its jobs.
+    """Replay a log that is given in periods, as `replay` does with a whole log.
 
-    The predictors' histories, the queue, the running jobs and the clock are carried on: the forecasts are those of the
-    whole log at once. With `forget` the state drops jobs that have left (`SystemState.forget`).
+    The history of the predictors, the queue, the running jobs and the clock carry over from one period to the next. So
+    the predictions equal those for the whole log.
+
+    Parameters
+    ----------
+    periods
+        The periods, in order of submission.
+    predictors, protocol, procs, total
+        As in `replay`.
+    forget
+        Whether the state drops jobs that have left after each period (`SystemState.forget`).
+    tick
+        Called as `tick(done)` after each period with the number of submissions so far.
+
+    Yields
+    ------
+    period : Trace
+    first : int
+        Row of the period's first job in the whole log.
+    forecasts : dict
+        `Forecasts` for the period's jobs, by predictor name.
     """
     driver = Driver(predictors, SystemState(total))
     for period, first, events in stretches(periods, protocol, procs):
-        said: dict[str, list[Any]] = {name: [] for name in predictors}
+        predictions: dict[str, list[Any]] = {name: [] for name in predictors}
         for event in events:
-            for name, answer in driver.tell(event).items():
-                said[name].append(answer)
+            for name, prediction in driver.tell(event).items():
+                predictions[name].append(prediction)
         if forget:
             driver.state.forget()
         if tick is not None:
             tick(first + len(period))
-        yield period, first, {name: collect(given) for name, given in said.items()}
+        yield period, first, {name: collect(given) for name, given in predictions.items()}
 
 
 def _with_next_begin(periods: Iterable[Trace]) -> Iterator[tuple[Trace, float]]:
-    """Each period that has jobs, and when the next one begins; infinity after the last."""
+    """Yields each period that has jobs, with the first submit time of the next one (infinity after the last)."""
     before: Trace | None = None
     for period in chain(periods, [None]):
         if period is not None and not len(period):
@@ -282,6 +480,9 @@ def _with_next_begin(periods: Iterable[Trace]) -> Iterator[tuple[Trace, float]]:
         if before is not None:
             begin = math.inf if period is None else float(period.submit_time[0])
             if not before.submit_time[-1] < begin:
-                raise UsageError("periods must follow each other, and no instant may lie in two of them")
+                raise UsageError(
+                    "the periods of a log must be in order of submission and must not overlap "
+                    f"(one ends at {before.submit_time[-1]:g} s, the next begins at {begin:g} s)"
+                )
             yield before, begin
         before = period

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SystemState: the running set, the queue and the free processors, as the clock knows them; one for all predictors."""
+"""The state of queue and machine that a clock maintains and that all its predictors share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTHING = np.zeros(0, EVENT)
 
 
 class Running(NamedTuple):
-    """A job on the machine: since when, and until when the plan holds it (NaN on clocks without a plan)."""
+    """A running job, its start time and its planned end in seconds on the clock (NaN without a scheduler)."""
 
     job: JobRequest
     start_time: float
@@ -30,22 +30,50 @@ class Running(NamedTuple):
 
 
 class SystemState:
-    """What a scheduler knows at `now`; handed to predictors as it is, read-only by its interface, never copied.
+    """What a scheduler knows at time `now`: the running jobs, the queue and the free processors.
 
-    `running` maps a job's row to `Running` in order of start, `queued` maps it to `JobRequest` in order of arrival,
-    `nodes` the row of one that runs to the host list it holds, where that is known; `nodes_away` are down or
-    drained now, and `usage` is what each (account, user) counts to have used in processor-seconds, by which fair-share
-    ranks them, where somebody told the clock. `columns()` is the same as arrays, for predictors in numpy and for
-    compiled ones. `total` is the machine's processors (NaN when unknown); `free` is total minus what runs, never
-    below 0, since real logs sometimes run more than their header admits. `version` counts the changes, so that what
-    was derived from a state can be told from what is stale.
+    Predictors receive this object itself, not a copy, and only read from it.
 
-    A clock owns the state and feeds it with `apply`: O(1), half a microsecond. The columns are brought up to date when
-    somebody reads them, all events since the last reading in one compiled call, so a clock whose predictors read
-    nothing pays nothing but 32 bytes an event. A clock that knows all requests beforehand (`jobs`, by row, and their
-    columns `requests`, made when first read) submits them in order of their rows; one that knows all events too
-    (`story`, EVENT) applies them in that order, and the state reads none before it was applied.
+    Parameters
+    ----------
+    total
+        Processors of the machine. NaN means unknown.
+    jobs
+        All requests by row, if the clock knows them in advance. The clock then submits them in order of their rows.
+    requests
+        Function that returns the same requests as an array (`record.requests_of`). It is called when first needed.
+    story
+        Function that returns all events as an array of `EVENT`, if the clock knows them in advance. The clock then
+        applies exactly these events. The state reads no event before it is applied.
 
+    Attributes
+    ----------
+    running
+        `Running` by row of the job, in order of start.
+    queued
+        `JobRequest` by row of the job, in order of arrival.
+    nodes
+        Host list by row of the running job, for jobs whose nodes are known.
+    nodes_away
+        Names of nodes that are down or drained.
+    usage
+        Decayed usage of each (account, user) in processor-seconds, by which fair-share ranks them. Empty if the clock
+        has no such data.
+    total
+        Processors of the machine.
+    free
+        Processors that are not in use, at least 0. Some real logs run more jobs than their header's machine size
+        allows.
+    version
+        Number of changes so far. Predictors use it to notice that a cached value is outdated.
+
+    Notes
+    -----
+    A clock feeds the state with `apply`, which takes half a microsecond. `apply` only records the event (32 bytes). The
+    arrays of `columns()` are updated when they are read, with all events since the last reading in one compiled call.
+
+    Examples
+    --------
     >>> from batchcast.events.event import Submit, Start
     >>> job = JobRequest(0, 1, 0.0, 4.0, 60.0, float("nan"))
     >>> state = SystemState(total=10.0)
@@ -86,7 +114,7 @@ class SystemState:
 
     @property
     def total(self) -> float:
-        """The machine's processors; NaN when unknown."""
+        """Processors of the machine; NaN if unknown."""
         return self._total
 
     @total.setter
@@ -96,22 +124,22 @@ class SystemState:
 
     @property
     def free(self) -> float:
-        """Free processors; NaN when the machine's size is unknown."""
+        """Free processors; NaN if the size of the machine is unknown."""
         left = self._total - self.running_procs
         return left if not left < 0 else 0.0
 
     @property
     def running_procs(self) -> float:
-        """Processors of the running jobs; an unknown number counts nothing."""
+        """Processors of the running jobs; a job with an unknown number counts 0."""
         return float(self.columns().record["running_procs"][0])
 
     @property
     def queued_procs(self) -> float:
-        """Processors of the queued jobs; an unknown number counts nothing."""
+        """Processors requested by the queued jobs; a job with an unknown number counts 0."""
         return float(self.columns().record["queued_procs"][0])
 
     def columns(self) -> Columns:
-        """The state as arrays, up to date."""
+        """Return the state as arrays, up to date."""
         if self._columns is None:
             self._columns = self._begin()
         if self._count > self._first:
@@ -119,23 +147,48 @@ class SystemState:
         return self._columns
 
     def entry(self, event: Event) -> int:
-        """The entry in the columns of the job of the event applied last; -1 for any other event, or none."""
+        """Find the job of the event that was applied last in the arrays of `columns()`.
+
+        Parameters
+        ----------
+        event
+            An event.
+
+        Returns
+        -------
+        int
+            The entry of its job. -1 if the event has no job or is not the last event.
+        """
         if isinstance(event, Capacity) or not (event is self._event or self._is_last(event)):
             return -1
         return event.job.row if self._known is not None else self._last_entry
 
     def _is_last(self, event: Event) -> bool:
+        """Whether an event equals the event that was applied last in kind, time and job."""
         last = self._event
         if isinstance(event, Capacity) or last is None or isinstance(last, Capacity):
             return False
         return type(event) is type(last) and (event.time, event.job.row) == (last.time, last.job.row)
 
     def taught(self, event: Event, cancelled: Cancelled = "count") -> float | None:
-        """The wait in seconds that the event applied last taught; None: none.
+        """Return the wait that predictors can learn from the event that was applied last.
 
-        A wait teaches nothing when it is unknown or negative, when the job is larger than the machine, when an outage
-        lies in it (a day without any event although a queued job had room), when the job was requeued in it, or, with
-        `cancelled="skip"`, when the job left without running.
+        Parameters
+        ----------
+        event
+            The event.
+        cancelled
+            `count`: also learn from jobs that left the queue without running. `skip`: ignore them.
+
+        Returns
+        -------
+        float or None
+            The wait in seconds. None if there is no wait to learn from.
+
+        Notes
+        -----
+        Predictors ignore a wait if it is unknown or negative, if the job is larger than the machine, if an outage lies
+        in it (a day without events although a queued job had room), or if the job was requeued.
         """
         if not isinstance(event, (Start, Withdraw)) or (entry := self.entry(event)) < 0:
             return None
@@ -147,9 +200,9 @@ class SystemState:
         return None if wait != wait or (cancelled == "skip" and left) else wait
 
     def _lessons(self) -> list[tuple[float, bool]]:
-        """What every job's wait teaches once it is over, NaN nothing, and whether it left; for a known story.
+        """Returns, for each job of a known story, the wait to learn from (NaN: none) and whether the job never ran.
 
-        The columns need then not be brought up to date at every start: one compiled call instead of one a job.
+        One compiled call computes all of them, so that the arrays need no update at every start.
         """
         if self._waits is None:
             from .kernel import apply_events
@@ -161,12 +214,31 @@ class SystemState:
         return self._waits
 
     def code(self, name: str, value: Name) -> int:
-        """The code of a name (`NAMES`) in the columns; 0 unknown, -1 never seen by this clock."""
+        """Return the code of a name in the arrays of `columns()`.
+
+        Parameters
+        ----------
+        name
+            A column of `record.NAMES`.
+        value
+            The name.
+
+        Returns
+        -------
+        int
+            0 for an unknown name (None); -1 for a name that this clock has never seen.
+        """
         self.columns()
         return 0 if value is None else self._codes[name].get(value, -1)
 
     def apply(self, event: Event) -> None:
-        """Move to the event's instant and take it in. For clocks: predictors are handed the state afterwards."""
+        """Move the clock to an event's time and apply the event. Only clocks call this method.
+
+        Parameters
+        ----------
+        event
+            The event.
+        """
         self.now = event.time
         self.version += 1
         self._event = event
@@ -175,7 +247,7 @@ class SystemState:
                 self.nodes[event.job.row] = str(event.nodes)
         elif self.nodes and isinstance(event, End | Requeue):
             self.nodes.pop(event.job.row, None)
-        if self._story is not None:  # the event lies there already
+        if self._story is not None:  # the array of all events contains this event already
             self._count += 1
         elif isinstance(event, Capacity):
             self._note(event.time, event.procs, -1, CAPACITY)
@@ -185,7 +257,7 @@ class SystemState:
             self._note(event.time, wait, self._entry_for(event), RANK[type(event)])
 
     def _entry_for(self, event: JobEvent) -> int:
-        """The entry of the event's job: its row where the clock knows all requests, else the one it got as it came."""
+        """Returns the entry of an event's job: its row if all requests are known in advance, else a running number."""
         row = event.job.row
         if self._known is not None:
             return row
@@ -201,35 +273,45 @@ class SystemState:
         return entry
 
     def forget(self) -> None:
-        """Drop what is kept of jobs that have left: memory does not grow with the log. Entries are numbered anew.
+        """Drop the data of jobs that have left, so that memory does not grow with the log. Entries are renumbered.
 
-        For a clock that learns of requests as they come, and predictors that keep jobs by row and never by entry.
+        This method is for clocks that do not know the requests in advance, and for predictors that identify jobs by
+        row.
         """
         columns = self.columns()
         present = columns.jobs["status"][: int(columns.record["entries"][0])]
-        kept = np.flatnonzero((present == QUEUED) | (present == RUNNING))
-        columns.keep(kept)
-        self._source = self._source[kept]
-        self._jobs = [self._jobs[entry] for entry in kept.tolist()]
-        self._entry = {row: entry for entry, row in enumerate(columns.jobs["row"][: len(kept)].tolist())}
+        kept_entries = np.flatnonzero((present == QUEUED) | (present == RUNNING))
+        columns.keep(kept_entries)
+        self._source = self._source[kept_entries]
+        self._jobs = [self._jobs[entry] for entry in kept_entries.tolist()]
+        self._entry = {row: entry for entry, row in enumerate(columns.jobs["row"][: len(kept_entries)].tolist())}
         self._last_entry, self._event = -1, None
 
     def plan(self, row: int, planned_end: float) -> None:
-        """The clock's scheduler now holds the running job until `planned_end`."""
+        """Set the planned end of a running job.
+
+        Parameters
+        ----------
+        row
+            Row of the job.
+        planned_end
+            Seconds on the clock.
+        """
         self.version += 1
         self._note(self.now, planned_end, row if self._known is not None else self._entry[row], PLAN)
 
     def _note(self, time: float, value: float, entry: int, rank: int) -> None:
+        """Records an event in the array of pending events."""
         if self._count == len(self._pending):
             if self._columns is not None and self._count:
                 self._take_in_pending(self._columns)
-            else:  # nobody has read yet: nothing but room is needed
+            else:  # no columns exist yet, so the pending events only need more room
                 self._pending = enlarged(self._pending, 2 * self._count + PENDING_ROOM)
         self._pending[self._count] = (time, value, entry, rank)
         self._count += 1
 
     def _begin(self) -> Columns:
-        """Make the columns: those of all requests that will come, where the clock knows them."""
+        """Returns new columns, with the requests and events that the clock knows in advance."""
         if self._story is not None:
             self._pending = self._read_story()
         elif self._requests is not None:
@@ -237,7 +319,7 @@ class SystemState:
         return Columns(self._initial, len(self._source))
 
     def _read_story(self) -> np.ndarray:
-        """All events of a known story, read once, and its requests."""
+        """Returns all events of a known story; reads the events and their requests once."""
         if self._story is not None and not len(self._events):
             self._events = self._story()
             if self._requests is not None:
@@ -245,9 +327,10 @@ class SystemState:
         return self._events
 
     def _take_in_pending(self, columns: Columns) -> None:
+        """Applies all pending events to the columns."""
         from .kernel import apply_events
 
-        if self._story is None or not self._first:  # a clock that knows the whole log makes room once
+        if self._story is None or not self._first:  # with a known story, the first call makes room for the whole log
             columns.make_room(len(self._source), len(self._codes["user_id"]) + 1)
         apply_events(columns.record, self._source, self._pending, self._first, self._count)
         if self._story is None:
@@ -255,7 +338,7 @@ class SystemState:
         self._first = self._count
 
     def _submit(self, time: float, job: JobRequest) -> int:
-        """The next entry is this job's."""
+        """Gives the next entry to a submitted job and returns it."""
         entry = len(self._jobs)
         self._jobs.append(job)
         self._entry[job.row] = entry
@@ -265,27 +348,40 @@ class SystemState:
         return entry
 
     def _change(self, entry: int, job: JobRequest) -> None:
-        """The request as it stands now."""
-        self.columns()  # takes the submission in as it was
+        """Replaces the request of a job."""
+        self.columns()  # a pending submission must be applied with the old request first
         self._jobs[entry] = job
         self._source[entry]["procs"], self._source[entry]["limit"] = clean_request(job)
 
     def _coded(self, name: str, value: Name) -> int:
+        """Returns the code of a name; a new name gets the next code."""
         codes = self._codes[name]
         assert isinstance(codes, dict)
         return 0 if value is None else codes.setdefault(value, len(codes) + 1)
 
     def _job(self, entry: int) -> JobRequest:
+        """Returns the request of an entry."""
         job = self._known[entry] if self._known is not None else self._jobs[entry]
         assert job is not None
         return job
 
     def place(self, row: int) -> int:
-        """The entry in the columns of a queued or running job, by its row; KeyError where there is none."""
+        """Return the entry of a queued or running job.
+
+        Parameters
+        ----------
+        row
+            Row of the job.
+
+        Raises
+        ------
+        KeyError
+            If the clock does not know the job.
+        """
         return row if self._known is not None else self._entry[row]
 
     def _find(self, row: int, status: int) -> int:
-        """The entry of a job of that status; KeyError where there is none."""
+        """Returns the entry of a job with a given status; KeyError if there is none."""
         columns = self.columns()
         entry = self.place(row)
         if not 0 <= entry < columns.record["entries"][0] or columns.jobs["status"][entry] != status:
@@ -304,7 +400,7 @@ class SystemState:
 
 
 class _RunningJobs(Mapping[int, Running]):
-    """The running set by row, read from the columns."""
+    """The running jobs by row, read from the columns."""
 
     def __init__(self, state: SystemState) -> None:
         self._state = state
@@ -323,7 +419,7 @@ class _RunningJobs(Mapping[int, Running]):
 
 
 class _QueuedJobs(Mapping[int, JobRequest]):
-    """The queue by row, read from the columns."""
+    """The queued jobs by row, read from the columns."""
 
     def __init__(self, state: SystemState) -> None:
         self._state = state

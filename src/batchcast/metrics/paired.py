@@ -373,7 +373,7 @@ def _drawn(cells: int, draws: int, rng: np.random.Generator) -> np.ndarray:
 def _in_cells(
     total: np.ndarray, count: np.ndarray, mean: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns residuals, shape (cells, methods), and jobs, shape (cells,); many groups are assigned to cells at random."""
+    """Returns residuals, shape (cells, methods), and jobs, shape (cells,); deals many groups to cells at random."""
     groups, methods = total.shape
     cell = np.arange(groups) if groups <= _MOST_CELLS else rng.permutation(groups) % _MOST_CELLS
     cells = min(groups, _MOST_CELLS)

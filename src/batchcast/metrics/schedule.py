@@ -191,7 +191,7 @@ class ForecastTotals:
             counts[1] += int(given.sum())
 
     def figures(self) -> dict[str, float]:
-        """Return the measures by name, as `accuracy.accuracy` does; `coverage_90` is the share of values below the 0.9 quantile."""
+        """Return the measures by name, as `accuracy.accuracy` does, and the coverage of each quantile."""
         return {
             "jobs": self.jobs,
             "mae_s": _ratio(self.error, self.jobs),

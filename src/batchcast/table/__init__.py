@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log as immutable columns, and its ways in and out of arrays, data frames and Arrow."""
+"""A log as immutable columns, with conversions from and to arrays, data frames and Arrow."""
 
 from .columns import LogInfo, Nominal, Values, log_order
 from .trace import Trace, check_log

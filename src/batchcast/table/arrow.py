@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trace from Arrow: our columns, extra columns, and the provenance in the schema's metadata."""
+"""Build a trace from an Arrow table, with the provenance from the metadata of its schema."""
 
 from __future__ import annotations
 
@@ -19,11 +19,30 @@ from .trace import Trace
 
 
 def read_column(name: str, values: Any, kind: str, is_mixed: bool = False) -> Values | None:
-    """A pyarrow ChunkedArray as float64, names or ids; None when it is nested.
+    """Convert a pyarrow ChunkedArray to a column of a trace.
 
-    `kind` is `id`, `instant`, `number`, `nominal`, or empty where the column's own type decides; `is_mixed` says that
-    texts are JSON words. Raises ArrowInvalid, ValueError or, with row and value, UsageError for values that are not of
-    that kind.
+    Parameters
+    ----------
+    name
+        Name of the column, for messages.
+    values
+        The ChunkedArray.
+    kind
+        `id`, `instant`, `number` or `nominal`. If empty, the Arrow type decides.
+    is_mixed
+        Whether the texts are JSON values, because the column mixes whole numbers and texts.
+
+    Returns
+    -------
+    ndarray, Nominal or None
+        float64 numbers, names or ids. None if the Arrow type is nested.
+
+    Raises
+    ------
+    ArrowInvalid, ValueError
+        If the values are not of this kind.
+    UsageError
+        The same, with the row and the value.
     """
     import pyarrow as pa
 
@@ -39,7 +58,7 @@ def read_column(name: str, values: Any, kind: str, is_mixed: bool = False) -> Va
 
 
 def _unwrapped(pa: Any, values: Any) -> Any:
-    """Extension types as what they are stored as, run ends written out, every kind of text as `string`."""
+    """Returns the values with plain storage types: no extension types or run ends, and `string` for all texts."""
     import pyarrow.compute as pc
 
     if isinstance(values.type, pa.BaseExtensionType):
@@ -53,20 +72,23 @@ def _unwrapped(pa: Any, values: Any) -> Any:
 
 
 def _is_binary(pa: Any, kind: Any) -> bool:
+    """Whether an Arrow type holds bytes."""
     tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
     return any(test(kind) for test in tests)
 
 
 def _value_type(pa: Any, values: Any) -> Any:
+    """Returns the type of the values, or of the dictionary's values if they are dictionary-encoded."""
     return values.type.value_type if pa.types.is_dictionary(values.type) else values.type
 
 
 def _unpacked(pa: Any, values: Any) -> Any:
-    """A dictionary written out."""
+    """Returns the values without dictionary encoding."""
     return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
 
 def _numbers(pa: Any, name: str, values: Any, kind: str) -> np.ndarray:
+    """Returns the values as float64, with times and durations in seconds."""
     types = pa.types
     if types.is_string(values.type):
         values = _parsed(pa, name, values, kind)
@@ -83,7 +105,7 @@ def _numbers(pa: Any, name: str, values: Any, kind: str) -> np.ndarray:
 
 
 def _parsed(pa: Any, name: str, values: Any, kind: str) -> Any:
-    """Texts as numbers; where times are due, also as dates with or without a zone. UsageError names row and value."""
+    """Returns texts as numbers, or as timestamps if the column holds instants; UsageError names the row and the value."""
     import pyarrow.compute as pc
 
     values = pc.if_else(pc.equal(pc.utf8_trim_whitespace(values), ""), pa.scalar(None, pa.string()), values)
@@ -99,26 +121,27 @@ def _parsed(pa: Any, name: str, values: Any, kind: str) -> Any:
 
 
 def _plain_names(pa: Any, values: Any) -> Nominal:
-    """Names that are no texts: whole numbers as they are, anything else as it is written."""
+    """Returns values that are not texts as names: whole numbers stay numbers, others are written as text."""
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_null(values.type):
         return Nominal.encode(values.to_pylist())
     return _names(pa, values.cast(pa.string()), False)
 
 
 def _names(pa: Any, values: Any, is_mixed: bool) -> Nominal:
-    """Codes into sorted categories, whatever order the table has them in; a category that stands twice is one."""
+    """Returns texts as codes into sorted categories; categories that occur twice in the Arrow dictionary are merged."""
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
-    whole = _one_chunk(pa, values)
-    names = [None if c is None else _word(c) if is_mixed else c for c in whole.dictionary.to_pylist()]
-    codes = np.asarray(whole.indices.fill_null(len(names)).to_numpy(zero_copy_only=False), dtype=np.int64)
+    combined = _one_chunk(pa, values)
+    names = [None if c is None else _word(c) if is_mixed else c for c in combined.dictionary.to_pylist()]
+    codes = np.asarray(combined.indices.fill_null(len(names)).to_numpy(zero_copy_only=False), dtype=np.int64)
     ordered = sorted({name for name in names if name is not None}, key=lambda name: (isinstance(name, str), name))
     code = {name: k for k, name in enumerate(ordered)}
-    place = np.array([*(code.get(name, -1) for name in names), -1], dtype=np.int32)
-    return Nominal(place[codes], tuple(ordered))
+    new_code = np.array([*(code.get(name, -1) for name in names), -1], dtype=np.int32)
+    return Nominal(new_code[codes], tuple(ordered))
 
 
 def _one_chunk(pa: Any, values: Any) -> Any:
+    """Returns all chunks of a dictionary-encoded column as one array."""
     chunks = values.unify_dictionaries().chunks
     if not chunks:
         return pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))
@@ -126,10 +149,10 @@ def _one_chunk(pa: Any, values: Any) -> Any:
 
 
 def _word(text: str) -> int | str:
-    """A JSON word as the whole number or text it is; ValueError for anything else."""
+    """Returns the whole number or text that a JSON value stands for; ValueError for any other value."""
     value = json.loads(text)
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise ValueError(f"not a name: {text[:40]!r}")
+        raise ValueError(f"not a whole number or a text: {text[:40]!r}")
     return value
 
 
@@ -137,27 +160,29 @@ __all__ = ["arrow", "from_arrow", "info_from_json", "info_to_json", "to_arrow"]
 
 
 def from_arrow(table: Any, name: str = "(arrow)") -> Trace:
-    """The trace in a pyarrow Table, or in anything that speaks Arrow (polars, duckdb, pandas): `__arrow_c_stream__`.
+    """Build a trace from a pyarrow Table, or from any object with `__arrow_c_stream__` (polars, duckdb, pandas).
 
     Parameters
     ----------
     table
-        Needs at least a column submit_time. Columns under our names take our types: whole and real numbers, decimals,
-        booleans and texts that are numbers become float64 (whole numbers beyond 2**53 are rounded), dates and
-        timestamps (without a zone: UTC) epoch seconds, durations and times of day seconds. Of other columns texts
-        become names; nested columns are left out and counted, as are rows without a submit time.
+        A table with at least the column `submit_time`. A column with one of batchcast's names is converted to the type
+        of that column. Numbers, decimals, booleans and numeric texts become float64; whole numbers above 2**53 are
+        rounded. Dates and timestamps become epoch seconds (UTC if they have no zone). Durations and times of day become
+        seconds. Texts in other columns become names. Nested columns and rows without a submit time are left out and
+        counted.
     name
-        What errors and the report call it.
+        Name of the table in messages and reports.
 
     Returns
     -------
     Trace
-        What was left out is counted in `info.dropped`, what was changed is said in `info.notes`.
+        `info.dropped` counts what was left out, and `info.notes` describes what was changed.
 
     Raises
     ------
     InputError
-        Names the column that is missing, stands twice or cannot be read, and its row and value where one is to blame.
+        If a column is missing, occurs twice or cannot be read. The message names the row and the value if they are
+        known.
 
     Examples
     --------
@@ -195,35 +220,38 @@ _FORMS = {"id": "job ids", "instant": "times", "number": "numbers", "nominal": "
 
 
 def _kind_of(column: str, is_nominal: bool) -> str:
-    """What a column of this name is read as; empty where its own type decides."""
+    """Returns the kind as which a column is read; empty if its Arrow type decides."""
     if column in COLUMNS:
         return "instant" if column in INSTANTS else COLUMNS[column].kind
     return "nominal" if is_nominal else ""
 
 
 def _table(pa: Any, table: Any, name: str) -> Any:
-    """The object as a pyarrow Table, every text in it valid."""
+    """Returns the object as a validated pyarrow Table."""
     try:
         if not isinstance(table, pa.Table):
             table = pa.table(table)
         table.validate(full=True)
     except (pa.ArrowException, TypeError, ValueError) as error:
         kinds = "a pyarrow Table, or an object with __arrow_c_stream__"
-        raise input_error(name, f"is no readable table ({str(error)[:120]})", accepted=kinds) from None
+        raise input_error(name, f"is not a readable table ({str(error)[:120]})", accepted=kinds) from None
     return table
 
 
 def _check_names(names: Sequence[str], source: str) -> None:
+    """Raises InputError if a column name occurs twice or `submit_time` is missing."""
     for column in names:
         if names.count(column) > 1:
             raise input_error(source, "two columns have one name", value=column, hint="rename one of them")
     if "submit_time" not in names:
         shown = ", ".join(names[:8])
-        raise input_error(source, "has no column submit_time", value=shown, accepted="batchcast's own names")
+        raise input_error(
+            source, "has no column submit_time", value=shown, accepted="the column names of batchcast.columns.COLUMNS"
+        )
 
 
 class _Note(NamedTuple):
-    """What batchcast left in a table's metadata: the provenance, and which columns are names."""
+    """batchcast's metadata in a table: the provenance, and the columns that hold names."""
 
     info: LogInfo
     nominal: frozenset[str]
@@ -231,23 +259,43 @@ class _Note(NamedTuple):
 
 
 def _note(text: bytes | None, name: str) -> _Note:
-    """The note of a table, empty where batchcast did not write it."""
+    """Returns batchcast's metadata of a table; empty if batchcast did not write the table."""
     if text is None:
         return _Note(LogInfo(), frozenset(), frozenset())
     try:
-        plain = json.loads(text)
-        version = int(plain.get("version", VERSION))
+        document = json.loads(text)
+        version = int(document.get("version", VERSION))
         if version <= VERSION:
-            info = info_from_json(plain["info"]) if "info" in plain else LogInfo()
-            return _Note(info, *(frozenset(map(str, plain.get(kind, ()))) for kind in ("nominal", "mixed")))
+            info = info_from_json(document["info"]) if "info" in document else LogInfo()
+            return _Note(info, *(frozenset(map(str, document.get(kind, ()))) for kind in ("nominal", "mixed")))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-        raise input_error(name, "its note of where the log comes from is damaged", hint="write it again") from None
-    raise input_error(name, "was written by a newer batchcast", value=version, accepted=str(VERSION))
+        raise input_error(
+            name, "batchcast's metadata in its schema is damaged", hint="write the file again with batchcast"
+        ) from None
+    raise input_error(
+        name, "was written by a newer batchcast: metadata version", value=version, accepted=f"at most {VERSION}"
+    )
 
 
 def info_from_json(plain: Mapping[str, Any]) -> LogInfo:
-    """The inverse of `info_to_json`; fields this version does not know are ignored, TypeError for one of another kind.
+    """Build a `LogInfo` from the mapping that `info_to_json` returns.
 
+    Parameters
+    ----------
+    plain
+        The mapping. Keys that this version of batchcast does not know are ignored.
+
+    Returns
+    -------
+    LogInfo
+
+    Raises
+    ------
+    TypeError
+        If a value has the wrong type.
+
+    Examples
+    --------
     >>> info_from_json(info_to_json(LogInfo(names={"user_id": {3: "ada"}}))).names
     {'user_id': {3: 'ada'}}
     """

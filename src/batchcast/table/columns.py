@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of a trace.
+"""The columns of a trace and its provenance.
 
-Names as codes, plain sequences with dates and durations as seconds, what no job can have read as unknown, and where a
-trace came from.
+This module converts plain sequences to columns (names to codes, dates and durations to seconds) and marks impossible
+values as unknown.
 """
 
 from __future__ import annotations
@@ -22,13 +22,34 @@ from ..errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class LogInfo:
-    """Where a trace came from and what was done to it on the way: what the report prints as provenance.
+    """The provenance of a trace: where it came from and what was done to it.
 
-    `known_at_submit` names the undeclared columns that the user vouched for, see `Trace.knowing`. `memory_per` is the
-    unit of the memory columns, `job` or `processor` (SWF). `unix_start` is the epoch second at which the log's clock
-    reads 0; `max_procs_source` is `header`, `--procs-total`, `peak` or `unknown`; `dropped` counts records by the rule
-    that left them out, `notes` are sentences for people (unsorted input, a header that lies), in the order they arose;
-    where users are `private`, results name none of them.
+    Attributes
+    ----------
+    source, format, sha256
+        The file, its format, and its digest.
+    unix_start
+        Epoch second at which the log's clock reads 0.
+    timezone, timezone_source
+        The time zone of the log, and where it was found.
+    max_procs, max_nodes
+        Processors and nodes of the machine. NaN means unknown.
+    max_procs_source
+        `header`, `--procs-total`, `peak` or `unknown`.
+    header
+        The log's header fields.
+    names
+        For a column with numeric codes, the name behind each code.
+    known_at_submit
+        Undeclared columns that the user marked as known at submission, see `Trace.knowing`.
+    dropped
+        Number of records left out, by rule.
+    notes
+        Messages about the log for people (unsorted input, a wrong header), in order of appearance.
+    private
+        Whether results must not name users.
+    memory_per
+        The unit of the memory columns: `job`, or `processor` in SWF.
     """
 
     source: str = "(memory)"
@@ -49,17 +70,37 @@ class LogInfo:
     memory_per: str = "job"
 
     def with_dropped(self, rule: str, count: int) -> LogInfo:
-        """The same, with `count` more records left out by `rule` (0 is recorded too: the rule was applied)."""
+        """Return a copy that counts more records as left out by a rule.
+
+        Parameters
+        ----------
+        rule
+            Name of the rule.
+        count
+            Number of records. A count of 0 is also recorded and shows that the rule was applied.
+
+        Returns
+        -------
+        LogInfo
+        """
         return replace(self, dropped={**self.dropped, rule: self.dropped.get(rule, 0) + int(count)})
 
     def with_note(self, note: str) -> LogInfo:
-        """The same, with one more sentence."""
+        """Return a copy with one more note."""
         return replace(self, notes=(*self.notes, note))
 
 
 @dataclass(frozen=True, slots=True)
 class Nominal:
-    """A dictionary-coded column: `codes` (int32, -1 is null) into `categories` (whole numbers or text)."""
+    """A dictionary-coded column of names.
+
+    Attributes
+    ----------
+    codes
+        Index of each row's category, int32, shape (n,); -1 means null.
+    categories
+        The distinct names, as whole numbers or texts.
+    """
 
     codes: np.ndarray
     categories: tuple[int | str, ...]
@@ -69,8 +110,20 @@ class Nominal:
 
     @classmethod
     def encode(cls, values: Sequence[Any] | np.ndarray) -> Nominal:
-        """From plain values, None (or NaN) being null; categories in sorted order, numbers before text. O(n log n).
+        """Encode plain values.
 
+        Parameters
+        ----------
+        values
+            Values, shape (n,). None and NaN are null.
+
+        Returns
+        -------
+        Nominal
+            Its categories are sorted, numbers before texts.
+
+        Examples
+        --------
         >>> Nominal.encode(["b", None, "a", "b"])
         Nominal(codes=array([ 1, -1,  0,  1], dtype=int32), categories=('a', 'b'))
         """
@@ -90,16 +143,16 @@ class Nominal:
         return cls(np.fromiter((code.get(v, -1) for v in values), dtype=np.int32, count=len(values)), tuple(ordered))
 
     def take(self, rows: np.ndarray) -> Nominal:
-        """The same column on other rows; the categories stay, so codes stay comparable."""
+        """Return the column for other rows; the categories do not change, so codes of both columns can be compared."""
         return Nominal(frozen(self.codes[rows]), self.categories)
 
     def decode(self) -> list[int | str | None]:
-        """Plain values, null as None."""
+        """Return the values as a list; null is None."""
         names = [*self.categories, None]
         return [names[code] for code in self.codes.tolist()]
 
     def is_known(self) -> np.ndarray:
-        """Boolean mask of the rows that hold a value."""
+        """Return a boolean mask, shape (n,), of the rows that are not null."""
         return self.codes >= 0
 
 
@@ -107,7 +160,7 @@ Values = np.ndarray | Nominal
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """The array, read-only."""
+    """Return a read-only view of an array."""
     if array.flags.writeable:
         array = array.view()
         array.flags.writeable = False
@@ -120,8 +173,24 @@ _EXACT = 2.0**53
 
 
 def columns_of(source: Any) -> dict[str, Any]:
-    """Sequences by column name from a mapping or a data frame; UsageError for anything else, or columns named twice.
+    """Return the columns of a mapping or a data frame as sequences by name.
 
+    Parameters
+    ----------
+    source
+        A mapping of column names to sequences, or a pandas DataFrame.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    UsageError
+        If the source is of another type, a name occurs twice, or a name looks like a misspelt column of batchcast.
+
+    Examples
+    --------
     >>> columns_of({"submit_time": [0.0]})
     {'submit_time': [0.0]}
     """
@@ -142,24 +211,42 @@ def columns_of(source: Any) -> dict[str, Any]:
             raise UsageError(f"columns: {name!r} (accepted: {meant})", hint="batchcast.columns.COLUMNS has the names")
         near = [] if name in DECLARED or name in SUMS else get_close_matches(name, COLUMNS, 1, cutoff=ALIKE)
         if near and near[0] not in names:
-            raise UsageError(f"columns: {name!r} (did you mean {near[0]}?)",
-                             hint=f"{near[0]}, or a name that is less like it for a column of your own")  # fmt: skip
+            hint = f"rename it to {near[0]}, or to a less similar name if it is an extra column"
+            raise UsageError(f"columns: {name!r} (did you mean {near[0]}?)", hint=hint)
     return dict(zip(names, (values for _, values in pairs)))
 
 
 ALIKE = 0.8
-"""How much alike two names are of which one is taken for a slip of the pen: `difflib`'s ratio."""
+"""Similarity (`difflib`'s ratio) from which an unknown column name counts as misspelt."""
 _DECLARED = {name.replace("_", ""): name for name in COLUMNS} | {"submit": "submit_time"}
 
 
 def as_column(name: str, values: Any, unix_start: float = 0.0) -> Values:
-    """A sequence as the column its name asks for: numbers as float64 seconds, names dictionary-coded, ids as they are.
+    """Convert a sequence to the kind of column that its name implies.
 
-    Dates (datetime64, pandas, datetime, and where instants are due ISO 8601 texts; without a zone: UTC) become seconds
-    on a clock that reads 0 at `unix_start`, durations seconds; bytes are UTF-8 texts; None, NaN, NaT and NA are
-    unknown. Raises UsageError that names column, row and value where a known column of numbers holds something else.
-    O(n).
+    Parameters
+    ----------
+    name
+        Name of the column. Names that batchcast does not declare become numbers if all values are numbers, else names.
+    values
+        A sequence of one value per job. None, NaN, NaT and NA mean unknown, and bytes are decoded as UTF-8. Dates can
+        be datetime64, pandas or datetime values, or ISO 8601 texts in columns of instants; dates without a zone are in
+        UTC.
+    unix_start
+        Epoch second at which the log's clock reads 0. Dates are converted to this clock.
 
+    Returns
+    -------
+    ndarray or Nominal
+        Numbers as float64 with times in seconds, names dictionary-coded, ids unchanged.
+
+    Raises
+    ------
+    UsageError
+        If a declared column of numbers has another value. The message names column, row and value.
+
+    Examples
+    --------
     >>> as_column("submit_time", np.array(["1970-01-02", "NaT"], dtype="datetime64[D]")).tolist()
     [86400.0, nan]
     >>> as_column("submit_time", ["1970-01-01 00:01:30", "90"])
@@ -170,26 +257,26 @@ def as_column(name: str, values: Any, unix_start: float = 0.0) -> Values:
     if isinstance(values, Nominal):
         return values
     array = _array(name, values)
-    known = COLUMNS.get(name)
-    if known is not None and known.kind == "id":
+    declared = COLUMNS.get(name)
+    if declared is not None and declared.kind == "id":
         return _ids(array)
-    if known is not None and known.kind == "nominal":
+    if declared is not None and declared.kind == "nominal":
         return Nominal.encode(array.tolist() if array.dtype.kind in "OUSb" else array)
     if array.dtype.kind in "Mm" or (array.dtype.kind == "O" and _holds_time(array)):
         return _seconds(name, array, unix_start)
     if array.dtype.kind in "iufb":
         return array.astype(np.float64)
-    if known is not None:
+    if declared is not None:
         return _numbers(name, array, unix_start)
     return _own_kind(array)
 
 
 def _array(name: str, values: Any) -> np.ndarray:
-    """One-dimensional, pandas's own kinds as numpy's: what is missing becomes None, NaN or NaT."""
+    """Returns the values as a one-dimensional NumPy array; missing values of pandas types become None, NaN or NaT."""
     if hasattr(values, "notna") and hasattr(values, "to_numpy"):
         kind = str(values.dtype)
         if kind.startswith("datetime64"):
-            values = values.to_numpy(dtype="datetime64[ns]")  # of a zone: in UTC
+            values = values.to_numpy(dtype="datetime64[ns]")  # converts times with a zone to UTC
         elif isinstance(values.dtype, np.dtype):
             values = values.to_numpy()
         else:
@@ -210,7 +297,7 @@ def _array(name: str, values: Any) -> np.ndarray:
 
 
 def _ids(array: np.ndarray) -> np.ndarray:
-    """Whole numbers as int64, anything else as text; a job without an id is named by its row."""
+    """Returns ids as int64 if all are whole numbers, else as text; a missing id becomes `row` and the row's number."""
     kind = array.dtype.kind
     if kind == "O" and all(isinstance(v, int) and not isinstance(v, bool) and abs(v) < 2**63 for v in array.tolist()):
         return array.astype(np.int64)
@@ -223,20 +310,23 @@ def _ids(array: np.ndarray) -> np.ndarray:
 
 
 def _id_text(value: Any) -> str:
+    """Returns an id as text, without `.0` for whole numbers."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _is_missing(value: Any) -> bool:
+    """Whether a value is None or NaN."""
     return value is None or (isinstance(value, float) and value != value)
 
 
 def _holds_time(array: np.ndarray) -> bool:
-    """Whether the first value that is there is a date or a duration."""
+    """Whether the first known value is a date or a duration."""
     first = next((v for v in array.tolist() if not _is_missing(v)), None)
     return isinstance(first, (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64))
 
 
 def _seconds(name: str, array: np.ndarray, unix_start: float) -> np.ndarray:
+    """Returns dates and durations as seconds."""
     if array.dtype.kind == "O":
         return np.array([_one_time(name, row, v, unix_start) for row, v in enumerate(array.tolist(), 1)])
     missing = np.isnat(array)
@@ -247,9 +337,10 @@ def _seconds(name: str, array: np.ndarray, unix_start: float) -> np.ndarray:
 
 
 def _one_time(name: str, row: int, value: Any, unix_start: float) -> float:
+    """Returns one date or duration as seconds; NaN if it is missing."""
     if isinstance(value, (np.datetime64, np.timedelta64)):
         value = value.astype("datetime64[us]" if isinstance(value, np.datetime64) else "timedelta64[us]").item()
-    if _is_missing(value) or value != value:  # NaT is not itself
+    if _is_missing(value) or value != value:  # NaT, like NaN, does not equal itself
         return float("nan")
     if isinstance(value, datetime.timedelta):
         return value.total_seconds()
@@ -262,7 +353,7 @@ def _one_time(name: str, row: int, value: Any, unix_start: float) -> float:
 
 
 def _numbers(name: str, array: np.ndarray, unix_start: float) -> np.ndarray:
-    """Numbers that came as objects or as texts, dates among them; UsageError at the first that is neither."""
+    """Returns objects or texts as numbers, and dates as seconds; UsageError names the first value that is neither."""
     values = np.empty(len(array))
     for row, value in enumerate(array.tolist(), 1):
         try:
@@ -273,7 +364,7 @@ def _numbers(name: str, array: np.ndarray, unix_start: float) -> np.ndarray:
 
 
 def _dated(name: str, row: int, value: Any, unix_start: float) -> float:
-    """Seconds of a text that is a date, where an instant is due."""
+    """Returns the seconds of a date given as text, in a column of instants."""
     if name in INSTANTS and isinstance(value, str):
         try:
             return _one_time(name, row, datetime.datetime.fromisoformat(value.strip()), unix_start)
@@ -283,15 +374,29 @@ def _dated(name: str, row: int, value: Any, unix_start: float) -> float:
 
 
 def not_a_number(name: str, row: int, value: Any) -> UsageError:
-    """The error for a value that is no number where numbers are due."""
+    """Build the error for a value that is not a number in a column of numbers.
+
+    Parameters
+    ----------
+    name
+        The column.
+    row
+        The row, from 1.
+    value
+        The value.
+
+    Returns
+    -------
+    UsageError
+    """
     dates = ", dates, texts such as 2024-01-31T08:00:00" if name in INSTANTS else ""
     forms = f"numbers{dates}; None or NaN for unknown"
     return UsageError(f"{name}: row {row} is not a number: {str(value)[:80]!r} (accepted: {forms})")
 
 
 def _own_kind(array: np.ndarray) -> Values:
-    """A column of a name that is not ours: numbers where all are, else names."""
-    from decimal import Decimal  # from here down, few logs come this way
+    """Returns an undeclared column: numbers if all values are numbers, else names."""
+    from decimal import Decimal  # imported here because few logs have such columns
 
     plain = array.tolist()
     if array.dtype.kind == "O" and all(v is None or isinstance(v, (int, float, Decimal)) for v in plain):
@@ -303,43 +408,72 @@ NO_SUBMIT = "no submit_time"
 
 
 def sound(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Values], LogInfo]:
-    """The columns with impossible numbers unknown, without rows that have no submit time, and what was done, noted.
+    """Mark impossible numbers as unknown and drop rows without a submit time.
 
-    Of our own columns of numbers, negative values and infinite ones (a limit that is none) become NaN, and are noted
-    but for -1, which is how many logs write unknown. Instants may be negative, they are on the log's own clock, and so
-    may a wait (a start recorded before its submission), which the recorded clock counts. Rows whose submit time is
-    unknown or infinite are left out and counted in `info.dropped`. Columns without such values are handed on as are.
-    O(values).
+    Parameters
+    ----------
+    columns
+        The columns by name.
+    info
+        The provenance.
 
+    Returns
+    -------
+    columns : dict
+        The columns. Columns without impossible values are the same objects as before.
+    info : LogInfo
+        The provenance, with notes and counts of what was changed.
+
+    Notes
+    -----
+    In declared columns of numbers, negative and infinite values become NaN. They are noted, except -1, with which many
+    logs mark unknown values. Instants may be negative, because they are on the log's own clock. A wait may also be
+    negative (a start recorded before the submission); the recorded clock counts these. O(values).
+
+    Examples
+    --------
     >>> columns, info = sound({"submit_time": np.zeros(3), "run_time": np.array([-1.0, 5.0, -3.0])}, LogInfo())
     >>> columns["run_time"].tolist(), info.notes
     ([nan, 5.0, nan], ('1 values of run_time: negative, read as unknown (first: -3)',))
     """
-    kept = dict(columns)
+    results = dict(columns)
     for name, values in columns.items():
-        known = COLUMNS.get(name)
-        if known is None or known.kind != "number" or name in INSTANTS or isinstance(values, Nominal):
+        declared = COLUMNS.get(name)
+        if declared is None or declared.kind != "number" or name in INSTANTS or isinstance(values, Nominal):
             continue
         negative = (values < 0) & ((name != "wait_time") | np.isinf(values))
         for what, bad in (("negative", negative), ("endless", values == np.inf)):
-            strange = bad & (values != -1)
-            if strange.any():
-                first = f"{values[int(np.argmax(strange))]:g}"
-                info = info.with_note(
-                    f"{int(strange.sum())} values of {name}: {what}, read as unknown (first: {first})"
-                )
+            noted = bad & (values != -1)
+            if noted.any():
+                first = f"{values[int(np.argmax(noted))]:g}"
+                info = info.with_note(f"{int(noted.sum())} values of {name}: {what}, read as unknown (first: {first})")
             if bad.any():
-                kept[name] = values = np.where(bad, np.nan, values)
-    submit = kept.get("submit_time")
+                results[name] = values = np.where(bad, np.nan, values)
+    submit = results.get("submit_time")
     if isinstance(submit, np.ndarray) and not np.isfinite(submit).all():
         rows = np.flatnonzero(np.isfinite(submit))
         info = info.with_dropped(NO_SUBMIT, len(submit) - len(rows))
-        kept = {n: v.take(rows) if isinstance(v, Nominal) else v[rows] for n, v in kept.items()}
-    return kept, info
+        results = {n: v.take(rows) if isinstance(v, Nominal) else v[rows] for n, v in results.items()}
+    return results, info
 
 
 def log_order(submit_time: Values, job_id: Values) -> np.ndarray:
-    """Row numbers in log order: submit time, then job id, then row. O(n log n), O(n) when already in order."""
+    """Sort jobs by submit time, then job id, then row.
+
+    Parameters
+    ----------
+    submit_time, job_id
+        Submit times in seconds and job ids, shape (n,).
+
+    Returns
+    -------
+    ndarray
+        Row numbers in log order, shape (n,).
+
+    Notes
+    -----
+    O(n log n), or O(n) if the jobs are in order already.
+    """
     submit, ids = np.asarray(submit_time, dtype=float), np.asarray(job_id)
     major, minor = (ids, np.zeros(len(ids))) if ids.dtype.kind in "iu" else _id_numbers(ids)
     before = submit[:-1], major[:-1], minor[:-1]
@@ -354,7 +488,7 @@ def log_order(submit_time: Values, job_id: Values) -> np.ndarray:
 
 
 def _id_numbers(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Text ids such as 12_3 or 12+1 as (12, 3); ids without a leading number sort last, by row."""
+    """Returns two numbers for each text id, (12, 3) for 12_3 and 12+3; ids without a leading number sort last."""
     parts = [re.match(r"(\d+)(?:\D+(\d+))?", str(text)) for text in ids.tolist()]
     major = np.array([float(m[1]) if m else np.inf for m in parts])
     minor = np.array([float(m[2]) if m and m[2] else -1.0 for m in parts])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several traces of one log as one: periods of a log that was stored in pieces."""
+"""Join several traces of one log, such as the periods of a log that was stored in pieces."""
 
 from __future__ import annotations
 
@@ -14,11 +14,27 @@ Names = tuple[int | str, ...]
 
 
 def joined(pieces: Sequence[Trace], info: LogInfo | None = None) -> Trace:
-    """The rows of all pieces in log order, as if they had been read at once; the first piece's provenance by default.
+    """Join traces into one, with all rows in log order.
 
-    A column that only some pieces have is unknown in the others; names are coded over all pieces. Rows that nothing
-    tells apart keep the order of the pieces. O(rows), O(rows log rows) where the pieces overlap.
+    Parameters
+    ----------
+    pieces
+        The traces. A column that only some of them have is unknown in the others.
+    info
+        The provenance of the result. Default: the provenance of the first piece.
 
+    Returns
+    -------
+    Trace
+        The trace that reading all pieces as one log would give.
+
+    Notes
+    -----
+    Names are coded over all pieces. Rows with the same submit time and id keep the order of the pieces. O(rows), or
+    O(rows log rows) if the pieces overlap.
+
+    Examples
+    --------
     >>> early = Trace.from_arrays({"submit_time": [0.0], "user_id": ["eve"]})
     >>> late = Trace.from_arrays({"job_id": [2], "submit_time": [5.0], "user_id": ["ada"], "run_time": [9.0]})
     >>> both = joined([early, late])
@@ -39,26 +55,50 @@ def joined(pieces: Sequence[Trace], info: LogInfo | None = None) -> Trace:
 
 
 def with_categories(trace: Trace, categories: Mapping[str, Names]) -> Trace:
-    """The trace with the names of some columns coded by these categories, which hold every name that it has.
+    """Recode the names of some columns with given categories.
 
+    Parameters
+    ----------
+    trace
+        The trace.
+    categories
+        Categories by column. They must include all names that occur in the column.
+
+    Returns
+    -------
+    Trace
+
+    Examples
+    --------
     >>> piece = Trace.from_arrays({"submit_time": [0.0, 1.0], "user_id": ["eve", None]})
     >>> with_categories(piece, {"user_id": ("ada", "eve")}).nominal("user_id").codes.tolist()
     [1, -1]
     """
-    given = {name: names for name, names in categories.items() if name in trace.names}
-    changed = {name: _coded(_nominal(trace, name), names) for name, names in given.items()}
+    present = {name: names for name, names in categories.items() if name in trace.names}
+    changed = {name: _coded(_nominal(trace, name), names) for name, names in present.items()}
     return trace.with_columns(changed) if changed else trace
 
 
 def every_name(columns: Iterable[Names]) -> Names:
-    """All names of some columns' categories, in the order in which a log read at once has them: numbers before text."""
+    """Merge the categories of columns, in sorted order with numbers before texts."""
     present = {name for names in columns for name in names}
     return tuple(sorted(present, key=lambda name: (isinstance(name, str), name)))
 
 
 def summed_notes(notes: Iterable[str]) -> list[str]:
-    """Sentences that begin with a number, which of several alike is added up: what pieces of one log say together.
+    """Merge notes that begin with a number by adding these numbers, and remove repeated notes.
 
+    Parameters
+    ----------
+    notes
+        Notes about the pieces of one log.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
     >>> summed_notes(["2 lines left out: x (first: line 3)", "odd", "odd", "1 lines left out: x (first: line 9)"])
     ['3 lines left out: x (first: line 3)', 'odd']
     """
@@ -72,18 +112,19 @@ def summed_notes(notes: Iterable[str]) -> list[str]:
 
 
 def _numbers(piece: Trace, name: str) -> np.ndarray:
-    """The column, all unknown in a piece that lacks it."""
+    """Returns a column of numbers, all NaN if the piece does not have it."""
     return piece.number(name) if name in piece.names else np.full(len(piece), np.nan)
 
 
 def _nominal(piece: Trace, name: str) -> Nominal:
-    """A piece's column as names; numbers are names where another piece has text under this name."""
+    """Returns a column as names; numbers become names if another piece has texts in this column."""
     if name in piece.names and not isinstance(values := piece.column(name), Nominal):
         return Nominal.encode(values)
     return piece.nominal(name) if name in piece.names else Nominal(np.full(len(piece), -1, dtype=np.int32), ())
 
 
 def _names(parts: Sequence[Nominal]) -> Nominal:
+    """Returns the names of all pieces as one column."""
     first = parts[0].categories
     same = all(part.categories is first for part in parts)
     categories = first if same else every_name(part.categories for part in parts)
@@ -92,14 +133,15 @@ def _names(parts: Sequence[Nominal]) -> Nominal:
 
 
 def _coded(values: Nominal, categories: Names) -> Nominal:
+    """Returns the names with codes into other categories."""
     if values.categories is categories:
         return values
-    place = {name: code for code, name in enumerate(categories)}
-    new = np.array([*(place[name] for name in values.categories), -1], dtype=np.int32)
+    new_code = {name: code for code, name in enumerate(categories)}
+    new = np.array([*(new_code[name] for name in values.categories), -1], dtype=np.int32)
     return Nominal(new[values.codes], categories)
 
 
 def _ids(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Whole numbers where all are, else text."""
+    """Returns all ids as whole numbers if every piece has whole numbers, else as text."""
     are_whole = all(part.dtype.kind in "iu" for part in parts)
     return np.concatenate(parts if are_whole else [part.astype(str) for part in parts])

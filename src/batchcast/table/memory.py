@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory asked and used, made comparable: per node where a log knows nodes, else per processor. Pure.
+"""Requested and used memory in one unit: per node if the log has node counts, else per processor.
 
-A log's memory columns are of the whole job or, in SWF, of one processor (`LogInfo.memory_per`). Here they become one
-unit, and here is decided whether `used_mem_kib` is a measurement at all.
+A log's memory columns are for the whole job or, in SWF, for one processor (`LogInfo.memory_per`). This module converts
+both to the same unit and decides whether `used_mem_kib` is a measurement at all.
 """
 
 from __future__ import annotations
@@ -15,15 +15,27 @@ from ..columns import COPIED, FEWEST, OUT_OF_MEMORY, SAME, is_copied
 from .trace import Trace
 
 MOSTLY = 0.9
+"""Share of the jobs with a known amount that must have a node (or processor) count for that unit to be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """What jobs asked and used, KiB per `per` (`node`, `processor` or `job`), each (n,), NaN unknown.
+    """Requested and used memory of jobs, in KiB per `per`.
 
-    `used` is all NaN where the log's column is a copy of the request (`copied`: the share of jobs in which they are
-    equal, NaN where fewer than 20 know both). `ended` (n,) marks jobs that ran out of memory: they needed more than
-    `asked`, and `used` says no more than what they held. `zeros` counts jobs whose use is 0: nobody measured them.
+    Attributes
+    ----------
+    per
+        `node`, `processor` or `job`.
+    asked, used
+        Requested and used memory in KiB, shape (n,). NaN means unknown. `used` is all NaN if the log's column is a copy
+        of the request.
+    ended
+        Whether each job ran out of memory, shape (n,). Such a job needed more than `asked`; its `used` is a lower
+        bound.
+    copied
+        Share of jobs whose used memory equals the request. NaN if both are known for fewer than 20 jobs.
+    zeros
+        Number of jobs with a recorded use of 0, which means that the use was not measured.
     """
 
     per: str
@@ -35,22 +47,36 @@ class MemoryUse:
 
     @property
     def is_measured(self) -> bool:
-        """Whether `used` is a measurement, as far as the log itself can tell."""
+        """Whether `used` is a measurement, as far as the log shows."""
         return not self.copied >= COPIED
 
     @property
     def known(self) -> int:
-        """How many jobs have a peak that was measured and not cut off."""
+        """Number of jobs with a measured peak that was not cut off by the memory limit."""
         return int((~np.isnan(self.used) & ~self.ended).sum())
 
 
 def memory_use(trace: Trace) -> MemoryUse:
-    """Memory asked and used in one unit: per node where nine in ten jobs that know an amount know their nodes, else
-    per processor by the same rule, else of the whole job.
+    """Convert requested and used memory to one unit.
 
-    What was asked is divided by the nodes (processors) asked for, what was used by those held, each by the other where
-    the log has only that. A column of use that equals the request in nine of ten jobs (HPC2N) is no measurement. O(n).
+    Parameters
+    ----------
+    trace
+        The log.
 
+    Returns
+    -------
+    MemoryUse
+
+    Notes
+    -----
+    The unit is the node if at least 90 % of the jobs with a known amount have a node count, else the processor by the
+    same rule, else the log's own unit. Requests are divided by the requested nodes (processors), and use by the
+    allocated ones; if one count is missing, the other one is used. If used memory equals the request in 90 % of the
+    jobs, as in the log HPC2N, it is treated as unknown. O(n).
+
+    Examples
+    --------
     >>> log = Trace.from_arrays({"submit_time": [0, 1], "req_nodes": [2, 1], "req_mem_kib": [4096.0, 1024.0],
     ...     "used_mem_kib": [1000.0, 0.0], "status": ["completed", "completed"]})
     >>> use = memory_use(log)
@@ -72,17 +98,58 @@ def memory_use(trace: Trace) -> MemoryUse:
 
 
 def share_of(trace: Trace, name: str) -> np.ndarray:
-    """A memory column per node, per processor or of the job as `memory_use` would have it, KiB (n,)."""
+    """Convert one memory column to the unit that `memory_use` would choose.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    name
+        `req_mem_kib` or `used_mem_kib`.
+
+    Returns
+    -------
+    ndarray
+        KiB per node, per processor or per job, shape (n,).
+    """
     return _shared(trace, name, _unit(trace), "req" if name == "req_mem_kib" else "alloc")
 
 
 def per_processor(trace: Trace, name: str) -> np.ndarray:
-    """A memory column as SWF has it, KiB (n,): per processor; NaN where a job's processors are unknown."""
+    """Convert one memory column to KiB per processor, as SWF stores it.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    name
+        `req_mem_kib` or `used_mem_kib`.
+
+    Returns
+    -------
+    ndarray
+        KiB, shape (n,). NaN if the processor count is unknown.
+    """
     return _shared(trace, name, "processor", "req" if name == "req_mem_kib" else "alloc")
 
 
 def units_of(trace: Trace, per: str, rule: str = "req") -> np.ndarray:
-    """How many nodes or processors a job asked for (`req`) or held (`alloc`), the other where unknown; 1 for `job`."""
+    """Return the number of nodes or processors of each job.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    per
+        `node`, `processor` or `job`.
+    rule
+        `req`: the requested number, or the allocated number if that is unknown. `alloc`: the reverse.
+
+    Returns
+    -------
+    ndarray
+        Counts, shape (n,); 1 for `job`, NaN for unknown.
+    """
     if per == "job":
         return np.ones(len(trace))
     if per == "processor":
@@ -93,6 +160,7 @@ def units_of(trace: Trace, per: str, rule: str = "req") -> np.ndarray:
 
 
 def _unit(trace: Trace) -> str:
+    """Returns the unit in which the memory of a log's jobs is compared."""
     amounts = ~np.isnan(trace.number("req_mem_kib")) | ~np.isnan(trace.number("used_mem_kib"))
     if not amounts.any():
         return "job"
@@ -103,9 +171,10 @@ def _unit(trace: Trace) -> str:
 
 
 def _shared(trace: Trace, name: str, per: str, rule: str) -> np.ndarray:
+    """Returns a memory column in a given unit, shape (n,)."""
     values = trace.number(name)
     if per == trace.info.memory_per:
         return values
-    with np.errstate(over="ignore"):  # beyond all numbers is beyond a pebibyte
+    with np.errstate(over="ignore"):  # an overflow to infinity exceeds any plausible amount and needs no warning
         whole = values * trace.procs(rule) if trace.info.memory_per == "processor" else values
         return np.asarray(whole / units_of(trace, per, rule))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every result of the Python API can do: be drawn, become a frame of pandas or polars, be shown in a notebook.
+"""The base class of all results of the Python API: pictures, data frames, Arrow, and tables for notebooks.
 
-A result says what its columns and its pictures are; all else is here, once. So is a trace as other tools take it: a
-data frame, the small HTML table that notebooks show, and Arrow with the provenance in its metadata.
+A result class defines its columns and pictures, and this module implements the rest once. The module also converts a
+trace to a data frame, to a small HTML table, and to Arrow with the provenance in the metadata.
 """
 
 from __future__ import annotations
@@ -21,8 +21,26 @@ from .columns import LogInfo, Nominal
 
 
 def data_frame(columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = None) -> Any:
-    """A pandas DataFrame of the columns, names as categories; UsageError with the way out where pandas is missing.
+    """Build a pandas DataFrame, with names as categoricals.
 
+    Parameters
+    ----------
+    columns
+        Columns by name.
+    attrs
+        Values for the frame's `attrs`.
+
+    Returns
+    -------
+    pandas.DataFrame
+
+    Raises
+    ------
+    UsageError
+        If pandas is not installed. The message has the install command.
+
+    Examples
+    --------
     >>> data_frame({"user_id": Nominal.encode(["ada", None]), "run_time": [5.0, 6.0]}).shape
     (2, 2)
     """
@@ -42,8 +60,24 @@ def data_frame(columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = Non
 
 
 def polars_frame(columns: Mapping[str, Any]) -> Any:
-    """A polars DataFrame of the columns, unknown as null; UsageError with the way out where polars is missing.
+    """Build a polars DataFrame, with null for unknown values.
 
+    Parameters
+    ----------
+    columns
+        Columns by name.
+
+    Returns
+    -------
+    polars.DataFrame
+
+    Raises
+    ------
+    UsageError
+        If polars is not installed. The message has the install command.
+
+    Examples
+    --------
     >>> polars_frame({"user_id": Nominal.encode(["ada", None]), "run_time": np.array([5.0, np.nan])}).rows()
     [('ada', 5.0), (None, None)]
     """
@@ -55,11 +89,12 @@ def polars_frame(columns: Mapping[str, Any]) -> Any:
 
 
 def _plain(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the columns as arrays or as lists of one type."""
     return {name: values if isinstance(values, np.ndarray) else _one_kind(values) for name, values in columns.items()}
 
 
 def _one_kind(values: Any) -> list[Any]:
-    """Values of a column that holds one kind: as they are, or as texts where they are of several."""
+    """Returns the values of a column as a list of one type; values of several types become texts."""
     plain = values.decode() if isinstance(values, Nominal) else list(values)
     kinds = {type(value) for value in plain if value is not None}
     if kinds <= {int, float}:
@@ -68,8 +103,19 @@ def _one_kind(values: Any) -> list[Any]:
 
 
 def by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Flat rows as columns, None where a row has no such key.
+    """Convert flat rows to columns.
 
+    Parameters
+    ----------
+    rows
+        Dictionaries. A missing key becomes None.
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
     >>> by_column([{"a": 1}, {"a": 2, "b": "x"}])
     {'a': [1, 2], 'b': [None, 'x']}
     """
@@ -77,8 +123,21 @@ def by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def html_table(columns: Mapping[str, Sequence[Any]], title: str = "") -> str:
-    """An HTML table of a few rows; what is unknown is empty, every text escaped.
+    """Render a few rows as an HTML table, with all texts escaped.
 
+    Parameters
+    ----------
+    columns
+        Columns by name. Unknown values are shown as empty cells.
+    title
+        The caption.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
     >>> html_table({"name": ["<b>", None]})
     '<table><thead><tr><th>name</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr><tr><td></td></tr></tbody></table>'
     """
@@ -90,6 +149,7 @@ def html_table(columns: Mapping[str, Sequence[Any]], title: str = "") -> str:
 
 
 def _cell(value: Any) -> str:
+    """Returns a value as the text of an HTML cell."""
     if value is None or value != value:
         return ""
     if isinstance(value, float):
@@ -103,22 +163,23 @@ NEEDED = "pyarrow is needed for Arrow and Parquet"
 
 
 def to_arrow(trace: Any) -> Any:
-    """A trace as a pyarrow Table: columns, extra columns, LogInfo in the schema's metadata; unknown becomes null.
+    """Convert a trace or a result to a pyarrow Table.
 
     Parameters
     ----------
     trace
-        A Trace, or anything else that has `columns()` (a Schedule, Forecasts), which becomes a Table of those.
+        A Trace, or any object with `columns()`, such as a Schedule or Forecasts.
 
     Returns
     -------
     pyarrow.Table
-        One row a job; names are dictionary-coded. O(rows).
+        One row per job. Names are dictionary-encoded and unknown values are null. The schema's metadata of a Trace
+        contains its `LogInfo`.
 
     Raises
     ------
     UsageError
-        Where pyarrow is not installed.
+        If pyarrow is not installed.
 
     Examples
     --------
@@ -146,14 +207,23 @@ def to_arrow(trace: Any) -> Any:
 
 
 def info_to_json(info: LogInfo) -> dict[str, Any]:
-    """LogInfo in JSON's own types: unknown numbers null, `names` as pairs since JSON keys are text only."""
+    """Convert a LogInfo to types that JSON has.
+
+    Unknown numbers become None, and `names` becomes a list of pairs, because JSON keys can only be texts.
+    """
     plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(info).items()}
     plain["names"] = {column: list(map(list, names.items())) for column, names in info.names.items()}
     return plain
 
 
 def arrow() -> tuple[Any, Any]:
-    """pyarrow and its Parquet module; UsageError with the way out where they are not installed."""
+    """Import pyarrow and its Parquet module.
+
+    Raises
+    ------
+    UsageError
+        If they are not installed. The message has the install command.
+    """
     try:
         import pyarrow
         import pyarrow.parquet
@@ -163,6 +233,7 @@ def arrow() -> tuple[Any, Any]:
 
 
 def _dictionary(pa: Any, values: Nominal, is_mixed: bool) -> Any:
+    """Returns names as an Arrow dictionary array; mixed categories are stored as JSON texts."""
     categories = [json.dumps(c) for c in values.categories] if is_mixed else list(values.categories)
     kind = pa.int64() if categories and isinstance(categories[0], int) else pa.string()
     codes = pa.array(values.codes, mask=values.codes < 0)
@@ -172,33 +243,36 @@ def _dictionary(pa: Any, values: Nominal, is_mixed: bool) -> Any:
 Picture = Callable[..., Any]
 Columns = Mapping[str, Any]
 FIRST = 10
-"""Rows of one job each that a notebook shows."""
+"""Number of rows that a notebook shows of a table with one row per job."""
 
 
 class Result:
-    """A result: `plot`, `to_polars`, `to_pandas`, an Arrow stream, and a table in notebooks.
+    """Base class of results: `plot`, `to_polars`, `to_pandas`, an Arrow stream, and a table in notebooks.
 
-    `print` shows the main columns of at most 20 rows. A class of its own gives `columns` and `_pictures`, and with
-    `_printed` the columns that `print` shows; `tests/unit/results/test_results.py` goes over all public ones.
+    `print` shows the main columns of at most 20 rows.
+
+    Notes
+    -----
+    A subclass defines `columns` and `_pictures`. It can set `_printed` to the columns that `print` shows.
     """
 
     __slots__ = ()
     _printed: ClassVar[tuple[str, ...]] = ()
 
     def columns(self) -> Columns:
-        """Columns of one length by name."""
+        """Return the columns by name; all have the same length."""
         raise NotImplementedError
 
     def _pictures(self) -> Mapping[str, Picture]:
-        """What draws each picture on `ax=`, by name; the first is drawn where none is named."""
+        """Returns the functions that draw each picture on `ax=`, by name; the first picture is the default."""
         raise NotImplementedError
 
     def _attrs(self) -> Mapping[str, Any]:
-        """What a pandas frame carries beside its columns."""
+        """Returns the values for the `attrs` of a pandas frame."""
         return {}
 
     def _tables(self) -> Mapping[str, Columns]:
-        """What a notebook shows, by caption."""
+        """Returns the tables that a notebook shows, by caption."""
         columns = self.columns()
         rows = len(next(iter(columns.values()), ()))
         caption = repr(self).strip("<>") + (f", the first {FIRST}" if rows > FIRST else "")
@@ -206,7 +280,7 @@ class Result:
 
     @property
     def pictures(self) -> tuple[str, ...]:
-        """The pictures that `plot` can draw; the first is the usual one."""
+        """Names of the pictures that `plot` can draw; the first is the default."""
         return tuple(self._pictures())
 
     def plot(self, picture: str = "", *, ax: Any = None, **options: Any) -> Any:
@@ -215,11 +289,11 @@ class Result:
         Parameters
         ----------
         picture
-            One of `pictures`, by default the first.
+            One of `pictures`. Default: the first.
         ax
-            The Axes to draw on, by default a new one.
+            The Axes to draw on. Default: a new one.
         options
-            What the picture takes besides: `begin` and `end` of a Gantt chart, `metric` of differences.
+            Options of the picture, such as `begin` and `end` of a Gantt chart or `metric` of differences.
 
         Returns
         -------
@@ -229,7 +303,7 @@ class Result:
         Raises
         ------
         UsageError
-            For a picture that this result has not, or without matplotlib (the extra `notebook`).
+            If the result does not have this picture, or matplotlib (the extra `notebook`) is not installed.
 
         Examples
         --------
@@ -243,19 +317,31 @@ class Result:
         return drawn[chosen](ax=ax, **options)
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame of `columns()`, names as categories; UsageError without pandas (the extra `notebook`)."""
+        """Return a pandas DataFrame of `columns()`, with names as categoricals.
+
+        Raises
+        ------
+        UsageError
+            If pandas (the extra `notebook`) is not installed.
+        """
         return data_frame(self.columns(), self._attrs())
 
     def to_polars(self) -> Any:
-        """A polars DataFrame of `columns()`, unknown as null; UsageError without polars (the extra `notebook`)."""
+        """Return a polars DataFrame of `columns()`, with null for unknown values.
+
+        Raises
+        ------
+        UsageError
+            If polars (the extra `notebook`) is not installed.
+        """
         return polars_frame(self.columns())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
-        """The Arrow C stream of `columns()`, by which polars, duckdb and pyarrow read a result."""
+        """Return the Arrow C stream of `columns()`, through which polars, duckdb and pyarrow read a result."""
         return to_arrow(self).__arrow_c_stream__(requested_schema)
 
     def __str__(self) -> str:
-        from .text import text_table  # few verbs print a result this way
+        from .text import text_table  # imported here because few commands print a result this way
 
         return "\n\n".join(text_table(columns, caption, self._printed) for caption, columns in self._tables().items())
 
@@ -265,12 +351,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rows(Result):
-    """A result of flat rows, dictionaries of one value each; a key that a row lacks is unknown there."""
+    """A result that consists of flat rows, each a dictionary. A missing key means unknown."""
 
     rows: Sequence[Mapping[str, Any]]
 
     def columns(self) -> Columns:
-        """The rows as columns."""
+        """Return the rows as columns."""
         return by_column(self.rows)
 
     def _tables(self) -> Mapping[str, Columns]:
@@ -278,6 +364,6 @@ class Rows(Result):
 
 
 def _first(values: Any) -> Sequence[Any]:
-    """The first values of a column, plain."""
+    """Returns the first values of a column as a list."""
     head: Any = Nominal(values.codes[:FIRST], values.categories).decode() if isinstance(values, Nominal) else values
     return list(head[:FIRST].tolist() if hasattr(head, "tolist") else head[:FIRST])

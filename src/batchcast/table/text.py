@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A result as `print` shows it: a table of a few rows and columns, each value in the unit that its name says."""
+"""The text table that `print(result)` shows, with each value in the unit that its column's name implies."""
 
 from __future__ import annotations
 
@@ -18,11 +18,24 @@ _SHARE = re.compile(r".*_(?:share|rate)|share_.*|coverage_\d+|interval_\d+|users
 
 
 def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequence[str] = ()) -> str:
-    """A table of text at most 100 characters wide, of the first 20 rows.
+    """Format the first 20 rows as a table of at most 100 characters per line.
 
-    `names` are the columns that are shown, by default all; columns that are not there, or too many for the width, are
-    left out, and a last line says how much is not shown.
+    Parameters
+    ----------
+    columns
+        Columns by name.
+    caption
+        First line of the table.
+    names
+        The columns to show. Default: all. Columns that do not exist or exceed the width are left out.
 
+    Returns
+    -------
+    str
+        The last line says how many rows and columns are not shown.
+
+    Examples
+    --------
     >>> print(text_table({"predictor": ["a", "b"], "mae_s": [60.0, 5400.0], "apa": [0.5, None]}, "2 methods"))
     2 methods
     predictor       mae_s   apa
@@ -44,11 +57,11 @@ def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequen
     lines = [caption, *("  ".join(row).rstrip() for row in zip(*shown))]
     beyond = [f"{total - ROWS:,} more rows"] if total > ROWS else []
     beyond += [f"{len(columns) - len(shown)} more columns"] if len(columns) > len(shown) else []
-    return "\n".join([*lines, f"({' and '.join(beyond)}: to_pandas() has all)"] if beyond else lines)
+    return "\n".join([*lines, f"({' and '.join(beyond)}: to_pandas() has them)"] if beyond else lines)
 
 
 def _cells(name: str, columns: Mapping[str, Sequence[Any]]) -> list[str]:
-    """The first values of a column as text, a difference with its interval where the columns have one."""
+    """Returns the first values of a column as text; a difference is followed by its interval if the columns have one."""
     texts = [cell(name, value) for value in list(columns[name])[:ROWS]]
     low, high = (list(columns.get(f"{name}_{end}", ()))[:ROWS] for end in ("low", "high"))
     if not name.endswith("_difference") or not low or not high:
@@ -58,8 +71,21 @@ def _cells(name: str, columns: Mapping[str, Sequence[Any]]) -> list[str]:
 
 
 def cell(name: str, value: Any) -> str:
-    """A value for people, by its column's name: seconds as a span, shares in percent; a dash where it is unknown.
+    """Format a value in the unit that its column's name implies: seconds as a duration, shares in percent.
 
+    Parameters
+    ----------
+    name
+        Name of the column.
+    value
+        The value. None and NaN are shown as a dash.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
     >>> cell("mae_s", 90.0), cell("mae_s_difference", -90.0), cell("coverage_90", 0.912), cell("jobs", 4933)
     ('1 min 30 s', '-1 min 30 s', '91.2 %', '4,933')
     """
@@ -74,7 +100,7 @@ def cell(name: str, value: Any) -> str:
 
 
 def _amount(name: str, value: Any) -> str:
-    """An amount in the unit that its column's name says."""
+    """Returns an amount as text, in the unit that its column's name implies."""
     unit = COLUMNS[name].unit if name in COLUMNS else "s" if name.endswith("_s") else ""
     number = float(value)
     if name in ("submit_time", "eligible_time", "start_time", "end_time", "job_id"):

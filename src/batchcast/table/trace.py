@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trace: a log as immutable columns, sorted by submit time, then job id, then row."""
+"""`Trace`: a log as immutable columns, sorted by submit time, then job id, then row."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .columns import LogInfo, Nominal, Values, as_column, columns_of, frozen, lo
 from .result import FIRST, Picture, Result
 
 _MADE = {"start_time": ("wait_time",), "end_time": ("wait_time", "run_time")}
-"""Columns that `trace[name]` adds up from the submission on."""
+"""Columns that `trace[name]` computes: the submit time plus these columns."""
 
 
 _ELSEWHERE = {"walltime": ("req_time",), "timelimit": ("req_time",), "elapsed": ("run_time",)}
-"""What other programs call a column."""
+"""Other programs' names for some columns, for hints in messages."""
 
 
 class Trace(Result):
@@ -34,23 +34,24 @@ class Trace(Result):
     Parameters
     ----------
     columns
-        Arrays and `Nominal`s as they are, `job_id` and `submit_time` among them; `from_arrays` takes plain sequences.
+        Arrays and `Nominal` columns by name, with at least `job_id` and `submit_time`. `from_arrays` takes plain
+        sequences.
     info
-        Where they come from.
+        The provenance.
     is_sorted
-        Whether they are in log order already.
+        Whether the rows are in log order already.
 
     Raises
     ------
     UsageError
-        For columns of different lengths, or without `job_id` or `submit_time`.
+        If the columns differ in length, or `job_id` or `submit_time` is missing.
 
     Notes
     -----
-    Numbers are float64 with NaN for unknown; nominal columns are `Nominal`. A column that no record knows need not be
-    there: `number(name)` and `nominal(name)` then answer "all unknown". Names beyond `columns.COLUMNS` are extra
-    columns; they reach predictors, in `JobRequest.extra`, when `columns.py` declares them known at submission or the
-    user vouched for them (`knowing`). Selecting rows shares nothing and costs O(n) per column.
+    Numbers are float64 with NaN for unknown; names are `Nominal`. If the log has no value for a declared column, the
+    column can be absent, and `number(name)` or `nominal(name)` returns an all-unknown column. Columns that are not in
+    `columns.COLUMNS` are extra columns. Predictors receive an extra column in `JobRequest.extra` if `columns.py`
+    declares it as known at submission, or if the user does (`knowing`). Selecting rows copies each column in O(n).
 
     Examples
     --------
@@ -66,10 +67,10 @@ class Trace(Result):
     )  # fmt: skip
 
     def __init__(self, columns: Mapping[str, Values], info: LogInfo | None = None, *, is_sorted: bool = False) -> None:
-        """Takes columns as they are (see `from_arrays` for plain sequences); sorts unless told they are sorted."""
+        """Build a trace from columns; sort the rows unless `is_sorted` is true."""
         lengths = {len(v) for v in columns.values()}
         if len(lengths) > 1:
-            raise UsageError(f"columns differ in length: {sorted(lengths)}")
+            raise UsageError(f"columns differ in length: {sorted(lengths)} rows (accepted: columns of one length)")
         if "submit_time" not in columns or "job_id" not in columns:
             raise UsageError("a trace needs the columns job_id and submit_time")
         self._length = lengths.pop() if lengths else 0
@@ -79,24 +80,35 @@ class Trace(Result):
 
     @classmethod
     def from_arrays(cls, columns: Any, info: LogInfo | None = None, *, procs_total: float | None = None) -> Trace:
-        """A trace of plain sequences by column name, or of a pandas DataFrame.
+        """Build a trace from plain sequences, or from a pandas DataFrame.
 
         Parameters
         ----------
         columns
-            A mapping of column names to sequences of one length, or a DataFrame. Lengths of time are seconds or
-            durations; instants are seconds on the log's clock or dates (without a zone: UTC). Unknown is None, NaN,
-            NaT or NA; so are negative numbers where none can be (-1 in many logs). Job ids are numbered from 1 where
-            there are none; rows without a submit time are left out. What was changed is in `info`.
+            A mapping of column names to sequences of one length, or a DataFrame. Run times, waits and limits are
+            seconds or durations. Instants are seconds on the log's clock or dates (UTC if they have no zone). Unknown
+            values are None, NaN, NaT or NA; impossible negative numbers (-1 in many logs) are also read as unknown.
+            Missing job ids are numbered from 1. Rows without a submit time are left out. `info` records what was
+            changed.
         info
-            Where the columns come from, the machine's size and the like.
+            The provenance: source, size of the machine and so on.
         procs_total
-            The machine's processors, where they are known: `evaluate` simulates on no other.
+            Processors of the machine. `evaluate` runs simulations only if this number is known.
+
+        Returns
+        -------
+        Trace
 
         Raises
         ------
         UsageError
-            Names the column, row and value that cannot be used, and a column that is misspelt (`runtime`).
+            If a value cannot be used (the message names column, row and value), or a column name looks misspelt
+            (`runtime`).
+
+        Examples
+        --------
+        >>> Trace.from_arrays({"submit_time": [0, 60], "run_time": [30, None]}, procs_total=8).run_time
+        array([30., nan])
         """
         info = info or LogInfo()
         if procs_total is not None:
@@ -119,16 +131,16 @@ class Trace(Result):
 
     def __str__(self) -> str:
         left_out = sum(self.info.dropped.values())
-        said = [f"left out: {left_out:,} records (log.info.dropped)"] if left_out else []
-        said += [f"note: {note}" for note in self.info.notes]
-        return "\n".join([super().__str__(), *said])
+        notes = [f"left out: {left_out:,} records (log.info.dropped)"] if left_out else []
+        notes += [f"note: {note}" for note in self.info.notes]
+        return "\n".join([super().__str__(), *notes])
 
     if TYPE_CHECKING:
         alloc_procs: np.ndarray
         req_procs: np.ndarray
         status: np.ndarray
         user_id: np.ndarray
-    else:  # a type checker refuses what is not declared
+    else:  # hidden from type checkers, so that they report undeclared attributes
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
@@ -137,10 +149,10 @@ class Trace(Result):
                 return self[name]
             near = [*_ELSEWHERE.get(name, ()), *get_close_matches(name, self._columns, 1)][:1]
             meant = f"; did you mean log[{near[0]!r}]?" if near else ""
-            raise AttributeError(f"a log has no {name!r} (columns: {', '.join(self._columns)}){meant}")
+            raise AttributeError(f"a log has no attribute {name!r} (columns: {', '.join(self._columns)}){meant}")
 
     def __iter__(self) -> Iterator[JobRecord]:
-        """Every job in log order, as `log[0]` gives it."""
+        """Yield every job in log order, as `log[0]` returns it."""
         return self.records()
 
     @overload
@@ -153,11 +165,12 @@ class Trace(Result):
     def __getitem__(self, key: np.ndarray | slice | list[int]) -> Trace: ...
 
     def __getitem__(self, key: Any) -> np.ndarray | Trace | JobRecord:
-        """A column's values by name, one job by its place, or the trace of some rows: a mask, a slice, row numbers.
+        """Return a column by name, one job by its position, or the trace of selected rows.
 
-        Numbers are float64; names plain values, None where unknown; `start_time` and `end_time` are added up from
-        submission, wait and run. All unknown where the log does not have one of our own columns; UsageError for a
-        name that neither the log nor batchcast knows.
+        Parameters
+        ----------
+        key
+            A column name, a position, or rows as a mask, a slice or row numbers.
 
         Examples
         --------
@@ -180,7 +193,7 @@ class Trace(Result):
         return values if isinstance(values, np.ndarray) else np.array([*values.categories, None], object)[values.codes]
 
     def _job(self, place: int) -> JobRecord:
-        """One job with what came of it; a negative place counts from the end."""
+        """Returns the record of one job; a negative position counts from the end."""
         if not -self._length <= place < self._length:
             raise IndexError(f"log[{place}]: the log has {self._length} jobs")
         row = place % self._length
@@ -188,7 +201,7 @@ class Trace(Result):
         return job._replace(request=job.request._replace(row=row))
 
     def _check_name(self, name: str) -> None:
-        """UsageError for a column that neither the log nor batchcast knows: a misspelt one is never all unknown."""
+        """Raises UsageError if neither the log nor batchcast has this column, so that a misspelt name is noticed."""
         if name not in self._columns and name not in COLUMNS:
             names = [*self._columns, *(made for made in _MADE if made not in self._columns)]
             near = [*_ELSEWHERE.get(name, ()), *get_close_matches(name, names, 1)][:1]
@@ -196,8 +209,19 @@ class Trace(Result):
             raise UsageError(f"the log has no column {name!r} (accepted: {', '.join(names)})", hint=hint)
 
     def filter(self, **wanted: Any) -> Trace:
-        """The jobs whose columns hold what is wanted: a value, one of several, or a function of the column's values.
+        """Select the jobs whose columns have given values.
 
+        Parameters
+        ----------
+        wanted
+            For each column: a value, a list of values, or a function that maps the column's values to a mask.
+
+        Returns
+        -------
+        Trace
+
+        Examples
+        --------
         >>> log = Trace.from_arrays({"submit_time": [0, 5, 9], "run_time": [60, 90, 9], "user_id": ["a", "b", "a"]})
         >>> len(log.filter(user_id="a")), log.filter(user_id=["a", "b"], run_time=lambda run: run > 10).job_id
         (2, array([1, 2]))
@@ -213,7 +237,7 @@ class Trace(Result):
         return self.take(keep)
 
     def columns(self) -> Mapping[str, Values]:
-        """The columns as stored, one row a job: numbers as float64, names as `Nominal`."""
+        """Return the columns as stored: numbers as float64, names as `Nominal`."""
         return dict(self._columns)
 
     def _attrs(self) -> Mapping[str, Any]:
@@ -232,20 +256,36 @@ class Trace(Result):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that are there."""
+        """Names of the columns that the log has."""
         return tuple(self._columns)
 
     @property
     def extra_names(self) -> tuple[str, ...]:
-        """The columns that are there beyond the house's own table."""
+        """Names of the log's columns that are not in `columns.COLUMNS`."""
         return tuple(name for name in self._columns if name not in COLUMNS)
 
     def column(self, name: str) -> Values:
-        """The column as stored; KeyError when it is not there."""
+        """Return a column as stored; KeyError if the log does not have it."""
         return self._columns[name]
 
     def number(self, name: str) -> np.ndarray:
-        """A numeric column as float64 (n,), all NaN when the log does not have it; UsageError for no known name."""
+        """Return a numeric column.
+
+        Parameters
+        ----------
+        name
+            The column.
+
+        Returns
+        -------
+        ndarray
+            float64, shape (n,); all NaN if the log does not have the column.
+
+        Raises
+        ------
+        UsageError
+            If the name is unknown or the column has names.
+        """
         values = self._columns.get(name)
         if values is None:
             self._check_name(name)
@@ -255,7 +295,23 @@ class Trace(Result):
         return values
 
     def nominal(self, name: str) -> Nominal:
-        """A nominal column, all null when the log does not have it; UsageError for no known name."""
+        """Return a nominal column.
+
+        Parameters
+        ----------
+        name
+            The column.
+
+        Returns
+        -------
+        Nominal
+            All null if the log does not have the column.
+
+        Raises
+        ------
+        UsageError
+            If the name is unknown or the column has numbers.
+        """
         values = self._columns.get(name)
         if values is None:
             self._check_name(name)
@@ -266,109 +322,186 @@ class Trace(Result):
 
     @property
     def job_id(self) -> np.ndarray:
-        """int64 or text, (n,)."""
+        """Job ids as int64 or text, shape (n,)."""
         values = self._columns["job_id"]
         assert isinstance(values, np.ndarray)
         return values
 
     @property
     def submit_time(self) -> np.ndarray:
-        """Seconds on the log's clock, ascending, (n,)."""
+        """Submit times in seconds on the log's clock, ascending, shape (n,)."""
         return self.number("submit_time")
 
     @property
     def wait_time(self) -> np.ndarray:
-        """Recorded wait, NaN unknown, (n,)."""
+        """Recorded queue waits in seconds, shape (n,); NaN means unknown."""
         return self.number("wait_time")
 
     @property
     def run_time(self) -> np.ndarray:
-        """Recorded run time, NaN for jobs that never ran, (n,)."""
+        """Recorded run times in seconds, shape (n,); NaN for jobs that never ran."""
         return self.number("run_time")
 
     @property
     def req_time(self) -> np.ndarray:
-        """The users' limits, NaN unknown, (n,)."""
+        """Requested time limits in seconds, shape (n,); NaN means unknown."""
         return self.number("req_time")
 
     def procs(self, rule: str = "req") -> np.ndarray:
-        """Processors of each job: requested, else allocated (`req`), or the reverse (`alloc`); 0 is unknown."""
+        """Return the processors of each job.
+
+        Parameters
+        ----------
+        rule
+            `req`: the requested number, or the allocated number if that is unknown. `alloc`: the reverse.
+
+        Returns
+        -------
+        ndarray
+            Shape (n,). Unknown and 0 are NaN.
+        """
         if rule not in ("req", "alloc"):
             raise UsageError(f"not a processor rule: {rule!r} (accepted: req, alloc)")
         first, second = self.number(f"{rule}_procs"), self.number("alloc_procs" if rule == "req" else "req_procs")
         return np.where(first > 0, first, np.where(second > 0, second, np.nan))
 
     def take(self, rows: np.ndarray, info: LogInfo | None = None) -> Trace:
-        """The trace of the given rows: a boolean mask or ascending row numbers (order is kept)."""
+        """Select rows.
+
+        Parameters
+        ----------
+        rows
+            A boolean mask, or ascending row numbers.
+        info
+            The provenance of the result. Default: unchanged.
+
+        Returns
+        -------
+        Trace
+        """
         rows = np.asarray(rows)
         if rows.dtype == bool:
             rows = np.flatnonzero(rows)
         return Trace({n: _rows(v, rows) for n, v in self._columns.items()}, info or self.info, is_sorted=True)
 
     def with_columns(self, columns: Mapping[str, Values], info: LogInfo | None = None) -> Trace:
-        """The same rows with columns added or replaced (submit_time and job_id may not be replaced)."""
+        """Add or replace columns.
+
+        Parameters
+        ----------
+        columns
+            Columns by name. `submit_time` and `job_id` cannot be replaced, because they define the order of the rows.
+        info
+            The provenance of the result. Default: unchanged.
+
+        Returns
+        -------
+        Trace
+        """
         if {"submit_time", "job_id"} & set(columns):
             raise UsageError("submit_time and job_id decide the order of a trace and cannot be replaced")
         return Trace({**self._columns, **columns}, info or self.info, is_sorted=True)
 
     def with_info(self, info: LogInfo) -> Trace:
-        """The same rows with another provenance."""
+        """Return the same rows with another provenance."""
         return Trace(self._columns, info, is_sorted=True)
 
     def at_submission(self, procs: str = "req") -> dict[str, Values]:
-        """What is known of the jobs when they are submitted: the only columns that predictors ever see.
+        """Return the columns that are known when a job is submitted. Predictors see no other columns.
 
-        `procs` by the reading rule, the columns that `columns.py` declares known at submission, and undeclared ones
-        that the user vouched for (`info.known_at_submit`).
+        Parameters
+        ----------
+        procs
+            The rule for processor counts, see `procs`.
+
+        Returns
+        -------
+        dict
+            The column `procs`, the columns that `columns.py` declares as known at submission, and undeclared columns
+            that the user marked as known at submission (`info.known_at_submit`).
         """
         vouched = {name for name in self.info.known_at_submit if name not in DECLARED and name not in SUMS}
-        seen = {n: v for n, v in self._columns.items() if n in KNOWN_AT_SUBMISSION or n in vouched}
-        return {**seen, "procs": self.procs(procs)}
+        known = {n: v for n, v in self._columns.items() if n in KNOWN_AT_SUBMISSION or n in vouched}
+        return {**known, "procs": self.procs(procs)}
 
     def knowing(self, names: Iterable[str]) -> Trace:
-        """The same rows, where these extra columns count as known at submission: the user vouches for them.
+        """Mark extra columns as known at submission, so that predictors can use them.
 
-        Raises UsageError for a column the log does not have, and for one that is known later by what it is.
+        The user is responsible for this statement: a column that depends on later events would reveal the future.
+
+        Parameters
+        ----------
+        names
+            The columns.
+
+        Returns
+        -------
+        Trace
+
+        Raises
+        ------
+        UsageError
+            If the log does not have a column, or a column is declared as known only later.
         """
-        asked = tuple(dict.fromkeys(names))
-        for name in asked:
+        wanted = tuple(dict.fromkeys(names))
+        for name in wanted:
             later = DECLARED[name].known if name in DECLARED else SUMS.get(name, "submission")
             if later != "submission":
-                raise UsageError(f"{name} is known {MOMENT_WORDS[later]}: no word makes it known at submission")
+                raise UsageError(f"{name} is known {MOMENT_WORDS[later]}: it cannot be marked as known at submission")
             if name not in self._columns:
-                own = ", ".join(n for n in self.extra_names if n not in SUMS) or "it has none but batchcast's own"
-                raise UsageError(f"the log has no column {name!r} to be known at submission (its own: {own})")
-        both = tuple(dict.fromkeys((*self.info.known_at_submit, *asked)))
-        return self.with_info(replace(self.info, known_at_submit=both)) if asked else self
+                extra = ", ".join(n for n in self.extra_names if n not in SUMS) or "none, the log has no extra columns"
+                raise UsageError(f"the log has no column {name!r} to mark as known at submission (accepted: {extra})")
+        both = tuple(dict.fromkeys((*self.info.known_at_submit, *wanted)))
+        return self.with_info(replace(self.info, known_at_submit=both)) if wanted else self
 
     def requests(self, procs: str = "req") -> Iterator[JobRequest]:
-        """Every job as known at submission, in log order; about 1 microsecond each."""
-        seen = self.at_submission(procs)
-        lists = [self._plain(seen.pop("procs") if name == "procs" else seen.pop(name, None), name)
+        """Yield the request of every job in log order, at about 1 microsecond per job.
+
+        Parameters
+        ----------
+        procs
+            The rule for processor counts, see `procs`.
+
+        Yields
+        ------
+        JobRequest
+        """
+        known = self.at_submission(procs)
+        lists = [self._plain(known.pop("procs") if name == "procs" else known.pop(name, None), name)
                  for name in JobRequest._fields[1:-1]]  # fmt: skip
         extras: Iterable[Mapping[str, Any]] = repeat(NO_EXTRA)
-        if seen:
-            names = tuple(seen)
-            extras = (dict(zip(names, row)) for row in zip(*(self._plain(v, n) for n, v in seen.items())))
-        new: Any = tuple.__new__  # as the class's own constructor does, without its keywords and defaults
+        if known:
+            names = tuple(known)
+            extras = (dict(zip(names, row)) for row in zip(*(self._plain(v, n) for n, v in known.items())))
+        new: Any = tuple.__new__  # faster than the named tuple's constructor, which handles keywords and defaults
         for row in zip(range(self._length), *lists, extras):
             yield new(JobRequest, row)
 
     def records(self, procs: str = "req") -> Iterator[JobRecord]:
-        """Every job with what came of it, in log order. For clocks, oracles and writers only."""
+        """Yield the record of every job in log order, with its outcome. Only for clocks, oracles and writers.
+
+        Parameters
+        ----------
+        procs
+            The rule for processor counts, see `procs`.
+
+        Yields
+        ------
+        JobRecord
+        """
         outcome = zip(self.wait_time.tolist(), self.run_time.tolist(), self.nominal("status").decode())
         for request, (wait, run, status) in zip(self.requests(procs), outcome):
             yield JobRecord(request, wait, run, status)
 
     def _plain(self, values: Values | None, name: str) -> Iterable[Any]:
-        """A column as plain values, a missing one as unknown."""
+        """Returns a column as plain values; a missing column is all unknown."""
         if values is None:
             return repeat(math.nan if DECLARED[name].kind == "number" else None)
         return values.decode() if isinstance(values, Nominal) else values.tolist()
 
 
 def _checked(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Values], LogInfo]:
-    """Columns of one length, made sound."""
+    """Returns the columns with impossible values unknown (`sound`); UsageError if they differ in length."""
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise UsageError(f"columns differ in length: {', '.join(f'{n} {length}' for n, length in lengths.items())}")
@@ -376,22 +509,41 @@ def _checked(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Va
 
 
 def _is_one_of(values: np.ndarray, chosen: list[Any]) -> np.ndarray:
-    """Whether each name is among the chosen."""
+    """Returns a mask of the names that are in `chosen`."""
     return np.fromiter((value in chosen for value in values.tolist()), dtype=bool, count=len(values))
 
 
 def _rows(values: Values, rows: np.ndarray | None) -> Values:
+    """Returns the given rows of a column as a read-only column; all rows if `rows` is None."""
     if isinstance(values, Nominal):
         return Nominal(frozen(values.codes), values.categories) if rows is None else values.take(rows)
     return frozen(values if rows is None else values[rows])
 
 
 def check_log(trace: Trace) -> Trace:
-    """The same; UsageError for what is no log, InputError for one without a job."""
+    """Check that an argument is a log with at least one job.
+
+    Parameters
+    ----------
+    trace
+        The argument.
+
+    Returns
+    -------
+    Trace
+        The argument.
+
+    Raises
+    ------
+    UsageError
+        If the argument is not a Trace.
+    InputError
+        If the log has no jobs.
+    """
     if not isinstance(trace, Trace):
-        forms = "a Trace, as read_trace, Trace.from_arrays and from_arrow make it"
+        forms = "a Trace, from read_trace, Trace.from_arrays or from_arrow"
         hint = "batchcast.read_trace reads a file" if isinstance(trace, str) or hasattr(trace, "__fspath__") else ""
         raise UsageError(f"trace: a {type(trace).__name__} (accepted: {forms})", hint=hint)
     if not len(trace):
-        raise InputError(f"{trace.info.source}: no job is left", hint="a wider selection")
+        raise InputError(f"{trace.info.source}: no job is left", hint="select more jobs")
     return trace

@@ -53,7 +53,7 @@ def test_too_few_groups_give_no_interval_and_say_so() -> None:
     one = paired_differences(np.ones((1, 100)), np.zeros(100), np.arange(100) % 19, np.random.default_rng(0))[0]
     assert one.difference == 1.0
     assert np.isnan([one.low, one.high]).all()
-    assert one.why_not.startswith("no interval: 19 groups")
+    assert one.why_not.startswith("no interval: the jobs form 19 groups")
     assert one.word() == "unknown"
 
 

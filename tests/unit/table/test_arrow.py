@@ -72,9 +72,9 @@ def test_instants_come_in_many_types(values) -> None:
         ),
         (pa.table([[0], [1]], names=["submit_time", "submit_time"]), "two columns have one name: 'submit_time'"),
         (pa.table({"run_time": [0]}), "has no column submit_time"),
-        (pa.table({"submit_time": [0]}).replace_schema_metadata({"batchcast": "{"}), "note .* is damaged"),
+        (pa.table({"submit_time": [0]}).replace_schema_metadata({"batchcast": "{"}), "metadata .* is damaged"),
         (pa.table({"submit_time": [0]}).replace_schema_metadata({"batchcast": '{"info": {"notes": 7}}'}), "damaged"),
-        (7, "is no readable table"),
+        (7, "is not a readable table"),
     ],
 )
 def test_a_table_that_is_no_log_is_one_message(table, message) -> None:

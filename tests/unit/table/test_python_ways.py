@@ -62,7 +62,7 @@ def test_a_job_of_a_log_has_every_field_by_name(log: batchcast.Trace) -> None:
     assert log[-1].user_id == "eve"
     with pytest.raises(IndexError, match="3 jobs"):
         log[3]
-    with pytest.raises(AttributeError, match="a job has no 'walltime'"):
+    with pytest.raises(AttributeError, match="a job has no attribute 'walltime'"):
         job.walltime  # noqa: B018
 
 
