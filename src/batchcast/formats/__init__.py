@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text and bytes to tables, without opening anything."""
+"""Readers and writers of log formats. They convert text and bytes to columns and back, and open no files."""
 
 FORMATS = ("swf", "sacct", "pbs", "csv", "parquet", "batsim", "nextflow")
-"""The formats of logs that are read, as Python and the command line name them."""
+"""Names of the log formats that batchcast reads, in Python and on the command line."""

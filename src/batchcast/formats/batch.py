@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of text to columns of numbers and codes, one batch of rows at a time."""
+"""Convert columns of text to numbers and codes, one batch of rows at a time.
+
+The readers of sacct dumps and of other people's CSV files share this code.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ from .slurm.sacct_layout import Layout
 from .slurm.sbatch import parse_submit_line
 from .times import STAMP_FORMS, LocalClock, Stamps, parse_stamps
 
-BROKEN_MEMORY = "reqmem: more than a pebibyte, read from ReqTRES or AllocTRES where they say it"
-STRANGE_STATE = "state: none of Slurm's, kept as it is (a line that is cut short can have such a state)"
+BROKEN_MEMORY = "reqmem: more than a pebibyte, read from ReqTRES or AllocTRES if they have an amount"
+STRANGE_STATE = "state: not a Slurm state, kept unchanged (a truncated line can have such a state)"
 NULL = {"", "Unknown", "None", "N/A", "(null)", "None assigned"}
 BAD, UNLIMITED = math.inf, -math.inf
 
 
 class Memo(dict[str, float]):
-    """A number for each text that occurs; +inf marks what cannot be read."""
+    """Caches the number that each distinct text stands for. Texts that cannot be parsed map to +inf (`BAD`)."""
 
     def __init__(self, parse: Callable[[str], float]) -> None:
         self._parse = parse
@@ -43,7 +46,7 @@ class Memo(dict[str, float]):
 
 
 class Codes(dict[str, int]):
-    """A running number for each name that occurs, -1 for null."""
+    """Assigns a running code to each distinct name; texts without a meaning get -1 (null)."""
 
     def __init__(self, meaning: Callable[[str], str | None]) -> None:
         self._meaning = meaning
@@ -56,20 +59,23 @@ class Codes(dict[str, int]):
 
 
 def name_or_null(text: str) -> str | None:
+    """Return the text without blanks at its ends, or None if it stands for no value."""
     word = text.strip()
     return None if word in NULL else word
 
 
 def _plain_number(text: str) -> float:
+    """Returns a text as a number, NaN if it is empty."""
     return float(text) if text.strip() else math.nan
 
 
 def _minutes(text: str) -> float:
+    """Returns seconds for whole minutes (TimelimitRaw) or for a Slurm duration."""
     return float(text) * 60 if text.strip().isdecimal() else parse_duration(text)
 
 
 def memos() -> dict[str, Memo]:
-    """A memory for each kind of number; one set serves a whole dump."""
+    """Return one cache for each kind of number. The caches of one dump are shared by all its batches."""
     return {
         "number": Memo(_plain_number),
         "duration": Memo(parse_duration),
@@ -93,23 +99,38 @@ _SAID = {
     "cpus_per_task": ("cpus-per-task", r"^(\d{1,6})$"),
 }
 SAID_NUMBERS = tuple(_SAID)
-"""Numbers that the command of submission says: whole nodes, tasks at once, nice, processors a task."""
-_BARE = {"exclusive": 1.0, "nice": 100.0}
+"""Columns of numbers that are read from the submit command (sacct's SubmitLine)."""
+_BARE = {"exclusive": 1.0, "nice": 100.0}  # value of an option without an argument; --nice lowers priority by 100
 
 
 def _said(line: str, option: str, pattern: str) -> float:
-    """The number an option of the command says, what it means without one, NaN where it is not there.
+    """Returns the number that an option of the submit command gives, its default if it has no value, NaN if it is
+    absent.
 
     >>> _said("sbatch --exclusive x", "exclusive", "(?:^$)()"), _said("sbatch -a 1-9%2 x", "array", r"%(\\d+)$")
     (1.0, 2.0)
     """
     value = parse_submit_line(line).get(option)
-    found = None if value is None else re.search(pattern, value)
-    return math.nan if found is None else float(found[1]) if found[1] else _BARE[option]
+    match = None if value is None else re.search(pattern, value)
+    return math.nan if match is None else float(match[1]) if match[1] else _BARE[option]
 
 
 class Batch:
-    """Rows of one layout as columns; what cannot be read is unknown and reported with its line."""
+    """Rows of one layout as columns. Values that cannot be read are unknown and are reported with their line.
+
+    Parameters
+    ----------
+    layout
+        Position of each field in a row.
+    columns
+        The cells, one sequence per column.
+    lines
+        Line number of each row.
+    problems
+        Collects the reports.
+    memo
+        The caches of `memos`.
+    """
 
     def __init__(
         self,
@@ -123,33 +144,50 @@ class Batch:
         self._problems, self._memo = problems, memo
 
     def text(self, *names: str) -> Sequence[str] | None:
-        """The first of these columns that is there."""
-        place = self._layout.first(*names)
-        return None if place is None else self._columns[place]
+        """Return the first of the named columns that exists, or None."""
+        index = self._layout.first(*names)
+        return None if index is None else self._columns[index]
 
     def stamps(self, clock: LocalClock, name: str) -> Stamps | None:
-        """Epoch seconds of a column of times, and how much later the second pass of a repeated hour is."""
+        """Parse a column of times.
+
+        Parameters
+        ----------
+        clock
+            Converts local times to epoch seconds.
+        name
+            The column.
+
+        Returns
+        -------
+        tuple of ndarray, or None
+            Epoch seconds, and by how many seconds the second pass is later for times in an hour that a clock change
+            repeats.
+        """
         texts = self.text(name)
         if texts is None:
             return None
         epoch, later, bad = parse_stamps(texts, clock)
-        self._report(bad, f"{name}: not a time, read as unknown (accepted: {STAMP_FORMS})", texts)
+        self._report(bad, f"{name}: not a valid time, read as unknown (accepted: {STAMP_FORMS})", texts)
         return epoch, later
 
     def number(self, kind: str, *names: str) -> np.ndarray | None:
-        """A column of numbers (the first of `names` that is there), NaN where unknown or unlimited."""
+        """Parse the first of the named columns that exists; NaN for unknown and unlimited values."""
         values = self._raw(kind, *names)
         return None if values is None else np.where(np.isinf(values), np.nan, values)
 
     def limit(self) -> tuple[np.ndarray | None, int]:
-        """The users' limits in seconds, and how many jobs have none (UNLIMITED); 0 is unknown."""
+        """Return the time limits in seconds (0 is unknown), and the number of jobs without a limit (UNLIMITED)."""
         limit = either(self._raw("minutes", "timelimitraw"), self._raw("duration", "timelimit"))
         if limit is None:
             return None, 0
         return np.where(np.isinf(limit) | (limit == 0), np.nan, limit), int((limit == UNLIMITED).sum())
 
     def requested_memory(self, nodes: np.ndarray | None, procs: np.ndarray | None) -> np.ndarray | None:
-        """KiB of the whole job: ReqMem, else ReqTRES; of a ReqMem that no node can have also AllocTRES."""
+        """Return the requested memory of the whole job in KiB, from ReqMem or, if that is unknown, from ReqTRES.
+
+        An impossible ReqMem (more than a pebibyte per node) is reported; ReqTRES or AllocTRES then replaces it.
+        """
         texts, amount = self.text("reqmem"), self.number("memory", "reqmem")
         in_tres = self.number("tres_mem", "reqtres")
         if texts is None or amount is None:
@@ -163,7 +201,7 @@ class Batch:
     def _whole_job(
         self, texts: Sequence[str], amount: np.ndarray, nodes: np.ndarray | None, procs: np.ndarray | None
     ) -> np.ndarray:
-        """KiB of the whole job from amounts of which `n` is per node and `c` per processor."""
+        """Returns KiB of the whole job from amounts that are per node (suffix `n`) or per processor (suffix `c`)."""
         per = np.fromiter(map(self._memo["per"].__getitem__, texts), dtype=float, count=len(texts))
         for kind, count in ((1.0, nodes), (2.0, procs)):
             if count is not None:
@@ -171,12 +209,12 @@ class Batch:
         return amount
 
     def memory_per_gpu(self, gpus: np.ndarray | None) -> np.ndarray | None:
-        """KiB of the whole job from --mem-per-gpu in SubmitLine."""
+        """Return the memory of the whole job in KiB, from --mem-per-gpu in SubmitLine."""
         each = self.number("mem_per_gpu", "submitline")
         return None if each is None or gpus is None else each * np.where(gpus > 0, gpus, np.nan)
 
     def gpus(self, nodes: np.ndarray | None) -> np.ndarray | None:
-        """GPUs of the whole job: ReqTRES, else AllocTRES, else ReqGRES (which counts per node)."""
+        """Return the GPUs of the whole job, from ReqTRES, else AllocTRES, else ReqGRES (which counts per node)."""
         gpus = either(self.number("tres_gpu", "reqtres"), self.number("tres_gpu", "alloctres"))
         each = self.number("gres_gpu", "reqgres", "reqtresgpu")
         if each is not None:
@@ -185,44 +223,43 @@ class Batch:
         return gpus
 
     def codes(self, words: Codes, *names: str) -> np.ndarray:
-        """Codes of a column of names, and of the next one where a job has none; all null where none is there."""
+        """Return the codes of the first named column; a job without a name there takes it from the next column."""
         codes = np.full(len(self._lines), -1, dtype=np.int32)
         for name in names:
             texts = self.text(name)
             if texts is not None and (codes < 0).any():
-                more = np.fromiter(map(words.__getitem__, texts), dtype=np.int32, count=len(texts))
-                codes = np.where(codes < 0, more, codes)
+                codes_of_next = np.fromiter(map(words.__getitem__, texts), dtype=np.int32, count=len(texts))
+                codes = np.where(codes < 0, codes_of_next, codes)
         return codes
 
     def report_states(self, name: str) -> None:
-        """Note the states that are none of Slurm's; they stay as they are."""
+        """Report states that Slurm does not have. The states are kept unchanged."""
         texts = self.text(name) or ()
         strange = {text for text in set(texts) if not is_slurm_state(text)}
         self._report([k for k, text in enumerate(texts) if text in strange] if strange else [], STRANGE_STATE, texts)
 
     def said(self, words: Codes, option: str) -> np.ndarray:
-        """Codes of what an option of the command of submission says; null where it does not, or the dump lacks it.
+        """Return the codes of the values that an option of the submit command has; -1 if it is absent.
 
-        A partition is that of another column, unless it is a list.
+        For `partition`, only lists count, because a single partition is in a column of its own.
         """
         texts = self.text("submitline")
         if texts is None:
             return np.full(len(self._lines), -1, dtype=np.int32)
-        said = [parse_submit_line(text).get(option, "") for text in texts]
+        values = [parse_submit_line(text).get(option, "") for text in texts]
         if option == "partition":
-            said = [text if "," in text else "" for text in said]
-        return np.fromiter(map(words.__getitem__, said), dtype=np.int32, count=len(said))
+            values = [text if "," in text else "" for text in values]
+        return np.fromiter(map(words.__getitem__, values), dtype=np.int32, count=len(values))
 
     def held_something(self) -> np.ndarray:
-        """Whether a job is known to have held processors or nodes."""
+        """Whether each job is known to have had processors or nodes, shape (n,)."""
         held = np.zeros(len(self._lines), dtype=bool)
         nodes = self.text("nodelist")
         if nodes is not None:
             return np.array([text.strip().lower() not in ("", "none assigned", "none", "(null)") for text in nodes])
         tres = self.text("alloctres")
-        if (
-            tres is not None
-        ):  # AllocCPUS repeats the request of a job that was cancelled in the queue, AllocTRES does not
+        if tres is not None:
+            # For a job that was cancelled in the queue, AllocCPUS repeats the request, but AllocTRES is empty.
             return np.array([bool(text.strip()) for text in tres])
         for name in ("alloccpus", "allocnodes"):
             values = self.number("number", name)
@@ -231,12 +268,15 @@ class Batch:
         return held
 
     def not_negative(self, values: np.ndarray, what: str) -> np.ndarray:
-        """The values with negative ones unknown, and reported."""
+        """Return the values with negative ones unknown; report these."""
         bad = np.flatnonzero(values < 0).tolist()
         self._report(bad, f"{what}: negative, read as unknown", [f"{value:.0f} s" for value in values.tolist()])
         return np.where(values < 0, np.nan, values)
 
     def _raw(self, kind: str, *names: str) -> np.ndarray | None:
+        """Returns the parsed values of the first column that exists; infinities still mark unlimited and unreadable
+        values.
+        """
         texts = self.text(*names)
         if texts is None:
             return None
@@ -244,22 +284,23 @@ class Batch:
             return np.fromiter(map(float, texts), dtype=float, count=len(texts))
         values = np.fromiter(map(self._memo[kind].__getitem__, texts), dtype=float, count=len(texts))
         bad = np.flatnonzero(values == BAD).tolist()
-        self._report(bad, f"{names[0]}: not a value of its kind, read as unknown", texts)
+        self._report(bad, f"{names[0]}: not a valid value, read as unknown", texts)
         values[bad] = np.nan
         return values
 
     def _report(self, rows: Sequence[int], what: str, texts: Sequence[str]) -> None:
+        """Reports some rows of a column as read as unknown."""
         for k in rows:
             self._problems.unknown(self._lines[k], what, texts[k])
 
 
 def either(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
-    """The first column, and the second where the first knows nothing."""
+    """Return the first column, with unknown values replaced by the second column; either can be None."""
     if first is None or second is None:
         return second if first is None else first
     return np.where(np.isnan(first), second, first)
 
 
 def positive(values: np.ndarray | None) -> np.ndarray | None:
-    """The values with 0 unknown."""
+    """Return the values with 0 and negative values unknown."""
     return None if values is None else np.where(values > 0, values, np.nan)

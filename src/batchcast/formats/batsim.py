@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batsim's workloads (JSON): jobs with a profile each, read where the profile tells a run time, and written.
+"""Read and write Batsim's workloads (JSON), and read and write the platforms that Batsim simulates (SimGrid's XML).
 
-And the platforms that it runs them on, SimGrid's XML: hosts, cores, speeds.
+A workload gives each job a profile. The run time is known if the profile is a delay or a sequence of delays.
 """
 
 from __future__ import annotations
@@ -24,15 +24,26 @@ from ..units import counted
 
 DELAYS = ("delay", "DelayProfile")
 SEQUENCES = ("composed", "composition", "sequential_composition", "SequentialCompositionProfile")
-"""The words for a profile's type: what Batsim to 4 says, and its later versions."""
+"""Types of profiles, in the words of Batsim up to version 4 and of later versions."""
 LEAST_DELAY = 0.001
-"""Batsim stops at a delay of 0 s: a job that ran for less than a clock's tick lasts so many seconds."""
+"""Shortest delay in a written workload, in seconds. Batsim aborts at a delay of 0 s."""
 SHAPE = '{"nb_res": 100, "jobs": [{"id": 1, "subtime": 0, "res": 4, "profile": "p"}], "profiles": {"p": ...}}'
 
 
 def looks_like_batsim(sample: bytes) -> bool:
-    """Whether a file's beginning is that of such a workload.
+    """Whether the beginning of a file looks like a Batsim workload.
 
+    Parameters
+    ----------
+    sample
+        The first bytes of the file.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
     >>> looks_like_batsim(b' {"nb_res": 4, "jobs": []'), looks_like_batsim(b'{"results": []}')
     (True, False)
     """
@@ -41,14 +52,36 @@ def looks_like_batsim(sample: bytes) -> bool:
 
 
 def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) -> Trace:
-    """The trace of a workload; its clock is the workload's seconds, its machine `nb_res` processors.
+    """Read a Batsim workload.
 
-    `delay` profiles tell a run time, and sequences of them (`composed`, its `repeat` too), in the words of every
-    version; what others last depends on a platform, so it is unknown, and a note says of how many jobs. `walltime` is
-    the request. Ids that are all whole numbers, as text or not, are numbers. Jobs without a profile, submission or
-    number of processors are dropped and counted; `strict` stops at the first. InputError where the file is no such
-    workload.
+    Parameters
+    ----------
+    text
+        The JSON text.
+    source
+        Name of the file in messages.
+    strict
+        Whether to raise an error at the first job that cannot be read. Otherwise such jobs are dropped and counted.
 
+    Returns
+    -------
+    Trace
+        Times are in seconds on the workload's clock. The machine has `nb_res` processors, and `walltime` is the time
+        limit. Ids become numbers if all of them are whole numbers.
+
+    Raises
+    ------
+    InputError
+        If the text is not a Batsim workload.
+
+    Notes
+    -----
+    `delay` profiles and sequences of them (`composed`, with `repeat`) have a run time, in the spelling of every version
+    of Batsim. The run time of other profiles depends on a platform; it is unknown, and a note gives the number of such
+    jobs.
+
+    Examples
+    --------
     >>> job = '{"id": "w!7", "subtime": 3, "res": 2, "profile": "p", "walltime": 60}'
     >>> trace = read_batsim('{"nb_res": 4, "jobs": [%s], "profiles": {"p": {"type": "delay", "delay": 20.5}}}' % job)
     >>> trace.job_id.tolist(), trace.run_time.tolist(), trace.req_time.tolist(), trace.info.max_procs
@@ -63,7 +96,7 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
     except RecursionError:
         raise InputError(f"{source}: JSON nested too deep to be a workload", hint=f"a workload is {SHAPE}") from None
     if not isinstance(document, dict) or not isinstance(document.get("jobs"), list):
-        raise input_error(source, "is no workload of Batsim's: it has no list of jobs", accepted=SHAPE)
+        raise input_error(source, "is not a Batsim workload: it has no list of jobs", accepted=SHAPE)
     profiles: dict[str, Any] = document["profiles"] if isinstance(document.get("profiles"), dict) else {}
     rows, dropped, first = [], 0, ""
     for number, job in enumerate(document["jobs"], 1):
@@ -76,17 +109,17 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
         else:
             rows.append(row)
     if not rows:
-        what = f"none of its {counted(dropped)} can be read, for lack of an id, subtime, res or profile; {first}"
-        raise input_error(source, what if dropped else "no job in it", accepted=SHAPE)
+        what = f"none of its {counted(dropped)} can be read, because id, subtime, res or profile is missing; {first}"
+        raise input_error(source, what if dropped else "the workload has no jobs", accepted=SHAPE)
     twice = [name for name, count in Counter(str(row["job_id"]) for row in rows).items() if count > 1]
     if twice:
         raise input_error(
-            source, "has two jobs of one id", value=twice[0], accepted="ids as Batsim takes them, each once"
+            source, "two jobs have the same id", value=twice[0], accepted="a different id for each job, as in Batsim"
         )
     if all(re.fullmatch("0|[1-9][0-9]{0,14}", str(row["job_id"])) for row in rows):
         rows = [row | {"job_id": int(row["job_id"])} for row in rows]
     unknown = sum(math.isnan(row["run_time"]) for row in rows)
-    note = f"{counted(unknown)} with a profile whose length a platform decides: run time unknown"
+    note = f"{counted(unknown)} with a profile whose run time depends on the platform: run time unknown"
     size = document.get("nb_res", 0)
     known = isinstance(size, int | float) and size > 0
     info = LogInfo(
@@ -101,6 +134,7 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
 
 
 def _row(job: Any, profiles: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns the columns of one job, or None if it cannot be read."""
     try:
         submit, procs, profile = float(job["subtime"]), float(job["res"]), str(job["profile"])
         limit = float(job.get("walltime", -1))
@@ -117,7 +151,7 @@ def _row(job: Any, profiles: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _seconds(profile: Any, profiles: Mapping[str, Any], depth: int) -> float:
-    """How long a profile lasts wherever it runs; NaN where a platform decides."""
+    """Returns the run time of a profile in seconds; NaN if it depends on the platform."""
     if not isinstance(profile, dict) or depth > 8:
         return math.nan
     try:
@@ -132,10 +166,22 @@ def _seconds(profile: Any, profiles: Mapping[str, Any], depth: int) -> float:
 
 
 def write_batsim_workload(trace: Trace) -> Iterator[str]:
-    """The text of a workload, piece by piece: a `delay` profile for each run time, processors of the log's machine.
+    """Write a trace as a Batsim workload, with a `delay` profile for each run time.
 
-    Jobs without processors or a run time have no place in it. Submissions begin at 0. Ids are text, each once and
-    without the `!` that parts a workload's name from a job's; a run of 0 s lasts `LEAST_DELAY`. O(jobs).
+    Parameters
+    ----------
+    trace
+        The log. Jobs without processors or without a run time are left out.
+
+    Yields
+    ------
+    str
+        Pieces of the JSON text.
+
+    Notes
+    -----
+    Submissions begin at 0 s. Ids are unique texts without `!`, which separates the name of a workload from the id of a
+    job in Batsim. A run time of 0 s becomes `LEAST_DELAY`.
     """
     procs = trace.procs()
     keep = [k for k in range(len(trace)) if procs[k] > 0 and trace.run_time[k] >= 0]
@@ -157,6 +203,7 @@ def write_batsim_workload(trace: Trace) -> Iterator[str]:
 
 
 def _plain(value: float) -> int | float:
+    """Returns whole numbers as int."""
     return int(value) if float(value).is_integer() else float(value)
 
 
@@ -168,12 +215,33 @@ _MOST_HOSTS = 1_000_000
 
 
 def read_platform(text: str, source: str = "platform.xml") -> Machine:
-    """The machine of a SimGrid platform (XML): a node for each host, its cores as processors, one partition.
+    """Read the machine that a SimGrid platform describes.
 
-    Hosts stand alone, in `cluster` and in `cabinet`. Those that Batsim gives no jobs are no nodes: `master_host`, and
-    what has the role master or storage or is `excluded`. A speed is kept as a feature of the node; `left_out` says what
-    has no place here. InputError names what is wrong and what is accepted.
+    Parameters
+    ----------
+    text
+        The XML text.
+    source
+        Name of the file in messages.
 
+    Returns
+    -------
+    Machine
+        One node per host, with the host's cores as processors, in one partition. The speed becomes a feature of the
+        node. `left_out` lists what a `Machine` cannot represent.
+
+    Raises
+    ------
+    InputError
+        If the text is not a platform, or a host cannot be read.
+
+    Notes
+    -----
+    Hosts can be single, in a `cluster` or in a `cabinet`. Hosts to which Batsim gives no jobs are left out:
+    `master_host`, and hosts with the role master or storage or with the property `excluded`.
+
+    Examples
+    --------
     >>> machine = read_platform(HOSTS)
     >>> machine.node_names(), machine.cpus, machine.nodes[0].features
     (('h1',), 16, ('1Gf',))
@@ -183,9 +251,9 @@ def read_platform(text: str, source: str = "platform.xml") -> Machine:
     except (ElementTree.ParseError, ValueError) as error:
         raise InputError(f"{source}: not XML: {error}", hint=f"a platform is {HOSTS}") from None
     if root.tag != "platform":
-        raise input_error(source, "is no platform of SimGrid's", value=f"<{root.tag}>", accepted=HOSTS)
+        raise input_error(source, "is not a SimGrid platform", value=f"<{root.tag}>", accepted=HOSTS)
     groups: list[NodeGroup] = []
-    apart, words = 0, {item.tag for item in root.iter()}
+    left_hosts, words = 0, {item.tag for item in root.iter()}
     seen: set[str] = set()
     for item in root.iter():
         if item.tag not in ("host", "cluster", "cabinet", "peer"):
@@ -193,12 +261,14 @@ def read_platform(text: str, source: str = "platform.xml") -> Machine:
         props = {each.get("id", ""): each.get("value", "").strip() for each in item.findall("prop")}
         names, cores, speed = _hosts(item, source)
         if any(role in props.get("role", "") for role in _APART) or props.get("excluded", "").lower() == "true":
-            apart += len(names)
+            left_hosts += len(names)
             continue
         nodes = tuple(name for name in names if not name.startswith("master_host"))
-        apart += len(names) - len(nodes)
+        left_hosts += len(names) - len(nodes)
         if twice := seen.intersection(nodes) or {name for name in nodes if nodes.count(name) > 1}:
-            raise input_error(source, "has two hosts of one name", value=min(twice))
+            raise input_error(
+                source, "two hosts have the same name", value=min(twice), accepted="a different name for each host"
+            )
         seen.update(nodes)
         if groups and (groups[-1].cpus, groups[-1].features) == (cores, (speed,)):
             groups[-1] = replace(groups[-1], names=groups[-1].names + nodes)
@@ -206,29 +276,31 @@ def read_platform(text: str, source: str = "platform.xml") -> Machine:
             groups.append(NodeGroup(nodes, cores, features=(speed,)))
         words.update("watts" for name in props if name.startswith("watt"))
     if not groups:
-        raise input_error(source, "has no host that computes", accepted=HOSTS)
+        raise input_error(source, "the platform has no compute host", accepted=HOSTS)
     left_out = (
-        (apart, f"{apart} hosts that are given no jobs"),
-        (any(group.cpus > 1 for group in groups), "that Batsim gives a job whole hosts (here it is given cores)"),
+        (left_hosts, f"{left_hosts} hosts to which Batsim gives no jobs"),
+        (any(group.cpus > 1 for group in groups), "Batsim's allocation of whole hosts (batchcast allocates cores)"),
         (len({group.features for group in groups}) > 1, "speeds (a job runs as long as its log says on every host)"),
         (words & {"link", "backbone", "route", "cluster", "cabinet"}, "the network"),
-        ("watts" in words, "power states (batchcast.simulation.energy has watts)"),
-        ("include" in words, "files that are included"),
+        ("watts" in words, "power states (see batchcast.simulation.energy)"),
+        ("include" in words, "included files"),
     )
     whole = Partition(WHOLE, tuple(name for group in groups for name in group.names), default=True)
     return Machine(tuple(groups), (whole,), left_out=tuple(sentence for there, sentence in left_out if there))
 
 
 def _hosts(item: ElementTree.Element, source: str) -> tuple[list[str], int, str]:
-    """The names of an element's hosts, how many cores each has, and its speed in the state that it begins in."""
+    """Returns the names of an element's hosts, the cores of each, and the speed in the initial power state."""
     name = item.get("id", "")
     speeds = (item.get("speed") or item.get("power") or "").split(",")
     state, cores = item.get("pstate", "0"), item.get("core") or item.get("cores") or "1"
     speed = speeds[int(state)].strip() if state.isdecimal() and len(state) < 13 and int(state) < len(speeds) else ""
     if not _SPEED.fullmatch(speed):
-        raise input_error(source, f"{item.tag} {name!r} has no speed", value=item.get("speed"), accepted="1Gf, ...")
+        raise input_error(source, f"{item.tag} {name!r} has no valid speed", value=item.get("speed"), accepted="1Gf")
     if not cores.isdecimal() or len(cores) > 12 or not 0 < int(cores) <= _MOST_HOSTS:
-        raise input_error(source, f"{item.tag} {name!r}: core", value=cores, accepted="a whole number from 1")
+        raise input_error(
+            source, f"{item.tag} {name!r}: wrong number of cores", value=cores, accepted="a whole number from 1"
+        )
     names = [name]
     if item.tag in ("cluster", "cabinet"):
         radical, names = item.get("radical", ""), []
@@ -236,20 +308,36 @@ def _hosts(item: ElementTree.Element, source: str) -> tuple[list[str], int, str]
             match = _NUMBERS.fullmatch(part.strip())
             low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
             if not 0 <= high - low < _MOST_HOSTS:
-                raise input_error(source, f"{item.tag} {name!r}: radical", value=radical, accepted="0-511, 1-3,7")
+                raise input_error(source, f"{item.tag} {name!r}: wrong radical", value=radical, accepted="0-511, 1-3,7")
             names += [f"{item.get('prefix', '')}{k}{item.get('suffix', '')}" for k in range(low, high + 1)]
-    if strange := [each for each in names if not re.fullmatch(r"[^\s,\[\]]+", each)]:
-        raise input_error(source, "a host's name", value=strange[0], accepted="no blanks, commas or brackets")
+    if wrong := [each for each in names if not re.fullmatch(r"[^\s,\[\]]+", each)]:
+        raise input_error(
+            source, "wrong name of a host", value=wrong[0], accepted="a name without blanks, commas or brackets"
+        )
     return names, int(cores), speed
 
 
 def platform_of(machine: Machine) -> str:
-    """A platform for Batsim: a host for each processor, which is what a workload's `res` counts, and `master_host`.
+    """Write a SimGrid platform for Batsim, with one host per processor, because a workload's `res` counts hosts.
 
-    A node's speed is the feature that is one, else 1Gf. Memory, partitions, limits and settings have no place in it.
-    All hosts stand at one point, as in Batsim's own platforms without a network: its processes send messages from
-    host to host, and where no way leads SimGrid aborts.
+    Parameters
+    ----------
+    machine
+        The machine. The speed of a node is the feature that has the form of a speed, else 1Gf. Memory, partitions,
+        limits and settings are left out.
 
+    Returns
+    -------
+    str
+        The XML text. It has an additional `master_host` for Batsim.
+
+    Notes
+    -----
+    All hosts have the same coordinates, as in Batsim's own platforms without a network. Batsim's processes exchange
+    messages between hosts, and SimGrid aborts if two hosts have no route.
+
+    Examples
+    --------
     >>> print(platform_of(read_platform(HOSTS)).splitlines()[-4])
     <host id="h1-14" coordinates="0 0 0" speed="1Gf"/>
     """

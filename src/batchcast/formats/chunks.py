@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What readers share: text as Unix writes it, columns that grow block by block, and what was wrong with lines.
-
-Whole numbers are dictionary-coded without sorting where the range allows it. Problems are counted by kind, the first of
-each kind kept as an example; strict stops.
-"""
+"""Helpers that all readers share: line ends, growing columns, dictionary coding, and counts of broken lines."""
 
 from __future__ import annotations
 
@@ -17,9 +13,14 @@ from ..table import Nominal, Values
 
 
 class Problems:
-    """Counts of dropped lines and of values read as unknown, with the first example of each kind.
+    """Counts dropped lines and values read as unknown, with the first example of each kind.
 
-    With `strict` the first of either raises InputError that names file, line and value.
+    Parameters
+    ----------
+    source
+        Name of the file in messages.
+    strict
+        Whether to raise InputError, with file, line and value, at the first problem.
     """
 
     __slots__ = ("_dropped", "_examples", "_source", "_strict", "_unknown")
@@ -33,41 +34,43 @@ class Problems:
 
     @property
     def dropped(self) -> int:
-        """How many lines were left out."""
+        """Number of dropped lines."""
         return sum(self._dropped.values())
 
     def drop(self, line: int, what: str, value: object, *, where: str = "") -> None:
-        """A line that holds no usable record; `where` makes the example clearer but not the kind finer."""
+        """Count a line that is not a usable record. `where` refines the example but not the kind."""
         self._note(self._dropped, line, what, value, where)
 
     def unknown(self, line: int, what: str, value: object) -> None:
-        """A value that is read as unknown; its record stays."""
+        """Count a value that is read as unknown; its record is kept."""
         self._note(self._unknown, line, what, value, "")
 
     def counts(self) -> dict[str, int]:
-        """Dropped lines by reason."""
+        """Return the number of dropped lines by reason."""
         return {f"broken line: {what}": count for what, count in self._dropped.items()}
 
     def notes(self) -> list[str]:
-        """A sentence for each kind, with its first example."""
+        """Return one sentence for each kind of problem, with its first example."""
         lines = [f"{n} lines left out: {what} (first: {self._examples[what]})" for what, n in self._dropped.items()]
         return lines + [f"{n} values of {what} (first: {self._examples[what]})" for what, n in self._unknown.items()]
 
     def because(self) -> str:
-        """The most frequent reason for dropped lines, to end a message with; empty when nothing was dropped."""
+        """Return the most frequent reason for dropped lines, as the end of a message; empty if no line was
+        dropped."""
         if not self._dropped:
             return ""
         what = max(self._dropped, key=lambda kind: self._dropped[kind])
         return f"; {self.dropped} lines are broken, most often: {what} (first: {self._examples[what]})"
 
     def _note(self, into: dict[str, int], line: int, what: str, value: object, where: str) -> None:
+        """Counts one problem; raises InputError if strict."""
         if self._strict:
             raise input_error(
                 self._source,
                 f"{where}: {what}" if where else what,
                 line=line,
                 value=value,
-                hint="without --strict such lines are counted and the rest is read",
+                hint="without --strict, such lines are counted and the others are read",
             )
         into[what] = into.get(what, 0) + 1
         if what not in self._examples:
@@ -78,11 +81,24 @@ BOM = b"\xef\xbb\xbf"
 
 
 def unix_text(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The blocks without a UTF-8 byte order mark; where lines end in CR alone (old Macs, some exports), in LF.
+    """Remove a UTF-8 byte order mark, and convert line ends from CR to LF if the text has only CR.
 
-    A text is taken for one of CR lines when its first block has carriage returns and no newline at all; otherwise
-    carriage returns stay as they are (`\\r\\n` is every reader's own matter). O(bytes).
+    Parameters
+    ----------
+    blocks
+        The text in blocks of bytes.
 
+    Yields
+    ------
+    bytes
+
+    Notes
+    -----
+    Old Macs and some exports end lines with CR alone. The first block decides: it has a CR and no LF. Other texts keep
+    their line ends (`\r\n` is left to the readers).
+
+    Examples
+    --------
     >>> list(unix_text([b"\\xef\\xbb\\xbfa\\rb", b"\\rc"])), list(unix_text([b"a\\r\\nb"]))
     ([b'a\\nb', b'\\nc'], [b'a\\r\\nb'])
     """
@@ -95,10 +111,17 @@ def unix_text(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class GrowingColumn:
-    """One column that grows piece by piece in place; until something is known it costs nothing.
+    """A column that grows in place, piece by piece. It uses no memory until a value is known.
 
-    `add` copies; `join` hands the whole column over, or None when every piece was unknown. It grows by realloc, a
-    third at a time, so a log in memory is never held twice. Whole numbers are int32 while they fit.
+    Parameters
+    ----------
+    unknown
+        The value that marks unknown rows.
+
+    Notes
+    -----
+    The array grows by a third with realloc, so that a log is never in memory twice. Whole numbers are int32 while they
+    fit.
     """
 
     __slots__ = ("_length", "_unknown", "_values")
@@ -109,7 +132,7 @@ class GrowingColumn:
         self._unknown = unknown
 
     def add(self, piece: np.ndarray) -> None:
-        """Append the values, which may lie in a buffer that is used again."""
+        """Append a copy of the values."""
         begin, self._length = self._length, self._length + len(piece)
         if self._values is None:
             known = ~np.isnan(piece) if piece.dtype.kind == "f" else piece != self._unknown
@@ -124,7 +147,7 @@ class GrowingColumn:
         self._values[begin : self._length] = piece
 
     def join(self) -> np.ndarray | None:
-        """The whole column, or None when it holds nothing known; the column is empty afterwards."""
+        """Return the whole column and empty this object; None if no value is known."""
         values, self._values = self._values, None
         if values is None:
             return None
@@ -133,8 +156,23 @@ class GrowingColumn:
 
 
 def encode_whole(values: np.ndarray) -> Nominal:
-    """Dictionary-code whole numbers, negative ones being null. O(n + range), O(n log n) where the range is wide.
+    """Dictionary-code whole numbers; negative numbers are null.
 
+    Parameters
+    ----------
+    values
+        Whole numbers, shape (n,).
+
+    Returns
+    -------
+    Nominal
+
+    Notes
+    -----
+    O(n + range), or O(n log n) if the range of the numbers is wide.
+
+    Examples
+    --------
     >>> encode_whole(np.array([7, -1, 3, 7]))
     Nominal(codes=array([ 1, -1,  0,  1], dtype=int32), categories=(3, 7))
     """
@@ -142,7 +180,7 @@ def encode_whole(values: np.ndarray) -> Nominal:
     top = int(values.max(initial=-1))
     if top <= 4 * len(values) + 65536:
         present = np.zeros(top + 2, dtype=bool)
-        present[values] = True  # -1 marks the spare last place
+        present[values] = True  # the null value -1 indexes the additional last element
         present[-1] = False
         code = np.cumsum(present, dtype=np.int32) - 1
         code[-1] = -1
@@ -154,35 +192,35 @@ def encode_whole(values: np.ndarray) -> Nominal:
 
 
 def as_ids(texts: Sequence[str]) -> np.ndarray:
-    """Job ids as whole numbers, or as text when one is not plainly a number (12_3, 12+1)."""
+    """Return job ids as whole numbers, or as text if one of them is not a plain number (12_3, 12+1)."""
     if all(text.isdecimal() and len(text) < 19 for text in texts):
         return np.array([int(text) for text in texts], dtype=np.int64)
     return np.array(texts, dtype=str)
 
 
 def join_ids(pieces: Sequence[np.ndarray]) -> np.ndarray:
-    """Pieces of job ids as one column: whole numbers if all are, else text."""
+    """Join pieces of job ids: whole numbers if all pieces have whole numbers, else text."""
     if all(piece.dtype.kind == "i" for piece in pieces):
         return np.concatenate(pieces)
     return np.concatenate([piece.astype(str) for piece in pieces])
 
 
 def in_house_order(columns: Mapping[str, Values]) -> dict[str, Values]:
-    """Columns in the order of `columns.COLUMNS`, extra ones behind."""
+    """Return the columns in the order of `columns.COLUMNS`, with extra columns at the end."""
     known = {name: columns[name] for name in COLUMNS if name in columns}
     return known | {name: values for name, values in columns.items() if name not in known}
 
 
 def sorted_nominal(codes: np.ndarray, names: Mapping[str, int]) -> Nominal:
-    """Codes in order of appearance as codes of sorted categories."""
+    """Return a column of names with sorted categories, from codes in order of appearance."""
     ordered = sorted(names)
-    new = np.full(len(names) + 1, -1, dtype=np.int32)
-    new[[names[name] for name in ordered]] = np.arange(len(ordered), dtype=np.int32)
-    return Nominal(new[codes], tuple(ordered))
+    new_code = np.full(len(names) + 1, -1, dtype=np.int32)
+    new_code[[names[name] for name in ordered]] = np.arange(len(ordered), dtype=np.int32)
+    return Nominal(new_code[codes], tuple(ordered))
 
 
 def whole_texts(blocks: Iterable[bytes]) -> Iterator[str]:
-    """The text in pieces of whole lines, each without its last newline."""
+    """Yield the text in pieces of whole lines, each without its last newline."""
     rest: list[bytes] = []
     for block in unix_text(blocks):
         cut = block.rfind(b"\n")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory as Slurm prints it: what a job asked for, and its peak use over the rows of its steps. Pure.
+"""Memory in Slurm's notation: the request of a job, and the peak use over the rows of its steps.
 
-Two amounts are compared everywhere else, both in KiB of the whole job: what was asked, and the peak of the busiest node
-times the nodes held, which is what an even share would have had to be.
+The rest of batchcast compares two amounts in KiB of the whole job: the request, and the peak of the busiest node times
+the allocated nodes. The latter is the request that would have been needed with an equal share per node.
 """
 
 from __future__ import annotations
@@ -17,18 +17,27 @@ from ..units import parse_memory
 from .slurm.resources import parse_tres
 
 MOST_KIB = 1024.0**4
-"""A pebibyte of one node, or of one processor: beyond is no memory."""
+"""Largest plausible memory of one node or processor, in KiB: one pebibyte."""
 STEP_FIELDS = ("JobID", "MaxRSS", "TRESUsageInMax", "TRESUsageInTot", "NTasks", "NNodes")
-"""What `sacct` (without -X) is asked for beside a job's own fields; `AllocNodes` does for `NNodes`."""
+"""Fields that `sacct` (without -X) prints about steps; `AllocNodes` can replace `NNodes`."""
 _USAGE = re.compile(r"(\d+(?:\.\d+)?)([KMGTPE]?)", re.IGNORECASE)
 _USAGE_UNITS = {"": 1 / 1024, "K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4, "E": 1024.0**5}
 _PER_GPU = re.compile(r"--mem-per-gpu[= ]\s*(\S+)")
 
 
 class Peak(NamedTuple):
-    """The most one node of a job held at once, KiB (NaN: nobody measured it), and how its steps were read.
+    """The peak memory of a job's busiest node.
 
-    `steps` rows were seen, of which `zeros` ended before the first sample and `bad` held what is no amount.
+    Attributes
+    ----------
+    node_kib
+        KiB; NaN if no step was measured.
+    steps
+        Number of steps with a value.
+    zeros
+        Number of steps that ended before the first sample, so that Slurm recorded 0.
+    bad
+        Number of steps whose value is not a plausible amount.
     """
 
     node_kib: float
@@ -38,11 +47,29 @@ class Peak(NamedTuple):
 
 
 def requested(reqmem: str, *, nodes: float, procs: float, tres: str = "") -> float:
-    """KiB a whole job asked for; NaN when unknown, 0 or "all of the node".
+    """Return the requested memory of a whole job.
 
-    `ReqMem` (`4Gn` is per node, `2Gc` per processor, plain the whole job, as newer sacct prints it), else `mem` of
-    `ReqTRES`. UsageError for a form that is none.
+    Parameters
+    ----------
+    reqmem
+        sacct's ReqMem: `4Gn` is per node, `2Gc` per processor, and a plain amount is for the whole job (newer sacct).
+    nodes, procs
+        Nodes and processors of the job.
+    tres
+        sacct's ReqTRES, whose `mem` is used if ReqMem is unknown.
 
+    Returns
+    -------
+    float
+        KiB. NaN if unknown, 0, or "all memory of the node".
+
+    Raises
+    ------
+    UsageError
+        If ReqMem is not a memory size.
+
+    Examples
+    --------
     >>> requested("4Gn", nodes=2, procs=8), requested("2Gc", nodes=2, procs=8), requested("4000M", nodes=2, procs=8)
     (8388608.0, 16777216.0, 4096000.0)
     >>> requested("0n", nodes=1, procs=1, tres="billing=8,cpu=8,mem=16G,node=1")
@@ -53,8 +80,10 @@ def requested(reqmem: str, *, nodes: float, procs: float, tres: str = "") -> flo
 
 
 def per_gpu(submit_line: str) -> float:
-    """KiB of `--mem-per-gpu` in a command line; NaN where it has none.
+    """Return the KiB of `--mem-per-gpu` in a command line; NaN if it is absent.
 
+    Examples
+    --------
     >>> per_gpu("sbatch --mem-per-gpu 2G -n1 a.sh"), per_gpu("sbatch a.sh")
     (2097152.0, nan)
     """
@@ -63,10 +92,25 @@ def per_gpu(submit_line: str) -> float:
 
 
 def usage_kib(text: str) -> float:
-    """KiB of a measured amount: MaxRSS, or `mem` of TRESUsageInMax; a bare number is bytes. NaN when nothing is there.
+    """Parse a measured amount of memory: MaxRSS, or `mem` of TRESUsageInMax.
 
-    UsageError for a negative amount or a unit that is none.
+    Parameters
+    ----------
+    text
+        The amount. A bare number is in bytes.
 
+    Returns
+    -------
+    float
+        KiB. NaN if the text is empty.
+
+    Raises
+    ------
+    UsageError
+        If the amount is negative or has an unknown unit.
+
+    Examples
+    --------
     >>> usage_kib("1292K"), usage_kib("2.5G"), usage_kib("2048"), usage_kib("")
     (1292.0, 2621440.0, 2.0, nan)
     """
@@ -80,12 +124,31 @@ def usage_kib(text: str) -> float:
 
 
 def node_peak(row: Mapping[str, str]) -> float:
-    """KiB that the busiest node of one step held at most, from the step's row by sacct's names; NaN unknown.
+    """Return the peak memory of the busiest node of one step.
 
-    MaxRSS and TRESUsageInMax are of the largest task alone. With several tasks a node, TRESUsageInTot, the sum over
-    tasks of each one's peak, spread over the nodes stands beside it; where that is not there, the largest task times
-    the tasks of a node. Fields may be absent. UsageError for what is no amount.
+    Parameters
+    ----------
+    row
+        The step's fields by sacct's names. Fields can be absent.
 
+    Returns
+    -------
+    float
+        KiB. NaN means unknown.
+
+    Raises
+    ------
+    UsageError
+        If a field is not an amount.
+
+    Notes
+    -----
+    MaxRSS and TRESUsageInMax describe only the largest task. For several tasks per node, TRESUsageInTot (the sum of all
+    tasks' peaks) divided by the nodes is a second estimate, and the larger of both counts. Without TRESUsageInTot, the
+    result is the largest task times the tasks per node.
+
+    Examples
+    --------
     >>> node_peak({"MaxRSS": "1000K", "TRESUsageInTot": "cpu=9,mem=3600K", "NTasks": "4", "NNodes": "1"})
     3600.0
     >>> node_peak({"MaxRSS": "1000K", "NTasks": "4", "NNodes": "2"}), node_peak({"TRESUsageInMax": "mem=7M"})
@@ -102,15 +165,28 @@ def node_peak(row: Mapping[str, str]) -> float:
 
 
 def peak(steps: Iterable[Mapping[str, str]]) -> Peak:
-    """The peak of a job's step rows (12.batch, 12.extern, 12.0, ...): the largest over steps; zeros and junk counted.
+    """Return the largest peak over the steps of a job (12.batch, 12.extern, 12.0, ...).
 
-    The allocation's own row may be among them: sacct leaves its fields empty. A step that ended before the first sample
-    has 0, which says nothing; neither does an amount that cannot be read or is beyond a pebibyte. O(rows).
+    Parameters
+    ----------
+    steps
+        The rows of the steps, by sacct's names. The row of the allocation can be among them; its fields are empty.
 
+    Returns
+    -------
+    Peak
+
+    Notes
+    -----
+    A step that ended before the first sample has 0, which is not a measurement. Amounts that cannot be read or exceed a
+    pebibyte are ignored. Both are counted.
+
+    Examples
+    --------
     >>> peak([{"MaxRSS": "0"}, {"MaxRSS": "1292K"}, {"MaxRSS": "-5K"}, {"MaxRSS": ""}])
     Peak(node_kib=1292.0, steps=3, zeros=1, bad=1)
     """
-    most, seen, zeros, bad = math.nan, 0, 0, 0
+    most, measured, zeros, bad = math.nan, 0, 0, 0
     for row in steps:
         try:
             amount = node_peak(row)
@@ -118,22 +194,35 @@ def peak(steps: Iterable[Mapping[str, str]]) -> Peak:
             amount = math.inf
         if amount != amount:
             continue
-        seen += 1
+        measured += 1
         if amount > MOST_KIB:
             bad += 1
         elif amount == 0:
             zeros += 1
         else:
             most = amount if not most >= amount else most
-    return Peak(most, seen, zeros, bad)
+    return Peak(most, measured, zeros, bad)
 
 
 def outgrew(step: Mapping[str, str]) -> bool:
-    """Whether a step was ended for its memory: by Slurm itself (CANCELLED by 0), holding more than its node's share.
+    """Whether Slurm killed a step because it exceeded its node's share of the memory.
 
-    That is how JobAcctGatherParams=OverMemoryKill ends a step; the job is FAILED then, and no word says why. Needs
-    `State` and `AllocTRES` beside the fields of `node_peak`; somebody's own scancel is no such end.
+    Parameters
+    ----------
+    step
+        The step's fields by sacct's names: `State` and `AllocTRES`, and the fields of `node_peak`.
 
+    Returns
+    -------
+    bool
+
+    Notes
+    -----
+    With JobAcctGatherParams=OverMemoryKill, the step is CANCELLED by user 0 and the job is FAILED; no field gives the
+    reason. A cancellation by another user (scancel) does not count.
+
+    Examples
+    --------
     >>> step = {"State": "CANCELLED by 0", "MaxRSS": "200M", "AllocTRES": "cpu=2,mem=200M,node=2", "AllocNodes": "2"}
     >>> outgrew(step), outgrew({**step, "MaxRSS": "90M"}), outgrew({**step, "State": "CANCELLED by 1000"})
     (True, False, False)
@@ -149,13 +238,16 @@ def outgrew(step: Mapping[str, str]) -> bool:
 
 
 def of_whole_job(node_kib: float, nodes: float) -> float:
-    """KiB of a whole job whose busiest node held `node_kib`: times the nodes it held (unknown counts as one)."""
+    """Return the KiB of a whole job: the peak of its busiest node times its nodes (an unknown number counts as
+    one)."""
     return node_kib * (nodes if nodes > 0 else 1.0)
 
 
 def _tres_mem(text: str) -> float:
+    """Returns the KiB of `mem` in a TRES text."""
     return usage_kib(parse_tres(text).get("mem", ""))
 
 
 def _count(text: str) -> float:
+    """Returns a text as a whole number, 1 if it is not one."""
     return float(text) if text.isdecimal() and len(text) < 13 else 1.0

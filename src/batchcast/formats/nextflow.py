@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nextflow's trace files (trace.txt; tabs or commas): what tasks asked for, by attempt, and what they used."""
+"""Read Nextflow's trace files (trace.txt, with tabs or commas): the requests of tasks, by attempt, and their use."""
 
 from __future__ import annotations
 
@@ -21,13 +21,24 @@ _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = re.compile(r"([\d.]+)\s*([KMGTP]?)i?B?", re.IGNORECASE)
 _KIB = {"": 1 / 1024, "K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4}
 _STATUS = {"COMPLETED": "completed", "FAILED": "failed", "ABORTED": "cancelled"}
-_KILLED = {"137", "247", "104", "134", "139", "140", "143"}  # what a task's shell leaves when its memory was the reason
-_NEAR = 0.9
+_KILLED = {"137", "247", "104", "134", "139", "140", "143"}  # exit codes of tasks that can have run out of memory
+_NEAR = 0.9  # a killed task that used at least this share of its request counts as out of memory
 
 
 def looks_like_nextflow(sample: bytes) -> bool:
-    """Whether a file's first line has such a trace's columns.
+    """Whether the first line of a file has the columns of a Nextflow trace.
 
+    Parameters
+    ----------
+    sample
+        The first bytes of the file.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
     >>> looks_like_nextflow(b"task_id\\tprocess\\tsubmit\\trealtime\\n"), looks_like_nextflow(b"job_id,submit\\n")
     (True, False)
     """
@@ -37,16 +48,39 @@ def looks_like_nextflow(sample: bytes) -> bool:
 
 
 def read_nextflow(text: str, source: str, zone: tzinfo, *, strict: bool = False) -> Trace:
-    """The trace of tasks; its clock is epoch seconds, times without a zone are local to `zone`.
+    """Read a Nextflow trace file, with each task as a job.
 
-    Raw numbers are milliseconds and bytes (`trace.raw = true`), else they carry units (`3m 20s`, `1.5 GB`, of 1,024).
-    A task is a job of one node and of one user, who ran the workflow: `process` is its name, `tag` and `attempt` are
-    columns of their own, known at submission. Its run time is `complete` less `start`, else `realtime`; memory used is
-    `peak_rss`. A task that failed is out of memory where its shell was killed (exit 137 and the like) and it held nine
-    tenths of its request. What was cached did not run: those lines, and lines that cannot be read, are counted.
-    InputError for a line that cannot be read with `strict`, and where no task ran.
+    Parameters
+    ----------
+    text
+        The text of the file.
+    source
+        Name of the file in messages.
+    zone
+        Time zone of times without an offset.
+    strict
+        Whether to raise an error at the first line that cannot be read. Otherwise such lines are counted.
+
+    Returns
+    -------
+    Trace
+        Times are epoch seconds. Each task has one node and the user `nextflow`. `process` becomes the job name. `tag`
+        and `attempt` are extra columns that are known at submission. Cached tasks did not run; they are left out and
+        counted.
+
+    Raises
+    ------
+    InputError
+        If no task ran, or, with `strict`, if a line cannot be read.
+
+    Notes
+    -----
+    Plain numbers are milliseconds and bytes (`trace.raw = true`); other values have units (`3m 20s`, `1.5 GB`; a unit
+    is 1,024 of the next smaller one). The run time is `complete` - `start`, else `realtime`. Memory used is `peak_rss`.
+    A failed task counts as out of memory if it was killed (exit code 137 and similar) and used 90 % of its request.
     """
-    first, *lines = (line.removesuffix("\r") for line in text.split("\n"))  # a tag may hold a form feed or U+2028
+    # str.splitlines() would also split at form feeds and U+2028, which tags may contain.
+    first, *lines = (line.removesuffix("\r") for line in text.split("\n"))
     delimiter = "\t" if "\t" in first else ","
     names = [name.strip() for name in _cells(first, delimiter, 0)]
     rows, cached, broken = [], 0, 0
@@ -66,13 +100,13 @@ def read_nextflow(text: str, source: str, zone: tzinfo, *, strict: bool = False)
             broken += 1
     if not rows:
         raise input_error(
-            source, "no task in it that ran", accepted="Nextflow's trace.txt with task_id, submit, process"
+            source, "no task in this file ran", accepted="Nextflow's trace.txt with task_id, submit, process"
         )
-    counted = {"cached task (did not run)": cached, "line that cannot be read": broken}
+    dropped = {"cached task (did not run)": cached, "line that cannot be read": broken}
     info = LogInfo(
         source=source,
         format="nextflow",
-        dropped={name: count for name, count in counted.items() if count},
+        dropped={name: count for name, count in dropped.items() if count},
         known_at_submit=("attempt", "tag"),
     )
     rows.sort(key=lambda row: row["submit_time"])
@@ -80,7 +114,10 @@ def read_nextflow(text: str, source: str, zone: tzinfo, *, strict: bool = False)
 
 
 def _cells(line: str, delimiter: str, count: int) -> list[str]:
-    """The cells of one line. Nextflow writes tags and scripts raw, quotes too; who rewrites a table may quote cells."""
+    """Returns the cells of one line, with CSV quotes resolved if the line then has the right number of cells.
+
+    Nextflow itself writes tags and scripts without quoting, but a program that rewrites the table may quote cells.
+    """
     if delimiter == "," and '"' in line:
         with contextlib.suppress(csv.Error):
             cells = next(csv.reader([line], strict=True))
@@ -90,13 +127,15 @@ def _cells(line: str, delimiter: str, count: int) -> list[str]:
 
 
 def _task(cells: Mapping[str, Any], zone: tzinfo) -> dict[str, Any]:
+    """Returns the columns of one task; ValueError if a cell cannot be read."""
+
     def cell(name: str) -> str:
         value = (cells.get(name) or "").strip()
         return "" if value == "-" else value
 
     submit, start, complete = (_instant(cell(name), zone) for name in ("submit", "start", "complete"))
     if math.isnan(submit):
-        raise ValueError("no time of submission")
+        raise ValueError("no submit time")
     run = complete - start
     run = run if run >= 0 else _seconds(cell("realtime"))
     asked, used, status = _kib(cell("memory")), _kib(cell("peak_rss")), cell("status")
@@ -115,6 +154,7 @@ def _task(cells: Mapping[str, Any], zone: tzinfo) -> dict[str, Any]:
 
 
 def _instant(text: str, zone: tzinfo) -> float:
+    """Returns epoch seconds from milliseconds or an ISO 8601 time; NaN for an empty text."""
     if not text:
         return math.nan
     if text.isdecimal():
@@ -124,7 +164,7 @@ def _instant(text: str, zone: tzinfo) -> float:
 
 
 def _seconds(text: str) -> float:
-    """Seconds of milliseconds, or of numbers with units.
+    """Returns seconds from milliseconds, or from numbers with units.
 
     >>> _seconds("14400000"), _seconds("3m 20s"), _seconds("500ms"), _seconds("")
     (14400.0, 200.0, 0.5, nan)
@@ -135,12 +175,12 @@ def _seconds(text: str) -> float:
         return float(text) / 1000
     parts = _LENGTH.findall(text)
     if not parts or _LENGTH.sub("", text).strip():
-        raise ValueError(f"no length of time: {text[:40]!r}")
+        raise ValueError(f"not a duration: {text[:40]!r}")
     return math.fsum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
 def _kib(text: str) -> float:
-    """KiB of bytes, or of a number with its unit.
+    """Returns KiB from bytes, or from a number with a unit.
 
     >>> _kib("2048"), _kib("1.5 GB"), _kib("")
     (2.0, 1572864.0, nan)
@@ -149,6 +189,6 @@ def _kib(text: str) -> float:
         return math.nan
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise ValueError(f"no amount of memory: {text[:40]!r}")
+        raise ValueError(f"not an amount of memory: {text[:40]!r}")
     amount = float(match[1]) * _KIB[match[2].upper()]
     return amount if amount > 0 else math.nan

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled scanner of SWF lines: bytes in, columns out; malformed lines are only reported by position."""
+"""The compiled scanner of SWF lines. It converts bytes to columns and reports the position of malformed lines."""
 
 from __future__ import annotations
 
@@ -15,15 +15,35 @@ _NEWLINE, _SPACE, _TAB, _RETURN, _SEMICOLON, _MINUS, _DOT, _ZERO, _NINE = 10, 32
 def scan_lines(
     data: np.ndarray, start: int, place: np.ndarray, numbers: np.ndarray, names: np.ndarray, odd: np.ndarray
 ) -> tuple[int, int, int, int]:
-    """Scan `data` (uint8, ends in a newline) from `start`; returns (next start, rows, odd lines, lines read).
+    """Scan lines of SWF until the end of the data, or until an output array is full.
 
-    Field k of a line goes to numbers[place[k]] (float64, -1 becomes NaN) or, where place[k] < 0, to
-    names[-place[k] - 1] (int64, -1 stays). Every line but a blank or comment one takes a row. `odd` receives (begin,
-    end, row, line counted from 0) of each comment (row -1) and of each line that needs a closer look: fewer than 18
-    fields, anything but plain decimal numbers of at most 15 digits, a negative number other than -1, a fraction where
-    a name is due, a job number or submit time (rows 0 of names and numbers) that is missing. Stops early when the rows
-    of `numbers` or of `odd` are used up. Fields past the 18th are only required to end. O(bytes), exact decimals:
-    digits < 2**53 over a power of ten are rounded once, as float() rounds them.
+    Parameters
+    ----------
+    data
+        The text, uint8. It must end with a newline.
+    start
+        Position of the first byte to scan.
+    place
+        The destination of each field k: row place[k] of `numbers`, or row -place[k] - 1 of `names` if negative.
+    numbers
+        Output, float64, shape (fields, capacity). -1 becomes NaN.
+    names
+        Output, int64, shape (fields, capacity). -1 stays.
+    odd
+        Output, int64, shape (capacity, 4): begin, end, row, and line number from 0, for each comment (row -1) and each
+        line that needs a closer look.
+
+    Returns
+    -------
+    tuple of int
+        Next start, rows, odd lines and lines scanned.
+
+    Notes
+    -----
+    Each line takes a row, except blank lines and comments. A line needs a closer look if it has fewer than 18 fields, a
+    field that is not a plain decimal number of at most 15 digits, a negative number other than -1, a fraction in a
+    field of names, or no job number or submit time (rows 0 of `names` and `numbers`). Fields after the 18th are
+    skipped. A value is digits < 2**53 divided by a power of ten, rounded once, so it equals what float() returns.
     """
     size, capacity, odd_capacity = len(data), numbers.shape[1], odd.shape[0]
     i, rows, odds, lines = start, 0, 0, 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch system shows of its jobs at one instant, whichever system it is.
+"""What a batch system shows of its jobs at one instant, in the same form for every batch system.
 
-The seam of the live clocks, and declared columns read from printed fields. Pure.
+The live clock works with these types. The module also reads declared columns from printed fields.
 """
 
 from __future__ import annotations
@@ -23,25 +23,42 @@ OPEN_STATES = frozenset(
 FINISHED_STATES = frozenset(
     {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
 )
-"""Every other state (COMPLETING, REQUEUED, SPECIAL_EXIT, and words of versions to come) is on its way from one to
-another: Slurm 22.05 shows a requeued job with times of neither run meanwhile, so such a sighting is not believed."""
+"""All other states (COMPLETING, REQUEUED, SPECIAL_EXIT, and states of future versions) are transitions. During a
+transition, Slurm 22.05 shows a requeued job with times that belong to neither run, so the times are not used."""
 
 
 Field = float | str | None
-"""What a column of one job holds: a number (NaN unknown), or a name (None unknown)."""
+"""The value of one column of a job: a number (NaN means unknown) or a name (None means unknown)."""
 NOTHING: Mapping[str, Field] = {}
 NOT_GATHERED: Mapping[str, str] = {}
 
 
 class Sighting(NamedTuple):
-    """One job as a batch system showed it. Seconds since the epoch, NaN unknown; limits in seconds, infinity unlimited.
+    """One job as a batch system showed it. Times are epoch seconds; NaN means unknown.
 
-    `start_time` is of a job that runs or ran, `expected_start` the system's own forecast of a waiting one. `state` is
-    Slurm's long name, `certain` false while the job passes from one state to another. `never_ran`: it left the queue
-    without having had a node. Of an array task waiting together with others `raw_id` is the array's. `nodes_asked` is
-    a host list of the nodes that the request names. `asked` and `held` are the columns declared in `columns.ASKED` and
-    `columns.HELD`, by name; `held` has those of `columns.MEASURED` too where the job is over and they were measured.
-    `unmeasured` says why its memory was not, in a word: zero, bad.
+    Attributes
+    ----------
+    job_id, raw_id
+        The id of the job. For an array task that still waits together with others, `raw_id` is the id of the array.
+    submit_time, start_time, end_time, eligible_time
+        Times of the job. Only jobs that run or ran have a start time.
+    state
+        Slurm's long name of the state.
+    certain
+        False while the job is between two states.
+    never_ran
+        Whether the job left the queue without getting a node.
+    expected_start
+        The batch system's own forecast of the start of a waiting job.
+    reason, priority, dependency, reservation, licenses
+        As the batch system prints them.
+    nodes_asked
+        Host list of the nodes that the request names.
+    asked, held
+        The columns of `columns.ASKED` and `columns.HELD` by name. For a job that has ended, `held` also has the columns
+        of `columns.MEASURED` if they were measured. Limits are in seconds, infinity means unlimited.
+    unmeasured
+        Why the memory was not measured: `zero`, `bad` or empty.
     """
 
     job_id: str
@@ -66,7 +83,7 @@ class Sighting(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Waiting or running."""
+        """Whether the job waits or runs."""
         return self.state in OPEN_STATES
 
 
@@ -79,9 +96,18 @@ class NodeAway(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Everything shown at once: the jobs, when it was asked for, how many pieces could not be read.
+    """All jobs that a batch system showed at once.
 
-    `away`: the nodes that are down or drained, where that was asked.
+    Attributes
+    ----------
+    asked_at
+        Time of the query, in epoch seconds.
+    jobs
+        The jobs.
+    broken
+        Number of records that could not be read.
+    away
+        The nodes that are down or drained; None if they were not queried.
     """
 
     asked_at: float
@@ -91,12 +117,27 @@ class Snapshot(NamedTuple):
 
 
 class Site(NamedTuple):
-    """What holds for the whole machine: `keeps_s` is how long a finished job stays visible in a snapshot.
+    """Properties of the whole machine.
 
-    `partitions` by name: default_time_s, max_time_s, procs, node_procs and node_mem_kib (most of one of its nodes);
-    `private` when users may not see each other's jobs; `gathers` how accounting measures jobs: plugin, frequency,
-    parameters, by name; `clock_ahead_s` how far this machine's clock is surely ahead of the batch system's (below 0:
-    behind).
+    Attributes
+    ----------
+    cluster, version
+        Name of the cluster and version of the batch system.
+    keeps_s
+        How long a finished job stays visible in a snapshot, in seconds.
+    private
+        Whether users cannot see each other's jobs.
+    total_procs
+        Processors of the machine.
+    accounting
+        Whether the batch system has accounting records.
+    partitions
+        For each partition: default_time_s, max_time_s, procs, node_procs and node_mem_kib (of its largest node).
+    clock_ahead_s
+        By how much the clock of this machine is at least ahead of the batch system's clock, in seconds; negative:
+        behind.
+    gathers
+        How accounting measures jobs: plugin, frequency and parameters, by name.
     """
 
     cluster: str
@@ -111,8 +152,10 @@ class Site(NamedTuple):
 
 
 def measures_memory(site: Site) -> bool:
-    """Whether it is said how much memory jobs used.
+    """Whether the site's accounting measures the memory of jobs.
 
+    Examples
+    --------
     >>> site = Site("c", "24.11", 300.0, False, 8.0, True, {}, gathers={"Type": "jobacct_gather/linux"})
     >>> measures_memory(site), measures_memory(site._replace(gathers={"Type": "jobacct_gather/none"}))
     (True, False)
@@ -121,7 +164,8 @@ def measures_memory(site: Site) -> bool:
 
 
 def gathers_memory(gathers: Mapping[str, str]) -> bool:
-    """The same of how accounting measures: all plugins do but `none`, which is also what (null) means."""
+    """Whether accounting settings measure memory. All plugins do, except `none`, which Slurm also prints as
+    (null)."""
     return gathers.get("Type", "").rpartition("/")[2] not in ("", "none", "(null)")
 
 
@@ -131,43 +175,80 @@ def read_fields(
     source: Literal["squeue", "sacct", "pbs"],
     own: Mapping[str, Field] | None = None,
 ) -> dict[str, Field]:
-    """Every column by name; `own` holds those already read. Raises UsageError for a form that is none.
+    """Read declared columns from the printed fields of one job.
 
+    Parameters
+    ----------
+    columns
+        The columns.
+    record
+        Printed fields by name.
+    source
+        The program that printed them, which decides the fields' names.
+    own
+        Columns that are read already.
+
+    Returns
+    -------
+    dict
+        Value by column name.
+
+    Raises
+    ------
+    UsageError
+        If a field has an unknown form.
+
+    Examples
+    --------
     >>> from batchcast.columns import COLUMNS
     >>> read_fields([COLUMNS["req_time"], COLUMNS["account"]], {"TimeLimit": "10:00", "Account": ""}, "squeue")
     {'req_time': 600.0, 'account': None}
     """
-    given = own or {}
+    values = own or {}
     return {
-        c.name: given[c.name] if c.name in given else _read(c, record.get(getattr(c, source) or "", ""))
+        c.name: values[c.name] if c.name in values else _read(c, record.get(getattr(c, source) or "", ""))
         for c in columns
     }
 
 
 def _read(column: Column, text: str) -> Field:
+    """Returns the value of one column from its printed field."""
     if column.kind != "number":
         return text or None
     return _READ.get(column.unit, number)(text)
 
 
 def number(text: str) -> float:
-    """A count, with Slurm's K and M thousands (squeue shortens large ones); NaN when it is none.
+    """Parse a count. Squeue shortens large counts with K (thousands) and M (millions).
 
+    Parameters
+    ----------
+    text
+        The count. Of a range, the first number is used.
+
+    Returns
+    -------
+    float
+        NaN if the text is not a count.
+
+    Examples
+    --------
     >>> number("16"), number("2K"), number("1-4")
     (16.0, 2000.0, 1.0)
     """
-    word = text.strip().partition("-")[0]  # NumNodes of a waiting job may be a range: at least the first
+    word = text.strip().partition("-")[0]  # NumNodes of a waiting job can be a range, whose first number is the minimum
     scale = {"K": 1e3, "M": 1e6}.get(word[-1:].upper(), 1.0)
     digits = word[:-1] if scale != 1 else word
     return float(digits) * scale if digits.replace(".", "", 1).isdigit() and digits.isascii() else math.nan
 
 
 def _memory(text: str) -> float:
-    """Memory as an amount, or as the `mem` of a TRES string."""
+    """Returns KiB from an amount, or from the `mem` of a TRES text."""
     return parse_memory(parse_tres(text).get("mem", "") if "=" in text else text)
 
 
 def _gpus(text: str) -> float:
+    """Returns GPUs from a count, or from a TRES text."""
     return tres_gpus(text) if "=" in text else number(text)
 
 
@@ -179,16 +260,16 @@ def never_ran(start: float, held_nothing: bool) -> bool: ...
 @overload
 def never_ran(start: np.ndarray, held_nothing: np.ndarray) -> np.ndarray: ...
 def never_ran(start: float | np.ndarray, held_nothing: bool | np.ndarray) -> bool | np.ndarray:
-    """Whether a job that is over never ran: it has no start, or it is known to have held nothing.
+    """Whether a job that has left the system never ran: it has no start, or it is known to have had no resources.
 
-    Slurm gives a job that is cancelled in the queue a start, the instant at which it left.
+    Slurm records a start for a job that is cancelled in the queue: the time at which the job left the queue.
 
     Parameters
     ----------
     start : float or array (n,)
-        On any clock, seconds; NaN where there is none.
+        Start in seconds, on any clock. NaN means that there is none.
     held_nothing : bool or array (n,)
-        The record says so: no node, no processor.
+        Whether the record shows that the job had no node and no processor.
 
     Returns
     -------

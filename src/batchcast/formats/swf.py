@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Standard Workload Format (Chapin et al. 1999; Feitelson's version 2.2): text to Trace and back.
+"""Read the Standard Workload Format (SWF; Chapin et al. 1999, Feitelson's version 2.2).
 
-Eighteen fields a line, -1 for unknown, `;` before a header or comment. The -1 exists only in this file. Well-formed
-lines are read by `scan`; every other line is read here again, slowly, so that it can be explained.
+A line has 18 fields with -1 for unknown; `;` begins a header line or a comment. Only this module uses -1 for unknown.
+The compiled scanner (`scan`) reads well-formed lines. Python code here reads all other lines, which is slow but gives
+precise messages.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ NUMBERS = tuple(name for name in SWF_FIELDS if COLUMNS[name].kind == "number")
 _PLACE = np.array([-1 - NAMED.index(n) if n in NAMED else NUMBERS.index(n) for n in SWF_FIELDS], dtype=np.int64)
 _SHORTEST_LINE = 36  # eighteen digits, seventeen blanks, a newline
 _ODD_CAPACITY = 4096
-_WITHOUT_KERNEL = 100_000  # jobs: what a short log costs by numpy is less than loading numba for it
+_WITHOUT_KERNEL = 100_000  # jobs; for shorter logs, parsing with NumPy is faster than loading numba
 _PLAIN = np.zeros(256, dtype=bool)
 _PLAIN[list(b"0123456789-. \t\r\n")] = True
 
 
 def looks_like_swf(sample: bytes) -> bool:
-    """Whether a text has the marks of SWF: a line of 18 numbers, or a `;` header with one of the known keys."""
+    """Whether a text looks like SWF: a line of 18 numbers, or a header line with a known key."""
     for line in sample.splitlines():
         text = line.strip()
         if text.startswith(b";"):
@@ -44,12 +45,34 @@ def looks_like_swf(sample: bytes) -> bool:
 
 
 def read_swf(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False) -> Trace:
-    """The trace of an SWF text that comes in blocks of bytes; sorted, unknown as NaN or null.
+    """Read an SWF text.
 
-    Columns that no record knows are not stored. A broken line is dropped and counted in `info.dropped`; a negative
-    number other than -1, a NaN or an infinity is read as unknown and noted; with `strict` the first of either raises
-    InputError, as does (always) a text without a single job. O(bytes); about a million lines a second.
+    Parameters
+    ----------
+    blocks
+        The text in blocks of bytes.
+    source
+        Name of the file in messages.
+    strict
+        Whether to raise InputError at the first broken line or unreadable value.
 
+    Returns
+    -------
+    Trace
+        Sorted, with NaN or null for unknown values. Columns without known values are absent. `info.dropped` counts
+        broken lines. Negative numbers other than -1, NaN and infinity are read as unknown and noted.
+
+    Raises
+    ------
+    InputError
+        If the text has no job.
+
+    Notes
+    -----
+    Speed is about a million lines per second.
+
+    Examples
+    --------
     >>> line = b"1 10 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1"
     >>> trace = read_swf([b"; MaxProcs: 64 (of 128)\\n", line])
     >>> trace.info.max_procs, trace.run_time.tolist(), trace.nominal("user_id").decode()
@@ -61,11 +84,23 @@ def read_swf(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
 def swf_pieces(
     blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False, jobs: float = math.inf
 ) -> Iterator[Trace]:
-    """The same text as traces of about `jobs` jobs each, for what is larger than memory: each is sorted in itself.
+    """Read an SWF text in pieces, for logs that do not fit into memory.
 
-    Every piece says in its `info` what was dropped and noted of its own lines; what the header promises of the whole
-    is said with the last.
+    Parameters
+    ----------
+    blocks, source, strict
+        As in `read_swf`.
+    jobs
+        Approximate number of jobs in a piece.
 
+    Yields
+    ------
+    Trace
+        Each piece is sorted. Its `info` describes the lines of this piece. The last piece also has the notes about the
+        header.
+
+    Examples
+    --------
     >>> line = b"1 10 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1\\n"
     >>> [len(piece) for piece in swf_pieces([line * 2, line], jobs=2)]
     [2, 1]
@@ -79,21 +114,23 @@ def swf_pieces(
             problems = reader.begin_anew(Problems(source, strict))
         reader.read(data)
     if records + reader.jobs == 0:
-        raise input_error(source, "no job record in it" + problems.because(), hint="check that this is the whole log")
+        raise input_error(
+            source, "the file has no job record" + problems.because(), hint="check that this is the whole log"
+        )
     yield _piece(reader, header, problems, records + reader.jobs + problems.dropped)
 
 
 def _piece(reader: _Reader, header: SwfHeader, problems: Problems, records: int | None = None) -> Trace:
-    """What the reader has gathered, which it gives away; `records` where the header's promises are to be judged."""
+    """Returns the jobs that the reader has gathered; `records` is the total count if the header is to be checked."""
     joined = {name: column.join() for name, column in reader.columns.items()}
-    kept = {name: values for name, values in joined.items() if values is not None}
+    known_columns = {name: values for name, values in joined.items() if values is not None}
     del joined
-    kept = {"job_id": np.zeros(0, np.int64), "submit_time": np.zeros(0)} | kept
-    return _as_trace(kept, header, problems, records)
+    known_columns = {"job_id": np.zeros(0, np.int64), "submit_time": np.zeros(0)} | known_columns
+    return _as_trace(known_columns, header, problems, records)
 
 
 def _whole_lines(blocks: Iterable[bytes]) -> Iterator[np.ndarray]:
-    """The text as arrays of whole lines; a last line without a newline gets one."""
+    """Yields the text as arrays of whole lines; adds a newline to the last line if it is missing."""
     rest: list[bytes | memoryview] = []
     for block in blocks:
         cut = block.rfind(b"\n") + 1
@@ -107,7 +144,7 @@ def _whole_lines(blocks: Iterable[bytes]) -> Iterator[np.ndarray]:
 
 
 class _Reader:
-    """Scans arrays of lines into growing columns, its buffers used again and again."""
+    """Scans arrays of lines into growing columns, with buffers that are reused."""
 
     def __init__(self, header: SwfHeader, problems: Problems) -> None:
         self._line = 1
@@ -118,14 +155,14 @@ class _Reader:
         self._odd = np.empty((_ODD_CAPACITY, 4), dtype=np.int64)
 
     def begin_anew(self, problems: Problems) -> Problems:
-        """Nothing is gathered yet; what is wrong with the lines that follow is noted there."""
+        """Empties the columns, and reports further problems to `problems`."""
         self.columns = {name: GrowingColumn(-1 if name in NAMED else np.nan) for name in SWF_FIELDS}
         self.jobs = 0
         self._problems = problems
         return problems
 
     def read(self, data: np.ndarray) -> None:
-        """Take in whole lines; by numpy alone while the log is short and no other kernel has brought numba in."""
+        """Reads whole lines: with NumPy while the log is short and numba is not loaded, else with the scanner."""
         if self.jobs < _WITHOUT_KERNEL and not numba_is_loaded():
             data = data[self._take_header(data) :]
             rows = plain_rows(data)
@@ -138,7 +175,7 @@ class _Reader:
         self._scan(data)
 
     def _take_header(self, data: np.ndarray) -> int:
-        """Read the comments at the beginning of `data`; returns where they end."""
+        """Reads the comments at the beginning of `data` and returns the position of their end."""
         at = 0
         while at < len(data) and data[at] == ord(";"):
             end = at + int(np.argmax(data[at:] == ord("\n"))) + 1
@@ -148,8 +185,8 @@ class _Reader:
         return at
 
     def _scan(self, data: np.ndarray) -> None:
-        """Take in whole lines by the compiled scanner, and explain those that it only points at."""
-        from .scan import scan_lines  # numba, 0.4 s of start-up
+        """Reads whole lines with the compiled scanner, and lines that it reports with Python code."""
+        from .scan import scan_lines  # imported here because loading numba takes 0.4 s
 
         capacity = len(data) // _SHORTEST_LINE + 16
         if capacity > self._numbers.shape[1]:
@@ -167,8 +204,8 @@ class _Reader:
             self.jobs += rows - len(gone)
 
     def _look_closer(self, data: np.ndarray, odd: np.ndarray) -> list[int]:
-        """Explain every line the scanner pointed at; returns the rows that must go."""
-        gone: list[int] = []
+        """Reads the lines that the scanner reported, and returns the rows to drop."""
+        dropped_rows: list[int] = []
         for begin, end, row, after in odd.tolist():
             text = data[begin:end].tobytes().decode("utf-8", "replace").strip()
             if row < 0:
@@ -176,26 +213,36 @@ class _Reader:
                 continue
             values = _parse_line(text, self._line + after, self._problems)
             if values is None:
-                gone.append(row)
+                dropped_rows.append(row)
                 continue
             for place, value in zip(_PLACE.tolist(), values):
                 if place >= 0:
                     self._numbers[place, row] = value
                 else:
                     self._names[-place - 1, row] = -1 if math.isnan(value) else int(value)
-        return gone
+        return dropped_rows
 
 
 def numba_is_loaded() -> bool:
-    """Whether some other kernel has brought numba in, so that the compiled scanner costs next to nothing."""
+    """Whether numba is loaded already, so that the compiled scanner costs almost no start-up time."""
     return "numba" in sys.modules
 
 
 def plain_rows(data: np.ndarray) -> np.ndarray | None:
-    """The fields of `data` (uint8, whole lines), a row a field, unknown as NaN; None unless every line is plain.
+    """Parse whole lines with NumPy, if all of them are plain.
 
-    A plain line has eighteen decimal numbers and nothing else: none negative but -1, whole ones of less than 16
-    digits where a name is due, job number and submit time known. O(bytes), about a million lines a second.
+    A plain line has exactly 18 decimal numbers: none negative except -1, whole numbers of less than 16 digits in fields
+    of names, and a known job number and submit time.
+
+    Parameters
+    ----------
+    data
+        The lines, uint8.
+
+    Returns
+    -------
+    ndarray or None
+        The fields, float64, shape (18, lines), NaN for unknown numbers. None if a line is not plain.
     """
     if not _PLAIN[data].all():
         return None
@@ -218,7 +265,9 @@ def plain_rows(data: np.ndarray) -> np.ndarray | None:
 
 
 def _decimals(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray | None:
-    """The numbers that stand there, as float() reads them; None where one is no decimal number of up to 15 digits."""
+    """Returns the numbers at the given positions, as float() reads them; None if one is not a decimal of up to 15
+    digits.
+    """
     negative = data[begins] == ord("-")
     begins = begins + negative
     fractions = np.searchsorted(begins, np.flatnonzero(data == ord(".")), "right") - 1
@@ -228,7 +277,7 @@ def _decimals(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndar
     ones = data - np.uint8(ord("0"))
     values: np.ndarray = ones[begins].astype(np.float64)
     longer = np.arange(len(begins))
-    for place in range(1, int(digits.max(initial=1))):  # a digit at a time, of all that have so many
+    for place in range(1, int(digits.max(initial=1))):  # handles the digit at this position of all numbers at once
         longer = longer[digits[longer] > place]
         values[longer] = values[longer] * 10 + ones[begins[longer] + place]
     try:
@@ -241,7 +290,7 @@ def _decimals(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndar
 
 
 def _parse_line(text: str, line: int, problems: Problems) -> list[float] | None:
-    """Eighteen numbers with NaN for unknown, or None (and the reason noted) for a line that is no job record."""
+    """Returns the 18 numbers of a line, with NaN for unknown; None, with the reason noted, if it is no job record."""
     words = text.split()
     if len(words) < len(SWF_FIELDS):
         problems.drop(line, f"{len(words)} fields instead of {len(SWF_FIELDS)}", text[:40])
@@ -257,7 +306,7 @@ def _parse_line(text: str, line: int, problems: Problems) -> list[float] | None:
             return None
         if not _is_sound(name, value):
             early = name == "wait_time" and value < 0
-            what = "wait (start before submission): negative" if early else f"{name}: not a number of its kind"
+            what = "wait (start before submission): negative" if early else f"{name}: not a valid number"
             problems.unknown(line, f"{what}, read as unknown", word)
             value = math.nan
         values.append(math.nan if value == -1 else value)
@@ -269,29 +318,30 @@ def _parse_line(text: str, line: int, problems: Problems) -> list[float] | None:
 
 
 def _is_sound(name: str, value: float) -> bool:
-    """Whether a number may stand in this field: known and not negative, or -1; a name is a whole number."""
+    """Whether a field can have this number: -1, or a number of at least 0, which is whole in fields of names."""
     if not (value >= 0 or value == -1) or math.isinf(value):
         return False
     return name not in NAMED or (value == int(value) and value < 2**53)
 
 
 def _all_numbers(words: list[bytes]) -> bool:
+    """Whether the first 18 words are finite numbers."""
     try:
         return all(math.isfinite(float(word)) for word in words[: len(SWF_FIELDS)])
     except ValueError:
         return False
 
 
-def _as_trace(kept: dict[str, np.ndarray], header: SwfHeader, problems: Problems, records: int | None) -> Trace:
-    """Sort column by column (a log is never held twice), code the names, and say what was found."""
-    ids = kept["job_id"].astype(np.int64, copy=False)
-    kept["job_id"] = ids
-    order = log_order(kept["submit_time"], ids)
+def _as_trace(gathered: dict[str, np.ndarray], header: SwfHeader, problems: Problems, records: int | None) -> Trace:
+    """Returns the trace: sorted column by column (to save memory), names coded, with notes about problems."""
+    ids = gathered["job_id"].astype(np.int64, copy=False)
+    gathered["job_id"] = ids
+    order = log_order(gathered["submit_time"], ids)
     is_sorted = bool((order[1:] > order[:-1]).all())
     info = replace(header.info(), dropped=problems.counts(), memory_per="processor")
     columns: dict[str, Values] = {}
-    for name in list(kept):
-        values = kept.pop(name)
+    for name in list(gathered):
+        values = gathered.pop(name)
         values = values if is_sorted else values[order]
         if name == "status":
             columns[name] = _status_words(encode_whole(values))
@@ -304,7 +354,7 @@ def _as_trace(kept: dict[str, np.ndarray], header: SwfHeader, problems: Problems
 
 
 def _status_words(numbers: Nominal) -> Nominal:
-    """Codes of SWF's status numbers as codes of words, categories in sorted order."""
+    """Returns the status numbers as status words, with sorted categories."""
     words = [status_from_swf(int(number)) or "" for number in numbers.categories]
     ordered = sorted(words)
     new = np.array([*(ordered.index(word) for word in words), -1], dtype=np.int32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SWF as text: its `;` lines read (keys, values with trailing text, names of queues), and a trace as lines."""
+"""SWF as text: read header lines, and write a trace as lines."""
 
 from __future__ import annotations
 
@@ -23,11 +23,18 @@ _KNOWN = re.compile(
 
 
 class SwfHeader:
-    """Collects header lines and turns them into a log's provenance.
+    """Collects SWF header lines and converts them to the provenance of a log.
 
-    Of a scalar the first value counts and of a value its first token (`1664 (72, 1368, 224)` is 1664). What cannot be
-    read is a note, never an error: the records are still good.
+    If a key occurs several times, its first value counts, and of a value its first word (`1664 (72, 1368, 224)` is
+    1664). A header value that cannot be read leads to a note and not to an error, because the records are still usable.
 
+    Parameters
+    ----------
+    source
+        Name of the file.
+
+    Examples
+    --------
     >>> header = SwfHeader("a.swf")
     >>> for line in ["; MaxProcs: 64 (dual)", "; TimeZoneString: US/Pacific", "; Queue: 3 normal (18hr)"]:
     ...     header.take(line)
@@ -44,12 +51,12 @@ class SwfHeader:
 
     @staticmethod
     def is_known(line: str) -> bool:
-        """Whether a line is a header line with one of the format's own keys."""
+        """Whether a line is a header line with a key that SWF defines."""
         match = _LINE.match(line)
         return match is not None and _KNOWN.fullmatch(match[1]) is not None
 
     def take(self, line: str) -> None:
-        """One comment line."""
+        """Read one comment line."""
         match = _LINE.match(line)
         if match is None:
             return
@@ -62,7 +69,7 @@ class SwfHeader:
         self.values.setdefault(key, value)
 
     def info(self) -> LogInfo:
-        """The provenance these lines give; a zone is TimeZoneString, else TimeZone (seconds), else UTC."""
+        """Return the provenance. The time zone is TimeZoneString, else TimeZone (an offset in seconds), else UTC."""
         zone, zone_source = "UTC", "default"
         offset = self._number("TimeZone")
         if self._token("TimeZoneString"):
@@ -86,29 +93,41 @@ class SwfHeader:
         )
 
     def notes(self, records: int) -> list[str]:
-        """What the header says that cannot be so, in sentences; `records` is how many lines there were."""
+        """Return a sentence for each header value that cannot be right.
+
+        Parameters
+        ----------
+        records
+            Number of records in the log.
+
+        Returns
+        -------
+        list of str
+        """
         notes = [
             f"the header's {key} is not a number: {self.values[key][:40]!r}"
             for key in ("UnixStartTime", "TimeZone", "MaxProcs", "MaxNodes", "MaxRecords")
             if self._token(key) and math.isnan(self._number(key))
         ]
         if self._number("MaxProcs") == 0 or self._number("MaxProcs") < -1:
-            notes.append(f"the header's MaxProcs is {self._token('MaxProcs')}: the machine's size is taken as unknown")
+            notes.append(f"the header's MaxProcs is {self._token('MaxProcs')}: the size of the machine is unknown")
         promised = self._number("MaxRecords")
         if promised >= 0 and promised != records:
-            notes.append(f"the header promises {promised:.0f} records, the log holds {records}")
+            notes.append(f"the header says that the log has {promised:.0f} records, but it has {records}")
         if "UnixStartTime" not in self.values or self._number("UnixStartTime") < 0:
             unknown = f"is {self._token('UnixStartTime')}" if "UnixStartTime" in self.values else "is missing"
             notes.append(
-                f"the header's UnixStartTime {unknown}: the log's clock starts at 1970-01-01, dates mean nothing"
+                f"the header's UnixStartTime {unknown}: the log's clock starts at 1970-01-01, so dates are not real"
             )
         return notes
 
     def _token(self, key: str) -> str:
+        """Returns the first word of a header value; empty if the key is missing."""
         words = self.values.get(key, "").split()
         return words[0] if words else ""
 
     def _number(self, key: str) -> float:
+        """Returns the first word of a header value as a number; NaN if it is not finite."""
         try:
             value = float(self._token(key).rstrip(",;"))
         except ValueError:
@@ -117,8 +136,10 @@ class SwfHeader:
 
 
 def format_offset(seconds: float) -> str:
-    """An offset from UTC as +HH:MM.
+    """Format an offset from UTC, in seconds, as +HH:MM.
 
+    Examples
+    --------
     >>> format_offset(-28800), format_offset(19800)
     ('-08:00', '+05:30')
     """
@@ -131,13 +152,29 @@ _OWN = ("UnixStartTime", "TimeZone", "TimeZoneString", "MaxProcs", "MaxNodes", "
 
 
 def write_chunks(trace: Trace, rows: int = ROWS) -> Iterator[str]:
-    """An SWF log as text: the header, then `rows` lines at a time, so that memory does not grow with the log.
+    """Write a trace as SWF.
 
-    Unknown is -1. Numbers keep their value exactly; names of users, queues and so on that are text become numbers from
-    1 (queues and partitions are named in the header); job ids that are text become row numbers; a status becomes SWF's
-    nearest; memory of whole jobs becomes that of a processor. A log on the epoch's own clock gets its first submission
-    as UnixStartTime. What SWF has no field for is left out.
+    Parameters
+    ----------
+    trace
+        The log.
+    rows
+        Number of lines per piece of text. Memory does not grow with the log.
 
+    Yields
+    ------
+    str
+        The header, and then the lines in pieces.
+
+    Notes
+    -----
+    Unknown values are -1, and numbers keep their exact value. Text names become numbers from 1, and the header lists
+    the names of queues and partitions. Text job ids become row numbers, and a status becomes the nearest SWF status.
+    Memory of a whole job becomes memory per processor. If the log's clock is the epoch's, UnixStartTime is its first
+    submission. Columns that SWF does not have are left out.
+
+    Examples
+    --------
     >>> log = Trace.from_arrays({"submit_time": [0], "run_time": [2.5], "status": ["timeout"], "user_id": ["ada"]})
     >>> header, jobs = write_chunks(log)
     >>> jobs
@@ -154,6 +191,7 @@ def write_chunks(trace: Trace, rows: int = ROWS) -> Iterator[str]:
 
 
 def _header(trace: Trace, start: float) -> Iterator[str]:
+    """Yields the header lines."""
     info = trace.info
     yield "; Version: 2.2"
     for key, value in info.header.items():
@@ -174,6 +212,7 @@ def _header(trace: Trace, start: float) -> Iterator[str]:
 
 
 def _field(trace: Trace, name: str, shift: float, part: slice) -> list[str]:
+    """Returns one field of some rows as texts."""
     if name not in trace.names:
         return ["-1"] * (part.stop - part.start)
     if name == "job_id":
@@ -189,24 +228,25 @@ def _field(trace: Trace, name: str, shift: float, part: slice) -> list[str]:
         values = trace.nominal(name)
         words = [str(number) for number in _numbers(values)] + ["-1"]
         return [words[code] for code in values.codes[part].tolist()]
-    numbers_ = trace.number(name)[part]
+    amounts = trace.number(name)[part]
     if name == "submit_time":
-        numbers_ = numbers_ - shift
+        amounts = amounts - shift
     if COLUMNS[name].unit == "KiB" and trace.info.memory_per == "job":
-        numbers_ = per_processor(trace, name)[part]
-    if (np.floor(numbers_) == numbers_).all() and (np.abs(numbers_) < 2**53).all():
-        return list(map(str, numbers_.astype(np.int64).tolist()))
-    return [_text(value) for value in numbers_.tolist()]
+        amounts = per_processor(trace, name)[part]
+    if (np.floor(amounts) == amounts).all() and (np.abs(amounts) < 2**53).all():
+        return list(map(str, amounts.astype(np.int64).tolist()))
+    return [_text(value) for value in amounts.tolist()]
 
 
 def _numbers(values: Nominal) -> list[int]:
-    """A number for each category: itself where all are numbers, else its place from 1."""
+    """Returns a number for each category: the category itself if all are numbers, else its position from 1."""
     if all(isinstance(v, (int, np.integer)) for v in values.categories):
         return [int(v) for v in values.categories]
     return list(range(1, len(values.categories) + 1))
 
 
 def _text(value: float) -> str:
+    """Returns a number as SWF text: -1 for NaN and infinity, whole numbers without a point."""
     if math.isnan(value) or math.isinf(value):
         return "-1"
     return str(int(value)) if value == int(value) else repr(value)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time stamps of batch systems as epoch seconds, who ran and who never did.
-
-And run time and wait from recorded starts, ends and states. Pure.
-"""
+"""Parse time stamps of batch systems, and compute run time and wait from recorded starts, ends and states."""
 
 from __future__ import annotations
 
@@ -18,18 +15,29 @@ from .sighting import never_ran
 STAMP_FORMS = "2024-01-31T14:00:00 (local to --timezone), the same with +01:00 or Z, or seconds since 1970"
 _UNKNOWN = {"", "unknown", "none", "n/a", "invalid"}
 _EPOCH_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]*)?|[0-9](\.[0-9]*)?[eE]\+?[0-9]{1,2}")
-"""Whole seconds, those of a column that pandas made real, and those it shortened (1.7e+09)."""
-_QUARTER = 900  # every zone's clock changes on a quarter of an hour
+"""Epoch seconds: whole, with a fraction (pandas writes 1.0 for columns with gaps), or shortened (1.7e+09)."""
+_QUARTER = 900  # seconds; in every time zone, clock changes happen at a quarter of an hour
 _EPOCH = datetime(1970, 1, 1)
 
 
 class LocalClock:
-    """Local wall-clock seconds to epoch seconds in one zone, with what the nights of clock changes leave open.
+    """Converts local times of one zone to epoch seconds, and handles the hours of clock changes.
 
-    In autumn an hour is told twice: such a time is taken as its first pass, and `epoch` also says how much later the
-    second pass would be. In spring an hour is skipped: a time inside it is taken with the offset before the change.
-    O(n) and a zone look-up for each quarter of an hour met for the first time.
+    In autumn, one hour occurs twice. A time in this hour is read as its first pass, and `epoch` also returns by how
+    much the second pass is later. In spring, one hour is skipped. A time in this hour is read with the offset before
+    the change.
 
+    Parameters
+    ----------
+    zone
+        The time zone.
+
+    Notes
+    -----
+    O(n), plus one look-up of the zone for each new quarter of an hour.
+
+    Examples
+    --------
     >>> from zoneinfo import ZoneInfo
     >>> clock = LocalClock(ZoneInfo("Europe/Stockholm"))
     >>> summer, twice = 1719835200, 1730601000 - 7 * 86400  # 2024-07-01T12:00 and 2024-10-27T02:30, on the wall
@@ -43,7 +51,18 @@ class LocalClock:
         self.local = self.repeated = self.skipped = 0
 
     def epoch(self, wall: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Epoch seconds, and how much later a repeated time's second pass is (0 elsewhere); counts as it goes."""
+        """Convert local times.
+
+        Parameters
+        ----------
+        wall
+            Local times, in seconds since 1970-01-01 of the local calendar, shape (n,).
+
+        Returns
+        -------
+        epoch, later : ndarray
+            Epoch seconds, and by how many seconds the second pass of a repeated time is later (0 for other times).
+        """
         quarters, place = np.unique(np.asarray(wall, dtype=np.int64) // _QUARTER, return_inverse=True)
         offsets = np.array([self._offsets(q) for q in quarters.tolist()]).reshape(-1, 2)
         before, after = offsets[place, 0], offsets[place, 1]
@@ -53,18 +72,21 @@ class LocalClock:
         return wall - before, np.maximum(before - after, 0.0)
 
     def notes(self) -> list[str]:
-        """What should be said of times that carried no zone."""
+        """Return sentences about ambiguous and impossible local times so far."""
         sentences = []
         if self.repeated:
             sentences.append(
-                f"{self.repeated} times lie in an hour that a clock change repeats: taken as its first pass, unless"
-                " the elapsed time or the submission says otherwise"
+                f"{self.repeated} times lie in an hour that a clock change repeats: read as its first pass, unless"
+                " the elapsed time or the submission requires the second"
             )
         if self.skipped:
-            sentences.append(f"{self.skipped} times lie in an hour that a clock change skips: the zone may be wrong")
+            sentences.append(
+                f"{self.skipped} times lie in an hour that a clock change skips: check the time zone of the log"
+            )
         return sentences
 
     def _offsets(self, quarter: int) -> tuple[float, float]:
+        """Returns the offsets from UTC before and after a clock change at this quarter of an hour, in seconds."""
         if quarter not in self._known:
             wall = (_EPOCH + timedelta(seconds=quarter * _QUARTER)).replace(tzinfo=self._zone)
             ahead = [wall.replace(fold=fold).utcoffset() or timedelta(0) for fold in (0, 1)]
@@ -73,8 +95,26 @@ class LocalClock:
 
 
 def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Epoch seconds (NaN unknown), the later pass of each (see `LocalClock`), and the rows that are no time stamp.
+    """Parse time stamps.
 
+    Parameters
+    ----------
+    texts
+        The time stamps: local time, ISO 8601 with an offset, or epoch seconds.
+    clock
+        Converts local times.
+
+    Returns
+    -------
+    epoch : ndarray
+        Epoch seconds, shape (n,). NaN means unknown.
+    later : ndarray
+        By how many seconds the second pass of a repeated hour is later, shape (n,). See `LocalClock`.
+    bad : list of int
+        Rows that are not time stamps.
+
+    Examples
+    --------
     >>> clock = LocalClock(UTC)
     >>> epoch, _, bad = parse_stamps(["1970-01-01T01:00:00", "Unknown", "60", "1970-01-01T01:00:00+01:00", "x"], clock)
     >>> epoch.tolist(), bad
@@ -83,7 +123,7 @@ def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, n
     epoch, later = np.full(len(texts), np.nan), np.zeros(len(texts))
     rows, bad = _plain_rows(texts)
     wall = _wall_seconds([texts[k] for k in rows])
-    if wall is None:  # some date in this column does not exist
+    if wall is None:  # NumPy rejects the whole column if one date does not exist, so each text is parsed alone
         rows, others = [], list(range(len(texts)))
     else:
         others = bad
@@ -96,13 +136,13 @@ def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, n
         elif value is None:
             bad.append(k)
         else:
-            one, pass_ = clock.epoch(np.array([(value - _EPOCH).total_seconds()]))
-            epoch[k], later[k] = one[0], pass_[0]
+            first_pass, delay = clock.epoch(np.array([(value - _EPOCH).total_seconds()]))
+            epoch[k], later[k] = first_pass[0], delay[0]
     return epoch, later, bad
 
 
 def _plain_rows(texts: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Rows in the usual form (by its length), and the others."""
+    """Returns the rows whose text has the length of the usual form, and the other rows."""
     if set(map(len, texts)) == {19}:
         return list(range(len(texts))), []
     plain: list[int] = []
@@ -113,18 +153,19 @@ def _plain_rows(texts: Sequence[str]) -> tuple[list[int], list[int]]:
 
 
 def _wall_seconds(texts: list[str]) -> np.ndarray | None:
+    """Returns local times as seconds since 1970-01-01; None if one of the texts is not a plain local time."""
     if not texts:
         return np.empty(0, dtype=np.int64)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # numpy reads a zone, and warns: such a time is no local one
+            warnings.simplefilter("error")  # NumPy only warns about an offset, but such a text is not a local time
             return np.array(texts, dtype="datetime64[s]").astype(np.int64)
     except (ValueError, Warning):
         return None
 
 
 def _one(text: str) -> float | datetime | None:
-    """Epoch seconds or NaN, a naive local time, or None for what is no time stamp."""
+    """Returns epoch seconds or NaN as a float, a local time as a datetime, or None if the text is no time stamp."""
     word = text.strip()
     if word.lower() in _UNKNOWN:
         return float("nan")
@@ -144,19 +185,35 @@ UNFINISHED = (
 )  # fmt: skip
 WITHDRAWN = ("cancelled", "deadline", "revoked", "preempted", "boot_fail", "launch_failed")
 Stamps = tuple[np.ndarray, np.ndarray]
-"""Epoch seconds, and how much later the second pass of a repeated hour is (`stamps.LocalClock`)."""
+"""Epoch seconds, and by how many seconds the second pass of a repeated hour is later (see `LocalClock`)."""
 
 
 NO_TIME = 4294967294.0
-"""Slurm's NO_VAL as a time: its database and its JSON hold it, and 0, where there is no time."""
-_DAY, _FIRST_LOGS = 86400.0, 1e8
+"""Slurm's NO_VAL. Slurm's database and its JSON have this value, or 0, for a time that does not exist."""
+_DAY, _FIRST_LOGS = 86400.0, 1e8  # a log with submit times after 1e8 (1973) is on the epoch's clock
 
 
 def without_zeros(times: np.ndarray, submit: np.ndarray) -> np.ndarray:
-    """Times (n,) with what stands for none unknown: 0, 1970-01-01, and NO_VAL; `submit` (n,) tells clocks from 0 apart.
+    """Mark times that stand for "no time" as unknown: 0, 1970-01-01 and Slurm's NO_VAL.
 
-    A log whose own clock begins at 0 keeps its zeros. A day is allowed for, because a date may be of any zone.
+    Parameters
+    ----------
+    times
+        Times in seconds, shape (n,).
+    submit
+        Submit times in seconds, shape (n,). If they show that the log's own clock begins at 0, zeros are kept.
 
+    Returns
+    -------
+    ndarray
+        Shape (n,).
+
+    Notes
+    -----
+    Times within one day of 0 and of NO_VAL count, because a date can be of any time zone.
+
+    Examples
+    --------
     >>> without_zeros(np.array([0.0, 1.7e9, 4294967294.0, 3600.0]), np.full(4, 1.7e9)).tolist()
     [nan, 1700000000.0, nan, nan]
     >>> without_zeros(np.array([0.0]), np.array([0.0])).tolist()
@@ -167,7 +224,22 @@ def without_zeros(times: np.ndarray, submit: np.ndarray) -> np.ndarray:
 
 
 def unfinished(status: np.ndarray, words: Mapping[str, int], end: np.ndarray | None) -> np.ndarray:
-    """Which jobs (n,) had not finished; a record RESIZING with an end is a size that a job had, and is over."""
+    """Find jobs that had not finished.
+
+    Parameters
+    ----------
+    status
+        Codes of the states, shape (n,).
+    words
+        Code by state.
+    end
+        End times, shape (n,), or None.
+
+    Returns
+    -------
+    ndarray
+        Booleans, shape (n,). A RESIZING record with an end describes a former size of a job, and counts as finished.
+    """
     resized = are(status, words, ("resizing",))
     over = resized & ~np.isnan(end) if end is not None else np.zeros(len(status), bool)
     return np.asarray(are(status, words, UNFINISHED) & ~over)
@@ -182,13 +254,34 @@ def run_and_wait(
     words: Mapping[str, int],
     held: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run time and wait of every job (n,), seconds, negative where the records contradict each other. O(n).
+    """Compute the run time and the wait of every job.
 
-    `status` are codes of `words` (-1 unknown), `held` marks jobs known to have held something. Starts and ends are
-    without zeros (`without_zeros`). The run is `elapsed`, else end - start, where the start is not before the
-    submission. One that was withdrawn from the queue (a state that says so, no length, nothing held), that is
-    pending or has no start never ran: no run time, and its wait lasts until it left. One that had not finished has no
-    run time. Where no start is recorded at all, it is end - elapsed.
+    Parameters
+    ----------
+    submit
+        Submit times in seconds, shape (n,).
+    start, end
+        Start and end times without zeros (`without_zeros`), or None if the log has none.
+    elapsed
+        Recorded run times in seconds, shape (n,), or None.
+    status
+        Codes of the states, shape (n,); -1 means unknown.
+    words
+        Code by state.
+    held
+        Whether each job is known to have had resources, shape (n,).
+
+    Returns
+    -------
+    run, wait : ndarray
+        Seconds, shape (n,). Values are negative if the records contradict each other.
+
+    Notes
+    -----
+    The run time is `elapsed`, else end - start if the start is not before the submission. A job never ran if it is
+    pending, has no start, or was withdrawn from the queue (a state for that, a run time of 0 and no resources). It has
+    no run time, and its wait lasts until it left the queue. An unfinished job has no run time. If the log has no starts
+    at all, the start is end - elapsed.
     """
     nothing = (np.full(len(submit), np.nan), np.zeros(len(submit)))
     no_start = start is None
@@ -202,20 +295,36 @@ def run_and_wait(
     goes_on = unfinished(status, words, None if end is None else stop)
     from_times = np.ones(len(submit), bool) if elapsed is None else np.isnan(elapsed)
     length = np.where(from_times & (begin < submit), np.nan, length)
-    known = np.zeros(len(submit)) if no_start else begin  # no start recorded at all says nothing of any job
-    never = never_ran(known, withdrawn & (length == 0) & ~held) | pending
+    recorded = np.zeros(len(submit)) if no_start else begin  # without start times, a missing start means nothing
+    never = never_ran(recorded, withdrawn & (length == 0) & ~held) | pending
     run = np.where(never | goes_on, np.nan, length)
     wait = np.where(never, np.where(goes_on, np.nan, stop - submit), begin - submit)
     return run, wait
 
 
 def are(codes: np.ndarray, words: Mapping[str, int], which: Sequence[str]) -> np.ndarray:
-    """Which codes mean one of these words; -1 means none.
+    """Find the codes that stand for one of several words.
 
+    Parameters
+    ----------
+    codes
+        Codes, shape (n,); -1 means unknown.
+    words
+        Code by word.
+    which
+        The words.
+
+    Returns
+    -------
+    ndarray
+        Booleans, shape (n,).
+
+    Examples
+    --------
     >>> are(np.array([0, -1, 1]), {"pending": 0, "failed": 1}, ["pending"]).tolist()
     [True, False, False]
     """
-    meant = np.zeros(len(words) + 1, dtype=bool)  # the last place is that of code -1
+    meant = np.zeros(len(words) + 1, dtype=bool)  # the code -1 indexes the last element
     meant[[words[word] for word in which if word in words]] = True
     return np.asarray(meant[codes])
 
@@ -228,7 +337,23 @@ def settle(
     end_later: np.ndarray,
     elapsed: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which pass of a repeated hour: the one the elapsed time needs, else the one not before the submission."""
+    """Choose the pass of an hour that occurs twice: the pass that fits the elapsed time, else one not before the
+    submission.
+
+    Parameters
+    ----------
+    submit, start, end
+        Times in seconds, shape (n,).
+    start_later, end_later
+        By how many seconds the second pass is later, shape (n,).
+    elapsed
+        Recorded run times in seconds, shape (n,), or None.
+
+    Returns
+    -------
+    start, end : ndarray
+        Seconds, shape (n,).
+    """
     if not (start_later.any() or end_later.any()):
         return start, end
     if elapsed is not None:

@@ -442,7 +442,7 @@ def sound(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Value
         if declared is None or declared.kind != "number" or name in INSTANTS or isinstance(values, Nominal):
             continue
         negative = (values < 0) & ((name != "wait_time") | np.isinf(values))
-        for what, bad in (("negative", negative), ("endless", values == np.inf)):
+        for what, bad in (("negative", negative), ("infinite", values == np.inf)):
             noted = bad & (values != -1)
             if noted.any():
                 first = f"{values[int(np.argmax(noted))]:g}"

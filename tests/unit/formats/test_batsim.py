@@ -45,7 +45,7 @@ def test_delays_and_sequences_of_them_have_a_run_time() -> None:
     np.testing.assert_equal(trace.req_time, [100, np.nan, np.nan])
     assert trace.info.max_procs == 8
     assert trace.info.dropped == {"job that cannot be read": 1}
-    assert "1 job with a profile whose length a platform decides" in trace.info.notes[0]
+    assert "1 job with a profile whose run time depends on the platform" in trace.info.notes[0]
     with pytest.raises(InputError, match="job 4 has no id"):
         read_batsim(workload(), "w.json", strict=True)
 
@@ -212,7 +212,9 @@ def test_a_platform_is_its_hosts_that_compute() -> None:
     assert machine.node_names() == ("a0.x", "a1.x", "a2.x", "a7.x", "h0")
     assert [(group.cpus, group.features) for group in machine.nodes] == [(1, ("1Gf",)), (4, ("50Mf",))]
     said = "; ".join(machine.left_out)
-    assert all(word in said for word in ("3 hosts that are given no jobs", "whole hosts", "speeds", "network", "power"))
+    assert all(
+        word in said for word in ("3 hosts to which Batsim gives no jobs", "whole hosts", "speeds", "network", "power")
+    )
 
 
 def test_every_host_of_a_platform_that_is_written_can_reach_every_other() -> None:
@@ -248,13 +250,13 @@ def test_a_platform_that_is_written_has_a_host_a_processor(tmp_path: Path) -> No
     ("text", "said"),
     [
         ("<platform", "not XML"),
-        ("<machine/>", "is no platform of SimGrid's: '<machine>'"),
-        ("<platform><host id='master_host' speed='1Gf'/></platform>", "has no host that computes"),
-        ("<platform><host id='a'/></platform>", "host 'a' has no speed"),
-        ("<platform><host id='a' speed='1Gf' core='0'/></platform>", "core: '0'"),
-        ("<platform><cluster id='c' prefix='a' radical='9-1' speed='1Gf'/></platform>", "radical: '9-1'"),
-        ("<platform><host id='a' speed='1Gf'/><host id='a' speed='1Gf'/></platform>", "two hosts of one name"),
-        ("<platform><host id='a b' speed='1Gf'/></platform>", "no blanks, commas or brackets"),
+        ("<machine/>", "is not a SimGrid platform: '<machine>'"),
+        ("<platform><host id='master_host' speed='1Gf'/></platform>", "the platform has no compute host"),
+        ("<platform><host id='a'/></platform>", "host 'a' has no valid speed"),
+        ("<platform><host id='a' speed='1Gf' core='0'/></platform>", "wrong number of cores: '0'"),
+        ("<platform><cluster id='c' prefix='a' radical='9-1' speed='1Gf'/></platform>", "wrong radical: '9-1'"),
+        ("<platform><host id='a' speed='1Gf'/><host id='a' speed='1Gf'/></platform>", "two hosts have the same name"),
+        ("<platform><host id='a b' speed='1Gf'/></platform>", "without blanks, commas or brackets"),
     ],
 )
 def test_what_is_no_platform_is_said(text: str, said: str) -> None:
@@ -329,5 +331,5 @@ def test_a_schedule_whose_job_ends_before_it_starts_is_refused(tmp_path, line, s
 def test_two_jobs_of_one_id_are_refused_as_batsim_refuses_them():
     job = '{"id": "w!7", "subtime": 3, "res": 2, "profile": "p"}'
     text = f'{{"jobs": [{job}, {job}], "profiles": {{"p": {{"type": "delay", "delay": 5}}}}}}'
-    with pytest.raises(InputError, match="two jobs of one id: 'w!7'"):
+    with pytest.raises(InputError, match="two jobs have the same id: 'w!7'"):
         read_batsim(text)

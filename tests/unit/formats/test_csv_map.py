@@ -58,12 +58,12 @@ def test_units_zones_states_and_extra_columns() -> None:
     assert np.array_equal(trace.number("speed"), [2.5, np.nan, np.nan], equal_nan=True)
     notes = "\n".join(trace.info.notes)
     assert "through the map site" in notes
-    assert "wall: not a value of its kind" in notes
+    assert "wall: not a valid value" in notes
     assert "'1:00'" in notes
-    assert "ghz: not a value of its kind" in notes
-    assert "1 columns are not in the map and not read: unread" in notes
+    assert "ghz: not a valid value" in notes
+    assert "1 columns are not in the map and were not read: unread" in notes
     assert "1 jobs had not finished" in notes
-    assert "1 jobs have no limit" in notes
+    assert "1 jobs have no time limit" in notes
     (dropped,) = trace.info.dropped
     assert "no submit time (accepted: 2024-01-31T14:00:00" in dropped
 
@@ -80,14 +80,14 @@ def test_strict_stops_at_the_first_value_that_cannot_be_read() -> None:
 
 
 def test_a_mapped_column_that_is_not_there_names_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"x\.csv:1: the map site takes user_id .* 'who' .*\n.*did you mean whom"):
+    with pytest.raises(InputError, match=r"x\.csv:1: the map site reads user_id .* 'who' .*\n.*did you mean whom"):
         read(TABLE.replace("who", "whom"))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"columns": {"submit": "s"}}, r"not a column of ours: 'submit'.*\n.*submit_time"),
+        ({"columns": {"submit": "s"}}, r"not a column of batchcast: 'submit'.*\n.*submit_time"),
         ({"columns": {"run_time": "r"}}, "no submit_time"),
         ({"columns": {"submit_time": "s", "req_time": {"from": "w", "unit": "weeks"}}}, "'weeks' .accepted: seconds"),
         ({"columns": {"submit_time": 3}}, "submit_time cannot be 3"),

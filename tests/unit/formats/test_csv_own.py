@@ -91,7 +91,7 @@ def test_broken_rows_are_dropped_and_counted_other_values_unknown(tmp_path: Path
 def test_a_file_without_a_job_says_why_and_what_next(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("job_id,submit_time\n1,2024-01-01 00:00:00\n")
-    with pytest.raises(InputError, match=r"no job record in it; 1 lines are broken(?s:.)*map=FILE\.toml"):
+    with pytest.raises(InputError, match=r"the file has no job record; 1 lines are broken(?s:.)*map=FILE\.toml"):
         read_trace(path)
     path.write_text("")
     with pytest.raises(InputError, match="is empty"):
@@ -115,12 +115,12 @@ def test_negative_lengths_are_unknown_and_a_stray_quote_loses_one_row(tmp_path: 
     trace = read_trace(path)
     assert trace.job_id.tolist() == [2, 3, 4]
     assert np.array_equal(trace.run_time, [np.nan, np.nan, 8.0], equal_nan=True)
-    assert trace.info.dropped == {"broken line: a quote that is opened and takes whole records in": 1}
+    assert trace.info.dropped == {"broken line: an opening quote that swallows whole records": 1}
     assert any(note.startswith("1 values of run_time: negative") for note in trace.info.notes)
     with pytest.raises(InputError, match=r"log\.csv:2: a quote"):
         read_trace(path, strict=True)
 
 
 def test_a_column_that_stands_twice_under_its_marks_is_said() -> None:
-    with pytest.raises(InputError, match=r"stands twice.*'tag'"):
+    with pytest.raises(InputError, match=r"occurs twice.*'tag'"):
         read_own_csv([b"job_id,submit_time,tag,tag:text\n1,2,3,4\n"])

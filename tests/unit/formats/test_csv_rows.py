@@ -71,7 +71,7 @@ def test_bytes_of_another_encoding_stay_different_and_are_counted() -> None:
     ("text", "message"),
     [
         (b"\xff\xfea\x00,\x00", "UTF-16"),
-        (b"a,b,a\n1,2,3\n", "stands twice.*'a'"),
+        (b"a,b,a\n1,2,3\n", "occurs twice.*'a'"),
         (b",\n1,2\n", "no header"),
         (b'"a,b\n1,2\n', "no readable header"),
     ],
@@ -99,7 +99,7 @@ def test_a_stray_quote_takes_no_whole_records_in() -> None:
     rows = CsvRows([text], "x.csv", problems)
     found = [row for _, columns in rows.batches(range(3), lambda cells: cells[2].isdigit()) for row in zip(*columns)]
     assert found == [("2", "x", "20"), ("3", 'y"', "30"), ("4", "two\nlines", "40")]
-    assert problems.counts() == {"broken line: a quote that is opened and takes whole records in": 1}
+    assert problems.counts() == {"broken line: an opening quote that swallows whole records": 1}
     strict = CsvRows([text], "x.csv", Problems("x.csv", strict=True))
     with pytest.raises(InputError, match=r"x\.csv:2: a quote that is opened"):
         list(strict.batches(range(3), lambda cells: cells[2].isdigit()))

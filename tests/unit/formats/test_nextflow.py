@@ -70,9 +70,9 @@ def test_a_line_that_cannot_be_read_is_counted_or_said() -> None:
     odd = changed(task_id="9", memory="lots")
     trace = read_nextflow(table(RAW, odd), "trace.txt", UTC)
     assert trace.info.dropped == {"line that cannot be read": 1}
-    with pytest.raises(InputError, match=r"trace\.txt:3: no amount of memory: 'lots'"):
+    with pytest.raises(InputError, match=r"trace\.txt:3: not an amount of memory: 'lots'"):
         read_nextflow(table(RAW, odd), "trace.txt", UTC, strict=True)
-    with pytest.raises(InputError, match="no task in it that ran"):
+    with pytest.raises(InputError, match="no task in this file ran"):
         read_nextflow(table(odd), "trace.txt", UTC)
 
 

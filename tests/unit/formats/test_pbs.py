@@ -169,7 +169,7 @@ def test_times_and_endings(changes, run, wait, status) -> None:
 def test_forms_of_a_walltime(text: str, seconds: float) -> None:
     trace = one(Resource_List__walltime=text)
     assert np.array_equal(trace.req_time, [seconds], equal_nan=True)
-    assert (text == "soon") == any("Resource_List.walltime that are no time" in note for note in trace.info.notes)
+    assert (text == "soon") == any("Resource_List.walltime that are not durations" in note for note in trace.info.notes)
 
 
 def test_processors_held_beyond_the_walltime_are_said() -> None:

@@ -219,7 +219,7 @@ def test_local_times_are_read_in_the_zone_on_both_nights_of_a_clock_change() -> 
 @pytest.mark.parametrize(
     ("job", "message"),
     [
-        ({"Submit": "yesterday"}, r"jobs\.txt:2: submit: not a time"),
+        ({"Submit": "yesterday"}, r"jobs\.txt:2: submit: not a valid time"),
         ({"ReqCPUS": "many"}, r"jobs\.txt:2: reqcpus: .*'many'"),
         ({"Start": "2024-03-01T09:00:00"}, r"jobs\.txt:2: wait .*'-3600 s'"),
     ],

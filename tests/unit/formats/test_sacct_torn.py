@@ -219,12 +219,12 @@ def test_states_that_slurm_does_not_have_are_said() -> None:
     text = dump({"State": "weird_state"}, {"JobID": "101", "State": "FAILED"}, columns=columns)[:-3]
     trace = read(text)
     assert trace.nominal("status").decode() == ["weird_state", "fail"]
-    said = [note for note in trace.info.notes if "none of Slurm's" in note]
+    said = [note for note in trace.info.notes if "not a Slurm state" in note]
     assert len(said) == 1
     assert said[0].startswith("2 values of state")
     assert "'weird_state'" in said[0]
     assert any("may be cut short" in note for note in trace.info.notes)
-    with pytest.raises(InputError, match=r"jobs\.txt:2: state: none of Slurm's"):
+    with pytest.raises(InputError, match=r"jobs\.txt:2: state: not a Slurm state"):
         read(text, strict=True)
 
 

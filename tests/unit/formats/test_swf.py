@@ -150,12 +150,12 @@ def test_a_header_that_lies_is_a_note() -> None:
     info = read_swf([text.encode()]).info
     assert np.isnan(info.max_procs)
     assert len([note for note in info.notes if "not a number" in note]) == 2
-    assert any("promises 7 records, the log holds 1" in note for note in info.notes)
+    assert any("the log has 7 records, but it has 1" in note for note in info.notes)
 
 
 def test_a_text_without_a_job_is_one_message_with_the_reason() -> None:
     with pytest.raises(
-        InputError, match="no job record in it; 2 lines are broken, most often: 17 fields instead of 18"
+        InputError, match="the file has no job record; 2 lines are broken, most often: 17 fields instead of 18"
     ):
         read_swf([(" ".join("1" * 17) + "\n").encode() * 2])
 

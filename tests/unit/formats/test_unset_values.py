@@ -80,7 +80,7 @@ def test_the_length_that_slurm_measured_does_not_hang_on_the_start() -> None:
     header = "JobID|Submit|Start|End|ElapsedRaw"
     trace = dump_of((1, SUBMIT, SUBMIT - 600, END, 500), (2, SUBMIT, START, END, -600), header=header)
     assert known(trace.run_time) == [500.0, 600.0]
-    assert any("elapsedraw: not a value of its kind" in note and "'-600'" in note for note in trace.info.notes)
+    assert any("elapsedraw: not a valid value" in note and "'-600'" in note for note in trace.info.notes)
 
 
 @pytest.mark.parametrize(

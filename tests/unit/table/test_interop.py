@@ -127,7 +127,7 @@ def test_minus_one_is_unknown_and_no_crash() -> None:
     assert np.array_equal(log.run_time, [np.nan, 60.0, np.nan], equal_nan=True)
     assert log.info.notes == (
         "1 values of run_time: negative, read as unknown (first: -7)",
-        "1 values of req_time: endless, read as unknown (first: inf)",
+        "1 values of req_time: infinite, read as unknown (first: inf)",
     )
     assert np.isfinite(batchcast.replay(log, ["requested"])["requested"].points[1])
 

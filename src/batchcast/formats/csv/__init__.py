@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs as CSV: somebody's own through a column map, and batchcast's."""
+"""Logs in CSV: foreign files through a column map, and batchcast's own CSV."""

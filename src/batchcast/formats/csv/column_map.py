@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Column maps: which column of somebody's CSV is which of ours, in which unit, and what its states mean."""
+"""Column maps: which column of a foreign CSV file holds which of batchcast's columns, in which unit."""
 
 from __future__ import annotations
 
@@ -23,9 +23,18 @@ _KEYS = ("about", "columns", "extra", "status", "header", "notes", "timezone", "
 
 @dataclass(frozen=True, slots=True)
 class MappedColumn:
-    """One of our columns (`start_time` and `end_time` included), the column it comes from, and that column's unit.
+    """One column of batchcast (or `start_time`, `end_time`) and the column of the file that holds it.
 
-    Memory may be `per` node or processor in the file; in the trace it is that of the whole job.
+    Attributes
+    ----------
+    target, source
+        Name in batchcast and name in the file.
+    unit
+        The unit in the file, one of `units_of`.
+    is_extra
+        Whether the column is not one of batchcast's own.
+    per
+        Whether memory in the file is per `job`, `node` or `processor`. In the trace it is for the whole job.
     """
 
     target: str
@@ -37,7 +46,21 @@ class MappedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnMap:
-    """A whole map; `header` are the columns by which it is picked without being named, `notes` what is said then."""
+    """A column map.
+
+    Attributes
+    ----------
+    name, columns
+        Name of the map, and its columns.
+    status
+        Status word for each state of the file.
+    header
+        Column names by which a file is recognised as fitting this map.
+    notes
+        Notes for logs that are read with this map.
+    timezone, delimiter, encoding, procs_total
+        Properties of the file and of the machine; None and NaN mean unknown.
+    """
 
     name: str
     columns: tuple[MappedColumn, ...]
@@ -51,34 +74,52 @@ class ColumnMap:
 
 
 def units_of(target: str) -> tuple[str, ...]:
-    """The units a column may be given in, the default first.
+    """Return the units in which a file can have a column, the default first.
 
+    Examples
+    --------
     >>> units_of("submit_time"), units_of("req_gpus"), units_of("user_id")
     (('date', 'epoch_ms'), ('count', 'tres'), ('text', 'whole'))
     """
-    known = COLUMNS.get(target)
+    declared = COLUMNS.get(target)
     if target in INSTANTS:
         return ("date", "epoch_ms")
     if target == "status":
         return ("slurm", "swf", "text")
     if target == "job_id":
         return ("text",)
-    if known is None:  # an extra column
+    if declared is None:  # an extra column
         return ("text", "whole", "number", *LENGTHS, *SIZES)
-    if known.kind == "nominal":
+    if declared.kind == "nominal":
         return ("text", "whole")
-    if known.unit == "KiB":
+    if declared.unit == "KiB":
         return (*sorted(SIZES, key=lambda unit: unit != "kib"), "slurm", *(("tres",) if target in TRES else ()))
-    if known.unit == "s":
+    if declared.unit == "s":
         return (*LENGTHS, "slurm")
     return ("count", *(("tres",) if target in TRES else ()))
 
 
 def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
-    """A map from the tables of its TOML file; `source` names the file in errors, its stem the map.
+    """Build a column map from the tables of its TOML file.
 
-    Raises UsageError that names the key, the value and the accepted forms.
+    Parameters
+    ----------
+    plain
+        The content of the TOML file.
+    source
+        Name of the file, for messages. Its stem is the name of the map.
 
+    Returns
+    -------
+    ColumnMap
+
+    Raises
+    ------
+    UsageError
+        If the map is wrong. The message names the key, the value and the accepted forms.
+
+    Examples
+    --------
     >>> made = make_map({"columns": {"submit_time": "sub", "req_time": {"from": "wall", "unit": "minutes"}}}, "m.toml")
     >>> made.name, made.columns[1]
     ('m', MappedColumn(target='req_time', source='wall', unit='minutes', is_extra=False, per='job'))
@@ -86,7 +127,7 @@ def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
     _only(plain, _KEYS, source, "key")
     columns = _table(plain, "columns", source)
     targets = (*COLUMNS, "start_time", "end_time")
-    _only(columns, targets, source, "column of ours")
+    _only(columns, targets, source, "column of batchcast")
     extra = _table(plain, "extra", source)
     for name in extra:
         if name in targets:
@@ -112,7 +153,27 @@ def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
 
 
 def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
-    """The place of each mapped column in a file's header; InputError for one that is not there."""
+    """Find the mapped columns in the header of a file.
+
+    Parameters
+    ----------
+    mapped
+        The map.
+    header
+        Column names of the file.
+    source
+        Name of the file, for messages.
+
+    Returns
+    -------
+    list of int
+        Position of each mapped column.
+
+    Raises
+    ------
+    InputError
+        If the file does not have a mapped column.
+    """
     indices = []
     for column in mapped.columns:
         if column.source not in header:
@@ -122,7 +183,7 @@ def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
             hint = f"did you mean {' or '.join(near)}?" if near else "--map with a map of this file's columns"
             raise input_error(
                 source,
-                f"the map {mapped.name} takes {column.target} from a column that is not there",
+                f"the map {mapped.name} reads {column.target} from a column that the file does not have",
                 line=1,
                 value=column.source,
                 accepted=", ".join(header[:12]) + (", ..." if len(header) > 12 else ""),
@@ -133,8 +194,10 @@ def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
 
 
 def sacct_line(header: Sequence[str]) -> str:
-    """The sacct line that can be read, where a header is of sacct but without `-P` or without Submit; else nothing.
+    """Return the sacct command that prints a readable file, if the header looks like sacct's without `-P` or Submit.
 
+    Examples
+    --------
     >>> sacct_line(["JobID", "JobName", "State"]), sacct_line(["a", "b"])
     ('sacct -a -P -S 2026-01-01 -o ALL > jobs.txt', '')
     """
@@ -146,7 +209,21 @@ def sacct_line(header: Sequence[str]) -> str:
 
 
 def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str], example: str) -> InputError:
-    """The error for a CSV file that no map fits; `example` is where a map lies."""
+    """Build the error for a CSV file that no map fits.
+
+    Parameters
+    ----------
+    source, header
+        Name of the file and its first line.
+    ready
+        Names of the available maps.
+    example
+        Path of an example map.
+
+    Returns
+    -------
+    InputError
+    """
     is_data = any(header) and all(re.fullmatch(r"[\d\s:.+-]*", name) for name in header)
     return input_error(
         source,
@@ -154,11 +231,12 @@ def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]
         line=1,
         value=",".join(header),
         accepted=f"batchcast's own (job_id, submit_time, ...), the files of the maps {', '.join(ready)}, or --map",
-        hint=sacct_line(header) or f"--map FILE.toml says which column is which; {example} is one",
+        hint=sacct_line(header) or f"write a map of the columns for --map FILE.toml; {example} is an example",
     )
 
 
 def _column(target: str, value: Any, source: str, is_extra: bool) -> MappedColumn:
+    """Returns one mapped column; UsageError if its entry is wrong."""
     where = f"{'[extra]' if is_extra else '[columns]'} {target}"
     given = {"from": value} if isinstance(value, str) else value
     if not isinstance(given, Mapping) or not isinstance(given.get("from"), str):
@@ -176,6 +254,7 @@ def _column(target: str, value: Any, source: str, is_extra: bool) -> MappedColum
 
 
 def _only(given: Mapping[str, Any], accepted: Sequence[str], source: str, what: str) -> None:
+    """Raises UsageError, with similar names as a hint, if a key is not accepted."""
     for name in given:
         if name not in accepted:
             from difflib import get_close_matches
@@ -186,6 +265,7 @@ def _only(given: Mapping[str, Any], accepted: Sequence[str], source: str, what: 
 
 
 def _table(plain: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]:
+    """Returns a table of the map; UsageError if it is of another type."""
     value = plain.get(key, {})
     if not isinstance(value, Mapping):
         raise _wrong(source, key, value, f"a table [{key}]")
@@ -193,6 +273,7 @@ def _table(plain: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]
 
 
 def _texts(plain: Mapping[str, Any], key: str, source: str) -> tuple[str, ...]:
+    """Returns a list of texts of the map."""
     value = plain.get(key, [])
     if not isinstance(value, list):
         raise _wrong(source, key, value, "a list of texts")
@@ -200,12 +281,14 @@ def _texts(plain: Mapping[str, Any], key: str, source: str) -> tuple[str, ...]:
 
 
 def _text(value: Any, key: str, source: str) -> str:
+    """Returns a text of the map; UsageError if it is of another type."""
     if not isinstance(value, str):
         raise _wrong(source, key, value, "a text in quotes")
     return value
 
 
 def _delimiter(plain: Mapping[str, Any], source: str) -> str | None:
+    """Returns the delimiter of the map, or None; UsageError unless it is one character."""
     value = plain.get("delimiter")
     if value is not None and not (isinstance(value, str) and len(value) == 1 and value not in '"\r\n'):
         raise _wrong(source, "delimiter", value, 'one character, e.g. ";" or "\\t"')
@@ -213,4 +296,5 @@ def _delimiter(plain: Mapping[str, Any], source: str) -> str | None:
 
 
 def _wrong(source: str, key: str, value: Any, accepted: str) -> UsageError:
+    """Returns the error for a wrong value in the map."""
     return UsageError(f"{source}: {key} cannot be {value!r} (accepted: {accepted})")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody's CSV as a Trace, read through a column map."""
+"""Read a foreign CSV file through a column map."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .column_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, places
 from .rows import CsvRows, no_rows
 
 _ABOVE_ZERO = ("req_procs", "alloc_procs", "req_nodes", "alloc_nodes", "req_time", "req_mem_kib")
-"""Where 0 means that nothing was asked or told."""
+"""Columns in which 0 means unknown."""
 _FORMS = {
     "slurm": "Slurm's forms, e.g. 1-12:00:00 or 4000M",
     "tres": "Slurm's TRES, e.g. cpu=4,gres/gpu=2",
@@ -37,13 +37,40 @@ def read_mapped_csv(
     strict: bool = False,
     zone: tzinfo = UTC,
 ) -> Trace:
-    """The trace of a CSV text that comes in blocks of bytes, columns as `mapped` says; its clock is epoch seconds.
+    """Read a CSV text through a column map.
 
-    Run time and wait are the mapped ones, else made of start_time and end_time as for a Slurm dump (`times`). Times
-    without a zone are local to `zone`. A row without a submit time or with another number of cells is dropped, any
-    other value that cannot be read is unknown; both are counted, and stop with `strict`. Columns the map does not name
-    are not read, and counted. Raises InputError for a mapped column that is not there. O(bytes).
+    Parameters
+    ----------
+    blocks
+        The text in blocks of bytes.
+    mapped
+        The column map.
+    source
+        Name of the file in messages.
+    strict
+        Whether to raise InputError at the first row or value that cannot be read.
+    zone
+        Time zone of times without an offset.
 
+    Returns
+    -------
+    Trace
+        Times are epoch seconds. A row without a submit time or with another number of cells is dropped and counted.
+        Other values that cannot be read are unknown and counted. Columns that the map does not name are ignored and
+        counted.
+
+    Raises
+    ------
+    InputError
+        If the file does not have a mapped column.
+
+    Notes
+    -----
+    Run time and wait are the mapped columns, or are computed from `start_time` and `end_time` as for a Slurm dump
+    (`times`).
+
+    Examples
+    --------
     >>> from batchcast.formats.csv.column_map import make_map
     >>> plain = {"columns": {"submit_time": "sub", "req_time": {"from": "wall", "unit": "hours"}}}
     >>> read_mapped_csv([b"sub,wall\\n60,2\\n"], make_map(plain, "m")).req_time.tolist()
@@ -63,7 +90,7 @@ def read_mapped_csv(
 
 
 class _Table:
-    """Grows the columns batch by batch."""
+    """Collects the mapped columns, batch by batch."""
 
     def __init__(self, mapped: ColumnMap, problems: Problems, clock: LocalClock) -> None:
         self.jobs = self.unfinished = self.unlimited = 0
@@ -75,7 +102,7 @@ class _Table:
         self._ids: list[np.ndarray] = []
 
     def add(self, lines: Sequence[int], columns: Sequence[Sequence[str]]) -> None:
-        """Take in the mapped columns of some rows; a row without a submit time is dropped."""
+        """Adds the mapped columns of some rows; drops rows without a submit time."""
         texts = {column.target: values for column, values in zip(self._mapped.columns, columns)}
         by_name = {column.target: column for column in self._mapped.columns}
         stamps = self._stamps(by_name["submit_time"], texts["submit_time"])
@@ -95,8 +122,8 @@ class _Table:
                 epoch, later = self._stamps(column, values, lines)
                 times[column.target] = without_zeros(epoch, stamps[0]), later
             elif _is_name(column):
-                known = self._words[column]
-                codes = np.fromiter(map(known.__getitem__, values), dtype=np.int32, count=len(values))
+                code_of = self._words[column]
+                codes = np.fromiter(map(code_of.__getitem__, values), dtype=np.int32, count=len(values))
                 self._grow(self._codes, column.target, -1, codes)
                 if column.target == "status" and column.unit == "slurm":
                     self._report_states(values, lines)
@@ -115,10 +142,10 @@ class _Table:
         self.jobs += len(lines)
 
     def _report_states(self, texts: Sequence[str], lines: Sequence[int]) -> None:
-        """Note the states that are neither Slurm's nor in the map; they stay as they are."""
+        """Reports states that neither Slurm nor the map has. The states are kept unchanged."""
         strange = {text for text in set(texts) if text.strip() not in self._mapped.status and not is_slurm_state(text)}
         for k in [k for k, text in enumerate(texts) if text in strange] if strange else ():
-            self._problems.unknown(lines[k], f"{STRANGE_STATE}; [status] in the map can say what it means", texts[k])
+            self._problems.unknown(lines[k], f"{STRANGE_STATE}; [status] in the map can translate it", texts[k])
 
     def is_submit(self, text: str) -> bool:
         """Whether a cell is a submit time."""
@@ -126,7 +153,7 @@ class _Table:
         return bool(np.isfinite(self._stamps(column, [text])[0]).all())
 
     def _stamps(self, column: MappedColumn, texts: Sequence[str], lines: Sequence[int] = ()) -> Stamps:
-        """Epoch seconds; without `lines` what cannot be read is left to the caller."""
+        """Returns epoch seconds; reports unreadable times if `lines` is given."""
         if column.unit == "epoch_ms":
             values = np.array([_number(text) for text in texts]) / 1000.0
             epoch, later = np.where(np.isinf(values), np.nan, values), np.zeros(len(texts))
@@ -134,16 +161,16 @@ class _Table:
         else:
             epoch, later, bad = parse_stamps(texts, self._clock)
         for k in bad if lines else ():
-            what = f"{column.source}: not a time, read as unknown (accepted: {STAMP_FORMS})"
+            what = f"{column.source}: not a valid time, read as unknown (accepted: {STAMP_FORMS})"
             self._problems.unknown(lines[k], what, texts[k])
         return epoch, later
 
     def _measure(self, column: MappedColumn, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
-        """A column of numbers in our unit; unlimited, and 0 where nothing was asked, are unknown."""
+        """Returns a column of numbers in batchcast's unit; NaN for unlimited values, and for 0 in some columns."""
         values = np.fromiter(map(self._memos[column].__getitem__, texts), dtype=float, count=len(texts))
         for k in np.flatnonzero(values == BAD).tolist():
             forms = _FORMS.get(column.unit, f"{column.unit}, as a number of 0 or more")
-            what = f"{column.source}: not a value of its kind, read as unknown (accepted: {forms})"
+            what = f"{column.source}: not a valid value, read as unknown (accepted: {forms})"
             self._problems.unknown(lines[k], what, texts[k])
         if column.target == "req_time":
             self.unlimited += int((values == UNLIMITED).sum())
@@ -158,7 +185,7 @@ class _Table:
         texts: dict[str, Sequence[str]],
         lines: Sequence[int],
     ) -> dict[str, np.ndarray]:
-        """Run time and wait from what is mapped of them; nothing where nothing tells."""
+        """Returns run time and wait from the mapped columns; empty if they do not suffice."""
         status, names = np.full(len(submit), -1, dtype=np.int32), dict[str, int]()
         for column, words in self._words.items():
             if column.target == "status":
@@ -185,10 +212,11 @@ class _Table:
         return outcome
 
     def _grow(self, columns: dict[str, GrowingColumn], name: str, unknown: float, values: np.ndarray) -> None:
+        """Appends values to a growing column."""
         columns.setdefault(name, GrowingColumn(unknown)).add(values)
 
     def trace(self, source: str, unread: Sequence[str]) -> Trace:
-        """The whole, sorted, with what there is to say."""
+        """Returns all rows as a sorted trace, with notes."""
         mapped, columns = self._mapped, dict[str, Values]()
         for name, growing in self._numbers.items():
             if (values := growing.join()) is not None:
@@ -203,11 +231,11 @@ class _Table:
         notes = [f"the columns are read through the map {mapped.name}", *mapped.notes, *self._problems.notes()]
         if unread:
             shown = ", ".join(unread[:6]) + (", ..." if len(unread) > 6 else "")
-            notes.append(f"{len(unread)} columns are not in the map and not read: {shown}")
+            notes.append(f"{len(unread)} columns are not in the map and were not read: {shown}")
         if self.unfinished:
-            notes.append(f"{self.unfinished} jobs had not finished when this was written: no run time is known")
+            notes.append(f"{self.unfinished} jobs had not finished when the file was written: run time unknown")
         if self.unlimited:
-            notes.append(f"{self.unlimited} jobs have no limit (UNLIMITED): their request is unknown")
+            notes.append(f"{self.unlimited} jobs have no time limit (UNLIMITED): requested time unknown")
         notes += self._clock.notes()
         header = {"map": mapped.name} | ({"local_times": str(self._clock.local)} if self._clock.local else {})
         info = LogInfo(
@@ -223,7 +251,7 @@ class _Table:
 
 
 def _whole_jobs(mapped: ColumnMap, columns: Mapping[str, Values]) -> dict[str, Values]:
-    """Memory columns that the file has per node or processor, as those of the whole job; NaN without the number."""
+    """Returns memory columns that are per node or processor in the file as memory of the whole job."""
     whole: dict[str, Values] = {}
     for column in mapped.columns:
         values = columns.get(column.target)
@@ -237,10 +265,12 @@ def _whole_jobs(mapped: ColumnMap, columns: Mapping[str, Values]) -> dict[str, V
 
 
 def _is_name(column: MappedColumn) -> bool:
+    """Whether a mapped column holds names."""
     return column.target == "status" or (column.unit in ("text", "whole") and column.target != "job_id")
 
 
 def _words(column: MappedColumn, mapped: ColumnMap) -> Codes:
+    """Returns the coder for a column of names; status words are translated first."""
     if column.target != "status":
         return Codes(name_or_null)
 
@@ -256,7 +286,7 @@ def _words(column: MappedColumn, mapped: ColumnMap) -> Codes:
 
 
 def _whole(codes: np.ndarray, names: dict[str, int]) -> Nominal:
-    """Names that are whole numbers, as numbers; all stay text when one is not."""
+    """Returns whole numbers that serve as names as numbers; all stay text if one of them is not a whole number."""
     if not all(name.isdecimal() for name in names):
         return sorted_nominal(codes, names)
     plain = np.array([*sorted(names, key=names.__getitem__), "0"]).astype(np.int64)
@@ -265,7 +295,7 @@ def _whole(codes: np.ndarray, names: dict[str, int]) -> Nominal:
 
 
 def _memo(column: MappedColumn) -> Memo:
-    """How a text of this column is read into our unit; ValueError or UsageError for what it is not."""
+    """Returns the cache that converts texts of a column to numbers in batchcast's unit."""
     if column.unit == "tres":
         kind = TRES[column.target]
         if kind == "gpu":
@@ -282,11 +312,12 @@ def _memo(column: MappedColumn) -> Memo:
 
 
 def _number_or_nan(text: str) -> float:
+    """Returns a text as a number, NaN if it stands for no value; ValueError if it is not a number."""
     return float(text) if name_or_null(text) is not None else math.nan
 
 
 def _number(text: str) -> float:
-    """A number, NaN for none, infinity for what is no number."""
+    """Returns a text as a number, NaN if it stands for no value, infinity if it is not a number."""
     try:
         return _number_or_nan(text)
     except ValueError:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""batchcast's own CSV: our column names in the header, one line a job; what is written is read back as it was.
+"""Read and write batchcast's own CSV: batchcast's column names in the header, and one line per job.
 
-What a table program made of it is read too: cells parted by `;`, tab or `|`, numbers with a decimal comma.
+A file reads back exactly as it was written. Files that a spreadsheet has changed can also be read: cells separated by
+`;`, tab or `|`, and numbers with a decimal comma.
 
-A header name stands alone where the values tell what they are: our own columns by name, an extra column as numbers
-where every value is one, else as text; names that are all whole numbers as whole numbers. Where that would be wrong the
-header says it after a colon: `:text`, `:whole` (names that are numbers), `:number`, `:processor` (memory per
-processor, of a log that came as SWF; else that of the whole job), `:json` (each value a JSON word,
-for what CSV readers do not agree on: empty texts, line ends other than \\n, numbers and texts mixed).
+A header name alone suffices if the values show their kind. Declared columns have their kind. An extra column is
+numeric if all its values are numbers, else text. Names that are all whole numbers are read as whole numbers. In other
+cases the header has a mark after a colon: `:text`, `:whole` (names that are numbers), `:number`, `:processor` (memory
+per processor, from SWF; other memory is for the whole job) or `:json` (each value is a JSON value, for texts on which
+CSV readers disagree: empty texts, line ends other than \n, numbers and texts mixed).
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ _MARKS = ("text", "whole", "number", "json", "processor")
 
 
 def is_own(header: Sequence[str]) -> bool:
-    """Whether a header is that of batchcast's own CSV: job ids and submit times under our names.
+    """Whether a header belongs to batchcast's own CSV: it has the columns `job_id` and `submit_time`.
 
+    Examples
+    --------
     >>> is_own(["job_id:text", "submit_time", "run_time"]), is_own(["JobID", "Submit"])
     (True, False)
     """
@@ -39,8 +42,22 @@ def is_own(header: Sequence[str]) -> bool:
 
 
 def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:
-    """The header and every column as text; unknown is empty, instants are epoch seconds, infinity is inf.
+    """Return the header and all columns as texts.
 
+    Parameters
+    ----------
+    trace
+        The log.
+
+    Returns
+    -------
+    names : list of str
+        The header.
+    columns : list of list of str
+        The cells. Unknown values are empty, instants are epoch seconds, and infinity is `inf`.
+
+    Examples
+    --------
     >>> header_and_texts(Trace.from_arrays({"submit_time": [2.5], "tag": ["7"], "run_time": [None]}))
     (['job_id', 'submit_time', 'tag:text', 'run_time'], [['1'], ['2.5'], ['7'], ['']])
     """
@@ -59,7 +76,7 @@ def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:
             texts = [str(value) for value in values.tolist()]
             mark = _id_mark(values, texts)
             texts = [json.dumps(text) for text in texts] if mark == "json" else texts
-        if not mark and _unmarked(name)[1]:  # the name itself ends like a mark
+        if not mark and _unmarked(name)[1]:  # the name itself ends with a mark, so a second mark must follow
             mark, texts = ("json", _json_texts(values)) if isinstance(values, Nominal) else ("number", texts)
         names.append(f"{name}:{mark}" if mark else name)
         columns.append(texts)
@@ -67,12 +84,30 @@ def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:
 
 
 def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False) -> Trace:
-    """The trace of batchcast's own CSV that comes in blocks of bytes; its clock is epoch seconds.
+    """Read batchcast's own CSV.
 
-    A row without a submit time or with another number of cells is dropped, any other value that cannot be read is
-    unknown; both are counted, and stop with `strict`. What CSV has no place for (machine size, time zone, header) is
-    unknown. Raises InputError where no row is a job. O(bytes).
+    Parameters
+    ----------
+    blocks
+        The text in blocks of bytes.
+    source
+        Name of the file in messages.
+    strict
+        Whether to raise InputError at the first row or value that cannot be read.
 
+    Returns
+    -------
+    Trace
+        Times are epoch seconds. A row without a submit time or with another number of cells is dropped and counted.
+        Other values that cannot be read are unknown and counted. Size of the machine, time zone and header are unknown.
+
+    Raises
+    ------
+    InputError
+        If the file has no job.
+
+    Examples
+    --------
     >>> trace = read_own_csv([b"job_id,submit_time,run_time,speed\\n7,10,,2.5\\n"])
     >>> trace.job_id.tolist(), trace.run_time.tolist(), trace.number("speed").tolist()
     ([7], [nan], [2.5])
@@ -96,9 +131,9 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
                 problems.drop(lines[k], "no submit_time (accepted: epoch seconds)", columns[place][k])
             columns = [tuple(column[k] for k in keep) for column in columns]
             lines = [lines[k] for k in keep]
-        for k, (known, growing) in codes.items():
+        for k, (code_of, growing) in codes.items():
             if k != id_place:
-                growing.add(np.fromiter(map(known.__getitem__, columns[k]), dtype=np.int32, count=len(lines)))
+                growing.add(np.fromiter(map(code_of.__getitem__, columns[k]), dtype=np.int32, count=len(lines)))
         for k, growing in numbers.items():
             name = named[k][0]
             values = _numbers(columns[k], name, lines, problems)
@@ -106,7 +141,7 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
         ids += columns[id_place]
         jobs += len(lines)
     if not jobs:
-        raise no_rows(source, problems, "--map FILE.toml where this is not batchcast's own CSV")
+        raise no_rows(source, problems, "--map FILE.toml, if this is not batchcast's own CSV")
     by_name: dict[str, Values] = {}
     for k, (name, mark) in enumerate(named):
         if k == id_place:
@@ -115,32 +150,33 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
             whole = numbers[k].join()
             by_name[name] = np.full(jobs, np.nan) if whole is None else whole
         else:
-            known, growing = codes[k]
+            code_of, growing = codes[k]
             joined = growing.join()
-            by_name[name] = _typed(np.full(jobs, -1, np.int32) if joined is None else joined, known.names, name, mark)
+            by_name[name] = _typed(np.full(jobs, -1, np.int32) if joined is None else joined, code_of.names, name, mark)
     notes, per = list(problems.notes()), "processor" if any(mark == "processor" for _, mark in named) else "job"
     info = LogInfo(source=source, format="csv", dropped=problems.counts(), notes=tuple(notes), memory_per=per)
     return Trace(by_name, info)
 
 
 def _unmarked(name: str) -> tuple[str, str]:
-    """A header name and its mark, if it has one."""
+    """Returns a header name without its mark, and the mark (empty if there is none)."""
     plain, colon, mark = name.rpartition(":")
     return (plain, mark) if colon and mark in _MARKS else (name, "")
 
 
 def _is_text(name: str, mark: str) -> bool:
-    """Whether a column's cells are kept as text until all are known."""
+    """Whether the cells of a column are kept as texts until all of them are read."""
     known = COLUMNS.get(name)
     return mark not in ("number", "processor") and (bool(mark) or known is None or known.kind != "number")
 
 
 def _as_is(text: str) -> str | None:
+    """Returns the text, or None if it is empty."""
     return text or None
 
 
 def _numbers(texts: Sequence[str], name: str | None, lines: Sequence[int], problems: Problems) -> np.ndarray:
-    """Texts as numbers; without a name what is none is left to the caller."""
+    """Returns texts as numbers; reports texts that are not numbers if `name` is given."""
     try:
         return np.array([float(text) if text else math.nan for text in texts])
     except ValueError:
@@ -152,18 +188,20 @@ def _numbers(texts: Sequence[str], name: str | None, lines: Sequence[int], probl
 
 
 def _sound(values: np.ndarray, name: str, texts: Sequence[str], lines: Sequence[int], problems: Problems) -> np.ndarray:
-    """Numbers with what no job can have unknown (`table.sound`); -1 is how many logs write unknown."""
+    """Returns the numbers with impossible ones as NaN (as in `table.sound`), and reports them, except -1."""
     known = COLUMNS.get(name)
     if known is None or name in (*INSTANTS, "wait_time"):
         return values
     bad = (values < 0) | np.isinf(values)
     for k in np.flatnonzero(bad & (values != -1)).tolist():
-        problems.unknown(lines[k], f"{name}: {'negative' if values[k] < 0 else 'endless'}, read as unknown", texts[k])
+        problems.unknown(lines[k], f"{name}: {'negative' if values[k] < 0 else 'infinite'}, read as unknown", texts[k])
     return np.where(bad, math.nan, values)
 
 
 def _float(text: str) -> float | None:
-    """A number, also with a decimal comma (a table program of many countries writes those); None for what is none."""
+    """Returns a number, also with a decimal comma (as spreadsheets of many countries write it); None if it is not a
+    number.
+    """
     try:
         return float(text.replace(",", ".", 1)) if text else math.nan
     except ValueError:
@@ -171,7 +209,7 @@ def _float(text: str) -> float | None:
 
 
 def _typed(codes: np.ndarray, names: dict[str, int], name: str, mark: str) -> Values:
-    """Codes of texts as the column they stand for."""
+    """Returns a column from codes of texts, with the kind that its name and mark imply."""
     texts = list(names)
     values: list[int | str]
     if mark == "json":
@@ -192,6 +230,7 @@ def _typed(codes: np.ndarray, names: dict[str, int], name: str, mark: str) -> Va
 
 
 def _word(text: str) -> int | str:
+    """Returns the whole number or text of a JSON cell; a cell that is not JSON is returned unchanged."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -200,12 +239,14 @@ def _word(text: str) -> int | str:
 
 
 def _ids(texts: Sequence[str], mark: str) -> np.ndarray:
+    """Returns the job ids as their mark implies."""
     if mark == "json":
         return np.array([str(_word(text)) for text in texts])
     return np.array(texts, dtype=str) if mark == "text" else as_ids(texts)
 
 
 def _id_mark(values: np.ndarray, texts: Sequence[str]) -> str:
+    """Returns the mark that a column of ids needs to be read back unchanged."""
     if values.dtype.kind in "iu":
         return ""
     if any(map(_is_awkward, texts)):
@@ -214,7 +255,7 @@ def _id_mark(values: np.ndarray, texts: Sequence[str]) -> str:
 
 
 def _nominal_texts(name: str, values: Nominal) -> tuple[str, list[str]]:
-    """The mark a column of names needs, and its cells."""
+    """Returns the mark that a column of names needs, and its cells."""
     used = [values.categories[code] for code in np.unique(values.codes).tolist() if code >= 0]
     words = [value for value in used if isinstance(value, str)]
     if words and (len(words) < len(used) or any(map(_is_awkward, words))):
@@ -229,21 +270,24 @@ def _nominal_texts(name: str, values: Nominal) -> tuple[str, list[str]]:
 
 
 def _json_texts(values: Nominal) -> list[str]:
+    """Returns the cells of a column of names as JSON values."""
     cells = [*map(json.dumps, values.categories), ""]
     return [cells[code] for code in values.codes.tolist()]
 
 
 def _is_awkward(text: str) -> bool:
-    """Whether a text may not come back from a CSV cell as it was, or may be taken for a record of its own."""
+    """Whether a text may not survive in a CSV cell, or could be read as a record of its own."""
     return not text or any(c in "\n\r\0\ufeff" or "\ud800" <= c <= "\udfff" for c in text)
 
 
 def _is_whole(text: str) -> bool:
+    """Whether a text is a whole number in its normal form."""
     digits = text.removeprefix("-")
     return len(text) < 19 and digits.isascii() and digits.isdigit() and str(int(digits)) == digits and text != "-0"
 
 
 def _text(value: float) -> str:
+    """Returns a number as a cell: empty for NaN, whole numbers without a point."""
     if math.isnan(value):
         return ""
     return str(int(value)) if math.isfinite(value) and value == int(value) else repr(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a CSV text: header, delimiter, encoding, and what to do with rows that are torn."""
+"""The rows of a CSV text: header, delimiter, encoding, and the handling of broken rows."""
 
 from __future__ import annotations
 
@@ -11,18 +11,39 @@ from ..chunks import Problems, unix_text
 
 DELIMITERS = (",", ";", "\t", "|")
 _LONGEST_ROW = 1000
-"""Lines one row may run over (a cell may hold a script); beyond it an opened quote is taken for a mistake."""
+"""Largest number of lines of one row (a cell can hold a script). In a longer row, the opening quote is an error."""
 _BATCH = 1 << 15
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class CsvRows:
-    """The header of a CSV text, and its rows in batches with the line each begins at.
+    """The header of a CSV text, and its rows in batches.
 
-    Rows with another number of cells, with a NUL byte or with broken quotes are dropped and counted; one opened quote
-    costs one line, not all that follow it. Bytes that are not of the encoding are kept as \\xNN and counted. Raises
-    InputError for a text without a header, with a column named twice, or in UTF-16. O(bytes).
+    Parameters
+    ----------
+    blocks
+        The text in blocks of bytes.
+    source
+        Name of the file in messages.
+    problems
+        Collects the reports.
+    delimiter
+        The delimiter. Default: the most frequent one in the header.
+    encoding
+        The encoding of the text.
 
+    Raises
+    ------
+    InputError
+        If the text has no header, a column name occurs twice, or the text is UTF-16.
+
+    Notes
+    -----
+    Rows with another number of cells, a NUL byte or broken quotes are dropped and counted. A stray quote costs one line
+    and not all lines after it. Bytes that do not fit the encoding are kept as \\xNN and counted.
+
+    Examples
+    --------
     >>> rows = CsvRows([b'a,b\\n1,"x\\ny"\\n2\\n3,z'], "(memory)", Problems("(memory)"))
     >>> rows.header, list(rows.batches([0, 1]))
     (['a', 'b'], [([2, 5], [('1', '3'), ('x\\ny', 'z')])])
@@ -55,10 +76,22 @@ class CsvRows:
     def batches(
         self, places: Sequence[int], is_record: Callable[[Sequence[str]], bool] | None = None
     ) -> Iterator[tuple[list[int], list[tuple[str, ...]]]]:
-        """Line numbers, and the cells of the columns at `places`, one tuple a column; some ten thousand rows each.
+        """Yield the rows in batches of some ten thousand.
 
-        `is_record` says of the cells of one line whether they are a record by themselves: a row over several lines that
-        holds such a line was opened by a stray quote, and costs its first line instead of all of them.
+        Parameters
+        ----------
+        places
+            Positions of the columns to return.
+        is_record
+            Whether the cells of a single line form a record. If a row over several lines contains such a line, the row
+            began with a stray quote, and only its first line is dropped.
+
+        Yields
+        ------
+        lines : list of int
+            The line number at which each row begins.
+        columns : list of tuple
+            The cells, one tuple per column.
         """
         self._is_record = is_record
         lines: list[int] = []
@@ -73,6 +106,7 @@ class CsvRows:
             yield lines, _columns(rows, places)
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yields the line number and the cells of each good row; drops and counts the others."""
         width, feed = len(self.header), self._feed
         while True:
             try:
@@ -87,7 +121,7 @@ class CsvRows:
                 continue
             if len(row) == width and not feed.has_nul:
                 if self._is_record and self._swallowed(feed.others):
-                    what = "a quote that is opened and takes whole records in"
+                    what = "an opening quote that swallows whole records"
                     self._problems.drop(feed.first, what, feed.text)
                     feed.retry()
                     continue
@@ -103,7 +137,7 @@ class CsvRows:
                 feed.retry()
 
     def _swallowed(self, lines: Sequence[str]) -> bool:
-        """Whether one of the lines a row goes on over is a record by itself."""
+        """Whether one of the continuation lines of a row is a record by itself."""
         return any(
             len(cells) == len(self.header) and self._is_record is not None and self._is_record(cells)
             for cells in csv.reader([line for line in lines if "\0" not in line], delimiter=self.delimiter)
@@ -111,8 +145,10 @@ class CsvRows:
 
 
 def delimiter_of(line: str) -> str:
-    """The delimiter a header line has most of; a comma where there is none.
+    """Return the most frequent delimiter of a header line; a comma if there is none.
 
+    Examples
+    --------
     >>> delimiter_of("a;b;c,d"), delimiter_of("a")
     (';', ',')
     """
@@ -120,8 +156,11 @@ def delimiter_of(line: str) -> str:
 
 
 def header_of(sample: bytes) -> list[str]:
-    """The names in the first line of a sample, empty when it is no CSV header (fewer than two names, or no text).
+    """Return the names in the first line of a text; empty if the line is not a CSV header (fewer than two names, or not
+    text).
 
+    Examples
+    --------
     >>> header_of(b"job_id,submit_time\\n1,2\\n"), header_of(b"hello\\n")
     (['job_id', 'submit_time'], [])
     """
@@ -135,7 +174,7 @@ def header_of(sample: bytes) -> list[str]:
 
 
 class _Feed:
-    """Lines one by one to the csv reader, those of the row at hand kept so that they can be given again."""
+    """Passes lines to the csv reader, and remembers the lines of the current row so that they can be read again."""
 
     def __init__(self, blocks: Iterable[bytes], encoding: str, problems: Problems, source: str) -> None:
         self._lines = self._decoded(blocks, encoding, source)
@@ -161,21 +200,21 @@ class _Feed:
 
     @property
     def first(self) -> int:
-        """The line number the row at hand begins at."""
+        """Line number at which the current row begins."""
         return self._taken[0][0] if self._taken else 0
 
     @property
     def text(self) -> str:
-        """Its first line."""
+        """First line of the current row."""
         return self._taken[0][1].rstrip("\r\n") if self._taken else ""
 
     @property
     def others(self) -> list[str]:
-        """The lines it goes on over, after its first."""
+        """Lines of the current row after its first line."""
         return [text for _, text in self._taken[1:]]
 
     def peek(self) -> str:
-        """The first line, not taken."""
+        """Return the first line without consuming it."""
         numbered = next(self._lines, None)
         if numbered is None:
             return ""
@@ -183,16 +222,17 @@ class _Feed:
         return numbered[1]
 
     def row_done(self) -> None:
-        """What was taken is used up."""
+        """Forget the lines of the current row."""
         self._taken.clear()
         self.has_nul = False
 
     def retry(self) -> None:
-        """The first line taken is lost, the others are given again."""
+        """Drop the first line of the current row, and read the other lines again."""
         self._again += reversed(self._taken[1:])
         self.row_done()
 
     def _decoded(self, blocks: Iterable[bytes], encoding: str, source: str) -> Iterator[tuple[int, str]]:
+        """Yields the decoded lines with their numbers; reports bytes that do not fit the encoding."""
         for number, raw in enumerate(_raw_lines(blocks), 1):
             if number == 1 and raw.startswith(_UTF16):
                 raise input_error(
@@ -201,13 +241,14 @@ class _Feed:
             try:
                 text = raw.decode(encoding)
             except UnicodeDecodeError:
-                what = f"text that is not {encoding} (its bytes are kept as \\xNN; a map may name another encoding)"
+                what = f"text that is not {encoding} (its bytes are kept as \\xNN; a map can name another encoding)"
                 self._problems.unknown(number, what, raw)
                 text = raw.decode(encoding, "backslashreplace")
             yield number, text + "\n"
 
 
 def _raw_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields the lines of the text as bytes."""
     rest = b""
     for block in unix_text(blocks):
         lines = (rest + block).split(b"\n")
@@ -218,29 +259,44 @@ def _raw_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _columns(rows: list[list[str]], places: Sequence[int]) -> list[tuple[str, ...]]:
+    """Returns the cells of some columns, one tuple per column."""
     return list(zip(*([row[place] for place in places] for row in rows)))
 
 
 def check_header(header: Sequence[str], source: str) -> None:
-    """Raises InputError for a header without a name, or with one that stands twice."""
+    """Check a header.
+
+    Parameters
+    ----------
+    header
+        The column names.
+    source
+        Name of the file in messages.
+
+    Raises
+    ------
+    InputError
+        If there is no name, or a name occurs twice.
+    """
     if not any(header):
         raise input_error(source, "no header line", line=1, accepted="a first line of column names")
     for name in header:
         if name and header.count(name) > 1:
             raise input_error(
-                source, "a column name stands twice in the header", line=1, value=name, hint="rename one of them"
+                source, "a column name occurs twice in the header", line=1, value=name, hint="rename one of them"
             )
 
 
 def _known(encoding: str) -> str:
+    """Returns the encoding if it exists and is a superset of ASCII; UsageError otherwise."""
     try:
         if "\n,".encode(encoding) == b"\n,":
             return encoding
     except LookupError:
         pass
-    raise UsageError(f"not an encoding batchcast reads: {encoding!r} (accepted: utf-8, latin-1, cp1252, ...)")
+    raise UsageError(f"not an encoding that batchcast reads: {encoding!r} (accepted: utf-8, latin-1, cp1252, ...)")
 
 
 def no_rows(source: str, problems: Problems, hint: str) -> InputError:
-    """The error for a CSV text in which no row is a job."""
-    return input_error(source, "no job record in it" + problems.because(), hint=hint)
+    """Build the error for a CSV text without a job."""
+    return input_error(source, "the file has no job record" + problems.because(), hint=hint)

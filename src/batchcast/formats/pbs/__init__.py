@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PBS Pro, OpenPBS and Torque print, as columns and sightings. Pure."""
+"""Output of PBS Pro, OpenPBS and Torque, converted to columns and sightings."""

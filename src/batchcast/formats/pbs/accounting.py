@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accounting logs of PBS Pro, OpenPBS and Torque: one line a record, `date;type;job;key=value ...`."""
+"""Read accounting logs of PBS Pro, OpenPBS and Torque. Each line is a record: `date;type;job;key=value ...`."""
 
 from __future__ import annotations
 
@@ -43,6 +43,8 @@ _SLACK = 60.0
 def looks_like_pbs(sample: str) -> bool:
     """Whether one of the first lines is an accounting record.
 
+    Examples
+    --------
     >>> looks_like_pbs("04/01/2024 00:00:01;E;7.srv;user=ada ctime=1"), looks_like_pbs("1 0 5")
     (True, False)
     """
@@ -50,17 +52,40 @@ def looks_like_pbs(sample: str) -> bool:
 
 
 def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False) -> Trace:
-    """The trace of an accounting log: its E records (a job ended); its clock is epoch seconds.
+    """Read an accounting log.
 
-    Held to what writes them (OpenPBS and Torque, `server/accounting.c`) and to the manuals: Torque Administrator's
-    Guide, "Accounting records"; PBS Professional Reference Guide, "Accounting log". Submission is ctime, else qtime;
-    the run is end - start, for as long as processors were held (a start or end of 0 is made of the other and
-    resources_used.walltime). Processors: see `pbs_record.asked` and `held`; memory is that of the whole job (`pmem`
-    times processors where there is no `mem`). The parent of an array is not a job, its subjobs are. A job that was run
-    again has its last run, and `restarts` from run_count, start_count or its R records. All other record types are
-    counted, and jobs deleted before they ran (D or A and no E), which the log does not describe. A record without an
-    id or a submission is dropped and counted. O(bytes), about 80,000 records a second.
+    Parameters
+    ----------
+    blocks
+        The text in blocks of bytes.
+    source
+        Name of the file in messages.
+    strict
+        Whether to raise InputError at the first broken record or value.
 
+    Returns
+    -------
+    Trace
+        One job per E record (a job ended). Times are epoch seconds. Records without an id or a submit time are dropped
+        and counted.
+
+    Notes
+    -----
+    Submit time is ctime, else qtime. Run time is end - start, the time for which processors were allocated; a start or
+    end of 0 is computed from the other one and resources_used.walltime. For processors see `records.asked` and
+    `records.held`. Memory is for the whole job (`pmem` times processors if there is no `mem`).
+
+    The parent of an array is not a job, but its subjobs are. A job that ran several times has its last run, and
+    `restarts` comes from run_count, start_count or its R records. Records of other types are counted. Jobs that were
+    deleted before they ran (D or A, but no E record) are only counted, because the log does not describe them.
+
+    References
+    ----------
+    `server/accounting.c` of OpenPBS and Torque; Torque Administrator's Guide, "Accounting records"; PBS Professional
+    Reference Guide, "Accounting log".
+
+    Examples
+    --------
     >>> line = "04/01/2024 00:00:01;E;7[2].srv;user=ada ctime=10 start=15 end=25 Resource_List.select=2:ncpus=4"
     >>> trace = read_pbs([line.encode()])
     >>> trace.job_id.tolist(), trace.wait_time.tolist(), trace.run_time.tolist(), trace.procs().tolist()
@@ -76,7 +101,7 @@ def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
 
 
 class _Log:
-    """Deals records out by type and grows the columns of jobs that ended, some ten thousand at a time."""
+    """Sorts records by type and collects the columns of jobs that ended, some ten thousand at a time."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
@@ -96,7 +121,7 @@ class _Log:
         self._parents = self._late = self.jobs = 0
 
     def take(self, text: str, before: int) -> None:
-        """Whole lines of the log; `before` is how many came before them."""
+        """Reads whole lines; `before` is the number of lines before them."""
         records = _RECORD.findall(text)
         if len(records) == text.count("\n") + 1:
             for line, (kind, job, message) in enumerate(records, before + 1):
@@ -111,6 +136,7 @@ class _Log:
             self.flush()
 
     def _deal(self, line: int, kind: str, job: str, message: str) -> None:
+        """Stores an E record, or counts a record of another type."""
         if kind == "E":
             self._lines.append(line)
             self._jobs.append(job)
@@ -123,7 +149,7 @@ class _Log:
             self._gone.add(job)
 
     def flush(self) -> None:
-        """Columns from the E records taken since the last time."""
+        """Converts the stored E records to columns."""
         texts = columns_of(self._messages, _TEXTS)
         texts["reruns"] = [str(self._reruns[job]) if job in self._reruns else "" for job in self._jobs]
         lines, jobs, names = self._lines, self._jobs, list(map(plain_id, self._jobs))
@@ -155,7 +181,7 @@ class _Log:
             self._grow(column, values)
 
     def _measure(self, lines: Sequence[int], texts: dict[str, list[str]]) -> dict[str, np.ndarray]:
-        """Every column of numbers, and the status, of a batch of records."""
+        """Returns all numeric columns and the status of a batch of records."""
         ctime, qtime, etime, start, end = (_above_0(texts[key]) for key in _STAMPS)
         limit, used, cpu_time = (self._length(key, texts[key], lines) for key in _LENGTHS)
         submit = np.where(np.isnan(ctime), qtime, ctime)
@@ -194,28 +220,32 @@ class _Log:
         }
 
     def _code(self, name: str, texts: Sequence[str]) -> np.ndarray:
+        """Returns the codes of names."""
         return np.fromiter(map(self._words[name].__getitem__, texts), dtype=np.int32, count=len(texts))
 
     def _grow(self, name: str, values: np.ndarray) -> None:
+        """Appends values to a growing column."""
         unknown = -1.0 if name in self._words else np.nan
         self._columns.setdefault(name, GrowingColumn(unknown)).add(values)
 
     def _length(self, key: str, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
+        """Returns durations in seconds; reports texts that are not durations."""
         values = np.fromiter(map(self._times.__getitem__, texts), dtype=float, count=len(texts))
         for k in np.flatnonzero(np.isinf(values)).tolist():
-            self._problems.unknown(lines[k], f"{key} that are no time (accepted: seconds, H:M:S)", texts[k])
+            self._problems.unknown(lines[k], f"{key} that are not durations (accepted: seconds, H:M:S)", texts[k])
         return np.where(np.isinf(values), np.nan, values)
 
     def _amount(self, key: str, texts: Mapping[str, Sequence[str]], lines: Sequence[int]) -> np.ndarray:
-        """KiB of a column of sizes; 0 is unknown, and so is what is no size, which is reported."""
-        known = {text: size_kib(text) if text else 0.0 for text in set(texts[key])}
-        values = np.fromiter(map(known.__getitem__, texts[key]), dtype=float, count=len(texts[key]))
+        """Returns sizes in KiB; 0 is unknown, and texts that are not sizes are unknown and reported."""
+        kib_of = {text: size_kib(text) if text else 0.0 for text in set(texts[key])}
+        values = np.fromiter(map(kib_of.__getitem__, texts[key]), dtype=float, count=len(texts[key]))
         for k in np.flatnonzero(np.isnan(values)).tolist():
-            what = f"{key} that are no size (accepted: a number with b, kb, mb, gb, tb, or w)"
+            what = f"{key} that are not sizes (accepted: a number with b, kb, mb, gb, tb, or w)"
             self._problems.unknown(lines[k], what, texts[key][k])
         return np.where(values > 0, values, np.nan)
 
     def _known(self, lines: Sequence[int], values: np.ndarray, what: str) -> np.ndarray:
+        """Returns the values with negative ones unknown, and reports these."""
         for k in np.flatnonzero(values < 0).tolist():
             self._problems.unknown(lines[k], what, values[k])
         return np.where(values < 0, np.nan, values)
@@ -223,22 +253,24 @@ class _Log:
     def _sized(
         self, size: Callable[..., tuple[float, float]], texts: dict[str, list[str]], *keys: str
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Two amounts of every record from some of its texts, worked out once for each that occurs."""
-        known, sizes = self._sizes, []
+        """Returns two amounts of every record, computed once for each distinct combination of texts."""
+        cached, sizes = self._sizes, []
         for given in zip(*(texts[key] for key in keys)):
-            if (amounts := known.get(given)) is None:
-                if len(known) > 200_000:
-                    known.clear()
-                amounts = known[given] = size(*given)
+            if (amounts := cached.get(given)) is None:
+                if len(cached) > 200_000:
+                    cached.clear()
+                amounts = cached[given] = size(*given)
             sizes.append(amounts)
         both = np.array(sizes)
         return both[:, 0], both[:, 1]
 
     def trace(self, source: str) -> Trace:
-        """The whole, sorted, with what there is to say."""
+        """Returns all jobs as a sorted trace, with notes."""
         if not self.jobs:
             because = self._problems.because()
-            raise input_error(source, "no E record (a job that ended) in it" + because, hint="a later day's log")
+            raise input_error(
+                source, "the log has no E record (a job that ended)" + because, hint="read the log of a later day"
+            )
         columns: dict[str, Values] = {}
         for name, growing in self._columns.items():
             if (values := growing.join()) is not None:
@@ -252,15 +284,15 @@ class _Log:
             notes.append(f"{gone} jobs were deleted or aborted without an E record: the log does not describe them")
         if self._late:
             notes.append(
-                f"{self._late} jobs held their processors over a minute longer than the walltime PBS counted (suspended"
-                " or slow to start or end): their run time is end - start"
+                f"{self._late} jobs had their processors for over a minute longer than the walltime that PBS recorded"
+                " (suspended, or slow to start or end): their run time is end - start"
             )
         dropped = self._problems.counts() | parents | others
         return Trace(in_house_order(columns), LogInfo(source=source, format="pbs", dropped=dropped, notes=tuple(notes)))
 
 
 class _Seconds(dict[str, float]):
-    """Seconds of a PBS time: a number of them, or H:M:S; infinity for what is neither."""
+    """Caches the seconds of PBS times: a number of seconds, or H:M:S. Other texts map to infinity."""
 
     def __missing__(self, text: str) -> float:
         try:
@@ -273,25 +305,28 @@ class _Seconds(dict[str, float]):
 
 
 def _name(text: str) -> str | None:
+    """Returns a name without quotes, or None if it is empty."""
     return text.strip("\"'") or None
 
 
 def _unless_default(project: str) -> str:
-    """The project, unless it is the one every job has."""
+    """Returns the project, or an empty text for PBS's default project, which every job has."""
     return "" if project.strip("\"'") == "_pbs_project_default" else project
 
 
 def _is_stamp(text: str) -> bool:
+    """Whether a text is a time in epoch seconds above 0."""
     return text.isdecimal() and len(text) < 13 and int(text) > 0
 
 
 def _above_0(texts: Sequence[str]) -> np.ndarray:
-    """Whole numbers, of epoch seconds say; 0 is unknown."""
+    """Returns texts as whole numbers; 0 is NaN."""
     values = _plain(texts)
     return np.where(values > 0, values, np.nan)
 
 
 def _plain(texts: Sequence[str]) -> np.ndarray:
+    """Returns texts as whole numbers; NaN for all other texts."""
     if not any(texts):
         return np.full(len(texts), np.nan)
     try:
@@ -301,11 +336,12 @@ def _plain(texts: Sequence[str]) -> np.ndarray:
 
 
 def _first(values: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Returns the values, with unknown ones replaced by `other`."""
     return np.where(np.isnan(values), other, values)
 
 
 def _whole_nodes(place: str) -> float:
-    """1 where nobody else may have the job's nodes, 0 where they may be shared, NaN where nothing is said.
+    """Returns 1 if `place` requires nodes that are not shared, 0 if they can be shared, NaN if it is empty.
 
     >>> _whole_nodes("scatter:excl"), _whole_nodes("exclhost"), _whole_nodes("pack"), _whole_nodes("")
     (1.0, 1.0, 0.0, nan)
@@ -314,7 +350,8 @@ def _whole_nodes(place: str) -> float:
 
 
 def _depends(text: str) -> str:
-    """What a job waits for in Slurm's words: the servers cut off, what others wait for it left out.
+    """Returns a job's dependencies in Slurm's notation, without server names and without dependencies of other jobs on
+    it.
 
     >>> _depends("afterok:12.srv:13.srv@srv,beforeany:9.srv"), _depends("on:2")
     ('afterok:12:13', '')

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`qstat -f` of OpenPBS and its kin, as text or as JSON (`-F json`), to sightings of jobs. Pure.
+"""Read `qstat -f` of OpenPBS and its relatives, as text or as JSON (`-F json`), into sightings of jobs.
 
-Written from OpenPBS's documentation (qstat(1B), pbs_job_attributes(7B)); no PBS server was at hand. The Torque-like
-wrappers over Slurm print the same form with other meanings and are recognized by what they lack.
+The code follows OpenPBS's documentation (qstat(1B), pbs_job_attributes(7B)); it was not tested with a PBS server.
+Slurm's Torque wrappers print the same format with other meanings. They are recognized by the attributes that they lack.
 """
 
 from __future__ import annotations
@@ -34,16 +34,34 @@ _REASONS = {"H": "JobHeldUser", "W": "BeginTime"}
 _MEMORY = re.compile(r"(\d+)\s*([kmgtp]?)([bw]?)", re.IGNORECASE)
 _UNITS = {"": 1 / 1024, "k": 1.0, "m": 1024.0, "g": 1024.0**2, "t": 1024.0**3, "p": 1024.0**4}
 SKIPPED = ("B", "M")
-"""An array's parent (its subjobs are listed by themselves) and a job moved to another server."""
+"""States of records that are not jobs: the parent of an array (its subjobs are listed too), and a moved job."""
 
 
 def parse_qstat(text: str) -> list[tuple[str, dict[str, str]]]:
-    """Job id and attributes of every job, whichever form the text has; nested JSON resources become `Resource_List.x`.
+    """Parse the output of qstat.
 
-    In text, a line that begins with a tab goes on with the value before it. Values are printed raw there, so a line
-    break in a user's environment can imitate an attribute or a job: the first value of an attribute holds.
-    Raises InputError for broken JSON.
+    Parameters
+    ----------
+    text
+        Text or JSON.
 
+    Returns
+    -------
+    list of tuple
+        Id and attributes of every job. Nested JSON resources become `Resource_List.x`.
+
+    Raises
+    ------
+    InputError
+        If the JSON is broken.
+
+    Notes
+    -----
+    In text, a line that begins with a tab continues the value before it. Values are not escaped, so a line break in a
+    user's environment can imitate an attribute. Therefore the first value of an attribute counts.
+
+    Examples
+    --------
     >>> parse_qstat("Job Id: 7.pbs\\n    Job_Name = a = b\\n    job_state = Q\\n")
     [('7.pbs', {'Job_Name': 'a = b', 'job_state': 'Q'})]
     """
@@ -51,20 +69,21 @@ def parse_qstat(text: str) -> list[tuple[str, dict[str, str]]]:
         return _parse_json(text)
     jobs: list[tuple[str, dict[str, str]]] = []
     last, margin = "", ""
-    for line in text.split("\n"):  # splitlines() would also break a value at a form feed or at U+2028
+    for line in text.split("\n"):  # str.splitlines() would also split values at form feeds and U+2028
         if match := re.match(r"Job Id:\s*(\S+)", line):
             jobs.append((match[1], {}))
             last, margin = "", ""
         elif last and margin == " " and line.startswith("\t"):
             jobs[-1][1][last] += line[1:]
         elif jobs and (match := re.match(r"(\s)\s*([A-Za-z_][\w.]*) = (.*)", line)):
-            margin = margin or match[1]  # Slurm's wrapper begins attributes with a tab, and breaks no value
+            margin = margin or match[1]  # Slurm's wrapper indents attributes with a tab and never wraps values
             last = match[2] if match[2] not in jobs[-1][1] else ""
             jobs[-1][1].setdefault(match[2], match[3])
     return jobs
 
 
 def _parse_json(text: str) -> list[tuple[str, dict[str, str]]]:
+    """Returns id and attributes of every job in qstat's JSON."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -78,7 +97,7 @@ def _parse_json(text: str) -> list[tuple[str, dict[str, str]]]:
 
 
 def _flat(attributes: object) -> dict[str, str]:
-    """A job's attributes as text form names them; none for what is no JSON object."""
+    """Returns a job's attributes with the names of the text form; empty if they are not a JSON object."""
     flat: dict[str, str] = {}
     for name, value in attributes.items() if isinstance(attributes, Mapping) else ():
         if isinstance(value, Mapping):
@@ -89,11 +108,29 @@ def _flat(attributes: object) -> dict[str, str]:
 
 
 def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
-    """One job; None for an array's parent or a moved job. Times must have been printed in UTC (TZ=UTC for qstat).
+    """Convert the attributes of one job to a sighting.
 
-    `ctime` is the submission. An ended job ran `resources_used.walltime` from `stime`; one without `stime` never ran
-    and left at `mtime`.
-    Raises BatchcastError for a job without a state or a queue time.
+    Parameters
+    ----------
+    job_id
+        The id that qstat printed.
+    a
+        The attributes. Times must be printed in UTC (run qstat with TZ=UTC).
+
+    Returns
+    -------
+    Sighting or None
+        None for the parent of an array and for a moved job.
+
+    Raises
+    ------
+    BatchcastError
+        If the job has no state or no submit time.
+
+    Notes
+    -----
+    `ctime` is the submit time. A job that has ended ran for `resources_used.walltime` from `stime`. Without `stime` it
+    never ran, and left the queue at `mtime`.
     """
     letter = a.get("job_state", "")
     if letter in SKIPPED:
@@ -102,7 +139,7 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
         a = _from_wrapper(a, letter)
     submit = utc(a.get("ctime", a.get("qtime", "")))
     if math.isnan(submit) or not letter:
-        raise BatchcastError(f"{job_id}: no job_state or no submission time")
+        raise BatchcastError(f"{job_id}: the job has no job_state or no submit time")
     ended = letter in _ENDED
     start = utc(a.get("stime", ""))
     used = parse_duration(a.get("resources_used.walltime", ""))
@@ -132,7 +169,7 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
 
 
 def _own(a: Mapping[str, str]) -> dict[str, Field]:
-    """What PBS means in its own way: the owner at a host, sizes in words, an account or a project."""
+    """Returns the columns that PBS prints in its own form: owner@host, sizes with units, account or project."""
     procs = _count(a.get("Resource_List.ncpus", "")) or _count(a.get("Resource_List.nodect", ""))
     return {
         "req_procs": procs or math.nan,
@@ -144,19 +181,23 @@ def _own(a: Mapping[str, str]) -> dict[str, Field]:
 
 
 def _held(a: Mapping[str, str], own: Mapping[str, Field], ended: bool) -> dict[str, Field]:
-    """What it holds, and of an ended job the peak of memory that PBS kept: of the whole job, over all its nodes."""
+    """Returns the columns of a started job, and for an ended job the peak memory that PBS recorded over all its
+    nodes.
+    """
     held = read_fields(HELD, a, "pbs", {"alloc_procs": own["req_procs"]})
     used = size_kib(a.get("resources_used.mem", "")) if ended else math.nan
     return held | ({"used_mem_kib": used} if 0 < used <= MOST_KIB else {})
 
 
 def _is_wrapper(a: Mapping[str, str]) -> bool:
-    """Slurm's qstat: no server, no etime, no stime, and qtime where PBS has ctime."""
+    """Whether Slurm's qstat printed the attributes: no server, etime or stime, and qtime besides ctime."""
     return not {"server", "etime", "stime", "substate"} & set(a) and {"qtime", "mtime", "ctime"} <= set(a)
 
 
 def _from_wrapper(a: Mapping[str, str], letter: str) -> dict[str, str]:
-    """Slurm's qstat in PBS's meanings: qtime is the submission, mtime the start, ctime the end, planned or true."""
+    """Returns the attributes of Slurm's qstat with PBS's meanings: qtime is the submission, mtime the start, ctime
+    the end.
+    """
     fixed = {k: v for k, v in a.items() if k not in ("ctime", "mtime")} | {"ctime": a["qtime"]}
     if letter == "Q":
         return fixed | ({"estimated.start_time": a["mtime"]} if utc(a["mtime"]) > utc(a["qtime"]) else {})
@@ -166,8 +207,10 @@ def _from_wrapper(a: Mapping[str, str], letter: str) -> dict[str, str]:
 
 
 def utc(text: str) -> float:
-    """Epoch seconds of a time as ctime(3) prints it in UTC, or of plain seconds; NaN when it is neither.
+    """Parse a time that ctime(3) printed in UTC, or epoch seconds; NaN for other texts.
 
+    Examples
+    --------
     >>> utc("Thu Jan  1 00:01:40 1970"), utc("100"), utc("")
     (100.0, 100.0, nan)
     """
@@ -181,20 +224,24 @@ def utc(text: str) -> float:
 
 
 def ended_state(status: str, withdrawn: bool) -> str:
-    """PBS adds 256 to the signal that killed a job; walltime exceeded is -29, memory exceeded -27 (Torque -10)."""
+    """Return Slurm's state for a PBS exit status.
+
+    PBS adds 256 to the signal that killed a job. Exceeding the time limit is -29, and exceeding memory -27 (Torque:
+    -10).
+    """
     if withdrawn:
         return "CANCELLED"
     if status in ("0", ""):
         return "COMPLETED"
     if status == "-29":
         return "TIMEOUT"
-    if status in ("-27", "-10"):  # OpenPBS's and Torque's words for the memory limit
+    if status in ("-27", "-10"):  # the memory limit, in OpenPBS and in Torque
         return "OUT_OF_MEMORY"
     return "CANCELLED" if status in ("271", "265") else "FAILED"
 
 
 def short_id(job_id: str) -> str:
-    """`12[3].server` as 12_3, `12.server` as 12: ids as the rest of batchcast sorts them."""
+    """Return a job id in the form that batchcast sorts by: `12[3].server` is 12_3, `12.server` is 12."""
     match = re.match(r"(\d+)(?:\[(\d+)\])?", job_id)
     if match is None:
         return job_id
@@ -202,11 +249,12 @@ def short_id(job_id: str) -> str:
 
 
 def _count(text: str) -> float:
+    """Returns a text as a whole number, 0 if it is not one."""
     return float(text) if text.isdecimal() else 0.0
 
 
 def size_kib(text: str) -> float:
-    """PBS sizes: a number with b, kb, mb, gb; w is a word of eight bytes."""
+    """Parse a PBS size, a number with b, kb, mb, gb or w (words of eight bytes), to KiB; NaN for other texts."""
     match = _MEMORY.fullmatch(text.strip())
     if match is None:
         return math.nan

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The message of a PBS accounting record: its pairs, the size a job asked for and held, and how it ended.
+"""Parse the message of PBS accounting records: key-value pairs, requested and allocated sizes, and how the job ended.
 
-One by one, and as columns of many.
+`pairs_of` parses one message; `columns_of` parses many messages faster.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from collections.abc import Mapping, Sequence
 _PAIR = re.compile(r"""([A-Za-z_][\w.-]*)=("[^"]*"|'[^']*'|.*?)(?=\s+[A-Za-z_][\w.-]*=|\s*$)""", re.DOTALL)
 _NCPUS = re.compile(r"\bncpus=(\d{1,9})")
 _SIGNALS = {"271", "265"}
-"""256 + SIGTERM, 256 + SIGKILL: deleted, or killed at a limit by servers that have no code for it."""
+"""256 + SIGTERM and 256 + SIGKILL: the job was deleted, or killed at a limit by a server without a code for that."""
 _ENDINGS = {"0": "completed", "": "completed", "-29": "timeout", "-27": "out_of_memory", "-26": "out_of_memory"}
 _TORQUE_ENDINGS = {"0": "completed", "": "completed", "-11": "timeout", "-10": "out_of_memory"}
 
 
 def pairs_of(message: str) -> dict[str, str]:
-    """The `key=value` pairs of a message; quoted values keep their quotes, blanks may stand in them.
+    """Return the `key=value` pairs of a message. Quoted values keep their quotes and can contain blanks.
 
-    PBS quotes a value with blanks in ", or in ' where it holds a "; Torque quotes nothing: there a value lasts until
-    the next word that looks like a key. O(length).
+    PBS quotes values with blanks in ", or in ' if they contain a ". Torque does not quote; its values end at the next
+    word that looks like a key.
 
+    Examples
+    --------
     >>> pairs_of('user=ada account="a b=c" start=5')
     {'user': 'ada', 'account': '"a b=c"', 'start': '5'}
     >>> pairs_of("account=some project queue=q")["account"]
@@ -38,11 +40,26 @@ def pairs_of(message: str) -> dict[str, str]:
 
 
 def asked(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
-    """Processors and GPUs a job asked for, NaN unknown, from Resource_List's ncpus, select and nodes.
+    """Return the processors and GPUs that a job requested.
 
-    With `select` (PBS Pro), `ncpus` is its total as the server worked it out; without it the chunks are added, one
-    processor for a chunk that names none. With `nodes` (Torque), whose `ncpus` is often a default of 1: the larger.
+    Parameters
+    ----------
+    ncpus, select, nodes
+        Values of Resource_List.
 
+    Returns
+    -------
+    procs, gpus : float
+        NaN means unknown.
+
+    Notes
+    -----
+    With `select` (PBS Pro), `ncpus` is the total that the server computed. Without `ncpus`, the chunks are added, with
+    one processor for a chunk that names none. With `nodes` (Torque), `ncpus` is often a default of 1, so the larger
+    number counts.
+
+    Examples
+    --------
     >>> asked("", "2:ncpus=4:ngpus=1+ncpus=8", ""), asked("1", "", "2:ppn=8+n7#shared"), asked("6", "", "")
     ((16.0, 2.0), (17.0, 0.0), (6.0, nan))
     """
@@ -65,11 +82,25 @@ def asked(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
 
 
 def held(vnodes: str, hosts: str) -> tuple[float, float]:
-    """Processors and nodes a job held, NaN unknown: ncpus in exec_vnode, else the slots in exec_host.
+    """Return the processors and nodes that were allocated to a job.
 
-    Nodes are the distinct hosts of exec_host; without it, those of exec_vnode, whose vnodes `n1[0]` and `n1[1]` are
-    parts of one host.
+    Parameters
+    ----------
+    vnodes, hosts
+        Values of exec_vnode and exec_host.
 
+    Returns
+    -------
+    procs, nodes : float
+        NaN means unknown.
+
+    Notes
+    -----
+    Processors are the ncpus of exec_vnode, else the slots of exec_host. Nodes are the distinct hosts of exec_host, else
+    of exec_vnode, in which `n1[0]` and `n1[1]` are parts of one host.
+
+    Examples
+    --------
     >>> held("(n1:ncpus=4:mem=1kb)+(n2:ncpus=2+n3:ncpus=2)", "n1/0*4+n2/0*4"), held("(n1[0]:ncpus=2+n1[1]:ncpus=2)", "")
     ((8.0, 2.0), (4.0, 1.0))
     >>> held("", "n1/0*8+n2/3"), held("", "n1/0-3,6+n2/0"), held("", "n1/0+n1/1"), held("", "")
@@ -88,11 +119,28 @@ def held(vnodes: str, hosts: str) -> tuple[float, float]:
 
 
 def ending(status: str, never_ran: bool, is_torque: bool, at_limit: bool) -> str:
-    """How a job ended, in the house's words, from Exit_status.
+    """Return the status word for an Exit_status.
 
-    Negative codes are the server's own and differ between PBS Pro (-29: over its walltime) and Torque (-11); 256 + 15
-    and 256 + 9 are a killed job: deleted, or over its limit where it had run as long as that (`at_limit`).
+    Parameters
+    ----------
+    status
+        The Exit_status.
+    never_ran, is_torque
+        Whether the job never ran, and whether Torque wrote the record.
+    at_limit
+        Whether the job ran until its time limit.
 
+    Returns
+    -------
+    str
+
+    Notes
+    -----
+    Negative codes come from the server and differ between PBS Pro (-29: time limit exceeded) and Torque (-11). 256 + 15
+    and 256 + 9 mean that the job was killed: at its time limit if it ran that long, otherwise because it was deleted.
+
+    Examples
+    --------
     >>> ending("-29", False, False, False), ending("271", False, True, True), ending("271", False, True, False)
     ('timeout', 'timeout', 'cancelled')
     """
@@ -104,8 +152,10 @@ def ending(status: str, never_ran: bool, is_torque: bool, at_limit: bool) -> str
 
 
 def plain_id(job: str) -> str | None:
-    """A job's id as the rest of batchcast sorts ids, the server cut off; None for the parent of an array.
+    """Return a job id without the server, in the form that batchcast sorts by; None for the parent of an array.
 
+    Examples
+    --------
     >>> plain_id("12[3].srv"), plain_id("12-4.srv"), plain_id("12.srv.org"), plain_id("12[].srv"), plain_id("R9.srv")
     ('12_3', '12_4', '12', None, 'R9')
     """
@@ -119,12 +169,12 @@ def plain_id(job: str) -> str | None:
 
 
 def number(text: str) -> float:
-    """A whole number, NaN for anything else."""
+    """Return a text as a whole number; NaN for other texts."""
     return float(text) if text.isdecimal() and len(text) < 13 else math.nan
 
 
 def _slots(text: str) -> float:
-    """`0*8` is 8 processors, `0-3,6` the slots 0, 1, 2, 3 and 6, anything else one."""
+    """Returns the number of slots: `0*8` is 8, `0-3,6` is 5, other texts are 1."""
     if "*" in text:
         times = number(text.partition("*")[2])
         return times if times > 0 else 1.0
@@ -137,7 +187,7 @@ def _slots(text: str) -> float:
 
 
 def has_blank_in_quotes(message: str) -> bool:
-    """Whether a quoted value of a message holds a blank, or is not closed."""
+    """Whether a quoted value of a message contains a blank, or a quote is not closed."""
     for mark in ('"', "'"):
         at = message.find(f"={mark}")
         while at >= 0:
@@ -152,12 +202,28 @@ _FEW = 8
 
 
 def columns_of(messages: Sequence[str], keys: Sequence[str]) -> dict[str, list[str]]:
-    """The text of each key in every message, empty where a message has none; as `pairs_of` one by one, but quicker.
+    """Return the value of each key in every message, as `pairs_of` does, but faster.
 
-    Messages with as many words, and the same key in the same place, are split as one text: joined by line ends, the
-    words of a column come apart at line end and key, and are as many as before only if each begins with that key.
-    O(bytes).
+    Parameters
+    ----------
+    messages
+        The messages.
+    keys
+        The keys.
 
+    Returns
+    -------
+    dict
+        For each key, its values, empty if a message does not have the key.
+
+    Notes
+    -----
+    Messages with the same number of words are split together. If all of them have the same key in a position, one split
+    of the joined column at newline + key returns all values of this key; a wrong number of parts shows that the keys
+    differ.
+
+    Examples
+    --------
     >>> columns_of(["a=1 b=2", "a=3 b=4", "b=5"], ["a", "b"])
     {'a': ['1', '3', ''], 'b': ['2', '4', '5']}
     """
@@ -172,7 +238,8 @@ def columns_of(messages: Sequence[str], keys: Sequence[str]) -> dict[str, list[s
 
 
 def _cut(fields: Mapping[str, list[str]], rows: Sequence[int], messages: Sequence[str]) -> None:
-    """Messages of as many words: their columns, or those of each part that agrees on the keys."""
+    """Fills in the fields of messages with the same number of words; splits them into groups if their keys
+    differ."""
     if len(rows) < _FEW:
         _one_by_one(fields, rows, messages)
         return
@@ -202,6 +269,7 @@ def _cut(fields: Mapping[str, list[str]], rows: Sequence[int], messages: Sequenc
 
 
 def _one_by_one(fields: Mapping[str, list[str]], rows: Sequence[int], messages: Sequence[str]) -> None:
+    """Fills in the fields of some messages with `pairs_of`."""
     for row in rows:
         pairs = pairs_of(messages[row])
         for key in fields.keys() & pairs.keys():
