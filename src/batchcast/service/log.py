@@ -22,7 +22,9 @@ class Log:
     sink : callable
         Takes one line.
     form : {"text", "json"}
-        text: the words, then `name=value`; the time is journald's. json: one object a line (RFC 8259), times in UTC.
+        text: the words, then `name=value`. json: one object a line (RFC 8259), times in UTC.
+    dated : bool
+        Begin each line of text with the local time. journald adds the time itself.
 
     Examples
     --------
@@ -34,8 +36,14 @@ class Log:
     {"time":"1970-01-01T00:00:00.000Z","level":"info","event":"request","user":null,"status":200}
     """
 
-    def __init__(self, sink: Callable[[str], None], form: str = "text", clock: Callable[[], float] = time.time) -> None:
-        self.sink, self.is_json, self._clock = sink, form == "json", clock
+    def __init__(
+        self,
+        sink: Callable[[str], None],
+        form: str = "text",
+        clock: Callable[[], float] = time.time,
+        dated: bool = False,
+    ) -> None:
+        self.sink, self.is_json, self._clock, self.is_dated = sink, form == "json", clock, dated
 
     def __call__(self, event: str, words: str = "", *, level: str = "info", **fields: Any) -> None:
         """One event with its words and fields; the text leaves out the event's name and any level but error."""
@@ -43,7 +51,8 @@ class Log:
             self.sink(self._object(event, words, level, fields))
         else:
             shown = [f"{name}={_plain(value)}" for name, value in fields.items()]
-            self.sink(" ".join(part for part in ("error" if level == "error" else "", *shown, words) if part))
+            begin = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(self._clock())) if self.is_dated else ""
+            self.sink(" ".join(part for part in (begin, "error" if level == "error" else "", *shown, words) if part))
 
     def _object(self, event: str, words: str, level: str, fields: dict[str, Any]) -> str:
         at = datetime.datetime.fromtimestamp(self._clock(), datetime.UTC)

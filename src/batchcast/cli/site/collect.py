@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -69,7 +70,7 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     store = Store(settings["store"], create=True)
     scheduler, health = open_scheduler(settings, record)
 
-    log = Log(say, settings["log_format"])
+    log = Log(say, settings["log_format"], dated="JOURNAL_STREAM" not in os.environ)
 
     def report(cycle: Cycle) -> None:
         if cycle.step.rebuilt:
@@ -82,7 +83,7 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
             emit(document("collect", {"cluster": settings["cluster"]}, shown, cycle.problems, [_row(cycle)]))
             sys.stdout.flush()
         elif not quiet:
-            log("cycle", "", **_row(cycle)) if log.is_json else say(_line(cycle))
+            log("cycle", "", **_row(cycle)) if log.is_json else log("cycle", _line(cycle))
 
     with single_writer(store):
         log(

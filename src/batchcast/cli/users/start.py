@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...units import counted
 from ..grammar import verb
 from ..output import echo, print_columns, printed, say
 from ..site_options import clock, myself, parse_when, site_options, whoami
@@ -254,7 +255,7 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
     lines = [["JOBID", "PARTITION", "LIKELY", "BY 90%", "WAITED", *(["SLURM SAYS"] if slurm else []), "WHY IT WAITS"]]
     for tasks in groups.values():
         tasks.sort(key=lambda r: r["likely_start_s"] if math.isfinite(r["likely_start_s"]) else math.inf)
-        first, last = (_columns(tasks[k], now, slurm) for k in (0, -1))
+        first, last = (_columns(_extreme(tasks, least), now, slurm) for least in (True, False))
         cells = [_from_to(a, b) if name != "WAITED" else a for name, a, b in zip(lines[0][1:], first, last)]
         lines.append([_together([r["job_id"] for r in tasks]), *cells])
     print_columns(lines, left=len(lines[0]))
@@ -276,6 +277,19 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
             echo(f"track record on {part}{_record(r)}")
 
 
+def _extreme(tasks: Sequence[Mapping[str, Any]], least: bool) -> Mapping[str, Any]:
+    """The first (or last) task by likely start, with the earliest (or latest) of each time over all tasks.
+
+    The task that likely starts first need not have the earliest 90 % time.
+    """
+    of: dict[str, Any] = dict(tasks[0 if least else -1])
+    for name in ("likely_start_s", "by_90_start_s", "slurm_start_s"):
+        known = [r[name] for r in tasks if r.get(name) is not None and r[name] == r[name]]
+        if known:
+            of[name] = min(known) if least else max(known)
+    return of
+
+
 def _from_to(first: str, last: str) -> str:
     """Two cells as one; the day once where it is the same.
 
@@ -290,15 +304,18 @@ def _bases(said: Sequence[str]) -> list[str]:
     """What the answers rest on, once for each kind: those that differ in their figures alone are counted.
 
     >>> _bases(["model: behind 2 jobs", "model: behind 3 jobs", "it cannot start as it is"])
-    ['basis: model: behind 2 jobs (and 1 more like it: --json)', 'basis: it cannot start as it is']
+    ['basis: model: behind 2 jobs (1 other answer with other figures: --json)', 'basis: it cannot start as it is']
     """
     kinds: dict[str, list[str]] = {}
     for basis in dict.fromkeys(said):
         kinds.setdefault(re.sub(r"[0-9.]+", "", basis.partition(":")[0]), []).append(basis)
-    more = {
-        kind: f" (and {len(some) - 1} more like it: --json)" if len(some) > 1 else "" for kind, some in kinds.items()
-    }
-    return [f"basis: {some[0]}{more[kind]}" for kind, some in kinds.items()]
+    return [f"basis: {some[0]}{_others(len(some) - 1)}" for some in kinds.values()]
+
+
+def _others(count: int) -> str:
+    if not count:
+        return ""
+    return f" ({counted(count, 'other answer')} with other figures: --json)"
 
 
 def _record(r: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ WORDS: dict[str, str] = {
     "PartitionTimeLimit": "asks for more time than the partition allows: it will never start as it is",
     "PartitionConfig": "cannot run in this partition as it is configured",
     "ReqNodeNotAvail": "nodes it needs are not available (reserved, drained or down)",
-    "Nodes required for job are DOWN": "some of the nodes it could have are down, drained or reserved",
+    "Nodes required for job are DOWN": "its nodes are down, drained, or kept for a partition with a higher priority",
     "Reservation": "waiting for its reservation to begin",
     "ReservationDeleted": "its reservation is gone",
     "Licenses": "waiting for a licence",

@@ -299,7 +299,8 @@ def reason(features: np.ndarray) -> str:
     if own:
         words += f", {own} the user's own"
     if features[_FITS] > 0:
-        return f"{words}; it fits beside what runs"
+        ahead = ", unless jobs ahead of it take the room" if queued else ""
+        return f"{words}; it fits beside what runs{ahead}"
     shadow = float(features[_SHADOW])
     if shadow != shadow:
         return f"{words}; larger than what can come free"

@@ -71,7 +71,7 @@ class Server:
 
     def __init__(self, settings: Settings, listen: str, say: Callable[[str], None], quiet: bool = False) -> None:
         self.settings, self.quiet = settings, quiet
-        self.log = Log(say, settings["log_format"])
+        self.log = Log(say, settings["log_format"], dated="JOURNAL_STREAM" not in os.environ)
         self.admission = Admission(settings, room=_room())
         self.socket, self._owned = _given(), False
         if self.socket is None:

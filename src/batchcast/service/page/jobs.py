@@ -84,15 +84,17 @@ class Axis(NamedTuple):
 
 
 def axis(now: float, all_chances: Iterable[Chances]) -> Axis:
-    """An axis that holds every middle and three of four upper ends, in steps people count in; a week at most.
+    """An axis that holds nine of ten middles and three of four upper ends, in steps people count in; a week at most.
+
+    A single job that starts next week must not squeeze the bars of all others into a corner. Its bar runs to the edge.
 
     >>> axis(0.0, [Chances(60.0, 3600.0, 9000.0)]).hours
     3
     """
     shown = list(all_chances)
-    middles = [c.by_50 - now for c in shown if math.isfinite(c.by_50)]
+    middles = sorted(c.by_50 - now for c in shown if math.isfinite(c.by_50))
     ends = sorted(c.by_90 - now for c in shown if math.isfinite(c.by_90))
-    longest = max([3600.0, *middles, *ends[: math.ceil(0.75 * len(ends))]]) / 3600
+    longest = max([3600.0, *middles[: math.ceil(0.9 * len(middles))], *ends[: math.ceil(0.75 * len(ends))]]) / 3600
     hours = next((scale for scale in SCALES_H if scale >= longest), SCALES_H[-1])
     step = {1: 0.25, 2: 0.5, 3: 0.5, 6: 1, 12: 2, 24: 4, 48: 8, 72: 12, 168: 24}[hours]
     ticks = [(k * step / hours, now + 3600 * k * step) for k in range(round(hours / step) + 1)]

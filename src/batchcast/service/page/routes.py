@@ -91,6 +91,7 @@ def text_of(spoken: Language, name: str, request: Request, **values: Any) -> str
         "languages": LANGUAGES, "viewer": viewer.name,
         "here": request.url.path.strip("/"), "query": dict(request.query_params), "now": time.time(),
         "stale": [], "cluster": "", "user": viewer.name or "",
+        "plans": service.settings["plan"] not in ("off", "advise"),
     }  # fmt: skip
     return str(environment.get_template(name).render({**shown, **values}))
 

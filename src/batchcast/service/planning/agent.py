@@ -193,7 +193,8 @@ class Planner:
         if self.store.failures != self._failures:
             self._failures = self.store.failures
             self.alarm = "the store could not be written", max(self.alarm[1], self.transport.now() + STORE_PAUSE_S)
-            done.problems.append(f"planning stops for {STORE_PAUSE_S / 60:.0f} min: {self.alarm[0]}")
+            if self.settings["plan"] != "off":
+                done.problems.append(f"planning stops for {STORE_PAUSE_S / 60:.0f} min: {self.alarm[0]}")
         return record | {entry.job_id: entry for entry, *_ in self._owed}, off
 
     # -- seeing -------------------------------------------------------------------------------------------------
