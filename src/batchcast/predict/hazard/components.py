@@ -51,29 +51,38 @@ class Lag:
     """How much longer jobs wait than was simulated, in log(1 + wait): the median of the last 30 that started.
 
     Of those that were to start within a minute and of the others apart: what a scheduler takes to start a job is all of
-    a short wait and nothing of a long one. 0 before 5 started.
+    a short wait and nothing of a long one. Of each class of jobs apart once 5 of the class have started: a QOS, or a
+    partition with a queue of its own, is early or late by itself. Before that of all; 0 before 5 started.
 
     >>> lag = Lag()
     >>> for _ in range(5):
     ...     lag.add(np.log1p(600.0), 1201.0)
-    >>> round(lag.of(np.log1p(900.0)), 2), lag.of(0.0)
-    (0.69, 0.0)
+    ...     lag.add(np.log1p(600.0), 600.0, (1,))
+    >>> round(lag.of(np.log1p(900.0)), 2), lag.of(np.log1p(900.0), (1,)), lag.of(0.0)
+    (0.35, 0.0, 0.0)
     """
 
     def __init__(self) -> None:
-        self.last: tuple[deque[float], ...] = (deque(maxlen=30), deque(maxlen=30))
-        self.middle = [0.0, 0.0]
+        self.last: dict[tuple[bool, tuple[int, ...]], deque[float]] = {}
+        self.middle: dict[tuple[bool, tuple[int, ...]], float] = {}
 
-    def add(self, simulated: float, wait: float) -> None:
-        """A job for which this log(1 + wait) was simulated waited so long; NaN, where it never fitted, is no lesson."""
-        if simulated == simulated:
-            kind = int(simulated > _MINUTE)
-            self.last[kind].append(math.log1p(max(wait, 0.0)) - simulated)
-            self.middle[kind] = float(np.median(self.last[kind])) if len(self.last[kind]) >= LEAST_LAGS else 0.0
+    def add(self, simulated: float, wait: float, key: tuple[int, ...] = ()) -> None:
+        """A job of class `key` for which this log(1 + wait) was simulated waited so long.
 
-    def of(self, simulated: float) -> float:
-        """What to add to a simulated log(1 + wait)."""
-        return self.middle[int(simulated > _MINUTE)]
+        NaN, where it never fitted, is no lesson.
+        """
+        if simulated != simulated:
+            return
+        for name in {(simulated > _MINUTE, key), (simulated > _MINUTE, ())}:
+            last = self.last.setdefault(name, deque(maxlen=30))
+            last.append(math.log1p(max(wait, 0.0)) - simulated)
+            if len(last) >= LEAST_LAGS:
+                self.middle[name] = float(np.median(last))
+
+    def of(self, simulated: float, key: tuple[int, ...] = ()) -> float:
+        """What to add to a simulated log(1 + wait) of a job of class `key`."""
+        is_long = simulated > _MINUTE
+        return self.middle.get((is_long, key), self.middle.get((is_long, ()), 0.0))
 
 
 DRAWS = 3
@@ -82,16 +91,18 @@ Nodes = tuple[float, ...]
 SAID_NOTHING: Nodes = (math.nan,) * DRAWS
 
 
-def curves_on_nodes(simulated: Nodes, lag: Lag) -> np.ndarray:
-    """Curves (3, 33) of the log(1 + wait) of each future on the nodes: by each of SPREADS, and as late as they came
-    out; NaN where one never starts.
+def curves_on_nodes(simulated: Nodes, lag: float) -> np.ndarray:
+    """Curves (3, 33) of the log(1 + wait) of each future on the nodes: by each of SPREADS, and `lag` later.
 
-    >>> curves_on_nodes((0.0, 0.0, 0.0), Lag())[:, 0].tolist()
+    NaN where one never starts.
+
+    >>> curves_on_nodes((0.0, 0.0, 0.0), 0.0)[:, 0].tolist()
     [0.5, 0.5, 0.5]
     """
     points = np.array([simulated])
-    late = points + lag.of(simulated[DRAWS // 2])
-    return np.concatenate([*(spread_curves(points, spread) for spread in SPREADS), spread_curves(late, SPREADS[-1])])
+    return np.concatenate(
+        [*(spread_curves(points, spread) for spread in SPREADS), spread_curves(points + lag, SPREADS[-1])]
+    )
 
 
 class RecentWaits:

@@ -159,7 +159,8 @@ class Renewal:
         others = np.full((len(given), MODEL, BINS), np.nan)
         others[:, 0] = given
         for place in np.flatnonzero(~np.isnan(look.on_nodes[:, 0])).tolist():
-            others[place, 1:ON_NODES] = curves_on_nodes(tuple(look.on_nodes[place].tolist()), self.lag_on_nodes)
+            nodes = tuple(look.on_nodes[place].tolist())
+            others[place, 1:ON_NODES] = curves_on_nodes(nodes, self.lag_on_nodes.of(nodes[DRAWS // 2]))
         known = given
         if not np.isnan(look.on_nodes).all():
             known = np.where(np.isnan(others[:, :ON_NODES, 0]).all(axis=1)[:, None], given, self.pool.mean(others))

@@ -45,7 +45,7 @@ from ..runtime.kernel import Kernel, RunTimes
 from .scheduler_replay import Asked, Length, start_on, starts_on
 
 Looks = dict[int, Snapshot]
-Class = tuple[int, int, int]
+Class = tuple[int, int, int, int]
 Sender = tuple[int, ...]
 Who = tuple[Class, Sender]
 
@@ -135,8 +135,11 @@ def look_at(
 
 
 def class_of(job: np.void) -> Class:
-    """The class of jobs whose recent waits speak for this one: queue, partition, size."""
-    return int(job["queue"]), int(job["partition"]), level_of(float(job["procs"]), 31)
+    """The class of jobs whose recent waits speak for this one: queue, partition, QOS, size.
+
+    A QOS that preempts, or adds twenty times the weight of all else, starts jobs in seconds beside a queue of hours.
+    """
+    return int(job["queue"]), int(job["partition"]), int(job["qos"]), level_of(float(job["procs"]), 31)
 
 
 def sender_of(job: np.void) -> Sender:
@@ -207,7 +210,7 @@ class NodesComponent:
     >>> from batchcast.machines.machine import homogeneous
     >>> way = NodesComponent(homogeneous(2, 4, 4000.0))
     >>> job = JobRequest(0, 1, 0.0, 4.0, 600.0, float("nan"))
-    >>> way.predict(job, SystemState(8.0)).point, way.curves((math.log1p(60.0),) * DRAWS).shape
+    >>> way.predict(job, SystemState(8.0)).point, way.curves((math.log1p(60.0),) * DRAWS, (0, 0, 0, 1)).shape
     (0.0, (3, 33))
     """
 
@@ -275,13 +278,16 @@ class NodesComponent:
         each = [said.get(row, SAID_NOTHING) for row in look.row.tolist()]
         return look._replace(on_nodes=np.array(each).reshape(-1, DRAWS))
 
-    def curves(self, simulated: Nodes) -> np.ndarray:
-        """Curves (3, 33) of simulated log(1 + wait): by each of SPREADS, and as late; NaN where one never starts."""
-        return curves_on_nodes(simulated, self.lag)
+    def curves(self, simulated: Nodes, key: Class) -> np.ndarray:
+        """Curves (3, 33) of simulated log(1 + wait): by each of SPREADS, and as late as jobs of class `key` were.
 
-    def ended(self, simulated: Nodes, wait: float) -> None:
-        """A job waited so long, for which these log(1 + wait) were simulated."""
-        self.lag.add(simulated[DRAWS // 2], wait)
+        NaN where one never starts.
+        """
+        return curves_on_nodes(simulated, self.lag.of(simulated[DRAWS // 2], key))
+
+    def ended(self, simulated: Nodes, wait: float, key: Class) -> None:
+        """A job of class `key` waited so long, for which these log(1 + wait) were simulated."""
+        self.lag.add(simulated[DRAWS // 2], wait, key)
 
     def _waits(self, job: JobRequest, at: SystemState) -> tuple[float, ...]:
         """The sorted waits in all futures, those of its burst where they answer for this job."""
@@ -368,9 +374,10 @@ class Components:
         A described machine, or None: then its nodes answer nothing.
 
     >>> components = Components(None)
-    >>> components.ended((0, 1), 0.0, SAID_NOTHING, 30.0)
+    >>> components.ended((0, 0, 0, 1), 0.0, SAID_NOTHING, 30.0)
     >>> from batchcast.predict.hazard.features import NAMES
-    >>> components.curves(np.zeros(len(NAMES), np.float32), (0, 1), SAID_NOTHING, np.full(BINS, np.nan))[:, -1].tolist()
+    >>> features, unknown = np.zeros(len(NAMES), np.float32), np.full(BINS, np.nan)
+    >>> components.curves(features, (0, 0, 0, 1), SAID_NOTHING, unknown)[:, -1].tolist()
     [nan, nan, nan, 1.0, 1.0, 1.0, 1.0, nan]
     """
 
@@ -392,8 +399,8 @@ class Components:
     def curves(self, row: np.ndarray, key: Class, on_nodes: Nodes, model: np.ndarray) -> np.ndarray:
         """Curves (components, 33) of a job by features (f,), class, what nodes say and the model's; NaN for none."""
         simulated = [simulated_curves(row[None, :], spread)[0] for spread in SPREADS]
-        late = simulated_curves(row[None, :], SPREADS[-1], self.lag.of(float(row[AT_DRAWS])))[0]
-        nodes = np.full((len(SPREADS) + 1, BINS), np.nan) if self.nodes is None else self.nodes.curves(on_nodes)
+        late = simulated_curves(row[None, :], SPREADS[-1], self.lag.of(float(row[AT_DRAWS]), key))[0]
+        nodes = np.full((len(SPREADS) + 1, BINS), np.nan) if self.nodes is None else self.nodes.curves(on_nodes, key)
         return np.stack([*nodes, *simulated, late, self.recent.curve(key), model])
 
     def on_nodes(self, job: JobRequest, at: SystemState) -> Nodes:
@@ -414,6 +421,6 @@ class Components:
     def ended(self, key: Class, simulated: float, on_nodes: Nodes, wait: float) -> None:
         """A job of class `key` waited so long, for which these log(1 + wait) were simulated."""
         self.recent.add(key, wait)
-        self.lag.add(simulated, wait)
+        self.lag.add(simulated, wait, key)
         if self.nodes is not None:
-            self.nodes.ended(on_nodes, wait)
+            self.nodes.ended(on_nodes, wait, key)
