@@ -86,7 +86,7 @@ TEXTS: dict[str, str] = {
         WHERE moves.cluster = :cluster AND {_if_given("user_id")} ORDER BY moves.as_of""",
     "open_with": f"""SELECT {_JOB}, jobs.reason, {_LIMIT_NOW}, min(forecasts.point_s) AS run_point_s
         FROM jobs {_with("runtime", method="")}
-        WHERE {_HERE} AND jobs.open = 1 AND {_if_given("user_id", "account", "qos")}
+        WHERE {_HERE} AND jobs.open = 1 AND {_if_given("user_id", "account", "qos", "partition_id")}
         AND (CAST(:tasks AS TEXT) IS NULL OR jobs.job_id LIKE :tasks ESCAPE '!')
         AND (CAST(:license AS TEXT) IS NULL OR jobs.licenses LIKE :license ESCAPE '!')
         GROUP BY jobs.row ORDER BY jobs.submit_time, jobs.row""",

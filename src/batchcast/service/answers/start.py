@@ -102,6 +102,9 @@ SPANS_S = {"10_min": 600.0, "1_hour": 3600.0, "4_hours": 14400.0, "1_day": 86400
 """What an answer gives the chance of: to start within so long from now."""
 
 
+RESERVED_UNTIL = "the end of what is reserved"
+
+
 class Release(NamedTuple):
     """When a job is held back no more, epoch seconds: likely, and at the latest; and what that is, in words."""
 
@@ -115,7 +118,7 @@ def release(reader: Reader, cluster: str, memory: Mapping[str, Any], row: Row, n
     """When this waiting job is released, as far as anybody can know; None where nothing holds it back."""
     kind = rule(row["reason"] or "")
     if kind is Rule.RESERVATION:
-        return _reservation(memory, row, now)
+        return _behind_reservation(reader, cluster, memory, row, now)
     if kind is Rule.LIMIT:
         return _limit(reader, cluster, row, now)
     return None
@@ -134,7 +137,51 @@ def _reservation(memory: Mapping[str, Any], row: Row, now: float) -> Release:
         return Release(math.nan, math.nan, "an administrator's action", basis)
     if not ends:
         return Release(math.nan, math.nan, "the end of a reservation that nobody names", "a reservation")
-    return Release(min(ends), max(ends), "the end of what is reserved", "the reservations that scontrol shows")
+    return Release(min(ends), max(ends), RESERVED_UNTIL, "the reservations that scontrol shows")
+
+
+def _behind_reservation(reader: Reader, cluster: str, memory: Mapping[str, Any], row: Row, now: float) -> Release:
+    """The end of what is reserved, then the jobs of the partition that go before this one when its nodes are back.
+
+    They are served in the order of their priorities, without backfill: when everybody waits for the same end, the
+    likely start of the last one is not that end.
+    """
+    found = _reservation(memory, row, now)
+    if found.until != RESERVED_UNTIL:
+        return found
+    partitions = (memory.get("site") or {}).get("partitions") or {}
+    procs = partitions.get(row["partition_id"] or "", {}).get("procs") or memory.get("total_procs")
+    if not procs or not row["partition_id"]:
+        return found
+    jobs = reader.ask("open_with", cluster=cluster, partition=row["partition_id"])
+    running = [job for job in jobs if job["start_time"] is not None]
+    ahead = sorted(
+        (job for job in jobs if job["start_time"] is None and job["row"] != row["row"] and _goes_before(job, row)),
+        key=_place,
+    )
+    if not ahead:
+        return found
+    times = []
+    for at_most, end in ((False, found.likely), (True, found.latest)):
+        held = [(_end(job, now, at_most), _amount(job, "procs")) for job in running]
+        back = max(float(procs) - sum(amount for when, amount in held if when > end), 0.0)
+        holders = [(end, back), *((when, amount) for when, amount in held if when > end)]
+        lengths = [(_length(job, at_most), min(_amount(job, "procs"), float(procs))) for job in ahead]
+        times.append(own_queue(holders, lengths, min(_amount(row, "procs"), float(procs)), end))
+    whole = f"{found.basis}, and {len(ahead)} waiting jobs of {row['partition_id']} that go first"
+    basis = OfOthers(whole, f"{found.basis}, and waiting jobs of {row['partition_id']} that go first")
+    return Release(times[0], max(times), found.until, basis)
+
+
+def _place(job: Mapping[str, Any]) -> tuple[float, float, int]:
+    """The place of a waiting job in the queue: by priority, then by submission."""
+    priority = job.get("priority")
+    return -float(priority) if priority is not None else 0.0, job["submit_time"], job["row"]
+
+
+def _goes_before(job: Mapping[str, Any], row: Row) -> bool:
+    """Whether a waiting job of the partition goes before this one; jobs that a limit or their owner holds do not."""
+    return rule(job["reason"] or "") in (Rule.MACHINE, Rule.RESERVATION) and _place(job) < _place(row)
 
 
 def _limit(reader: Reader, cluster: str, row: Row, now: float) -> Release:

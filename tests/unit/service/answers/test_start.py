@@ -179,6 +179,18 @@ def test_a_reservation_begins_and_a_maintenance_ends(ask: Ask, reason: str, more
     assert ask(job("1", reason, **more), reservations=RESERVED)["likely_start_s"] == at
 
 
+def test_the_queue_behind_a_maintenance_counts(ask: Ask) -> None:
+    """Seven jobs were all told the second at which the maintenance ends, and none had started long after it."""
+    reserved, part = "ReqNodeNotAvail, Reserved for maintenance", {"partition_id": "main", "req_procs": 4.0}
+    jobs = [job(str(k), reserved, **part) for k in range(1, 6)]
+    held = job("77", "JobHeldUser", **part)
+    site = {"partitions": {"main": {"procs": 8.0}}}
+    answer = ask(held, *jobs, reservations=RESERVED, site=site)
+    assert answer["likely_start_s"] == NOW + 9000 + 2 * 600  # two at a time, 600 s each as forecast
+    assert answer["by_90_start_s"] == NOW + 9000 + 2 * 1000  # and by their limits
+    assert "4 waiting jobs of main that go first" in disclosed(answer, hidden=False)["basis"]
+
+
 def test_a_limit_whose_holders_nobody_knows_has_no_answer(ask: Ask) -> None:
     answer = ask(job("9", "QOSGrpNodeLimit"))
     assert math.isnan(answer["likely_start_s"])
