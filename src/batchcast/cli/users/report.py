@@ -127,6 +127,8 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
     else:
         rows = [job.row() for job in (used if of["tasks"] else efficiency.folded(used))]
     advised = efficiency.advice(used, settings["limit_floor"], settings["limit_step"], settings["memory_step"])
+    if not files:
+        advised = _with_limits_of_walltime(settings, advised)
     total = efficiency.totals(used)
     shown = {**of, "starttime_s": None if math.isinf(since) else since, "by": by, "advice": advised, "total": total}
     if printed("report", Answer({}, shown, warnings, rows), as_json, parsable2):
@@ -140,6 +142,19 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
         _print_jobs(rows if of["each"] else _largest(rows))
         _print_total(total, len(rows), of["each"])
     _print_advice(advised)
+
+
+def _with_limits_of_walltime(settings: Any, advised: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The advice with the limits that `walltime` gives, if there is a store that this person may read."""
+    from ...errors import BatchcastError
+    from ...service.answers.disclosure import open_site
+    from ...service.answers.walltime import with_limits_of_walltime
+
+    try:
+        with open_site(settings, myself(), time.time()) as site:
+            return with_limits_of_walltime(site, advised)
+    except BatchcastError:  # no store, or a private one: what the jobs themselves say stands
+        return advised
 
 
 def _files(words: Sequence[str]) -> list[str]:

@@ -60,7 +60,11 @@ def with_limits_of_walltime(site: Site, advised: Sequence[dict[str, Any]]) -> li
             if own:
                 last = max(own, key=lambda row: row["start_time"])
                 wanted = _of_job(site, last["job_id"], last)
-                limit = _advised(site, wanted, RISK, clock)["limit_s"]
+                try:
+                    limit = _advised(site, wanted, RISK, clock)["limit_s"]
+                except (NoAnswer, Refused):
+                    kept.append(one)
+                    continue
                 if not limit < one["asked_s"]:
                     continue
                 if limit != one["advised"]:

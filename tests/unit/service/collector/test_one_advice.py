@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from batchcast.cli.users import report as report_verb
 from batchcast.formats.sighting import Sighting
 from batchcast.service.answers import questions
 from batchcast.service.answers.advice import RISK
@@ -29,7 +30,7 @@ class TwoSizes(Script):
 
 
 @pytest.mark.parametrize("limits", ["", None])
-def test_three_verbs_advise_one_limit(tmp_path: Path, limits: str | None) -> None:
+def test_three_verbs_advise_one_limit(tmp_path: Path, limits: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {
         "store": str(tmp_path / "s.db"),
         "history_days": 0.1,
@@ -46,5 +47,10 @@ def test_three_verbs_advise_one_limit(tmp_path: Path, limits: str | None) -> Non
     test = answer_options(settings, options_of(str(path), {})[0], ada, now).results[0]["advised_limit_s"]
     (report,) = questions.report(settings, Whose("ada"), 0.0, 1e12, ada, now).settings["advice"]
     assert (walltime, test, report["advised"]) == (walltime,) * 3
+    monkeypatch.setattr(report_verb, "myself", lambda: ada)
+    monkeypatch.setattr(report_verb.time, "time", lambda: now)
+    pooled = {**report, "advised": 1200.0, "advice": "the limit of all sizes together"}
+    (each,) = report_verb._with_limits_of_walltime(settings, [pooled])
+    assert (each["advised"], each["advice"]) == (walltime, report["advice"])
     assert walltime < 1000.0, "the job has one processor: those of four say nothing of it"
     assert "--time=00:05:00 is advised for a job of 1 processors" in report["advice"]
