@@ -105,7 +105,7 @@ def _numbers(pa: Any, name: str, values: Any, kind: str) -> np.ndarray:
 
 
 def _parsed(pa: Any, name: str, values: Any, kind: str) -> Any:
-    """Returns texts as numbers, or as timestamps if the column holds instants; UsageError names the row and the value."""
+    """Returns texts as numbers, or as timestamps in a column of instants; UsageError names the row and the value."""
     import pyarrow.compute as pc
 
     values = pc.if_else(pc.equal(pc.utf8_trim_whitespace(values), ""), pa.scalar(None, pa.string()), values)

@@ -61,7 +61,7 @@ def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequen
 
 
 def _cells(name: str, columns: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Returns the first values of a column as text; a difference is followed by its interval if the columns have one."""
+    """Returns the first values of a column as text; a difference is followed by its interval, if there is one."""
     texts = [cell(name, value) for value in list(columns[name])[:ROWS]]
     low, high = (list(columns.get(f"{name}_{end}", ()))[:ROWS] for end in ("low", "high"))
     if not name.endswith("_difference") or not low or not high:
