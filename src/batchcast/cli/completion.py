@@ -178,10 +178,10 @@ add_completion_class(Bash)
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def command(ctx: click.Context, shell: str, as_json: bool) -> None:
-    """Print what makes SHELL complete batchcast's words at the tabulator key.
+    """Print the completion script for bash, zsh or fish.
 
     \b
     eval "$(batchcast completion bash)"                       # in ~/.bashrc; zsh: the same in ~/.zshrc

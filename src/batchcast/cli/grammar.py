@@ -141,7 +141,7 @@ def risk_option(jobs: str) -> Callable[..., Any]:
         default="5%",
         show_default=True,
         callback=parsed(parse_share),
-        help=f"Share of {jobs} that may be cut off.",
+        help=f"Accepted share of {jobs} that exceed the suggestion.",
     )
 
 

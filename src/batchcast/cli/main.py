@@ -73,36 +73,36 @@ def _source(module: str) -> Path | None:
 
 
 VERBS: dict[str, str] = {
-    "evaluate": "How wrong are limits, how good are forecasts, how much sooner would jobs start: table and page.",
-    "demo": "The main job on a bundled synthetic workload.",
-    "compare": "Two reports of evaluate side by side: what changed, and how far it could be chance.",
-    "info": "What a log holds: counts, dates, machine, known fields, users' accuracy, what cleaning would drop.",
-    "runtime": "How long did jobs of a log run, and how well is that forecast? A live job's limit: walltime.",
-    "wait": "How long did jobs of a log wait, and how well is that forecast? For a live job: start.",
-    "simulate": "Let a scheduler decide the starts, with predictors in the loop.",
-    "sweep": "A whole study, declared once, on this machine, on Dask or on Slurm; and its tables.",
-    "limits": "Which limits would have wasted least over a log? For one live job: walltime.",
-    "whatif": "What if the machine, its scheduler or the limits changed: who gains, who pays.",
-    "machine": "The cluster as Slurm describes it, or as a log implies it: capture, show, learn.",
-    "convert": "A log in one format as a log in another: SWF, CSV, Parquet.",
-    "anonymize": "A log that can be shared: names replaced by a keyed hash, times kept or moved.",
-    "synth": "A synthetic log from published models of jobs, requests and users; or how like a real one it is.",
-    "start": "When will my waiting job start: likely, by 90 %, and how right were such answers? Over a log: wait.",
-    "walltime": "Which limit should my next job ask for, and why? Over a log: limits, runtime.",
-    "report": "What jobs asked for and used, how long they waited, and which flag to change.",
-    "accuracy": "How right our own past forecasts were, beside squeue --start.",
-    "collect": "Beside a running cluster: keep its history and issue forecasts, read-only.",
-    "serve": "The answers to users as JSON over HTTP, on this machine only, read-only.",
-    "plan": "Let Slurm plan with forecasts, no job ended early: what it would do, does and did; off in one command.",
-    "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
-    "install": "The systemd units of collector and service, as this site needs them.",
-    "site": "The store and who may ask it: purge, token, export.",
-    "completion": "What makes bash, zsh or fish complete verbs, methods, policies and files.",
+    "evaluate": "Report on a log: unused core-hours, prediction errors, and how much sooner jobs would start.",
+    "demo": "Run `evaluate` on a synthetic log that comes with batchcast.",
+    "compare": "Compare two evaluation reports, with confidence intervals for each difference.",
+    "info": "Summarize a log: jobs, dates, machine size, available fields, data problems.",
+    "runtime": "Predict the run times of a log's jobs and score the predictions.",
+    "wait": "Predict the queue waits of a log's jobs and score the predictions.",
+    "simulate": "Simulate scheduling policies on a log, with time limits or predictions.",
+    "sweep": "Run many simulations declared in one file, on this machine, Dask or Slurm.",
+    "limits": "Suggest time limits or memory requests for a log's jobs, and count kills and waste.",
+    "whatif": "Simulate a changed machine, scheduler or limit, and compare waits by group.",
+    "machine": "Describe a cluster in a file: from Slurm, from slurm.conf, or from a log.",
+    "convert": "Convert a log to SWF, CSV, Parquet or a Batsim workload.",
+    "anonymize": "Replace the names in a log by keyed hashes, so that the log can be shared.",
+    "synth": "Generate a synthetic log from published workload models, or compare it with a real log.",
+    "start": "Predict when your waiting jobs, or a script not yet submitted, will start.",
+    "walltime": "Suggest a time limit and memory request for your next job, based on your similar past jobs.",
+    "report": "Show what jobs requested and used, and which options to change.",
+    "accuracy": "Show the coverage and errors of past predictions, beside `squeue --start`.",
+    "collect": "Collect a running cluster's history and store predictions (read-only).",
+    "serve": "Answer users over HTTP, with JSON and web pages (read-only).",
+    "plan": "Show, start or stop planning: which waiting jobs have a new time limit or priority.",
+    "doctor": "Check the installation and show every setting with its source.",
+    "install": "Write systemd units for collector and service.",
+    "site": "Manage the store: delete old history, issue tokens, export the history as a log.",
+    "completion": "Print the completion script for bash, zsh or fish.",
 }
 OF_THE_SITE: dict[str, str] = {
-    "purge": "Let go of history older than a site keeps; what goes is said first and summed up.",
-    "token": "Bearer tokens, by which scripts ask over HTTP in a user's name: create, list, revoke.",
-    "export": "The cluster's own history as a log for evaluate and simulate.",
+    "purge": "Delete old jobs and their predictions; by default only show what would be deleted.",
+    "token": "Create, list and revoke bearer tokens for scripts that use the HTTP service.",
+    "export": "Write the stored job history as a log.",
 }
 """The verbs of `batchcast site`."""
 ROOMS: dict[str, str] = {
@@ -243,9 +243,10 @@ class LazyGroup(click.Group):
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour on the terminal.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool, color: str) -> None:
-    """Forecast batch jobs: how long they run, how long they wait, and what a scheduler gains by knowing.
+    """Predict how long batch jobs run and wait, and simulate what a scheduler gains from the predictions.
 
-    Data goes to stdout, everything else to stderr. Exit codes: 0 ok, 1 failed, 2 usage, 3 no answer, 4 unreachable.
+    Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 failure, 2 wrong usage, 3 no
+    answer, 4 batch system or service unreachable.
     """
     ctx.obj = {"debug": debug, "color": color}
 
@@ -270,7 +271,7 @@ def help_command(ctx: click.Context, words: tuple[str, ...]) -> None:
     echo(command.get_help(parent))
 
 
-site = Site("site", help="The store of this site: its age, who may ask it, and its jobs as a log.")
+site = Site("site", help="Manage the store: delete old history, issue tokens, export the history as a log.")
 
 COMPLETING = "_BATCHCAST_COMPLETE"
 PARTS = {"sqlalchemy": "store", "psycopg": "store", "pyarrow": "parquet", "sklearn": "learn", "lightgbm": "learn",

@@ -38,53 +38,77 @@ class Log(NamedTuple):
 
 log_options = adds(
     click.argument("log", type=click.Path(allow_dash=True), metavar="LOG...", nargs=-1, required=True),
-    click.option("--from", "since", metavar="DATE", help="Jobs submitted at or after this date, in the log's zone."),
-    click.option("--to", "until", metavar="DATE", help="Jobs submitted before this date."),
+    click.option(
+        "--from", "since", metavar="DATE", help="Keep jobs submitted at or after this date, in the log's time zone."
+    ),
+    click.option("--to", "until", metavar="DATE", help="Keep jobs submitted before this date."),
     click.option(
         "--status",
         multiple=True,
         metavar="WORDS",
         shell_complete=words(STATUS),
-        help="completed, failed, cancelled, ... or SWF numbers.",
+        help="Keep jobs that ended this way: completed, failed, cancelled, ..., or SWF numbers.",
     ),
-    click.option("--partition", multiple=True, metavar="NAMES", help="Partitions, by id or name; `unknown` for none."),
-    click.option("--queue", multiple=True, metavar="NAMES", help="Queues, by id or name."),
-    click.option("--user", multiple=True, metavar="NAMES", help="Users."),
     click.option(
-        "--cluster", multiple=True, metavar="NAMES", help="Clusters, of a log that names the cluster of each job."
+        "--partition",
+        multiple=True,
+        metavar="NAMES",
+        help="Keep jobs of these partitions (id or name; `unknown`: jobs without one).",
     ),
-    click.option("--first", type=click.IntRange(min=1), metavar="N", help="Then the first N of these jobs."),
+    click.option("--queue", multiple=True, metavar="NAMES", help="Keep jobs of these queues (id or name)."),
+    click.option("--user", multiple=True, metavar="NAMES", help="Keep jobs of these users."),
+    click.option(
+        "--cluster",
+        multiple=True,
+        metavar="NAMES",
+        help="Keep jobs of these clusters, if the log names the cluster of each job.",
+    ),
+    click.option(
+        "--first", type=click.IntRange(min=1), metavar="N", help="Keep only the first N of the selected jobs."
+    ),
     click.option(
         "--clean",
         multiple=True,
         metavar="RULES",
         shell_complete=clean_rules,
-        help="Cleaning rules (see `batchcast info`): reference, ...",
+        help="Remove jobs by these cleaning rules, for example `reference` (`batchcast info` lists them).",
     ),
-    click.option("--timezone", metavar="ZONE", help="Europe/Stockholm or +01:00. Default: the log's own, else UTC."),
-    click.option("--procs", type=click.Choice(["alloc", "req"]), help="A job's processors: first choice. Default req."),
-    click.option("--procs-total", metavar="N|peak", help="The machine's processors. Default: the log's header."),
+    click.option(
+        "--timezone",
+        metavar="ZONE",
+        help="Time zone of the log: Europe/Stockholm or +01:00. Default: the log's own, else UTC.",
+    ),
+    click.option(
+        "--procs",
+        type=click.Choice(["alloc", "req"]),
+        help="Use requested or allocated processors as a job's size. Default: req.",
+    ),
+    click.option(
+        "--procs-total",
+        metavar="N|peak",
+        help="Processors of the machine, or `peak`: the most in use at once. Default: the log's header.",
+    ),
     click.option(
         "--format",
         "format",
         type=click.Choice(FORMATS),
-        help="Default: recognised by content.",
+        help="Format of the log. Default: recognized by content.",
     ),
     click.option(
         "--map",
         metavar="FILE.toml|NAME",
         shell_complete=words_or_file(("nrel", "graham")),
-        help="Which column of a CSV is which: nrel, graham, or your own.",
+        help="Column map of a CSV: nrel, graham, or your own file.",
     ),
-    click.option("--strict", is_flag=True, help="Stop at the first broken line."),
+    click.option("--strict", is_flag=True, help="Stop at the first unreadable line."),
     click.option(
-        "--keep-repeats", is_flag=True, help="Keep records of a job that is recorded again, as in overlapping dumps."
+        "--keep-repeats", is_flag=True, help="Keep repeated records of the same job, as in overlapping dumps."
     ),
     click.option(
         "--private/--named",
         "private",
         default=None,
-        help="Whether results may name users. Default: the site's setting `private`, else named as LOG names them.",
+        help="Hide (or show) user names in the output. Default: the site's `private` setting.",
     ),
 )
 """One LOG or several, and the options that read, clean and select; hand what they gave to `take_log`."""
@@ -93,19 +117,21 @@ predictor_options = adds(
         "--known-at-submit",
         multiple=True,
         metavar="NAMES",
-        help="Columns of LOG beyond batchcast's own that are known when a job is submitted: predictors may use them.",
+        help="Extra columns of LOG that are known at submission, so predictors may use them.",
     ),
 )
 """What predictors may be told beside batchcast's own columns; `take_log` takes it."""
 score_options = adds(
-    click.option("--score-from", metavar="DATE", help="Score jobs submitted at or after; learn from all."),
-    click.option("--score-to", metavar="DATE", help="Score jobs submitted before."),
+    click.option(
+        "--score-from", metavar="DATE", help="Score only jobs submitted at or after this date; learn from all jobs."
+    ),
+    click.option("--score-to", metavar="DATE", help="Score only jobs submitted before this date; learn from all jobs."),
     click.option(
         "--score-status",
         multiple=True,
         metavar="WORDS",
         shell_complete=words(STATUS),
-        help="Score jobs that ended this way.",
+        help="Score only jobs that ended this way; learn from all jobs.",
     ),
 )
 """The options that score a part; hand what they gave to `take_score`."""
@@ -117,8 +143,8 @@ workers_option = click.option(
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Processes at once; results are the same with any number. Default: this machine's processors, "
-    f"{MOST_WORKERS} at most; one for a log of less than {WORTH_SEVERAL:,} jobs.",
+    help="Number of processes; it does not change the results. Default: this machine's processors, "
+    f"at most {MOST_WORKERS}; one for a log of less than {WORTH_SEVERAL:,} jobs.",
 )
 
 

@@ -54,8 +54,8 @@ in_periods_option = click.option(
     "--in-periods",
     type=click.Path(path_type=Path),
     metavar="OUT",
-    help="LOG is a folder that `convert` wrote, larger than memory: go through it month by month with the state"
-    " carried on, and write every job's answer into the folder OUT (Parquet).",
+    help="Process LOG, a folder written by `convert`, month by month, and write each job's result to the folder "
+    "OUT (Parquet).",
 )
 
 

@@ -65,12 +65,14 @@ class Accepted(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic
 
 
 _ORDER = (
-    click.option("--order", metavar="WORD", help="With --machine: waiting jobs are ordered by forecast[:PREDICTOR] or "
-                 "limit, as `batchcast plan` can; none (default): by the site's own priority."),
+    click.option("--order", metavar="WORD", help="With --machine: order waiting jobs by forecast[:PREDICTOR] or "
+                                                 "limit, as `batchcast plan` does. Default: none, Slurm's own "
+                                                 "priority."),
     click.option("--order-within", "within", type=Accepted(["queue", "account", "user"]), default="queue",
-                 show_default=True, help="With --order: who changes places with whom."),
+                 show_default=True, help="With --order: jobs change places only within this group."),
     click.option("--age", metavar="TIME", callback=parsed(parse_duration),
-                 help="With --order: who has waited so long goes by arrival. Default: found from the queue."),
+                 help="With --order: jobs that have waited this long start by arrival. Default: found from the "
+                      "queue."),
 )  # fmt: skip
 
 
@@ -89,8 +91,8 @@ def plan_options(
             default=predictors,
             show_default=predictors is not None,
             metavar="NAMES",
-            help="Forecasts that plan, NAME:key=value,...; a wrong name lists them."
-            + ("" if predictors else " Default: the policy's own, kernel under forecast, else users' limits."),
+            help="Predictors that plan, NAME:key=value,... (an unknown name lists them)."
+            + ("" if predictors else " Default: kernel for the policy forecast, else requested."),
         ),
         click.option(
             "--policy",
@@ -99,23 +101,24 @@ def plan_options(
             default=policies,
             show_default=True,
             metavar="NAMES",
-            help="fcfs, easy, easy-sjbf, conservative, forecast; words as parameters: "
-            "easy:order=saf,correct=incremental,head_after=6h, a wrong one lists them; "
-            "or MODULE:CLASS of one's own.",
+            help="fcfs, easy, easy-sjbf, conservative, forecast, with parameters: "
+            "easy:order=saf,correct=incremental,head_after=6h; "
+            "or your own MODULE:CLASS.",
         ),
         click.option("--protocol", type=Accepted(["honest", "paper"]), default="honest", show_default=True,
-                     help="honest: a forecast knows only what had ended by then."),
+                     help="honest: a prediction uses only jobs that have ended by then; paper: all earlier jobs."),
         click.option("--loop", type=Accepted(["closed", "open"]), default="closed", show_default=True,
-                     help="closed: forecasts learn at the simulated ends; open: at the recorded ones."),
+                     help="closed: predictors learn at the simulated ends; open: at the recorded ends."),
         click.option("--plan-level", metavar="Q", callback=parsed(parse_share),
-                     help="Plan with this quantile of a forecast, 0.9 or 90%, instead of its point."),
-        click.option("--no-kill", is_flag=True, help="Keep runs beyond the request; plan with max(request, run)."),
+                     help="Plan with this quantile of the prediction (0.9 or 90%) instead of the point."),
+        click.option("--no-kill", is_flag=True, help="Do not end jobs at their time limit; plan with the longer "
+                                                     "of time limit and run time."),
         click.option("--wide", type=Accepted(["drop", "widen", "cut"]), default="drop", show_default=True,
-                     help="Jobs wider than the machine: leave out, widen the machine, or cut the job."),
+                     help="Jobs larger than the machine: drop them, widen the machine, or cut the jobs."),
         click.option("--partitions", type=Accepted(["together", "split"]), default="together", show_default=True,
-                     help="together: one machine; split: each partition one of its own."),
+                     help="together: one machine; split: a separate machine for each partition."),
         click.option("--default-request", metavar="TIME", callback=parsed(parse_duration),
-                     help="Plans jobs without a request. Default: the log's largest."),
+                     help="Time limit of jobs without one. Default: the log's largest."),
         *(_ORDER if ordered else ()),
     )  # fmt: skip
 
@@ -201,13 +204,13 @@ node_options = adds(
     click.option(
         "--scheduler",
         type=click.Choice(["policy", "slurm"]),
-        help="slurm: its two loops on --machine, else on the machine of LOG's header or its peak by partition.",
+        help="policy: a pool of processors; slurm: Slurm's two loops on --machine, else on LOG's own machine.",
     ),
     click.option(
         "--machine",
         type=click.Path(),
         metavar="FILE",
-        help="The machine (TOML, a folder of dumps, or `learned` from LOG); implies --scheduler slurm.",
+        help="The machine: TOML, a folder of dumps, or `learned` from LOG. Implies --scheduler slurm.",
     ),
 )
 """Which scheduler, on which machine; hand what they gave to `take_nodes`."""

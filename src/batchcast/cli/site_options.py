@@ -17,21 +17,24 @@ __all__ = ["clock", "myself", "parse_when", "site_options", "whoami"]
 
 site_options = adds(
     click.option(
-        "--store", type=click.Path(), metavar="PATH|URL", help="The store.  [default: as batchcast doctor shows]"
+        "--store",
+        type=click.Path(),
+        metavar="PATH|URL",
+        help="Path or URL of the store.  [default: the setting `store`]",
     ),
     click.option(
         "--batch-system",
         "scheduler",
         type=click.Choice(["slurm", "pbs"]),
-        help="Slurm or PBS.  [default: slurm]",
+        help="Batch system.  [default: slurm]",
     ),
-    click.option("-M", "--cluster", metavar="NAME", help="The cluster.  [default: the store's only one]"),
+    click.option("-M", "--cluster", metavar="NAME", help="Cluster.  [default: the only cluster in the store]"),
 )
 """As every verb of the live side has them."""
 log_option = click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
-    help="Lines for people, or a JSON object each.  [default: text]",
+    help="Format of log lines.  [default: text]",
 )
 """As the daemons have it."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast reproduce`: the papers' tables on the shared logs, one command a paper."""
+"""`batchcast reproduce`: reproduce the tables of five papers, one command per paper."""
 
 from __future__ import annotations
 
@@ -57,27 +57,27 @@ class Papers(click.Group):
 
 @click.group(cls=Papers)
 def command() -> None:
-    """Print a paper's tables for the logs at hand: figures by its protocol, under its name.
+    """Reproduce the tables of a paper on the available logs.
 
-    Logs are looked for in a folder `shared/traces` beside the project, or where BATCHCAST_SHARED points.
+    Logs are read from the folder `shared/traces` beside the project, or from BATCHCAST_SHARED.
     """
 
 
 @command.command("all")
-@click.option("--quick", is_flag=True, help="Every paper on a small part of its data: minutes, not hours.")
-@output_option("Pages and results.", metavar="FOLDER", default="papers", show_default=True)
+@click.option("--quick", is_flag=True, help="Use a small part of each paper's data (minutes instead of hours).")
+@output_option("Folder of pages and results.", metavar="FOLDER", default="papers", show_default=True)
 @click.option(
     "--log",
     "logs",
     multiple=True,
     type=click.Path(),
     metavar="FILE",
-    help="A log of one's own in the tables that take one.",
+    help="Add your own log to the tables that accept one.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document: every paper's rows, each with its name.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every paper's rows.")
 @click.pass_context
 def everything(ctx: click.Context, quick: bool, output: str, logs: tuple[str, ...], as_json: bool) -> None:
-    """Run the five reproductions one after the other; a page of each in FOLDER."""
+    """Run the five reproductions; write a page of each to FOLDER."""
     import json
     from contextlib import nullcontext, redirect_stdout
     from io import StringIO

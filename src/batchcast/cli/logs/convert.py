@@ -21,16 +21,15 @@ if TYPE_CHECKING:
 
 @verb()
 @log_options
-@output_option("By its ending: .swf (.gz, .xz), .csv, .parquet; OUT/ for a folder, - for CSV on stdout.")
+@output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, OUT/ (folder), - (CSV on stdout).")
 @formulas_option()
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any) -> None:
-    """Write the jobs of one LOG or several to OUT, by its ending: .swf (.gz, .xz), .csv, .parquet, .json, or OUT/.
+    """Convert one LOG or several to OUT; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, .json, OUT/.
 
-    SWF keeps its 18 fields only: names become numbers. CSV keeps every column, and is read back; Parquet keeps
-    everything; a .json is a workload of Batsim's. What the format has no place for is said. A folder is Parquet by
-    month, made in a stream of an SWF log or another folder: memory does not grow with the log. Other formats are read
-    at once first.
+    SWF has 18 fields, and names become numbers. CSV keeps every column; Parquet keeps everything; .json is a Batsim
+    workload. The command names the columns that the format cannot hold. A folder has one Parquet file per month; SWF
+    logs and folders are converted as a stream, so memory does not grow with the log.
 
     \b
     batchcast convert accounting/20240401 -o april.swf.gz --status completed
@@ -85,17 +84,31 @@ KEY = "batchcast-anonymize.key"
 
 @verb()
 @log_options
-@output_option("By its ending: .swf (.gz, .xz), .csv, .parquet; - for CSV on stdout.", required=True)
+@output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, - (CSV on stdout).", required=True)
 @formulas_option()
 @click.option(
-    "--key", "key_file", type=click.Path(), metavar="FILE", help=f"Made when it is not there. Default: {KEY}."
+    "--key",
+    "key_file",
+    type=click.Path(),
+    metavar="FILE",
+    help=f"Key file, created if it does not exist. Default: {KEY}.",
 )
-@click.option("--key-env", metavar="NAME", help="The environment variable that holds the key, instead of a file.")
-@click.option("--shift-times", metavar="SECONDS|random", help="Move every date; random: by weeks that go with the key.")
+@click.option("--key-env", metavar="NAME", help="Environment variable with the key, instead of a file.")
+@click.option(
+    "--shift-times",
+    metavar="SECONDS|random",
+    help="Move every date by this; random: by whole weeks that depend on the key.",
+)
 @click.option("--round-times", metavar="SPAN", help="Round submit, wait and run times to multiples of this (15m).")
-@click.option("--ids", type=click.Choice(["keep", "renumber"]), default="keep", show_default=True, help="Job numbers.")
-@click.option("--keep", multiple=True, metavar="COLUMNS", help="Columns to leave as they are.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option(
+    "--ids",
+    type=click.Choice(["keep", "renumber"]),
+    default="keep",
+    show_default=True,
+    help="Keep job numbers, or number jobs from 1.",
+)
+@click.option("--keep", multiple=True, metavar="COLUMNS", help="Columns to keep readable.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def anonymize(
     output: str,
     key_file: str | None,
@@ -108,10 +121,10 @@ def anonymize(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Write LOG to OUT without names: users, groups, accounts, job names, paths, queues become tokens.
+    """Replace the names in LOG by tokens: users, groups, accounts, job names, paths, queues.
 
-    The same key gives the same tokens in every log. Header, file name and checksum are left out; extra columns of
-    numbers too, unless --keep says otherwise. What was replaced, kept and dropped is printed.
+    The same key gives the same tokens in every log. Header, file name and checksum are removed, and extra columns of
+    numbers too, unless --keep names them. The output lists what was replaced, kept and dropped.
 
     \b
     batchcast anonymize jobs.txt -o shared.parquet --shift-times random

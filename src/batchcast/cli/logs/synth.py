@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 
 @verb()
-@output_option(
-    "By its ending: .swf (.gz, .xz), .csv, .parquet; - for CSV on stdout; OUT/ for a folder, a million jobs at a time."
-)
-@click.option("--jobs", type=int, default=10_000, show_default=True, metavar="N", help="How many jobs.")
+@output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, OUT/ (folder), - (CSV on stdout).")
+@click.option("--jobs", type=int, default=10_000, show_default=True, metavar="N", help="Number of jobs.")
 @click.option(
     "--procs-total",
     "procs",
@@ -30,32 +28,64 @@ if TYPE_CHECKING:
     default=128,
     show_default=True,
     metavar="P",
-    help="The machine's processors.",
+    help="Processors of the machine.",
 )
-@click.option("--load", type=float, default=0.8, show_default=True, metavar="L", help="Work / (machine * span).")
-@click.option("--users", type=int, metavar="N", help="How many users there may be. Default: 2 * sqrt(jobs).")
 @click.option(
-    "--kinds", default="together", show_default=True, metavar="WORD", help="together, or interactive and batch apart."
+    "--load",
+    type=float,
+    default=0.8,
+    show_default=True,
+    metavar="L",
+    help="Offered load: work divided by machine size and time span.",
 )
-@click.option("--longest", metavar="TIME", help="The longest request. Default: 2-00:00:00.")
-@click.option("--killed", type=float, default=0.1, show_default=True, metavar="X", help="Share killed at the request.")
+@click.option("--users", type=int, metavar="N", help="Maximum number of users. Default: 2 * sqrt(jobs).")
 @click.option(
-    "--spread", type=float, default=0.6, show_default=True, metavar="X", help="Of ln run times in an application."
+    "--kinds",
+    default="together",
+    show_default=True,
+    metavar="WORD",
+    help="Mix interactive and batch jobs (together), or generate them separately (apart).",
 )
-@click.option("--waits", default="easy", show_default=True, metavar="WORD", help="easy: those of EASY; or none.")
+@click.option("--longest", metavar="TIME", help="Longest time limit. Default: 2-00:00:00.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="S", help="Same seed, same log."
+    "--killed",
+    type=float,
+    default=0.1,
+    show_default=True,
+    metavar="X",
+    help="Share of jobs that end at their time limit.",
 )
-@click.option("--memory", is_flag=True, help="With memory asked and used; SWF does not tell who ran out of it.")
+@click.option(
+    "--spread",
+    type=float,
+    default=0.6,
+    show_default=True,
+    metavar="X",
+    help="Standard deviation of ln(run time) within an application.",
+)
+@click.option(
+    "--waits", default="easy", show_default=True, metavar="WORD", help="Queue waits: simulated with EASY, or none."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="S",
+    help="Random seed; the same seed gives the same log.",
+)
+@click.option(
+    "--memory", is_flag=True, help="Add requested and used memory. SWF cannot mark jobs that ran out of memory."
+)
 @click.option(
     "--compare",
     "logs",
     multiple=True,
     type=click.Path(),
     metavar="LOG",
-    help="Make one like LOG and print how they differ.",
+    help="Generate a log like LOG and print the differences; write nothing.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     logs: Sequence[str],
     as_json: bool,
@@ -65,11 +95,11 @@ def command(
     memory: bool,
     **given: Any,
 ) -> None:
-    """Write a synthetic log: sizes, run times and arrivals of Lublin & Feitelson (2003), requests with the habits of
-    Tsafrir, Etsion & Feitelson (2005), users who repeat applications in sessions.
+    """Generate a synthetic log: sizes, run times and arrivals of Lublin & Feitelson (2003), time limits of Tsafrir,
+    Etsion & Feitelson (2005), users who repeat applications in sessions.
 
-    With --compare, LOG's jobs, machine, load, number of users and longest common request are imitated (its `reference`
-    jobs, see --clean of other verbs), and nothing is written.
+    With --compare, the log imitates LOG's number of jobs and users, machine, load and longest common time limit (of its
+    `reference` jobs, see --clean of other verbs), and nothing is written.
 
     \b
     batchcast synth -o year.swf.gz --jobs 100000 --procs-total 512 --load 0.75 --seed 7

@@ -26,9 +26,11 @@ def _predictor_option(of: str, kind: str, help: str) -> Callable[..., Any]:
 
 @verb()
 @site_options
-@click.option("--once", is_flag=True, help="One cycle (and all history that is missing), then stop.")
-@click.option("--interval", "interval_s", metavar="TIME", help="From one cycle to the next.  [default: 30 s]")
-@click.option("--history-days", "history_days", metavar="DAYS", help="History read at the first start.  [default: 30]")
+@click.option("--once", is_flag=True, help="Run one cycle, read missing history, and stop.")
+@click.option("--interval", "interval_s", metavar="TIME", help="Time between cycles.  [default: 30 s]")
+@click.option(
+    "--history-days", "history_days", metavar="DAYS", help="Days of history to read at the first start.  [default: 30]"
+)
 @_predictor_option("runtime", "runtime", "Run-time predictor, NAME:key=value,...  [default: kernel,recent_mean,last_2]")
 @_predictor_option(
     "wait", "wait", "Wait predictor, NAME:key=value,...  [default: forecast,recent_wait,log_uniform,qbets]"
@@ -36,18 +38,21 @@ def _predictor_option(of: str, kind: str, help: str) -> Callable[..., Any]:
 @_predictor_option(
     "memory",
     "runtime",
-    "Run-time predictor that forecasts memory, where accounting measures it.  [default: kernel]",
+    "Predictor of peak memory, NAME:key=value,...  [default: kernel]",
 )
-@click.option("--record", type=click.Path(dir_okay=False), help="Also write every question and answer to this file.")
-@click.option("--quiet", is_flag=True, help="Say only what goes wrong.")
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False),
+    help="Also write every query to the batch system and its answer to this file.",
+)
+@click.option("--quiet", is_flag=True, help="Print only problems.")
 @log_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON document for each cycle, on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document per cycle.")
 def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
-    """Keep history and forecasts of a cluster in a store, until stopped.
+    """Collect a cluster's history and store predictions, until stopped.
 
-    Reads sacct in overlapping windows (resumable), then squeue every interval. Changes no job, except limits where the
-    setting `plan` says so (batchcast plan). Stop it with SIGTERM or Ctrl-C; killed at any moment it goes on where it
-    was.
+    Reads sacct in overlapping windows, then squeue in every cycle. It changes no job unless the setting `plan` switches
+    planning on. Stop it with SIGTERM or Ctrl-C; after a kill it continues where it was.
     """
     from ...errors import BatchcastError, Unreachable
     from ...service.answers.model_store import make_predictors
@@ -136,16 +141,22 @@ def _line(cycle: Any) -> str:
 
 @verb()
 @site_options
-@click.option("--listen", metavar="PATH|HOST:PORT", help="A unix socket, or a port on loopback.  [default: as set]")
-@click.option("--quiet", is_flag=True, help="No line for each request.")
+@click.option(
+    "--listen",
+    metavar="PATH|HOST:PORT",
+    help="Path of a unix socket, or a port on loopback.  [default: the setting `listen`]",
+)
+@click.option("--quiet", is_flag=True, help="Do not log requests.")
 @log_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON document once it answers: where, from what.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document when the service answers: address and store."
+)
 def serve(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
-    """Answer start, walltime, report, accuracy and health over HTTP, from the store, until stopped.
+    """Answer start, walltime, report, accuracy and health over HTTP from the store, until stopped.
 
-    GET /v1/start?job=42, /v1/walltime?name=relax*&risk=5%25, /v1/report, /v1/accuracy, /v1/health: the documents that
-    --json prints. On a unix socket the kernel says who asks, and the site's PrivateData holds as on the command line;
-    on loopback nobody knows, and private sites answer only with figures over several users. Read-only.
+    GET /v1/start?job=42, /v1/walltime?name=relax*&risk=5%25, /v1/report, /v1/accuracy and /v1/health return the
+    documents of --json. On a unix socket the kernel identifies the user, and PrivateData applies. On loopback the user
+    is unknown, and private sites return only statistics over several users. Read-only.
     """
     import sys
 

@@ -110,17 +110,24 @@ ROUNDS = 5
 @verb()
 @site_options
 @click.option(
-    "--dry-run", is_flag=True, help="What planning would do now, and would have done since -S. Changes nothing."
+    "--dry-run", is_flag=True, help="Show what planning would do now and would have done since -S. Changes nothing."
 )
-@click.option("-S", "--starttime", default="now-7days", show_default=True, metavar="TIME", help="With --dry-run.")
 @click.option(
-    "--machine", type=click.Path(), metavar="FILE", help="With --dry-run: what it would have brought on this machine."
+    "-S",
+    "--starttime",
+    default="now-7days",
+    show_default=True,
+    metavar="TIME",
+    help="With --dry-run: start of the time span.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
-@click.option("--off", is_flag=True, help="Give every limit and factor back, and plan nothing until --on.")
-@click.option("--on", is_flag=True, help="Undo --off.")
-@click.option("--audit", is_flag=True, help="Every change of the last seven days: when, from what, to what, why.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option(
+    "--machine", type=click.Path(), metavar="FILE", help="With --dry-run: simulate the effect on this machine."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the intervals.")
+@click.option("--off", is_flag=True, help="Restore every time limit and priority, and plan nothing until --on.")
+@click.option("--on", is_flag=True, help="Plan again after --off.")
+@click.option("--audit", is_flag=True, help="List the changes of the last seven days: time, old and new value, reason.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     dry_run: bool,
     starttime: str,
@@ -132,12 +139,12 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Limits and places in the queue that follow forecasts: which jobs stand on one now.
+    """Show, start or stop planning: which waiting jobs batchcast has given a new time limit or priority.
 
-    The collector does the planning, where the setting `plan` is limits, order or both. Limits: it sets the limit of
-    waiting jobs that opted in to what they will probably need, and gives them their own back as soon as they start. A
-    limit is never set lower than the job's own less OverTimeLimit: Slurm alone ends no job before its own limit. Order:
-    it gives them a SiteFactor, the least forecast work first, and who has waited long by arrival.
+    The collector plans if the setting `plan` is limits, order or both. Limits: it sets the time limit of waiting jobs
+    that opted in to their predicted run time, and restores the own limit when they start. A limit is never below the
+    own limit minus OverTimeLimit, so no job ends before its own limit. Order: it sets priorities (SiteFactor), least
+    predicted work first, and long-waiting jobs by arrival.
     """
     from ...errors import UsageError
     from ...service.settings import load

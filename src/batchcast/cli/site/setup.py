@@ -77,11 +77,12 @@ def _start(text: str, clients: str, slurm_conf: str, plan_list: str) -> str:
 
 @verb()
 @site_options
-@click.option("--no-ask", is_flag=True, help="Call no daemon: settings, clients and store only.")
-@click.option("--settings", "show_settings", is_flag=True, help="Every setting, its value and where it came from.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--no-ask", is_flag=True, help="Check only settings, programs and store; call no daemon.")
+@click.option("--settings", "show_settings", is_flag=True, help="Show every setting, its value and where it was set.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def doctor(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> None:
-    """Is everything there and does it answer? What is wrong comes with what to do. Exit code 1 if anything failed."""
+    """Check the installation: programs, daemons, store, settings. Each problem comes with a remedy. Exit code 1 if a
+    check failed."""
     from ...errors import BatchcastError
     from ...service.operations.doctor import check, settings_in_force
     from ...service.settings import load
@@ -115,7 +116,7 @@ USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
 
 @verb()
 @output_option(
-    "The folder to write them into.",
+    "Output folder.",
     "units",
     type=click.Path(file_okay=False),
     metavar="FOLDER",
@@ -126,14 +127,14 @@ USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
     "--private-jobs",
     "private",
     type=click.Choice(["yes", "no", "auto"]),
-    help="May nobody but the collector read the store?  [default: as set, else as Slurm's PrivateData says]",
+    help="Let only the collector read the store.  [default: the setting `private`, else Slurm's PrivateData]",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def install(units: str, private: str | None, as_json: bool) -> None:
-    """Write the units of collector, service and export for this site, and say how to put them in force.
+    """Write the systemd units of collector, service and export, and print how to enable them.
 
-    They start this very program, with the PATH and SLURM_CONF that Slurm needs here and the network that the store
-    needs. Where jobs are hidden, or nobody can be asked whether they are, only the collector's user may read the store.
+    The units start this installation, with the PATH and SLURM_CONF that Slurm needs and the network that the store
+    needs. If jobs are hidden, or Slurm cannot be queried, only the collector's user may read the store.
     """
     from ...service.settings import load
     from ...store.place import sqlite_path

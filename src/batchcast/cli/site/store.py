@@ -26,16 +26,18 @@ from ..site_options import clock, myself, parse_when, site_options
     "--keep-days",
     "keep",
     metavar="DAYS",
-    help="Keep jobs that ended within so many days.  [default: `retention_days`]",
+    help="Keep jobs that ended within this many days.  [default: `retention_days`]",
 )
-@click.option("--delete", "really", is_flag=True, help="Do it. Without this it is only said what would go.")
-@click.option("-P", "--parsable2", is_flag=True, help="The sums, columns parted by |.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option(
+    "--delete", "really", is_flag=True, help="Delete. Without this option the command only shows what would be deleted."
+)
+@click.option("-P", "--parsable2", is_flag=True, help="Print the sums with columns separated by |.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flags: Any) -> None:
-    """Delete finished jobs and their forecasts that are older than a site keeps; first it says what would go.
+    """Delete old finished jobs and their predictions; by default only show what would be deleted.
 
-    Before forecasts go they are summed up by month and method: what was said, what came true. The sums stay in the
-    store and are printed here. Nothing goes that predictors are taught with at a start (`memory_days`).
+    Predictions are summed by month and method before they are deleted; the sums stay in the store and are printed.
+    History within `memory_days` is never deleted.
     """
     from ...errors import BatchcastError
     from ...service.answers.disclosure import choose_cluster
@@ -131,12 +133,17 @@ def _print(results: list[dict[str, Any]]) -> None:
 
 @verb()
 @site_options
-@output_option("By its ending: .swf (.gz, .xz), .csv, .parquet; - for CSV on stdout.", required=True)
+@output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, - (CSV on stdout).", required=True)
 @formulas_option()
-@click.option("-S", "--starttime", metavar="TIME", help="Jobs submitted from here on, e.g. 2026-11-01, now-7days.")
-@click.option("-E", "--endtime", metavar="TIME", help="Jobs submitted before this.")
-@click.option("--as-told", is_flag=True, help="Times as the collector's clock told them, not as corrected since.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option(
+    "-S",
+    "--starttime",
+    metavar="TIME",
+    help="Jobs submitted at or after this time, for example 2026-11-01 or now-7days.",
+)
+@click.option("-E", "--endtime", metavar="TIME", help="Jobs submitted before this time.")
+@click.option("--as-told", is_flag=True, help="Write the times that predictors received, without later corrections.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def export(
     output: str,
     mark_formulas: bool,
@@ -146,13 +153,13 @@ def export(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Write the store's jobs as a log, finished or waiting: the site's own, kept beyond the scheduler's purge.
+    """Write the stored job history as a log: finished and waiting jobs.
 
-    A job that still waits has the status pending, its wait so far and no run time; running jobs are left out.
+    A waiting job has the status pending, its wait so far and no run time. Running jobs are omitted.
 
-    Where jobs are private it holds your own alone (root and the collector's user: everybody's), and the file is never
-    readable by more people than the store. Times are accounting's last word. With --as-told they are those the
-    collector went by: over them `runtime` and `wait` say what it said.
+    If jobs are private, the log has only your own jobs (for root and the collector's user: all jobs), and the file is
+    never more readable than the store. Times are accounting's latest. With --as-told they are the times that predictors
+    received, so `runtime` and `wait` repeat the collector's predictions.
     """
     from ...service.answers.disclosure import exported
     from ...service.settings import load
@@ -207,14 +214,12 @@ def _format_of(output: str) -> str:
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 
 
-@click.group(
-    cls=Verbs, short_help="Bearer tokens, by which scripts ask over HTTP in a user's name: create, list, revoke."
-)
+@click.group(cls=Verbs, short_help="Create, list and revoke bearer tokens for scripts that use the HTTP service.")
 def token() -> None:
-    """Tokens for scripts that ask `batchcast serve` where nothing else says who asks: on loopback, through a proxy.
+    """Manage bearer tokens for scripts that use the HTTP service on loopback or through a proxy.
 
-    A token stands for one user and shows what that user sees, never more, whoever presents it. The store keeps a
-    digest. Who may write the store may do this: root, or the collector's user.
+    A token gives the rights of one user. The store keeps only a digest. Only root and the collector's user can manage
+    tokens.
     """
 
 
@@ -222,11 +227,11 @@ def token() -> None:
 @click.argument("user")
 @site_options
 @click.option("--days", type=click.FloatRange(0, 3660, min_open=True), default=90.0, show_default=True,
-              help="How long it counts.")  # fmt: skip
-@click.option("--label", default="", metavar="TEXT", help="What it is for, to tell it from others.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+              help="Days until the token expires.")  # fmt: skip
+@click.option("--label", default="", metavar="TEXT", help="Label of the token.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> None:
-    """Issue a token of USER and print it, this once.
+    """Create a token for USER and print it once.
 
     \b
     TOKEN=$(batchcast site token create ada --label nightly)
@@ -260,10 +265,10 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
 
 @token.command("list")
 @site_options
-@click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("-P", "--parsable2", is_flag=True, help="Print columns separated by |.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
-    """Every token: its id, whose it is, what for, until when, and whether it counts."""
+    """List every token: id, user, label, expiry, and whether it is valid."""
     from ...service.settings import load
     from ...store.reader import Reader
     from ...store.tokens import state_of
@@ -294,9 +299,9 @@ def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
 @token.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @site_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def revoke(ids: tuple[str, ...], as_json: bool, **flags: Any) -> None:
-    """Let tokens count no longer, by their ids; the service knows within two seconds."""
+    """Revoke tokens by id; the service rejects them within two seconds."""
     from ...service.settings import load
     from ...store import tokens
     from ...store.database import Store

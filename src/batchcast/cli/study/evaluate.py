@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 @log_options
 @predictor_options
 @score_options
-@output_option("Where the report goes.", default="report", show_default=True, metavar="FOLDER")
+@output_option("Folder of the report.", default="report", show_default=True, metavar="FOLDER")
 @plan_options("kernel,last_2,recent_mean", "easy,easy-sjbf,forecast")
 @node_options
-@click.option("--against", metavar="NAME", help="Compare forecasts with this method. Default recent_mean.")
-@click.option("--seed", type=int, default=0, show_default=True, help="For methods that draw at random.")
+@click.option("--against", metavar="NAME", help="Reference method for differences. Default: recent_mean.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the methods.")
 @workers_option
 @click.option("--details", is_flag=True, help="Print every table and sentence of the report.")
-@click.option("--json", "as_json", is_flag=True, help="Print result.json as well, instead of tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print result.json instead of tables.")
 def command(**given: Any) -> None:
-    """Evaluate LOG: how wrong are limits, how good are forecasts, how much sooner would jobs start.
+    """Report on LOG: unused core-hours, prediction errors, and how much sooner jobs would start.
 
-    Writes FOLDER/index.html (one self-contained page), FOLDER/result.json and FOLDER/schedules/*.csv, all of them or
-    none. LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin.
+    Writes FOLDER/index.html (one self-contained page), FOLDER/result.json and FOLDER/schedules/*.csv. LOG is SWF, a
+    `sacct -P` dump, a PBS accounting log, CSV or Parquet: plain, .gz, .xz, or - for stdin.
 
     \b
     batchcast evaluate log.swf.gz -o report/
@@ -129,14 +129,13 @@ def run(
 
 
 @verb("demo")
-@output_option("Where the report goes.", default="demo-report", show_default=True, metavar="FOLDER")
+@output_option("Folder of the report.", default="demo-report", show_default=True, metavar="FOLDER")
 @click.option("--details", is_flag=True, help="Print every table and sentence of the report.")
-@click.option("--json", "as_json", is_flag=True, help="Print result.json as well, instead of tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print result.json instead of tables.")
 def demo(output: str, details: bool, as_json: bool) -> None:
-    """Evaluate a synthetic log that comes with batchcast, to see what a report looks like.
+    """Evaluate a synthetic log that comes with batchcast.
 
-    The machine: 10 nodes of 64 processors, 2 with 4 GPUs each, two partitions, caps by user, under Slurm. The users are
-    invented: they repeat programs, submit arrays and pad their limits.
+    The log has invented users on 10 nodes of 64 processors, two of them with 4 GPUs, in two partitions under Slurm.
     """
     import numpy as np
 
@@ -176,26 +175,29 @@ LEVEL = 0.9
 @click.argument("a", type=click.Path(), metavar="A")
 @click.argument("b", type=click.Path(), metavar="B")
 @click.option(
-    "--log", type=click.Path(path_type=Path), metavar="LOG", help="Two schedules: the log that names their users."
+    "--log", type=click.Path(path_type=Path), metavar="LOG", help="For two schedules: the log that names their users."
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For the bootstrap's draws.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the bootstrap.")
 @click.option(
-    "--resamples", type=click.IntRange(100, 100_000), default=1000, show_default=True, help="Draws of the bootstrap."
+    "--resamples",
+    type=click.IntRange(100, 100_000),
+    default=1000,
+    show_default=True,
+    help="Number of bootstrap samples.",
 )
-@page_option("Also write a page with pictures.")
-@click.option("--all-columns", "every_column", is_flag=True, help="Of two reports: every measure of A and of B.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+@page_option("Also write an HTML page with pictures.")
+@click.option("--all-columns", "every_column", is_flag=True, help="For two reports: print every measure of A and B.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def compare(
     a: str, b: str, log: Path | None, seed: int, resamples: int, page: Path | None, every_column: bool, as_json: bool
 ) -> None:
     """Compare two reports of `evaluate` (folders, or their result.json), or two schedules (CSV).
 
-    Of two schedules, ours (`simulate -o`), Batsim's jobs.csv or any CSV with job_id and start_time: how many jobs start
-    at the same instant, which is the first that does not, and means with the difference. Of two reports, it
-    says whether they are like for like, which settings differ, and per forecast and schedule what changed from A to B.
-    Where both folders hold their forecasts.csv and schedules/*.csv, the changes of mean errors and mean waits have a
-    90 % interval: groups of one user's submissions of one week are drawn again and again, so it says how much hangs on
-    a few bursts.
+    Two reports: prints whether they are comparable, which settings differ, and what changed from A to B for each
+    predictor and schedule. Differences have a 90 % interval if both folders have forecasts.csv and schedules/*.csv; the
+    interval resamples groups of one user's submissions of one week. Two schedules (`simulate -o`, Batsim's jobs.csv, or
+    any CSV with job_id and start_time): prints how many jobs start at the same instant, the first job that does not,
+    and differences of means.
 
     \b
     batchcast compare report/ report-new/

@@ -17,14 +17,14 @@ from ..output import console, document, emit
 @verb("info")
 @log_options
 @click.option(
-    "--machine", "described", type=click.Path(), metavar="FILE", help="Which of the jobs a described machine can run."
+    "--machine", "described", type=click.Path(), metavar="FILE", help="Count the jobs that this machine can run."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(as_json: bool, described: str | None, **given: Any) -> None:
-    """What LOG holds: counts, dates, machine, known fields, users' accuracy, what cleaning would drop.
+    """Summarize LOG: jobs, dates, machine size, available fields, data problems.
 
-    LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin.
-    Selection and cleaning apply as for every other verb, so `info` shows what they would see.
+    LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet: plain, .gz, .xz, or - for stdin.
+    Selection and cleaning options apply as in the other verbs.
     """
     from ...trace.clean import cleaning, endings, irregularities, known_fields, memory, summary
 

@@ -16,22 +16,24 @@ from ..output import document, emit, progress, show_tables, table_options
 
 @verb("limits")
 @log_options
-@click.option("--memory", is_flag=True, help="Memory requests instead of time limits.")
+@click.option("--memory", is_flag=True, help="Suggest memory requests instead of time limits.")
 @click.option(
-    "--by", type=click.Choice(["user", "account", "queue", "application"]), help="The largest groups as well."
+    "--by", type=click.Choice(["user", "account", "queue", "application"]), help="Also print the largest groups."
 )
 @risk_option("jobs")
-@click.option("--floor", metavar="TIME|SIZE", help="The least that is advised. Default 5:00, of memory 64M.")
-@click.option("--step", metavar="TIME|SIZE", help="What is advised is a multiple. Default 5:00, of memory 64M.")
+@click.option("--floor", metavar="TIME|SIZE", help="Smallest suggestion. Default: 5:00; with --memory 64M.")
+@click.option(
+    "--step", metavar="TIME|SIZE", help="Round suggestions up to a multiple of this. Default: 5:00; with --memory 64M."
+)
 @click.option(
     "--machine",
     "described",
     type=click.Path(),
     metavar="FILE",
-    help="With --memory: no more than its largest node has.",
+    help="With --memory: suggest at most the memory of this machine's largest node.",
 )
 @table_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
     memory: bool,
     by: str | None,
@@ -44,11 +46,11 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Advise the shortest limit whose risk of a kill is the one given, at every submission of LOG, and count the cost.
+    """Suggest a time limit with the given risk at every submission of LOG, and count kills and waste.
 
-    Beside it the usual rule (1.25 x the longest of the last ten) and the users' own limits. Advice knows only what had
-    ended at the submission and never exceeds the user's own limit. With --memory the same of the peak memory a node (or
-    a processor, where LOG knows no nodes), and the request of least expected waste, second attempts counted in full.
+    The usual rule (1.25 x the longest of the last ten) and the users' own limits are shown for comparison. A suggestion
+    uses only jobs that have ended by then, and never exceeds the user's own limit. With --memory: requests of peak
+    memory per node (per processor, if LOG has no nodes), and the request with the least expected waste.
     """
     from ...report.limits import MEMORY, TIME, advice_differences, advice_table
     from ...results.forecasts import advised

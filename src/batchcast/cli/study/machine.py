@@ -26,22 +26,22 @@ CAUSES: tuple[tuple[str, str, Kind], ...] = (
 )
 
 
-@click.group(cls=Verbs, short_help="The cluster as Slurm describes it, or as a log implies it: capture, show, learn.")
+@click.group(cls=Verbs, short_help="Describe a cluster in a file: from Slurm, from slurm.conf, or from a log.")
 def command() -> None:
-    """A machine with nodes, partitions, priorities and limits, and Slurm's scheduler simulated on it."""
+    """Describe a cluster in a file: nodes, partitions, priorities and limits."""
 
 
 @command.command()
 @click.argument("dumps", required=False, type=click.Path(path_type=Path))
-@click.option("-o", "--output", "output", type=click.Path(path_type=Path), help="Write here instead of to stdout.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document: the machine, and what is not modelled.")
+@click.option("-o", "--output", "output", type=click.Path(path_type=Path), help="Output file. Default: stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document: the machine, and what is not modelled.")
 def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
-    """Write a machine as TOML: from DUMPS, or from the Slurm of this computer (scontrol, sacctmgr).
+    """Write a machine file from DUMPS, or from the Slurm of this computer (scontrol, sacctmgr).
 
-    A file that ends in .xml is a platform of SimGrid's, read and written for Batsim: hosts, cores and speeds.
+    A file that ends in .xml is a SimGrid platform, as Batsim uses it.
 
-    DUMPS is a folder with node.txt, partition.txt, config.txt, ... or what the same commands print with --json
-    (node.json, ...), or a slurm.conf, with its includes and gres.conf beside it.
+    DUMPS is a slurm.conf, with its includes and gres.conf beside it, or a folder with node.txt, partition.txt,
+    config.txt, ... or the --json output of the same commands (node.json, ...).
 
     \b
     batchcast machine capture -o machine.toml
@@ -80,9 +80,9 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
 
 @command.command()
 @click.argument("machine", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="One JSON document: the machine, and what is not modelled.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document: the machine, and what is not modelled.")
 def show(machine: Path, as_json: bool) -> None:
-    """MACHINE (TOML, a slurm.conf, a platform's XML, or a folder of dumps) in words.
+    """Describe MACHINE (TOML, slurm.conf, a platform's XML, or a folder of dumps).
 
     \b
     batchcast machine show machine.toml
@@ -109,14 +109,19 @@ def _as_document(verb: str, place: Path | None, machine: Machine, text: str) -> 
 
 @command.command()
 @log_options
-@click.option("-o", "--output", "output", type=click.Path(path_type=Path), help="Write here instead of to stdout.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document: the machine, its evidence, the judgement.")
+@click.option("-o", "--output", "output", type=click.Path(path_type=Path), help="Output file. Default: stdout.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON document: the machine, its evidence, and the test on later jobs.",
+)
 def learn(output: Path | None, as_json: bool, **given: Any) -> None:
-    """Write the machine that LOG implies: its size, partitions, caps by user and account, outages, held jobs.
+    """Write the machine that LOG implies: size, partitions, limits by user and account, outages, held jobs.
 
-    Learned on the first 60 % of the jobs and judged on the rest, which it never saw. Each line of the file has what
-    speaks for it above it; strike out or edit what you know better, and use the file as --machine. Of the waiting time
-    of the other jobs it is said how much the simulation has as well, and what the record shows of the rest.
+    The machine is learned on the first 60 % of the jobs and tested on the rest. The file gives the evidence for each
+    line; edit what you know better, and use the file as --machine. The output shows how much of the recorded waiting
+    time the simulation explains, and the likely reasons for the rest.
 
     \b
     batchcast machine learn jobs.psv -o machine.toml

@@ -23,8 +23,8 @@ from ..periods import in_periods_option, refuse_others
     "--predictor",
     "predictors",
     shell_complete=specs("runtime"),
-    help="Methods, NAME:key=value,key=value; `all` for every one. Default: requested,kernel,last_2,recent_mean; with"
-    " --memory largest_recent too.",
+    help="Methods, NAME:key=value,..., or `all`. Default: requested,kernel,last_2,recent_mean; with --memory also"
+    " largest_recent.",
     metavar="NAMES",
 )
 @click.option(
@@ -32,23 +32,28 @@ from ..periods import in_periods_option, refuse_others
     type=click.Choice(["honest", "paper", "both"]),
     default="honest",
     show_default=True,
-    help="paper: a job's end is told right after its submission, as some papers do.",
+    help="honest: a prediction uses only jobs that have ended by then; paper: all earlier jobs.",
 )
-@click.option("--by", type=click.Choice(["user", "queue", "size", "month"]), help="Figures by group as well.")
+@click.option("--by", type=click.Choice(["user", "queue", "size", "month"]), help="Also print results by group.")
 @click.option(
-    "--memory", "of_memory", is_flag=True, help="The peak memory a node, or a processor where LOG knows no nodes."
+    "--memory",
+    "of_memory",
+    is_flag=True,
+    help="Predict peak memory per node (per processor, if LOG has no nodes) instead of run time.",
 )
-@click.option("--against", metavar="NAME", help="Compare with this method. Default recent_mean, else the request.")
-@click.option("--seed", type=int, default=0, show_default=True, help="For methods and intervals that draw at random.")
+@click.option(
+    "--against", metavar="NAME", help="Reference method for differences. Default: recent_mean, else requested."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of methods and intervals.")
 @click.option(
     "--trace-parameters",
     type=click.Path(),
     metavar="FILE",
-    help="Write what each refit of a trained method found, as CSV.",
+    help="Write the parameters that each training found, as CSV.",
 )
 @in_periods_option
 @table_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
     predictors: str | None,
     protocol: str,
@@ -62,11 +67,11 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Predict the run time (or peak memory) of every job at its submission, replaying LOG as it happened, and score it.
+    """Predict the run time (or peak memory) of every job of LOG at its submission, and score the predictions.
 
-    LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin. A
-    forecast knows only what had ended by then (honest protocol). Jobs that never ran are not scored, and counted; with
-    --memory neither are those whose peak nobody measured, nor those that ran out of memory.
+    LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet: plain, .gz, .xz, or - for stdin. A prediction
+    uses only jobs that have ended by then. Jobs that never ran are counted and not scored. With --memory, jobs without
+    a measured peak and jobs that ran out of memory are not scored either.
     """
     from ...errors import NoAnswer, UsageError
     from ...evaluation.accuracy import figures, score

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...table import Trace
 
 
-@verb(short_help="Let a scheduler decide the starts, with predictors in the loop.")
+@verb(short_help="Simulate scheduling policies on a log, with time limits or predictions.")
 @log_options
 @predictor_options
 @score_options
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="With --machine or --scheduler slurm: another setting of slurm.conf, e.g. bf_interval=60, or nodes=+10%.",
+    help="With --machine or --scheduler slurm: change a setting of slurm.conf (bf_interval=60) or nodes=+10%.",
 )
 @click.option(
-    "-o", "--output", "schedule_file", type=click.Path(), metavar="FILE.csv", help="Write the schedule as well."
+    "-o", "--output", "schedule_file", type=click.Path(), metavar="FILE.csv", help="Also write the schedule as CSV."
 )
 @click.option(
     "--schedule-format",
     type=click.Choice(["batchcast", "batsim"]),
     default="batchcast",
     show_default=True,
-    help="Columns of that CSV: ours, or those of Batsim's jobs.csv with numbered processors.",
+    help="Columns of that CSV: batchcast's, or those of Batsim's jobs.csv.",
 )
 @click.option(
-    "--against", metavar="'POLICY, PREDICTOR'", help="Compare schedules with this one. Default: the first named."
+    "--against", metavar="'POLICY, PREDICTOR'", help="Reference schedule for differences. Default: the first."
 )
 @click.option(
     "--replicates",
@@ -57,14 +57,14 @@ if TYPE_CHECKING:
     default=0,
     show_default=True,
     metavar="N",
-    help="Simulate N logs made of this one's weeks as well: the whole effect of each change.",
+    help="Also simulate N logs resampled from this log's weeks.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' and the replicates' draws.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of intervals and replicates.")
 @in_periods_option
 @table_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(**given: Any) -> None:
-    """Simulate LOG (SWF, sacct, PBS, CSV, Parquet; - is stdin) under a policy and print waits and slowdowns.
+    """Simulate scheduling policies on LOG, and print waits and slowdowns.
 
     \b
     batchcast simulate log.swf.gz --policy easy,easy-sjbf:correct=incremental --predictor last_2

@@ -38,7 +38,7 @@ class _StudyOrVerb(Verbs):
 
 @click.group(cls=_StudyOrVerb, short_help="A whole study, declared once: on this machine, on Dask, on Slurm.")
 def command() -> None:
-    """A study of logs x periods x replicates x predictors x policies x settings; what was finished is never repeated.
+    """Run many simulations declared in one file; finished tasks are never repeated.
 
     \b
     batchcast sweep study.toml -o out/
@@ -49,7 +49,7 @@ def command() -> None:
 @command.command(RUN, short_help="Run a study; `batchcast sweep STUDY.toml` for short.")
 @click.argument("study", type=click.Path(path_type=Path), metavar="FILE")
 @output_option(
-    "Where results are kept. Default: the study's name with -results, here.",
+    "Folder of the results. Default: the study's name with -results.",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
 )
@@ -59,34 +59,38 @@ def command() -> None:
     default="local",
     show_default=True,
     metavar="WHERE",
-    help="local: processes of this machine; slurm: jobs of the batch system; tcp://HOST:PORT: a Dask scheduler.",
+    help="Where tasks run: local processes, slurm jobs, or the Dask scheduler at tcp://HOST:PORT.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many at once. Default: a process a processor; on Slurm what the study says, else 4.",
+    help="Number of workers. Default: one per processor; on Slurm the study's number, else 4.",
 )
-@click.option("--partition", metavar="NAME", help="On Slurm: where the workers run.")
-@click.option("--account", metavar="NAME", help="On Slurm: who pays.")
+@click.option("--partition", metavar="NAME", help="On Slurm: partition of the workers.")
+@click.option("--account", metavar="NAME", help="On Slurm: account of the workers.")
 @click.option(
     "--time",
     "walltime",
     metavar="TIME",
-    help="On Slurm: a worker's limit; one that ends is replaced.",
+    help="On Slurm: time limit of a worker; a worker that ends is replaced.",
 )
 @click.option(
     "--mem",
     "memory",
     metavar="SIZE",
-    help="On Slurm: a worker's memory, e.g. 2GB.",
+    help="On Slurm: memory of a worker, for example 2GB.",
 )
-@click.option("--interface", metavar="NAME", help="On Slurm: the network by which nodes reach this host, e.g. ib0.")
-@click.option("--dry-run", is_flag=True, help="Count tasks and core-hours; run nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option(
+    "--interface",
+    metavar="NAME",
+    help="On Slurm: network interface that nodes use to reach this host, for example ib0.",
+)
+@click.option("--dry-run", is_flag=True, help="Count tasks and core-hours without running them.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def run_study(study: Path, output: Path | None, place: str, workers: int | None, dry_run: bool, as_json: bool,
               **wishes: str | None) -> None:  # fmt: skip
-    """Run the study of FILE (TOML); stopped or killed, the same command goes on where it was.
+    """Run the study declared in FILE (TOML). If it was stopped, the same command continues it.
 
     \b
     batchcast sweep study.toml --dry-run
@@ -152,18 +156,18 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
     "--against",
     metavar="'POLICY, PREDICTOR'",
     multiple=True,
-    help="Compare with this plan; repeatable. Default: what the study says, else its first.",
+    help="Reference plan for differences; repeatable. Default: the study's, else the first.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="For the draws of intervals over groups of jobs.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the intervals.")
 @output_option(
-    "Also draw each plan's mean bounded slowdown against its longest wait.",
+    "Also draw mean bounded slowdown against longest wait of each plan.",
     "picture",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.svg",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | None, as_json: bool) -> None:
-    """Compare the plans of a study, as it was declared last, from the results in FOLDER.
+    """Compare the plans of a study from the results in FOLDER.
 
     \b
     batchcast sweep report out/ --against "easy, requested"

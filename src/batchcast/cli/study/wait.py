@@ -145,18 +145,18 @@ def _instant(trace: Trace, text: str | None) -> float:
     default="recent_wait,log_uniform,qbets,ibl,pqstar",
     show_default=True,
     metavar="NAMES",
-    help="Methods, NAME:key=value,key=value; `all` for every one.",
+    help="Methods, NAME:key=value,..., or `all`.",
 )
 @click.option(
     "--new",
     metavar="JOB",
-    help="The wait of one job not in LOG, by every method: procs=64,request=2h[,at=DATE,user=NAME,queue=NAME].",
+    help="Predict one job that is not in LOG: procs=64,request=2h[,at=DATE,user=NAME,queue=NAME].",
 )
 @click.option(
     "--places",
     "jobs",
     metavar="FIRST:LAST",
-    help="Score these places of the log, from 1; history is all before.",
+    help="Score only these jobs, counted from 1 in log order; learn from all earlier jobs.",
 )
 @click.option(
     "--quick-wait",
@@ -164,35 +164,37 @@ def _instant(trace: Trace, text: str | None) -> float:
     default="1h",
     show_default=True,
     metavar="SPAN",
-    help="A quick starter waits at most this: 30m, 10m,30m or 10m..60m (steps of 10 minutes).",
+    help="Longest wait of a quick starter: 30m, 10m,30m or 10m..60m (steps of 10 minutes).",
 )
 @click.option(
     "--cancelled",
     type=click.Choice(["count", "skip"]),
     default="count",
     show_default=True,
-    help="Jobs that left the queue without running: waited that long, or neither learned from nor scored.",
+    help="Jobs withdrawn from the queue: count their wait, or skip them.",
 )
 @click.option(
     "--protocol",
     type=click.Choice(["own", "honest", "starts_first", "paper"]),
     default="own",
     show_default=True,
-    help="The recorded clock. own: starts_first for pqstar, as in its paper; honest for the others.",
+    help="Order of events at one instant. own: starts_first for pqstar, honest for the other methods.",
 )
 @click.option(
     "--machine",
     type=click.Path(),
     metavar="FILE",
-    help="For scheduler_replay and forecast: Slurm's two loops on this machine.",
+    help="Simulate Slurm on this machine (for scheduler_replay and forecast).",
 )
-@click.option("--against", metavar="NAME", help="Compare with this method. Default recent_wait, else the first.")
-@click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
-@page_option("Also write a page with pictures.")
+@click.option(
+    "--against", metavar="NAME", help="Reference method for differences. Default: recent_wait, else the first."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the intervals.")
+@page_option("Also write an HTML page with pictures.")
 @in_periods_option
 @workers_option
 @table_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
     predictors: str,
     new: str | None,
@@ -210,12 +212,11 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Predict the wait of every job at its submission, replaying LOG as it happened, and score the forecasts.
+    """Predict the queue wait of every job of LOG at its submission, and score the predictions.
 
-    LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin. A
-    forecast knows the queue, the running jobs, and the waits of jobs that have started; of those still queued only
-    that they wait. Waits that an outage, a negative or unknown record or a job larger than the machine would spoil are
-    counted and not learned from.
+    LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet: plain, .gz, .xz, or - for stdin. A prediction
+    uses the queue, the running jobs, and the waits of jobs that have started. Waits through an outage, negative or
+    unknown waits, and jobs larger than the machine are counted and not learned from.
     """
     from ...evaluation.differences import WAIT, reference_of, wait_differences
     from ...evaluation.wait import (

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NOW = "now"
 
 
-@verb(short_help="What if the machine, its scheduler or the limits changed: who gains, who pays.")
+@verb(short_help="Simulate a changed machine, scheduler or limit, and compare waits by group.")
 @log_options
 @score_options
 @click.option(
@@ -31,7 +31,7 @@ NOW = "now"
     "described",
     type=click.Path(),
     metavar="FILE",
-    help="The machine as it is now, or `learned` from LOG. Default: by LOG's own header, else its peak.",
+    help="The present machine, or `learned` from LOG. Default: LOG's own machine.",
 )
 @click.option(
     "--vary",
@@ -49,14 +49,14 @@ NOW = "now"
     default=0,
     show_default=True,
     metavar="N",
-    help="Simulate N logs made of this one's weeks, 1 % of the jobs dropped, as well.",
+    help="Also simulate N logs resampled from this log's weeks, without 1 % of the jobs.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' and the replicates' draws.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of intervals and replicates.")
 @workers_option
 @table_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(**given: Any) -> None:
-    """Simulate LOG under Slurm's loops on a machine as it is and as it could be.
+    """Simulate LOG under Slurm on the present machine and on changed ones, and compare waits by group.
 
     \b
     batchcast whatif jobs.psv --machine now.toml --vary nodes=+10% --vary limits=forecast

@@ -18,16 +18,21 @@ from ..site_options import myself, parse_when, site_options
 @verb()
 @site_options
 @click.option(
-    "-S", "--starttime", default="now-30days", show_default=True, metavar="TIME", help="Forecasts from here on."
+    "-S",
+    "--starttime",
+    default="now-30days",
+    show_default=True,
+    metavar="TIME",
+    help="Predictions made at or after this time.",
 )
-@click.option("-E", "--endtime", metavar="TIME", help="Forecasts before this.  [default: now]")
-@click.option("-p", "--partition", metavar="NAME", help="Of this partition only.")
-@click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("-E", "--endtime", metavar="TIME", help="Predictions made before this time.  [default: now]")
+@click.option("-p", "--partition", metavar="NAME", help="Only this partition.")
+@click.option("-P", "--parsable2", is_flag=True, help="Print columns separated by |.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     starttime: str, endtime: str | None, partition: str | None, parsable2: bool, as_json: bool, **flags: Any
 ) -> None:
-    """How right our forecasts were: coverage and error, beside squeue --start as recorded at the same moments."""
+    """Show the coverage and errors of past predictions, beside `squeue --start` of the same moments."""
     from ...service.answers import questions
     from ...service.answers.fallback import answer_or_ask_service
     from ...service.settings import load

@@ -26,23 +26,28 @@ _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": 
 @verb()
 @click.argument("jobs", nargs=-1, metavar="[JOB|FILE]...")
 @site_options
-@click.option("-u", "--user", metavar="NAME", help="This user's jobs.  [default: yours]")
-@click.option("-A", "--account", metavar="NAME", help="An account's jobs, by user.")
-@click.option("-p", "--partition", metavar="NAME", help="A partition's jobs, by user.")
+@click.option("-u", "--user", metavar="NAME", help="Jobs of this user.  [default: you]")
+@click.option("-A", "--account", metavar="NAME", help="Jobs of this account, by user.")
+@click.option("-p", "--partition", metavar="NAME", help="Jobs of this partition, by user.")
 @click.option(
-    "-S", "--starttime", metavar="TIME", help=f"Jobs that ended from here on.  [default: {RECENT}; of a FILE all]"
+    "-S",
+    "--starttime",
+    metavar="TIME",
+    help=f"Jobs that ended at or after this time.  [default: {RECENT}; with FILE: all]",
 )
-@click.option("-E", "--endtime", metavar="TIME", help="Jobs that ended before this.  [default: now]")
+@click.option("-E", "--endtime", metavar="TIME", help="Jobs that ended before this time.  [default: now]")
 @click.option(
-    "--each", is_flag=True, help="A line a job: processors, memory, GPUs and time, used of what was requested."
+    "--each", is_flag=True, help="Print one line per job: processors, memory, GPUs and time, used and requested."
 )
-@click.option("--tasks", is_flag=True, help="With --each or jobs: an array's tasks one by one.")
+@click.option("--tasks", is_flag=True, help="With --each or jobs: print the tasks of an array separately.")
 @click.option(
-    "--months", type=click.Choice(["user", "account", "partition"]), help="Months side by side, by one of these."
+    "--months",
+    type=click.Choice(["user", "account", "partition"]),
+    help="Compare months, by user, account or partition.",
 )
-@click.option("--digest", is_flag=True, help="One page for mail: the last two months, and what to change.")
-@click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--digest", is_flag=True, help="Print one page for mail: the last two months, and what to change.")
+@click.option("-P", "--parsable2", is_flag=True, help="Print columns separated by |.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     jobs: tuple[str, ...],
     user: str | None,
@@ -52,11 +57,11 @@ def command(
     endtime: str | None,
     **flags: Any,
 ) -> None:
-    """What jobs asked for and what they used, how long they waited, and advice that names the flag to change.
+    """Show what jobs requested and used, how long they waited, and which options to change.
 
-    With jobs, --each, --months or --digest accounting alone is asked, without a store. Instead of jobs, one FILE or
-    several (or -) may hold a log in any format that `info` reads: what sacct printed, plain or packed, SWF, CSV.
-    Advice is silent below a least waste: 5 jobs of one name, limits twice what they need, an hour of a processor.
+    With jobs, --each, --months or --digest, the data comes from accounting, without a store. Instead of jobs you can
+    name one or more log FILEs (or -) in any format that `info` reads. Advice needs at least 5 jobs of one name, limits
+    of twice the need, and one unused core-hour.
 
     \b
     batchcast report -S now-7days

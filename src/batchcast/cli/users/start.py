@@ -30,13 +30,18 @@ LONGEST = 32
 @verb()
 @click.argument("job_ids", nargs=-1, metavar="[JOBID]...")
 @site_options
-@click.option("--me", is_flag=True, help="My waiting jobs (the default without JOBID).")
-@click.option("-u", "--user", metavar="NAME", help="This user's waiting jobs.")
-@click.option("--start", "slurm", is_flag=True, help="Slurm's own estimate (squeue --start) beside ours.")
-@click.option("--test", "script", type=click.Path(), help="A script not yet submitted: its #SBATCH lines; - is stdin.")
-@click.option("-p", "--partition", help="With --test: as sbatch takes it.")
+@click.option("--me", is_flag=True, help="Your waiting jobs (the default without JOBID).")
+@click.option("-u", "--user", metavar="NAME", help="Waiting jobs of this user.")
+@click.option("--start", "slurm", is_flag=True, help="Also show Slurm's own estimate (squeue --start).")
+@click.option(
+    "--test",
+    "script",
+    type=click.Path(),
+    help="Predict a script that is not submitted, from its #SBATCH lines; - is stdin.",
+)
+@click.option("-p", "--partition", help="With --test: partition, as for sbatch.")
 @click.option("-A", "--account", help="With --test.")
-@click.option("-t", "--time", "limit", metavar="TIME", help="With --test: the limit.")
+@click.option("-t", "--time", "limit", metavar="TIME", help="With --test: time limit.")
 @click.option("-N", "--nodes", help="With --test.")
 @click.option("-n", "--ntasks", help="With --test.")
 @click.option("-c", "--cpus-per-task", "cpus_per_task", help="With --test.")
@@ -44,28 +49,35 @@ LONGEST = 32
 @click.option("-J", "--job-name", "job_name", help="With --test.")
 @click.option("-q", "--qos", help="With --test.")
 @click.option("-a", "--array", help="With --test.")
-@click.option("-b", "--begin", metavar="TIME", help="With --test: not before.")
+@click.option("-b", "--begin", metavar="TIME", help="With --test: begin time.")
 @click.option("-d", "--dependency", help="With --test.")
 @click.option("-H", "--hold", is_flag=True, default=None, help="With --test.")
 @click.option("--ntasks-per-node", "ntasks_per_node", help="With --test.")
+@click.option("--machine", type=click.Path(), metavar="FILE", help="With --test: also simulate Slurm on this machine.")
 @click.option(
-    "--machine", type=click.Path(), metavar="FILE", help="With --test: Slurm's two loops on this machine simulated too."
-)
-@click.option(
-    "--where", "where", is_flag=True, help="With --test: every partition and QOS, the best first; other sizes below."
+    "--where",
+    "where",
+    is_flag=True,
+    help="With --test: compare all partitions and QOS, the best first, then other sizes.",
 )
 @click.option(
     "--done-by",
     "by",
     metavar="TIME",
-    help="With --where: the chance to be done by then decides, not the 90% time.",
+    help="With --where: rank by the probability to finish by then.",
 )
-@click.option("--any-size", is_flag=True, help="With --where: half or twice the size may be the best too.")
-@click.option("--watch", is_flag=True, help="Ask again every 10 s until Ctrl-C; redraws on a terminal.")
-@click.option("--within", metavar="SPAN", help="Exit code 1 unless every job's chance to start within it is enough.")
-@click.option("--chance", default="90%", show_default=True, metavar="SHARE", help="With --within: how high.")
-@click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |, times as epoch seconds.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--any-size", is_flag=True, help="With --where: also rank half and twice the size.")
+@click.option("--watch", is_flag=True, help="Repeat every 10 s until Ctrl-C.")
+@click.option(
+    "--within",
+    metavar="SPAN",
+    help="Exit with code 1 if a job's probability to start within this time is below --chance.",
+)
+@click.option(
+    "--chance", default="90%", show_default=True, metavar="SHARE", help="With --within: required probability."
+)
+@click.option("-P", "--parsable2", is_flag=True, help="Print columns separated by |, with times in epoch seconds.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     job_ids: tuple[str, ...],
     me: bool,
@@ -86,9 +98,9 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """When waiting jobs will start: likely, by 90 %, on what basis, and our track record there.
+    """Predict when waiting jobs will start: likely, and by when with 90 %, with the track record.
 
-    Reads the collector's store, never Slurm; without a store one gentle query gives Slurm's own estimate.
+    Reads the collector's store, never Slurm. Without a store, one query gives Slurm's own estimate.
     """
     from ...errors import NoStore, UsageError
     from ...service.answers import questions

@@ -20,12 +20,14 @@ RECENT = 10
 @verb()
 @click.argument("what", required=False, metavar="[JOBID|SCRIPT]")
 @site_options
-@click.option("--name", "glob", metavar="GLOB", help="Jobs of mine with such a name, e.g. 'relax*'.")
-@click.option("-u", "--user", metavar="NAME", help="Whose jobs.  [default: yours]")
+@click.option(
+    "--name", "glob", metavar="GLOB", help="Base the suggestion on your jobs with this name, for example 'relax*'."
+)
+@click.option("-u", "--user", metavar="NAME", help="User.  [default: you]")
 @risk_option("such jobs")
-@click.option("--memory", "memory_alone", is_flag=True, help="The memory request alone.")
-@click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--memory", "memory_alone", is_flag=True, help="Suggest only the memory request.")
+@click.option("-P", "--parsable2", is_flag=True, help="Print columns separated by |.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     what: str | None,
     glob: str | None,
@@ -38,10 +40,10 @@ def command(
     parsable2: bool,
     as_json: bool,
 ) -> None:
-    """A limit and a memory request for the next job, from how long similar jobs of yours ran and what they held.
+    """Suggest a time limit and memory request for your next job, based on your similar past jobs.
 
-    Similar: same name and size; else same name; else same size. Both are the empirical quantile at the risk you
-    take, under the site's rules (floor, rounding up, maximum); memory is for each node, never more than one has.
+    Similar jobs have the same name and size, else the same name, else the same size. The suggestion follows the site's
+    minimum, rounding and maximum. Memory is per node, at most what one node has.
     """
     from ...errors import NoAnswer, NoStore, UsageError
     from ...service.answers import questions, walltime

@@ -16,27 +16,32 @@ from .verb_simulate import workers as processes
 
 
 @verb("grid")
-@click.option("--jobs", type=click.IntRange(min=50), default=10_000, show_default=True, help="Jobs a run.")
-@click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Runs a setting.")
+@click.option("--jobs", type=click.IntRange(min=50), default=10_000, show_default=True, help="Jobs per run.")
+@click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Runs per setting.")
 @click.option(  # not 1: seed 1 was looked at while `deadline_search` was made
-    "--seed", type=click.IntRange(min=0), default=2, show_default=True, help="Run k of every setting shares it."
-)
-@click.option(
-    "--only-paper", is_flag=True, help="The paper's six heuristics alone: no other readings, no search of ours."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    help="Random seed; run k of every setting uses the same jobs.",
 )
 @click.option(
     "--sweep",
     "with_sweep",
     is_flag=True,
-    help="Also the sweeps that chose units, T, late jobs and asjs, on other seeds (10 min CPU).",
+    help="Also run the sweeps that chose units, T, late jobs and asjs (10 min of CPU).",
 )
 @click.option(
-    "--rates", default="20,22,24,26,28,30", show_default=True, metavar="LIST", help="Arrival rates; the paper's."
+    "--rates",
+    default="20,22,24,26,28,30",
+    show_default=True,
+    metavar="LIST",
+    help="Arrival rates. Default: the paper's.",
 )
-@click.option("--quick", is_flag=True, help="2,000 jobs a run, two runs.")
-@click.option("--workers", type=click.IntRange(min=1), help="Processes. Default: the processors at hand.")
-@page_option("Also write the page with figures and tables.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+@click.option("--quick", is_flag=True, help="Only 2,000 jobs per run and two runs.")
+@click.option("--workers", type=click.IntRange(min=1), help="Number of processes. Default: the available processors.")
+@page_option("Also write an HTML page with figures and tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
     jobs: int,
     runs: int,
@@ -49,10 +54,10 @@ def command(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """Run the published experiment: 6 arrival rates x 9 mixes x runs, and print it beside the paper's figures.
+    """Run the published experiment (6 arrival rates x 9 mixes) and print it beside the paper's figures.
 
-    Units, the mapping interval and what becomes of late jobs are not printed; docs/papers/grid.md says how they
-    were chosen.
+    The paper does not state units, the mapping interval and the treatment of late jobs; docs/papers/grid.md explains
+    our choice.
     """
     import dataclasses
 

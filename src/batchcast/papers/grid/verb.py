@@ -27,7 +27,7 @@ NAN = float("nan")
 
 @click.group(cls=Verbs, short_help="Map jobs onto a grid's resources: deadlines, data, heuristics.")
 def command() -> None:
-    """Grids: many space-shared resources, jobs with files and deadlines, mapping heuristics."""
+    """Map jobs with files and deadlines onto the resources of a grid."""
 
 
 @command.command("map")
@@ -37,14 +37,16 @@ def command() -> None:
     "--jobs",
     "jobs_file",
     type=click.Path(path_type=Path),
-    help="CSV with a row a job: deadline, and file_mb if files are moved.",
+    help="CSV with one row per job: deadline, and file_mb if files are moved.",
 )
 @click.option(
-    "--bandwidth", metavar="LIST", help="MB a time unit, one for all resources or one each: with file_mb in --jobs."
+    "--bandwidth",
+    metavar="LIST",
+    help="With file_mb in --jobs: MB per time unit, one number for all resources or one each.",
 )
-@click.option("--seconds", type=float, help="Time box of search (default 0.9) and exact (default 48).")
-@click.option("--plan", type=click.Path(path_type=Path), help="Write the last heuristic's plan here as CSV.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option("--seconds", type=float, help="CPU seconds of search (default 0.9) and exact (default 48).")
+@click.option("--plan", type=click.Path(path_type=Path), help="Write the last heuristic's plan as CSV.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def map_command(
     matrix: Path,
     heuristics: str,
@@ -54,7 +56,7 @@ def map_command(
     plan: Path | None,
     as_json: bool,
 ) -> None:
-    """Map the jobs of MATRIX (expected times, the form of Braun et al., gzip or plain), with deadlines if a file tells.
+    """Map the jobs of MATRIX (expected times in the form of Braun et al., gzip or plain) onto its resources.
 
     \b
     batchcast grid map u_c_hihi.0.etc.gz --heuristic min_min,search --json
@@ -210,20 +212,28 @@ def _alarm(seconds: float) -> Callable[[], bool]:
 
 
 @command.command("draw")
-@click.option("--jobs", type=click.IntRange(min=1), default=512, show_default=True, help="Rows.")
-@click.option("--resources", type=click.IntRange(min=1), default=16, show_default=True, help="Columns.")
-@click.option("--kind", default="c_hihi", show_default=True, help="As the public names: c, i or s, hi or lo twice.")
+@click.option("--jobs", type=click.IntRange(min=1), default=512, show_default=True, help="Number of jobs (rows).")
 @click.option(
-    "--ranges", type=click.Choice(["braun", "ali"]), default="braun", show_default=True, help="Upper ends of the draws."
+    "--resources", type=click.IntRange(min=1), default=16, show_default=True, help="Number of resources (columns)."
 )
-@click.option("--whole", is_flag=True, help="Whole times: many are equal.")
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the draw.")
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The matrix to write.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document: what was drawn, and where it is.")
+@click.option(
+    "--kind", default="c_hihi", show_default=True, help="Kind of matrix: c, i or s, then hi or lo twice (c_hihi)."
+)
+@click.option(
+    "--ranges",
+    type=click.Choice(["braun", "ali"]),
+    default="braun",
+    show_default=True,
+    help="Upper ends of the random draws.",
+)
+@click.option("--whole", is_flag=True, help="Draw whole numbers, so that many times are equal.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Random seed.")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Output file.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document: parameters and file.")
 def draw_command(
     jobs: int, resources: int, kind: str, ranges: str, whole: bool, seed: int, output: Path, as_json: bool
 ) -> None:
-    """Draw a matrix of expected times by the recipe of Braun et al. 2001, for `grid map`."""
+    """Generate a random matrix of expected times (Braun et al. 2001) for `grid map`."""
     import numpy as np
 
     from .model import draw_times

@@ -61,23 +61,35 @@ heuristics_option = click.option(
     show_default=True,
     metavar="SPECS",
     shell_complete=complete_specs("heuristic"),
-    help="NAME:key=value,... or all",
+    help="Heuristics, NAME:key=value,..., or all.",
 )
 
 
 @verb("simulate")
 @click.option(
-    "--jobs", default="10000", show_default=True, metavar="N|FILE", help="Drawn jobs, or CSV, or a batch log."
+    "--jobs", default="10000", show_default=True, metavar="N|FILE", help="Number of random jobs, or a CSV, or a log."
 )
-@click.option("--platform", type=click.Path(path_type=Path), help="Resources: TOML or CSV. Default: drawn, 5..15 fast.")
-@click.option("--resources", type=click.IntRange(min=1), default=50, show_default=True, help="Drawn resources.")
-@click.option("--rate", default="20:30:2", show_default=True, help="Jobs a time unit: FROM:TO:STEP or a list.")
-@click.option("--data-share", default="0.5", show_default=True, help="Shares of data jobs (p), a list.")
-@click.option("--large-share", default="0.5", show_default=True, help="Shares of large files among them (q), a list.")
-@heuristics_option
-@click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Runs of drawn jobs.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Run k of every setting shares it."
+    "--platform", type=click.Path(path_type=Path), help="Resources as TOML or CSV. Default: random speeds from 5 to 15."
+)
+@click.option(
+    "--resources", type=click.IntRange(min=1), default=50, show_default=True, help="Number of random resources."
+)
+@click.option("--rate", default="20:30:2", show_default=True, help="Arrivals per time unit: FROM:TO:STEP or a list.")
+@click.option("--data-share", default="0.5", show_default=True, help="Shares of jobs with files (p), a list.")
+@click.option(
+    "--large-share", default="0.5", show_default=True, help="Shares of large files among those jobs (q), a list."
+)
+@heuristics_option
+@click.option(
+    "--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Number of runs with random jobs."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Random seed; run k of every setting uses the same jobs.",
 )
 @click.option(
     "--map-every",
@@ -85,27 +97,43 @@ heuristics_option = click.option(
     default="0.25",
     show_default=True,
     metavar="T|events",
-    help="Map every T, or at events.",
+    help="Map jobs every T time units, or at events.",
 )
-@click.option("--remap", is_flag=True, help="Jobs that have not started are mapped afresh at each event.")
-@click.option("--late", type=click.Choice(["run", "stop", "drop"]), default="run", show_default=True, help="Late jobs.")
-@click.option("--compute-unit", type=float, help="Time of 1 MI at speed 1. Default: the platform's, 1, or 0.006 drawn.")
-@click.option("--transfer-unit", type=float, help="Time of 1 MB at bandwidth 1. Default: as above, or 0.0006 drawn.")
+@click.option("--remap", is_flag=True, help="Map jobs that have not started again at each event.")
 @click.option(
-    "--slack", type=float, default=2.0, show_default=True, help="Of a log: deadline = submit + slack x limit."
+    "--late",
+    type=click.Choice(["run", "stop", "drop"]),
+    default="run",
+    show_default=True,
+    help="What happens to jobs after their deadline.",
 )
-@click.option("--reference-speed", type=float, default=1000.0, show_default=True, help="Of a log: MI/s of its machine.")
-@click.option("--first", type=click.IntRange(min=1), help="Of a log or CSV: only the first jobs.")
-@click.option("--workers", type=click.IntRange(min=1), help="Processes. Default: the processors at hand.")
-@page_option("Also write a page: Gantt, load, unfinished over time.")
 @click.option(
-    "--outcomes", type=click.Path(path_type=Path), help="Also write what came of each job as CSV: reason, instant."
+    "--compute-unit",
+    type=float,
+    help="Time of 1 MI at speed 1. Default: the platform's, else 1; 0.006 for random jobs.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option(
+    "--transfer-unit",
+    type=float,
+    help="Time of 1 MB at bandwidth 1. Default: the platform's, else 1; 0.0006 for random jobs.",
+)
+@click.option(
+    "--slack", type=float, default=2.0, show_default=True, help="For a log: deadline = submission + slack x time limit."
+)
+@click.option(
+    "--reference-speed", type=float, default=1000.0, show_default=True, help="For a log: speed of its machine in MI/s."
+)
+@click.option("--first", type=click.IntRange(min=1), help="For a log or CSV: only the first jobs.")
+@click.option("--workers", type=click.IntRange(min=1), help="Number of processes. Default: the available processors.")
+@page_option("Also write an HTML page: Gantt chart, load, unfinished jobs over time.")
+@click.option(
+    "--outcomes", type=click.Path(path_type=Path), help="Also write the outcome of each job as CSV: reason, time."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(**given: Any) -> None:
-    """Let jobs arrive, map them, and print unfinished jobs, mean wait and mean makespan (response time) per setting.
+    """Simulate arriving jobs, map them, and print unfinished jobs, mean wait and mean response time.
 
-    `all` leaves out search and exact, which take about a second and a minute a mapping.
+    `all` omits search and exact, which take about a second and a minute per mapping.
 
     \b
     batchcast grid simulate --jobs 2000 --rate 20:30:2 --heuristic min_min,emin_min --runs 3

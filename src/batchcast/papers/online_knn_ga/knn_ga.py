@@ -20,7 +20,7 @@ UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0)
 
 @dataclass(eq=False, repr=False)
 class KnnGa(BatchMethod):
-    """Mean run time of the K nearest same-template jobs plus alpha deviations, capped at beta times the limit.
+    """Mean run time of the K nearest jobs of one template, plus alpha deviations, at most beta times the time limit.
 
     Parameters
     ----------

@@ -219,7 +219,7 @@ UNTRAINED = Weighted(USER, (1.0,) * len(ATTRIBUTES), 3000, 5, 0.0, 1.0)
 
 @dataclass(eq=False, repr=False)
 class MinhWolters(BatchMethod):
-    """Mean run time of the K nearest same-template jobs under a weighted distance, plus a safety term, capped.
+    """Mean run time of the K nearest jobs of one template under a weighted distance, plus a safety term, capped.
 
     Parameters
     ----------

@@ -29,17 +29,17 @@ NAMES = ("HPC2N04", "HPC2N05", "SDSC02", "SDSC04")
 )
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this part (repeatable).")
 @click.option("--first", type=click.IntRange(min=6000), metavar="N", help="Only the first N jobs of each set.")
-@click.option("--quick", is_flag=True, help="HPC2N04's first 7,000 jobs, no sensitivity.")
+@click.option("--quick", is_flag=True, help="Only the first 7,000 jobs of HPC2N04, without the sensitivity part.")
 @click.option(
     "--closed-corrections",
     default="requested",
     show_default=True,
     metavar="NAMES",
-    help="Corrections of the closed loop (each trains anew): requested,incremental,doubling or none.",
+    help="Corrections of the closed loop (each trains again): requested,incremental,doubling or none.",
 )
-@output_option("Page and JSON.", metavar="FOLDER", default="online-knn-ga", show_default=True)
-@click.option("--again", is_flag=True, help="Compute anew what an earlier run left in FOLDER/parts.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+@output_option("Folder of page and JSON.", metavar="FOLDER", default="online-knn-ga", show_default=True)
+@click.option("--again", is_flag=True, help="Recompute the results of earlier runs in FOLDER/parts.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
     names: Sequence[str],
     parts: Sequence[str],
@@ -50,11 +50,11 @@ def command(
     again: bool,
     as_json: bool,
 ) -> None:
-    """Print Tables 2 to 6 of Xu, Xiong & Xiao 2018 beside ours, under both protocols; write a page and JSON.
+    """Reproduce Tables 2 to 6 of Xu, Xiong & Xiao 2018 under both protocols; write a page and JSON.
 
-    Everything but `minh` takes some 40 minutes on one idle core; `minh`, the paper's baseline searched as hard as the
-    method, takes hours. `--data-set`, `--part` and `--first` choose. What is done is kept in FOLDER/parts and found
-    again by the next run with the same code, logs and settings. Training is seeded.
+    All parts except `minh` take about 40 minutes on one core; `minh` (the paper's baseline, searched as thoroughly as
+    the method) takes hours. `--data-set`, `--part` and `--first` select. Finished parts are stored in FOLDER/parts and
+    reused by the next run with the same code, logs and settings.
     """
     from .gathered import Gathered
     from .page import READING, findings

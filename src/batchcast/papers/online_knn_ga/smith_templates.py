@@ -122,7 +122,7 @@ UNTRAINED = tuple(UNIVERSE.index(Template(fields, False)) for fields in (0b01100
 
 @dataclass(eq=False, repr=False)
 class SmithTemplates(BatchMethod):
-    """The mean of the category with the smallest confidence interval, among templates chosen by genetic search.
+    """Mean run time of the category with the smallest confidence interval; templates are chosen by genetic search.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ TEXT_K = 50
 
 
 class Ibl:
-    """Weighted median wait of the `k` nearest submissions among the last `window` whose wait is known.
+    """Weighted median wait of the `k` most similar submissions among the last `window` with a known wait.
 
     Parameters
     ----------

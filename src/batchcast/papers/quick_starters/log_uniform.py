@@ -26,7 +26,7 @@ LEAST = np.array([0.0 if b == 0 else math.exp(b * STEP) for b in range(BINS)])
 
 
 class LogUniform:
-    """A straight line through the distribution of ln(wait): its `level` quantile is the bound, its median the point.
+    """Fits a log-uniform distribution to past waits; the point is its median, the bound its `level` quantile.
 
     Parameters
     ----------

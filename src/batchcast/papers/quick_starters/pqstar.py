@@ -32,7 +32,7 @@ BASIS = (
 
 @dataclass(eq=False, repr=False)
 class PQStar:
-    """Marks quick starters (wait at most `threshold`) from three histories; `fallback` answers for the rest.
+    """Marks quick starters (wait at most `threshold`) from three histories; `fallback` predicts the other jobs.
 
     Parameters
     ----------

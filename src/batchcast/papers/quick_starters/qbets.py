@@ -219,7 +219,7 @@ SETTINGS = {
 
 
 class Qbets:
-    """Upper bound on the `q` quantile of the wait with confidence `c`, from the history of similar jobs.
+    """Upper bound on the `q` quantile of the wait with confidence `c`, from the waits of similar jobs.
 
     Parameters
     ----------

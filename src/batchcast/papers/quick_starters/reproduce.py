@@ -24,20 +24,20 @@ LOGS = {
 
 
 @verb("pqstar")
-@click.option("--logs", default=",".join(LOGS), show_default=True, metavar="NAMES", help="Which of the logs.")
+@click.option("--logs", default=",".join(LOGS), show_default=True, metavar="NAMES", help="Logs to use.")
 @click.option(
     "--log",
     "own",
     multiple=True,
     type=click.Path(),
     metavar="FILE",
-    help="A log of one's own in every table (repeatable); LANL, ANL, Paragon, DAS2-fs0 have printed rows.",
+    help="Add your own log to every table (repeatable). LANL, ANL, Paragon, DAS2-fs0 have printed rows.",
 )
-@click.option("--quick", is_flag=True, help="KTH and CTC alone, jobs 10,001 to 16,000.")
-@page_option("Also write the page with tables and pictures.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+@click.option("--quick", is_flag=True, help="Only KTH and CTC, jobs 10,001 to 16,000.")
+@page_option("Also write an HTML page with tables and pictures.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(logs: str, own: tuple[str, ...], quick: bool, page: Path | None, as_json: bool) -> None:
-    """Quick starters found by log_uniform, qbets, ibl and pqstar, each under two readings. A minute a log."""
+    """Find quick starters with log_uniform, qbets, ibl and pqstar, each in two readings (a minute per log)."""
     from ...cli.options import describe_log
     from ...errors import UsageError
     from ...report.terminal import show

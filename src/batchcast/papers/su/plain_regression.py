@@ -20,7 +20,7 @@ from ..online_knn_ga.nearest import REGRESSIONS, Linear, Scaled, fitted
 
 @dataclass(eq=False, repr=False)
 class PlainRegression:
-    """Linear, forest or svr from standardised (processors, sin and cos of the hour of submission) to run time.
+    """One regression (`linear`, `forest`, `svr`) of run time on processors and hour of submission.
 
     Parameters
     ----------

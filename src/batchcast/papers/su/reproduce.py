@@ -27,15 +27,19 @@ NAMES = ("CTC", "SDSC-DS", "NREL")
 )
 @click.option("--first", type=click.IntRange(min=1), metavar="N", help="Only the first N jobs of each log.")
 @click.option(
-    "--every", type=click.IntRange(min=1), default=5, show_default=True, help="Score each so many-th job (1: all)."
+    "--every", type=click.IntRange(min=1), default=5, show_default=True, help="Score every N-th job (1: all)."
 )
 @click.option(
-    "--schedule-first", type=click.IntRange(min=0), default=5000, show_default=True, help="Jobs of Table 6 (0: none)."
+    "--schedule-first",
+    type=click.IntRange(min=0),
+    default=5000,
+    show_default=True,
+    help="Number of jobs of Table 6 (0: none).",
 )
-@click.option("--quick", is_flag=True, help="The NREL sample and the first 1,500 jobs of CTC.")
-@output_option("Page and JSON.", metavar="FOLDER", default="su", show_default=True)
-@click.option("--again", is_flag=True, help="Compute anew what an earlier run left in FOLDER/parts.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+@click.option("--quick", is_flag=True, help="Only the NREL sample and the first 1,500 jobs of CTC.")
+@output_option("Folder of page and JSON.", metavar="FOLDER", default="su", show_default=True)
+@click.option("--again", is_flag=True, help="Recompute the results of earlier runs in FOLDER/parts.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
     names: Sequence[str],
     first: int | None,
@@ -46,11 +50,11 @@ def command(
     again: bool,
     as_json: bool,
 ) -> None:
-    """Print the columns of Tables 5 and 6 of Wang et al. 2021 for CTC, SDSC-DS and the NREL sample; write a page.
+    """Reproduce Tables 5 and 6 of Wang et al. 2021 on CTC, SDSC-DS and the NREL sample; write a page.
 
-    The paper's log is not public; order and relative gains are what can be compared. A forest for every forecast costs
-    tens of milliseconds: --every and --first bound it. What is done is kept in FOLDER/parts and found again by the next
-    run with the same code, logs and settings.
+    The paper's log is not public, so only the ranking and relative gains can be compared. A forest per prediction takes
+    tens of milliseconds; --every and --first reduce the work. Finished parts are stored in FOLDER/parts and reused by
+    the next run with the same code, logs and settings.
     """
     from .study import READING, Gathered, findings
 

@@ -71,7 +71,7 @@ Past = tuple[float, float, float]
 
 
 class Trip:
-    """The request, or a Tobit regression censored at the request over the jobs of the same user, project and name.
+    """The time limit if the user's limits are accurate, else a censored (Tobit) regression over similar jobs.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ class BrbfModel(EncodedModel):
 
 @dataclass(eq=False, repr=False)
 class Brbf(FeatureMethod):
-    """BRBF on a job's feature columns; Wu et al. 2019, section 3.2, see `BrbfModel` and `FeatureLearner`.
+    """Predicts run times from a job's feature columns by BRBF networks (Wu et al. 2019, section 3.2).
 
     Parameters
     ----------

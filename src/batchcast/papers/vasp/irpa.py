@@ -88,7 +88,7 @@ class IrpaModel(EncodedModel):
 
 @dataclass(eq=False, repr=False)
 class Irpa(FeatureMethod):
-    """IRPA on a job's feature columns; Wu et al. 2019, section 3.1, see `IrpaModel` and `FeatureLearner`.
+    """Predicts run times from a job's feature columns by IRPA (Wu et al. 2019, section 3.1).
 
     Parameters
     ----------

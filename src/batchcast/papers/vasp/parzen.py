@@ -22,7 +22,7 @@ STEPS = 8
 
 @dataclass(eq=False, repr=False)
 class Parzen:
-    """Mode (or mean) of a Gaussian kernel density over log10 run times of the last finished jobs of one key.
+    """Most likely (or mean) run time of the last finished jobs with equal `keys`, by kernel density of log10 run times.
 
     Parameters
     ----------

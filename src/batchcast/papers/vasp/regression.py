@@ -97,7 +97,7 @@ def _with(kind: Kind, words: str) -> partial[Regression]:
     return maker
 
 
-forest = _with("forest", "Random forest regression (RFR) on a job's feature columns, by scikit-learn.")
-svr = _with("svr", "Support vector regression (SVR) on a job's feature columns, by scikit-learn.")
-bayesian_ridge = _with("bayesian_ridge", "Bayesian ridge regression (BRR) on a job's feature columns, by scikit-learn.")
-boosted = _with("boosted", "Gradient-boosted trees on a job's feature columns, by LightGBM: the present-day yardstick.")
+forest = _with("forest", "Random forest regression (RFR) on a job's feature columns (scikit-learn).")
+svr = _with("svr", "Support vector regression (SVR) on a job's feature columns (scikit-learn).")
+bayesian_ridge = _with("bayesian_ridge", "Bayesian ridge regression (BRR) on a job's feature columns (scikit-learn).")
+boosted = _with("boosted", "Gradient-boosted trees on a job's feature columns (LightGBM).")

@@ -16,20 +16,26 @@ DATA = "traces/vasp-klimes.csv.gz"
 
 
 @verb("vasp")
-@click.option("--data", type=click.Path(path_type=Path), help=f"The runs. Default: {DATA} of the shared folder.")
-@click.option("--predictor", "predictors", metavar="NAMES", help="Methods. Default: the paper's and boosted trees.")
-@click.option("--resamples", type=click.IntRange(min=1), default=10, show_default=True, help="Bootstrap resamples.")
+@click.option(
+    "--data", type=click.Path(path_type=Path), help=f"File of the runs. Default: {DATA} of the shared folder."
+)
+@click.option(
+    "--predictor", "predictors", metavar="NAMES", help="Methods. Default: the paper's methods and boosted trees."
+)
+@click.option(
+    "--resamples", type=click.IntRange(min=1), default=10, show_default=True, help="Number of bootstrap resamples."
+)
 @click.option(
     "--synthetic",
     type=click.IntRange(min=0),
     default=16_700,
     show_default=True,
-    help="Synthetic jobs of the first set (the second has a third of them); 0: none.",
+    help="Number of synthetic jobs of the first set (the second has a third of it); 0: none.",
 )
-@click.option("--quick", is_flag=True, help="One resample of the public runs, 4,000 synthetic jobs.")
-@click.option("--seed", type=int, default=0, show_default=True, help="For resamples and models.")
-@page_option("Also write the page with tables and figures.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+@click.option("--quick", is_flag=True, help="Only one resample of the public runs and 4,000 synthetic jobs.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of resamples and models.")
+@page_option("Also write an HTML page with tables and figures.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
     data: Path | None,
     predictors: str | None,
@@ -40,10 +46,11 @@ def command(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """Score every method on real VASP runs, split in time and by system, after removing copies, and on synthetic jobs
-    at the paper's scale, beside the printed figures.
+    """Score every method on public VASP runs, split by time and by system, and on synthetic jobs; print the paper's
+    figures for comparison.
 
-    The paper's own jobs are not public: no printed figure is a target here. About a minute of CPU a resample.
+    The paper's jobs are not public, so the printed figures cannot be matched exactly. About a minute of CPU per
+    resample.
     """
     import numpy as np
 

@@ -51,7 +51,7 @@ class Behaviour:
 
 @dataclass(eq=False, repr=False)
 class UserClusters:
-    """Exponential smoothing of run times within the cluster of the job's user; clusters by how users submit.
+    """Exponentially smoothed run time of the job's cluster of users; users who submit alike share a cluster.
 
     Parameters
     ----------

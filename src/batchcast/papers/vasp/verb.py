@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast vasp`: run-time features of VASP jobs, of one directory or of a whole job log."""
+"""`batchcast vasp`: read features of VASP jobs from their input files, for run-time predictors."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ...units import counted
 
 @click.group(cls=Verbs)
 def command() -> None:
-    """Features of VASP jobs from INCAR, POSCAR, KPOINTS and POTCAR, for run-time predictors such as irpa and brbf."""
+    """Read features of VASP jobs from INCAR, POSCAR, KPOINTS and POTCAR, for predictors such as irpa and brbf."""
 
 
 @command.command()
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--wavecar/--no-wavecar", default=True, show_default=True, help="A WAVECAR there means ISTART=1.")
+@click.option("--wavecar/--no-wavecar", default=True, show_default=True, help="Assume ISTART=1 if there is a WAVECAR.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def features(directory: Path, wavecar: bool, as_json: bool) -> None:
-    """Print what the inputs in DIRECTORY say about the run; defaults are VASP's and marked as such.
+    """Print the features of the inputs in DIRECTORY; VASP's defaults are marked.
 
     POTCAR text is never stored or printed: only ZVAL, ENMAX, LULTRA and the name of each potential are read.
     """
@@ -59,23 +59,27 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
     required=True,
     type=click.Path(),
     metavar="LOG",
-    help="The job log; its jobs must name their working directory.",
+    help="Job log with working directories.",
 )
-@click.option("--root", required=True, type=click.Path(path_type=Path), help="Where the directories lie on this host.")
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The Parquet log to write.")
-@click.option("--strip", default="", metavar="PREFIX", help="Cut this off the front of the log's directories.")
+@click.option(
+    "--root", required=True, type=click.Path(path_type=Path), help="Folder of the working directories on this host."
+)
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Output file (Parquet).")
+@click.option("--strip", default="", metavar="PREFIX", help="Prefix to remove from the log's directories.")
 @click.option(
     "--changed",
     type=click.Choice(["auto", "drop", "keep"]),
     default="auto",
     show_default=True,
-    help="Inputs written after a job's submission: leave the job without features, or keep them; auto tells a copy.",
+    help="Inputs changed after the submission: drop or keep the features; auto: keep them if the folder is a copy.",
 )
 @click.option(
-    "--format", type=click.Choice(["swf", "sacct", "pbs", "csv", "parquet"]), help="Default: told by content."
+    "--format",
+    type=click.Choice(["swf", "sacct", "pbs", "csv", "parquet"]),
+    help="Format of the log. Default: recognized by content.",
 )
-@click.option("--map", type=click.Path(), metavar="FILE.toml|NAME", help="Which column of a CSV is which.")
-@click.option("--timezone", metavar="ZONE", help="Of the log's dates. Default: the log's own, else UTC.")
+@click.option("--map", type=click.Path(), metavar="FILE.toml|NAME", help="Column map of a CSV.")
+@click.option("--timezone", metavar="ZONE", help="Time zone of the log. Default: the log's own, else UTC.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def collect(
     jobs: str,
@@ -88,10 +92,10 @@ def collect(
     timezone: str | None,
     as_json: bool,
 ) -> None:
-    """Join a job log with the inputs in its working directories, and write a log that run-time predictors can use.
+    """Add features of the VASP inputs in the working directories to a job log.
 
-    Each directory is visited once. A run cut short goes on where it was; run again later, jobs whose directories are
-    gone by then keep what was read before. Only features are kept, no file content.
+    Each directory is read once. An interrupted run continues, and a later run keeps the features of directories that
+    are gone. The output has only features, no file content.
     """
     from typing import cast
 
@@ -140,18 +144,24 @@ def collect(
 
 
 @command.command()
-@output_option("CSV or Parquet, by its ending.", required=True)
+@output_option("Output; the ending sets CSV or Parquet.", required=True)
 @click.option(
     "--like",
     "shares",
     type=click.Choice(["first", "second"]),
     default="first",
     show_default=True,
-    help="The set of Wu et al. 2019 whose run times are imitated.",
+    help="Data set of Wu et al. 2019 to imitate.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), default=10_000, show_default=True, help="How many jobs.")
-@click.option("--users", type=click.IntRange(min=1), default=120, show_default=True, help="How many users.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same log.")
+@click.option("--jobs", type=click.IntRange(min=1), default=10_000, show_default=True, help="Number of jobs.")
+@click.option("--users", type=click.IntRange(min=1), default=120, show_default=True, help="Number of users.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Random seed; the same seed gives the same log.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def synth(output: str, shares: str, jobs: int, users: int, seed: int, as_json: bool) -> None:
     """Write a synthetic log of VASP jobs with the features of their input files."""

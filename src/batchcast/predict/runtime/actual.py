@@ -13,7 +13,7 @@ from ..protocol import Grounds, Prediction, at_least_a_second
 
 
 class Actual:
-    """The oracle: predicts the recorded run time, by the job's row; the limit for a job that never ran.
+    """Perfect knowledge: returns the recorded run time, or the time limit for a job that never ran.
 
     Parameters
     ----------

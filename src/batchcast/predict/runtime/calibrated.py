@@ -27,7 +27,7 @@ LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 
 
 class Calibrated:
-    """The point of method `of` as it is, and its quantiles at levels moved online so that the promised ones are kept.
+    """Keeps the point of method `of` and corrects its quantiles online, so that their coverage equals their level.
 
     Parameters
     ----------

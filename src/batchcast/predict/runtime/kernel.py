@@ -69,7 +69,7 @@ NO_HISTORY = "limit: no like job has ended"
 
 
 class Kernel:
-    """Middle and quantiles of the weighted like finished jobs, the weights' likeness learned from every job that ends.
+    """Predicts a run-time distribution from similar finished jobs; the similarity weights are learned online.
 
     Parameters
     ----------

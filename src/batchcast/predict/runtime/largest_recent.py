@@ -13,7 +13,7 @@ from ..protocol import Grounds, Prediction, at_least_a_second
 
 
 class LargestRecent:
-    """The largest of the last `k` finished jobs of the same user and size (else of the user), times `factor`.
+    """Returns `factor` times the longest of the last `k` finished jobs of the same user and size, else of the user.
 
     Parameters
     ----------

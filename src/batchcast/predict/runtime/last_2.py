@@ -20,7 +20,7 @@ from .recent_mean import means_or_limits, recent_runs
 
 
 class Last2:
-    """Mean run time of the user's two last-finished jobs; of one if there is only one, else the limit.
+    """Mean run time of the user's last two finished jobs (or the only one), else the time limit.
 
     Parameters
     ----------

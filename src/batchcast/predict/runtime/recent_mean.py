@@ -22,7 +22,7 @@ FIELDS = ("user_id", "req_time", "procs")
 
 
 class RecentMean:
-    """Mean run time of the last finished jobs equal on some columns, else of the user's, else the limit.
+    """Mean run time of the last `k` finished jobs with equal `fields`, else of the user's jobs, else the time limit.
 
     Parameters
     ----------

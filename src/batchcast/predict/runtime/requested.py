@@ -17,7 +17,7 @@ BASIS = "the user's limit"
 
 
 class Requested:
-    """The user's limit as the forecast: the yardstick every other method has to beat.
+    """Returns the user's time limit: the baseline that every other method should beat.
 
     Notes
     -----

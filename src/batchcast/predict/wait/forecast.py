@@ -62,7 +62,7 @@ def renewed(method: Forecast, at: SystemState) -> Renewed:
 
 
 class Forecast:
-    """Median and quantiles of the wait, and its whole distribution, from one model of the hazard of starting.
+    """Predicts the wait distribution from a model of the hazard of starting, calibrated online.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ CLASSES = ("same queue and size class", "same size class", "all jobs")
 
 
 class RecentWait:
-    """Median of the last `k` learned waits of the job's queue and size class, else of the size class, else of all.
+    """Median of the last `k` waits of the job's queue and size class, else of the size class, else of all jobs.
 
     Parameters
     ----------

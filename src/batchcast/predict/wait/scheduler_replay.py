@@ -160,7 +160,7 @@ def places_of(nodes: str | None, places: Mapping[str, int]) -> tuple[int, ...]:
 
 
 class SchedulerReplay:
-    """When the job would start if nobody else came, every plan held and the policy were known.
+    """Simulates the present queue forward, without later arrivals, and returns the job's start.
 
     Parameters
     ----------

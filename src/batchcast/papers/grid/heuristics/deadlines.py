@@ -11,7 +11,7 @@ from ..model import Batch, Plan
 
 
 class EminMin:
-    """Min-min over feasible pairs, pressing jobs first.
+    """Min-min over pairs that meet their deadline, urgent jobs first.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def share(value: float) -> float:
 
 
 class Ebest:
-    """The feasible pair of least slack ts(i,j) = deadline_i - c(i,j) >= 0 is placed, again and again.
+    """Repeatedly places the feasible (job, resource) pair with the least slack, deadline_i - completion(i,j) >= 0.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Ebest:
 
 
 class Esufferage:
-    """The job of largest difference between its two smallest feasible completions goes to the first of them.
+    """Repeatedly places the job with the largest difference between its two earliest feasible completion times.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class Esufferage:
 
 
 class Asjs:
-    """Each job, as it comes, to the resource of highest cluster score CS = a ATP + b ACP that can end it in time.
+    """Assigns each job on arrival to the resource with the highest cluster score a ATP + b ACP that meets its deadline.
 
     Parameters
     ----------

@@ -179,7 +179,7 @@ def at_once(task: Callable[[], None]) -> Callable[[float], None]:
 
 
 class Exact:
-    """The least makespan by branch and bound (SciPy's HiGHS) within `seconds`, and the bound that was proved.
+    """Searches the smallest makespan by branch and bound (SciPy's HiGHS) for `seconds`, and returns the proved bound.
 
     Parameters
     ----------

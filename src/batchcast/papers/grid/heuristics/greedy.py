@@ -42,7 +42,7 @@ class OneByOne:
 
 
 class MinMin:
-    """The (job, resource) pair of least completion time is placed, times move on, repeat.
+    """Repeatedly places the (job, resource) pair with the earliest completion time.
 
     Notes
     -----
@@ -74,7 +74,7 @@ class MinMin:
 
 
 class MaxMin(ByKey):
-    """The job with the largest best completion time is placed on its best resource, again and again.
+    """Repeatedly places the job whose earliest completion time is latest, on its best resource.
 
     Notes
     -----
@@ -96,7 +96,7 @@ class MaxMin(ByKey):
 
 
 class Sufferage(ByKey):
-    """The job of largest sufferage (second best minus best completion) is placed on its best resource, repeat.
+    """Repeatedly places the job with the largest sufferage (second-best minus best completion time).
 
     Notes
     -----
@@ -119,7 +119,7 @@ class Sufferage(ByKey):
 
 
 class SufferageM99:
-    """Passes: each job tentatively takes its best resource, giving way to a later one that suffers strictly more.
+    """Sufferage in passes: a job takes its best resource unless a later job suffers strictly more.
 
     Notes
     -----
@@ -147,7 +147,7 @@ class SufferageM99:
 
 
 class Mct(OneByOne):
-    """Each job, as it comes, to the resource where it completes first (minimum completion time).
+    """Assigns each job on arrival to the resource where it completes first (minimum completion time).
 
     Notes
     -----
@@ -168,7 +168,7 @@ class Mct(OneByOne):
 
 
 class Met(OneByOne):
-    """Each job, as it comes, to the resource where it runs shortest (minimum execution time), however busy that is.
+    """Assigns each job on arrival to the resource that runs it fastest, however busy (minimum execution time).
 
     Notes
     -----
@@ -189,7 +189,7 @@ class Met(OneByOne):
 
 
 class Olb(OneByOne):
-    """Each job, as it comes, to the resource that is free first, however slow it is (opportunistic load balancing).
+    """Assigns each job on arrival to the resource that is free first (opportunistic load balancing).
 
     Notes
     -----
@@ -210,7 +210,7 @@ class Olb(OneByOne):
 
 
 class FastFit(OneByOne):
-    """Each job, as it comes, to the fastest free resource: the one that runs it shortest of those free now.
+    """Assigns each job on arrival to the free resource that runs it fastest.
 
     Notes
     -----
@@ -232,7 +232,7 @@ class FastFit(OneByOne):
 
 
 class BestFit(OneByOne):
-    """Each job, as it comes, to the resource where it ends latest but still in time.
+    """Assigns each job on arrival to the resource where it ends latest before its deadline.
 
     Notes
     -----

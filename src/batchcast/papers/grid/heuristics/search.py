@@ -19,7 +19,7 @@ SUFFERAGE_UP_TO = 2500  # jobs: beyond, that one start would outlast the default
 
 
 class Search:
-    """A small makespan by local search: moves and swaps off the fullest resource, seeded kicks, best of two starts.
+    """Reduces the makespan by local search: moves and swaps from the fullest resource, with random kicks.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def price_steps(times: np.ndarray) -> int:
 
 
 class DeadlineSearch:
-    """Descent from `emin_min`'s plan: moves, swaps and exchanges of jobs between queues; late starts are left open.
+    """Improves `emin_min`'s plan by moves, swaps and exchanges of jobs between queues.
 
     Parameters
     ----------
