@@ -194,11 +194,22 @@ def mark_vanished(connection: Connection, rows: Sequence[int], since: float) -> 
         connection.execute(statement, [{"row_": row} for row in rows])
 
 
-def give_up(connection: Connection, rows: Sequence[int]) -> None:
-    """Nobody can say any more how these ended: they left when they were last seen, status `lost`."""
+def vanished_tasks(connection: Connection, cluster: str) -> Iterator[tuple[int, str, float, float]]:
+    """Row, job id, submit time and `vanished` of array tasks that are shown no more and never started."""
+    query = select(jobs.c.row, jobs.c.job_id, jobs.c.submit_time, jobs.c.vanished).where(
+        jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.vanished.is_not(None), jobs.c.start_time.is_(None)
+    )
+    for row in connection.execute(query):
+        if "_" in row[1]:
+            yield row[0], row[1], row[2], row[3]
+
+
+def give_up(connection: Connection, rows: Sequence[int], status: str = LOST) -> None:
+    """Nobody can say any more how these ended: they left when they were last seen, with this status."""
     statement = update(jobs).where(jobs.c.row == bindparam("row_"))
     if rows:
-        connection.execute(statement.values(open=0, status=LOST, end_time=jobs.c.vanished), [{"row_": r} for r in rows])
+        values = statement.values(open=0, status=status, end_time=jobs.c.vanished)
+        connection.execute(values, [{"row_": r} for r in rows])
 
 
 TOLD_GONE = 4

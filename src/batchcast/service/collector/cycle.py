@@ -61,6 +61,9 @@ JUMP_S = 60.0
 STAMPED_S = 1.0
 """How far a clock may be ahead beyond what is sure: the other one is read off a stamp in whole seconds."""
 MOST_BY_ID = 200
+TASK_GRACE_S = 60.0
+"""A waiting task of an array that is gone, while others of the array are shown, was cancelled alone: slurmctld takes it
+out of the array's record and tells accounting nothing. Accounting may be so far behind with a task that did run."""
 
 
 class Collector:
@@ -290,6 +293,13 @@ class Collector:
     def _give_up(self, connection: Any, now: float) -> None:
         """Accounting has answered up to now (or there is none), and still nobody knows how these jobs ended."""
         patience = self.settings["patience_s"]
+        arrays = {(job_id.partition("_")[0], submit) for job_id, submit in self._shown if "_" in job_id}
+        cancelled = []
+        for row, job_id, submit, v in history.vanished_tasks(connection, self.cluster):
+            grace = min(TASK_GRACE_S, patience) if (job_id.partition("_")[0], submit) in arrays else patience
+            if v < now - grace and (job_id, submit) not in self._shown:
+                cancelled.append(row)
+        history.give_up(connection, cancelled, "cancelled")
         lost = [
             row
             for row, job_id, submit, v in history.open_keys(connection, self.cluster)

@@ -337,6 +337,21 @@ def test_a_job_that_only_a_question_by_id_explains_holds_nobody_up(settings: Set
     assert cycle.behind_s < 60
 
 
+def test_a_task_cancelled_alone_in_the_queue_is_cancelled_and_holds_nobody_up(settings: Settings) -> None:
+    """`scancel 7_2` of a waiting array: accounting of 22.05 never hears of the task."""
+    jobs = [Job(f"7_{k}", 1005, 9e9, 9e9) for k in (1, 2, 3)]
+    script = Script(jobs)
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    del jobs[1]
+    cycle = step(script, collector, 1060, 1090, 1120)
+    assert stored(settings, "job_id, status, end_time")[1] == ("7_2", "cancelled", 1030.0)
+    assert cycle.behind_s < 60
+    jobs.clear()  # and what nobody explains is no task cancelled alone, if no other task is shown
+    step(script, collector, 1150, 1180, 1240)
+    assert {status for _, status, _ in stored(settings, "job_id, status, end_time")} == {"cancelled", None}
+
+
 def test_a_job_that_nothing_explains_holds_the_others_five_minutes_at_most(settings: Settings) -> None:
     jobs = [Job("1", 1005, 9e9, 9e9), Job("2", 1006, 1100, 1200)]
     script = Script(jobs)
