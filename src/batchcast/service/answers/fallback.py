@@ -104,6 +104,8 @@ def _one_question(
 
 
 PATIENCE_S = 60.0
+LEARNED = ("test", "where", "walltime", "report")
+"""Verbs whose answers rest on the clock that the collector keeps beside the store."""
 _KINDS: dict[int, type[BatchcastError]] = {1: Refused, 2: UsageError, 3: NoAnswer, 4: Unreachable}
 
 
@@ -112,14 +114,14 @@ def answer_or_ask_service(
 ) -> Answer:
     """The answer from the store, or, where that is closed to this user, from the service's socket.
 
-    What was not submitted is asked of the service too where only that may read what the collector has learned; if it
-    does not answer, it is learned anew here.
+    What rests on what the collector has learned is asked of the service too where only that may read it: so the page
+    and this user's terminal say the same. If the service does not answer, it is learned anew here.
     """
     if "/" not in settings["listen"]:
         return here()
     if is_closed(settings):
         return ask_service(settings["listen"], verb, parameters)
-    if verb in ("test", "where") and _is_learned_by_another(settings):
+    if verb in LEARNED and _is_learned_by_another(settings):
         with suppress(Unreachable):
             return ask_service(settings["listen"], verb, parameters)
     return here()

@@ -144,19 +144,31 @@ def _not_waiting(site: Site, ids: Sequence[str], user: str | None) -> NoAnswer:
 
 
 def walltime(
-    settings: Settings, what: str | None, glob: str | None, user: str, viewer: Viewer, risk: float, now: float
+    settings: Settings,
+    what: str | None,
+    glob: str | None,
+    user: str,
+    viewer: Viewer,
+    risk: float,
+    now: float,
+    options: Mapping[str, str] | None = None,
 ) -> Answer:
-    """A limit and a memory request for the next job like these; the sentences that say why are among the results."""
+    """A limit and a memory request for the next job like these; the sentences that say why are among the results.
+
+    The job is `what` (a job or a script), one of a name like `glob`, or one that asks for these `options`.
+    """
     with open_site(settings, viewer, now) as site:
-        return walltime_of(site, what, glob, user, risk)
+        return walltime_of(site, what, glob, user, risk, options)
 
 
-def walltime_of(site: Site, what: str | None, glob: str | None, user: str, risk: float) -> Answer:
+def walltime_of(
+    site: Site, what: str | None, glob: str | None, user: str, risk: float, options: Mapping[str, str] | None = None
+) -> Answer:
     """The same of a store that is open."""
     from .advice import as_request
     from .walltime import advise, within_days
 
-    answer = advise(site, what, glob, user, risk)
+    answer = advise(site, what, glob, user, risk, options)
     shown: dict[str, Any] = {"risk": risk}
     shown |= {name: format_duration(site.settings[name]) for name in ("limit_floor", "limit_step", "limit_most")}
     shown |= {name: as_request(site.settings[name]) for name in ("memory_floor", "memory_step")}

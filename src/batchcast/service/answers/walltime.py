@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import fnmatch
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import NoAnswer, Refused
-from ...formats.slurm.sbatch import parse_script, processors
+from ...formats.slurm.sbatch import processors
 from ...job import JobRequest
 from ...predict.protocol import Prediction, method_name
 from ...predict.recommend import recommend_limit, rule_of_thumb
@@ -44,9 +43,15 @@ RECENT = 10
 MOST_FINISHED = 20_000
 
 
-def advise(site: Site, what: str | None, glob: str | None, user: str, risk: float) -> dict[str, Any]:
-    """The advised limit and memory request as one flat object, with the sentences that say why."""
-    return _advised(site, _wanted(site, what, glob, user), risk, _clock(site))
+def advise(
+    site: Site, what: str | None, glob: str | None, user: str, risk: float, options: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The advised limit and memory request as one flat object, with the sentences that say why.
+
+    With `options`, of a script that asks for these.
+    """
+    wanted = _wanted(site, what, glob, user) if options is None else _of_script(options, options["job-name"], user)
+    return _advised(site, wanted, risk, _clock(site))
 
 
 def with_limits_of_walltime(site: Site, advised: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -221,15 +226,14 @@ def _rule_words(thumb: float) -> str:
 
 
 def service_parameters(what: str | None, glob: str | None) -> dict[str, str]:
-    """What is asked about as the service takes it: a job, or a name; of a script, its job's name."""
+    """What is asked about as the service takes it: a job, a pattern of names, or the options of a script."""
     if what is None or glob is not None:
         return {"name": glob or ""}
     if _is_job(what):
         return {"job": what}
-    from .forecaster import read_script
+    from .forecaster import options_of
 
-    name = parse_script(read_script(what)).get("job-name", Path(what).name)
-    return {"name": re.sub(r"([*?[])", r"[\1]", name)}
+    return options_of(what, {})[0]
 
 
 def _is_job(what: str) -> bool:

@@ -174,14 +174,16 @@ def _start(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answ
 
 def _walltime(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
     job, glob = _one(given, "job"), _one(given, "name")
-    if (job is None) == (glob is None):
-        raise UsageError("give one of job=ID, name=GLOB")
+    options = {name: _one(given, name) or "" for name in given if name in HEARD}
+    if (job is not None) + (glob is not None) + bool(options.get("job-name")) != 1 or (options and (job or glob)):
+        raise UsageError("give one of job=ID, name=GLOB, or a script's options with job-name=NAME")
     if job is not None:
         _check_id(job)
     user = _one(given, "user") or viewer.name
-    if user is None and glob is not None:
+    if user is None and job is None:
         raise UsageError("whose jobs? (accepted: user=NAME)")
-    return questions.walltime(settings, job, glob, user or "", viewer, parse_share(_one(given, "risk") or "5%"), now)
+    risk = parse_share(_one(given, "risk") or "5%")
+    return questions.walltime(settings, job, glob, user or "", viewer, risk, now, options or None)
 
 
 def _report(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
@@ -253,7 +255,7 @@ ENDPOINTS: dict[str, tuple[str, tuple[str, ...], Handler]] = {
     "/v1/test": ("start", HEARD, _test),
     "/v1/where": ("start", (*HEARD, "by", "any-size"), _where),
     "/v1/choices": ("choices", ("choice", "user"), _choices),
-    "/v1/walltime": ("walltime", ("job", "name", "user", "risk"), _walltime),
+    "/v1/walltime": ("walltime", ("job", "name", "user", "risk", *HEARD), _walltime),
     "/v1/report": ("report", ("user", "account", "partition", "starttime", "endtime"), _report),
     "/v1/accuracy": ("accuracy", ("partition", "starttime", "endtime"), _accuracy),
     "/v1/hint": ("hint", ("user", "partition", "name", "ntasks", "time", "mem"), _hint),
@@ -357,7 +359,7 @@ def _operation(place: str, verb: str, names: tuple[str, ...]) -> dict[str, Any]:
 
 def _meaning(parameter: str, place: str) -> tuple[str, str]:
     """What a parameter means, with an example; those of a script are sbatch's own."""
-    of_script = place in ("test", "where") and parameter in HEARD
+    of_script = place in ("test", "where", "walltime") and parameter in HEARD
     return (f"as sbatch's --{parameter}", "") if of_script else _MEANING[parameter]
 
 

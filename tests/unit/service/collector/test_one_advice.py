@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from batchcast.service.answers.advice import RISK
 from batchcast.service.answers.disclosure import Viewer, Whose
 from batchcast.service.answers.forecaster import options_of
 from batchcast.service.answers.script import answer_options
+from batchcast.service.answers.walltime import service_parameters
+from batchcast.service.http.api import ENDPOINTS
 from batchcast.service.settings import load
 
 from .test_collector import Job, Script, collect, step
@@ -47,6 +50,9 @@ def test_three_verbs_advise_one_limit(tmp_path: Path, limits: str | None, monkey
     test = answer_options(settings, options_of(str(path), {})[0], ada, now).results[0]["advised_limit_s"]
     (report,) = questions.report(settings, Whose("ada"), 0.0, 1e12, ada, now).settings["advice"]
     assert (walltime, test, report["advised"]) == (walltime,) * 3
+    asked = service_parameters(str(path), None)
+    service = ENDPOINTS["/v1/walltime"][2](settings, {k: [v] for k, v in asked.items()}, ada, now).results[0]
+    assert service["limit_s"] == walltime, "a user whose store is closed is told the same limit"
     monkeypatch.setattr(report_verb, "myself", lambda: ada)
     monkeypatch.setattr(report_verb.time, "time", lambda: now)
     pooled = {**report, "advised": 1200.0, "advice": "the limit of all sizes together"}
@@ -54,3 +60,21 @@ def test_three_verbs_advise_one_limit(tmp_path: Path, limits: str | None, monkey
     assert (each["advised"], each["advice"]) == (walltime, report["advice"])
     assert walltime < 1000.0, "the job has one processor: those of four say nothing of it"
     assert "--time=00:05:00 is advised for a job of 1 processors" in report["advice"]
+
+
+def test_who_may_not_read_the_clock_asks_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an open site the store is readable and its clock is not: the terminal learned anew what the page knew."""
+    from batchcast.service.answers import fallback
+    from batchcast.service.answers.answer import Answer
+
+    store = tmp_path / "s.db"
+    store.touch()
+    (tmp_path / "s.db.c.clock").touch()
+    (tmp_path / "s.db.c.clock").chmod(0o600)
+    monkeypatch.setenv("BATCHCAST_CONFIG", os.devnull)
+    monkeypatch.setattr(fallback.os, "access", lambda path, _: not str(path).endswith(".clock"))
+    of_service, here = Answer({}, {}, [], [{"by": "service"}]), Answer({}, {}, [], [{"by": "store"}])
+    monkeypatch.setattr(fallback, "ask_service", lambda *_: of_service)
+    settings = load({"store": str(store), "listen": str(tmp_path / "api.sock")}, {})
+    for verb, by in (("walltime", "service"), ("report", "service"), ("test", "service"), ("start", "store")):
+        assert fallback.answer_or_ask_service(settings, verb, {}, lambda: here).results == [{"by": by}]
