@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -71,10 +70,9 @@ def test_who_may_not_read_the_clock_asks_the_service(tmp_path: Path, monkeypatch
     store.touch()
     (tmp_path / "s.db.c.clock").touch()
     (tmp_path / "s.db.c.clock").chmod(0o600)
-    monkeypatch.setenv("BATCHCAST_CONFIG", os.devnull)
+    settings = load({"store": str(store), "listen": str(tmp_path / "api.sock")}, {})
     monkeypatch.setattr(fallback.os, "access", lambda path, _: not str(path).endswith(".clock"))
     of_service, here = Answer({}, {}, [], [{"by": "service"}]), Answer({}, {}, [], [{"by": "store"}])
     monkeypatch.setattr(fallback, "ask_service", lambda *_: of_service)
-    settings = load({"store": str(store), "listen": str(tmp_path / "api.sock")}, {})
     for verb, by in (("walltime", "service"), ("report", "service"), ("test", "service"), ("start", "store")):
         assert fallback.answer_or_ask_service(settings, verb, {}, lambda: here).results == [{"by": by}]

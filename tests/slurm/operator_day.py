@@ -1,0 +1,443 @@
+"""An operator's day on a real Slurm, as a program: what users are told, what came of it, and what planning cost.
+
+    flock /tmp/batchcast-lab.lock python tests/slurm/operator_day.py --hours 5 --speed 40 -o day.json
+
+A lab of 16 cores with multifactor priorities, a QOS that preempts and one that is preempted, three partitions, a
+drained node and a maintenance. Two users submit arrays, chains, held jobs, jobs with begin times, padded limits,
+time-outs, failures and jobs that are cancelled. Every few minutes each user asks `start --test`, and then submits
+exactly that; in between all waiting jobs are asked for, beside `squeue --start`. In the middle fifth of the day
+planning is on (`plan = "both"`), and then `plan --off`. A job that waits past its 90 % time counts as missed.
+
+Clients and daemons share this machine, so at more than 40 times the speed Slurm's clients begin to fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parent / "lab"))
+
+from follow import Follower
+from slurm_lab import USERS, Lab
+
+from batchcast.store.reader import Reader
+
+CONF = {
+    "PriorityType": "priority/multifactor", "PriorityWeightAge": "1000", "PriorityMaxAge": "1-0",
+    "PriorityWeightFairshare": "500", "PriorityWeightQOS": "20000", "PreemptType": "preempt/qos",
+    "PreemptMode": "REQUEUE", "OverTimeLimit": "60", "MinJobAge": "300",
+    "PartitionName": "short Nodes=n[3-4] MaxTime=1:00:00 DefaultTime=30 State=UP",
+    "Partitionname": "long Nodes=n[1-2] MaxTime=7-0 DefaultTime=120 State=UP",
+}  # fmt: skip
+TESTED = ("-J", "relax", "-n", "2", "-t", "60")
+"""What `start --test` asks about, and what is submitted right after."""
+Job = Mapping[str, Any]
+
+
+class Told(NamedTuple):
+    """An answer that a user was given: to what, at which instant, the likely and the 90 % start."""
+
+    kind: str
+    job_id: str
+    at: float
+    likely: float
+    by_90: float
+
+
+class Load:
+    """The mix of submissions; `submit` sends one of them."""
+
+    def __init__(self, lab: Lab, seed: int) -> None:
+        self.lab, self.random = lab, random.Random(seed)
+        self.later: list[tuple[float, Callable[[], object]]] = []
+        kinds = (
+            (self.relax, 22), (self.scan, 8), (self.bands, 5), (self.md, 5), (self.quick, 20), (self.chain, 6),
+            (self.cut, 3), (self.fail, 5), (self.scavenger, 3), (self.urgent, 3), (self.begin, 3), (self.held, 3),
+            (self.wide, 2),
+        )  # fmt: skip
+        self.kinds, self.weights = [kind for kind, _ in kinds], [weight for _, weight in kinds]
+
+    def submit(self) -> None:
+        """One submission of the mix. A client that fails under load is no reason to stop."""
+        with contextlib.suppress(RuntimeError):
+            self.random.choices(self.kinds, self.weights)[0]()
+
+    def due(self) -> None:
+        """What was planned for by now: releases and cancellations."""
+        now = self.lab.now()
+        for item in [item for item in self.later if item[0] <= now]:
+            self.later.remove(item)
+            with contextlib.suppress(RuntimeError):
+                item[1]()
+
+    def _sub(self, who: int, least: float, most: float, *options: str, name: str) -> str:
+        return self.lab.submit(*options, seconds=60 * self.random.uniform(least, most), user=USERS[who], name=name)
+
+    def relax(self) -> None:
+        self._sub(0, 8, 12, "-n2", "-t", "60", name="relax")
+
+    def scan(self) -> None:
+        self._sub(0, 3, 6, "-n1", "-t", "30", f"--array=1-{self.random.choice([3, 4, 6])}", name="scan")
+
+    def bands(self) -> None:
+        self._sub(0, 18, 30, "-N2", "-n6", "-t", "120", name="bands")
+
+    def md(self) -> None:
+        self._sub(1, 35, 65, "-N1", "-n4", "-t", "240", "-p", self.random.choice(["long", "main"]), name="md")
+
+    def quick(self) -> None:
+        self._sub(1, 1.5, 4, "-n1", "-t", "20", "-p", "short", name="quick")
+
+    def chain(self) -> None:
+        first = self._sub(1, 2, 3, "-n1", "-t", "15", name="prep")
+        self._sub(1, 12, 25, "-n4", "-t", "90", f"--dependency=afterok:{first}", name="run")
+
+    def cut(self) -> None:
+        self._sub(1, 75, 90, "-n1", "-t", "10", name="cut")
+
+    def fail(self) -> None:
+        self._sub(0, 0.5, 2, "-n2", "-t", "60", name="broken")
+
+    def scavenger(self) -> None:
+        self._sub(1, 20, 40, "-n1", "-t", "180", "-q", "scavenger", "--requeue", "--array=1-2", name="scav")
+
+    def urgent(self) -> None:
+        self._sub(0, 5, 10, "-n4", "-t", "30", "-q", "high", name="urgent")
+
+    def begin(self) -> None:
+        self._sub(1, 4, 8, "-n2", "-t", "30", f"--begin=now+{self.random.choice([20, 45])}minutes", name="nightly")
+
+    def held(self) -> None:
+        job = self._sub(1, 5, 9, "-n2", "-t", "30", "-H", name="held")
+        release = self.lab.now() + 60 * self.random.uniform(15, 50)
+        self.later.append((release, lambda: self.lab.run("scontrol", "release", job)))
+
+    def wide(self) -> None:
+        self._sub(0, 10, 20, "-N3", "-n12", "-t", "60", name="wide")
+
+    def cancel(self) -> None:
+        """One waiting job or task is cancelled, and another one in a while."""
+        waiting = self.lab.run("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split()
+        if waiting:
+            self.lab.run("scancel", self.random.choice(waiting))
+        self.later.append((self.lab.now() + 60 * self.random.uniform(15, 30), self.cancel))
+
+
+class Day:
+    """One day: what was told, the calls of each phase, priorities while planning was on."""
+
+    def __init__(self, lab: Lab, collector: Follower, hours: float, rate: float, seed: int) -> None:
+        self.lab, self.collector, self.hours, self.rate = lab, collector, hours, rate
+        self.load = Load(lab, seed)
+        self.told: list[Told] = []
+        self.calls: dict[str, tuple[int, int]] = {}
+        self.lowest = math.inf
+        self.worst_factor = 0
+        self.restored_s = math.nan
+        self.off: list[str] = []
+        self.phase = "before"
+        self.asker = subprocess.Popen(
+            [sys.executable, __file__, "--answers"], env=collector.env, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def run(self) -> None:
+        """A drained node, a maintenance, planning on, `plan --off`, the rest of the day.
+
+        Calls are counted once the maintenance is over: while jobs wait for one, reservations are asked for too.
+        """
+        lab, begin = self.lab, self.lab.now()
+        end = begin + 3600 * self.hours
+        maintained = begin + 0.15 * (end - begin)
+        counted_from = maintained + 1800 + 300
+        events = [
+            (begin + 300, lambda: self._node("state=drain", "reason=day")),
+            (begin + 600, self.load.cancel),
+            (begin + 0.08 * (end - begin), lambda: self._maintenance(maintained)),
+            (begin + 0.10 * (end - begin), lambda: self._node("state=resume")),
+            (begin + 0.47 * (end - begin), lambda: self._plan("both")),
+            (begin + 0.67 * (end - begin), lambda: self._plan("off")),
+        ]
+        submit = ask = test = begin
+        before, phase, cycle = (0, 0), "", 900.0
+        while (now := lab.now()) < end:
+            while events and events[0][0] <= now:
+                events.pop(0)[1]()
+            self.load.due()
+            if now >= submit:
+                self.load.submit()
+                busy = 1.5 if (now - begin) % 10800 < 4300 else 0.6
+                submit += self.load.random.expovariate(self.rate * busy / 3600)
+                submit = max(submit, now - 300)
+            if now >= test and now > begin + 1800:
+                test = now + 600
+                self._test()
+            if now >= ask and now > begin + 1800:
+                ask = now + 900
+                self._ask()
+            if now > begin + cycle:
+                after = self._calls()
+                spent, cycles = self.calls.get(self.phase, (0, 0))
+                # a collector that was started anew counts from 0
+                if phase == self.phase and after[0] >= before[0] and now > counted_from:
+                    self.calls[phase] = spent + after[0] - before[0], cycles + after[1] - before[1]
+                before, phase, cycle = after, self.phase, now - begin + 300
+            if self.phase == "during":
+                self._priorities()
+            time.sleep(5 / lab.speed)
+
+    def _node(self, *words: str) -> None:
+        self.lab.run("scontrol", "update", "nodename=n3", *words)
+
+    def _maintenance(self, at: float) -> None:
+        start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
+        self.lab.run("scontrol", "create", "reservation", "reservationname=maint", f"starttime={start}", "duration=30",
+                     "user=root", "flags=maint,ignore_jobs", "nodes=n[1-2]")  # fmt: skip
+
+    def _plan(self, how: str) -> None:
+        """Planning on or off, as an operator does it: the setting, a restart, and for off the verb first."""
+        if how == "off":
+            begin = self.lab.now()
+            self.off = self.collector.run("plan", "--off", check=False).strip().splitlines()[-3:]
+            with contextlib.suppress(TimeoutError):
+                self.lab.wait(lambda: not self._factors(), "no factor", 60)
+                self.restored_s = self.lab.now() - begin
+        try:
+            self.collector.kill(15)
+        except subprocess.TimeoutExpired:  # it finishes its cycle first, which a crowded machine makes long
+            self.collector.kill(9)
+        self.collector.env["BATCHCAST_PLAN"] = how
+        self.phase = "after" if how == "off" else "during"
+        self.collector.start()
+
+    def _factors(self) -> list[str]:
+        """The waiting jobs that have a factor of planning."""
+        rows = (row.split() for row in self.lab.run("sprio", "-h", "-o", "%i %S").splitlines())
+        return [job for job, factor in rows if int(factor)]
+
+    def _priorities(self) -> None:
+        """The lowest priority, and the lowest factor that planning set, of all that wait now."""
+        with contextlib.suppress(RuntimeError, ValueError):
+            for row in self.lab.run("sprio", "-h", "-o", "%i %Y %S").splitlines():
+                _, priority, factor = row.split()
+                self.lowest, self.worst_factor = min(self.lowest, int(priority)), min(self.worst_factor, int(factor))
+
+    def _calls(self) -> tuple[int, int]:
+        """Calls since the collector started, and cycles: lines of its log."""
+        calls = 0
+        for row in Reader(self.collector.store).rows("SELECT value FROM meta WHERE name = 'health'"):
+            calls = sum(int(daemon["calls"]) for daemon in json.loads(row["value"]).values())
+        return calls, self.collector.log.read_text(errors="replace").count(" shown, ")
+
+    def _said(self, question: Mapping[str, Any]) -> Any:
+        assert self.asker.stdin is not None
+        assert self.asker.stdout is not None
+        self.asker.stdin.write(json.dumps(question) + "\n")
+        self.asker.stdin.flush()
+        return json.loads(self.asker.stdout.readline())
+
+    def _test(self) -> None:
+        """`start --test`, `sbatch --test-only`, and the same job submitted."""
+        for user in USERS:
+            at = self.lab.now()
+            said = self._said({"test": {"job-name": "relax", "ntasks": "2", "time": "60"}, "user": user})
+            command = ["sbatch", "--test-only", f"--uid={user}", f"--gid={user}", *TESTED, "--wrap", "true"]
+            slurm = self.lab._run_raw(command).stderr.decode()
+            with contextlib.suppress(RuntimeError):
+                seconds = 60 * self.load.random.uniform(8, 12)
+                job = self.lab.submit(*TESTED[2:], seconds=seconds, user=user, name="relax")
+                if said:
+                    self.told.append(Told("start --test", job, at, said["likely_start_s"], said["by_90_start_s"]))
+                if " start at " in slurm:
+                    stamp = slurm.split(" start at ")[1].split()[0]
+                    when = time.mktime(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
+                    self.told.append(Told("sbatch --test-only", job, at, when, math.nan))
+
+    def _ask(self) -> None:
+        """What everybody who waits is told now, beside Slurm's own estimate."""
+        at = self.lab.now()
+        for row in self._said({"waiting": True}) or ():
+            if row["counts_from"] == "submission" and row["likely_start_s"] is not None:
+                self.told.append(Told("renewed", row["job_id"], at, row["likely_start_s"], row["by_90_start_s"]))
+                if row["slurm_start_s"] is not None and math.isfinite(row["slurm_start_s"]):
+                    self.told.append(Told("squeue --start", row["job_id"], at, row["slurm_start_s"], math.nan))
+
+
+def answers() -> None:
+    """A process on the lab's clock that answers questions, one line of JSON each, as the service would."""
+    from batchcast.errors import BatchcastError
+    from batchcast.service.answers.disclosure import Viewer
+    from batchcast.service.answers.questions import start_from_store
+    from batchcast.service.answers.script import answer_options
+    from batchcast.service.settings import load
+
+    settings = load({})
+    for line in sys.stdin:
+        asked, said = json.loads(line), None
+        with contextlib.suppress(BatchcastError):
+            if "test" in asked:
+                said = answer_options(settings, asked["test"], Viewer(asked["user"]), time.time()).results[0]
+            else:
+                said = start_from_store(settings, (), None, Viewer("root", sees_all=True), time.time()).results
+        print(json.dumps(said, default=str), flush=True)
+
+
+def accounted(lab: Lab) -> dict[str, Job]:
+    """Every run by job id: instants of submission, eligibility and start (None: not yet), and its state."""
+    text = lab.run("sacct", "-a", "-X", "-P", "-n", "-S", "2000-01-01", "--format=JobID,Submit,Eligible,Start,State",
+                   env={**lab.env, "SLURM_TIME_FORMAT": "%s"})  # fmt: skip
+    found = {}
+    for line in text.splitlines():
+        name, submit, eligible, start, state = line.split("|")
+        numbers = [float(x) if x.replace(".", "").isdigit() else None for x in (submit, eligible, start)]
+        found[name] = {"submit": numbers[0], "eligible": numbers[1], "start": numbers[2], "state": state.split()[0]}
+    return found
+
+
+def at_submission(store: str) -> Iterator[tuple[str, Told]]:
+    """What each job was told at its submission, by method."""
+    sql = (
+        "SELECT f.method AS method, j.job_id AS job_id, j.submit_time AS at, f.point_s AS point, f.levels AS levels, "
+        "f.quantiles_s AS bounds FROM forecasts f JOIN jobs j ON f.row = j.row "
+        "WHERE f.kind = 'wait' AND f.moment = 'submit'"
+    )
+    for row in Reader(store).rows(sql):
+        levels, bounds = json.loads(row["levels"]), json.loads(row["bounds"])
+        by_90 = bounds[levels.index(0.9)] if 0.9 in levels else math.nan
+        at = row["at"]
+        yield str(row["method"]), Told(f"submission, {row['method']}", row["job_id"], at, at + row["point"], at + by_90)
+
+
+def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float) -> dict[str, Any]:
+    """A row of the table: answers, their 90 % times that held (overdue ones missed), errors in minutes."""
+    errors, kept, bounds, worst = [], 0, 0, (0.0, "")
+    for one in told:
+        job = jobs.get(one.job_id)
+        if job is None or job["state"].startswith("CANCELLED") or (job["eligible"] or 0) > (job["submit"] or 0) + 60:
+            continue
+        late, start = one.by_90, job["start"]
+        if start is not None and start >= one.at - 60:
+            errors.append(abs(start - one.likely))
+            worst = max(worst, (errors[-1], one.job_id))
+            if late == late:
+                bounds, kept = bounds + 1, kept + (start <= late + 1)
+        elif start is None and late == late and now > late:
+            bounds += 1
+    return {
+        "answers": kind, "judged": max(len(errors), bounds), "kept_90": kept / bounds if bounds else None,
+        "median_error_min": statistics.median(errors) / 60 if errors else None,
+        "worst_error_min": worst[0] / 60, "worst_job": worst[1],
+    }  # fmt: skip
+
+
+def measure(hours: float, speed: float, rate: float, seed: int) -> dict[str, Any]:
+    """A day on a lab of its own, and what came of it."""
+    with Lab(nodes=4, cpus=4, speed=speed, conf=CONF) as lab:
+        for words in (
+            ("add", "qos", "scavenger"), ("add", "qos", "high", "priority=10", "preempt=scavenger"),
+            ("modify", "user", f"name={','.join(USERS)}", "set", "qos+=high,scavenger"),
+        ):  # fmt: skip
+            lab.run("sacctmgr", "-iQ", *words)
+        collector = Follower(lab, str(lab.root / "day.db"), interval=30.0, WAIT="forecast,recent_wait,log_uniform",
+                             PATIENCE_S="900", HISTORY_EVERY_S="300", MEMORY="", PLAN="off",
+                             PLAN_PARTITIONS="main,short,long", PLAN_CALL_S="3600", PLAN_LAG_S="86400")  # fmt: skip
+        collector.start()
+        for _ in range(2):  # the second one waits, and is told when it starts
+            lab.submit("-N4", "--exclusive", "-t", "60", seconds=900)
+        first = re.compile(r"[1-9][0-9]* forecasts? issued")  # code is compiled once, for minutes
+        lab.wait(lambda: first.search(collector.tail()), "a first forecast", 600)
+        day = Day(lab, collector, hours, rate, seed)
+        try:
+            day.run()
+        finally:
+            day.asker.kill()
+        memory = Path(f"/proc/{collector.process.pid}/status").read_text() if collector.process else ""
+        peak = next((int(line.split()[1]) for line in memory.splitlines() if line.startswith("VmHWM")), 0)
+        jobs, now = accounted(lab), lab.now()
+        by_kind: dict[str, list[Told]] = defaultdict(list)
+        for one in day.told:
+            by_kind[one.kind].append(one)
+        tested = {one.job_id for one in by_kind["start --test"]}
+        for method, one in at_submission(collector.store):
+            by_kind[one.kind].append(one)
+            if method == "forecast" and one.job_id in tested:
+                by_kind["submission, forecast, of the jobs of start --test"].append(one)
+        log = collector.log.read_text(errors="replace")
+        collector.kill(15)
+        started = [job for job in jobs.values() if job["start"] is not None]
+        return {
+            "version": lab.run("sinfo", "--version").strip(), "hours": hours, "speed": speed, "seed": seed,
+            "jobs": len(jobs), "started": len(started),
+            "answers": [judged(kind, told, jobs, now) for kind, told in sorted(by_kind.items())],
+            "planning": {
+                "lowest_priority": day.lowest if math.isfinite(day.lowest) else None,
+                "worst_factor": day.worst_factor, "off_said": day.off,
+                "factors_restored_s": None if math.isnan(day.restored_s) else round(day.restored_s),
+                "calls_a_cycle": {phase: round(n / max(k, 1), 2) for phase, (n, k) in day.calls.items()},
+            },
+            "memory_mib": round(peak / 1024),
+            "problems": [line for line in log.splitlines() if "collect:" in line][:20],
+        }  # fmt: skip
+
+
+def show(day: Mapping[str, Any]) -> str:
+    """The day as Markdown."""
+    lines = [
+        f"{day['version']}, {day['hours']:g} h at {day['speed']:g} times the speed: {day['jobs']} jobs, "
+        f"{day['started']} started.",
+        "",
+        "| answers | judged | 90 % times held | median error, min | worst error, min |",
+        "|---|---|---|---|---|",
+    ]
+    for row in day["answers"]:
+        kept = "-" if row["kept_90"] is None else f"{row['kept_90']:.0%}"
+        middle = "-" if row["median_error_min"] is None else f"{row['median_error_min']:.1f}"
+        lines.append(f"| {row['answers']} | {row['judged']} | {kept} | {middle} | {row['worst_error_min']:.0f} |")
+    planning = day["planning"]
+    lines += [
+        "",
+        "| planning | |",
+        "|---|---|",
+        f"| lowest priority of a waiting job | {planning['lowest_priority']} |",
+        f"| lowest factor that was set | {planning['worst_factor']} |",
+        f"| no factor left after `plan --off`, s | {planning['factors_restored_s']} |",
+        *(f"| calls a cycle {phase} planning | {calls:g} |" for phase, calls in planning["calls_a_cycle"].items()),
+        f"| memory of the collector, MiB | {day['memory_mib']} |",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """The day, its table, and with `-o` its figures as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hours", type=float, default=5.0, help="lab hours")
+    parser.add_argument("--speed", type=float, default=40.0)
+    parser.add_argument("--rate", type=float, default=42.0, help="submissions an hour")
+    parser.add_argument("--seed", type=int, default=11)
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--answers", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.answers:
+        return answers()
+    day = measure(given.hours, given.speed, given.rate, given.seed)
+    if given.output:
+        given.output.write_text(json.dumps(day, indent=1) + "\n")
+    print(show(day))
+    return None
+
+
+if __name__ == "__main__":
+    main()
