@@ -28,12 +28,12 @@ from typing import Any
 import numpy as np
 
 from batchcast.events.recorded import replay
+from batchcast.machines.learned.machine import machine_of_log
 from batchcast.machines.machine import Machine, homogeneous
 from batchcast.machines.simulate_log import Ordering, QueuePlan, simulate_on
 from batchcast.planning.order import OrderRule
 from batchcast.predict.registry import make
 from batchcast.table import Trace
-from batchcast.machines.learned.machine import machine_of_log
 from batchcast.trace.open import Opening
 
 NODES, CPUS, USERS, DAYS = 4, 8, 11, 3
