@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,8 +14,9 @@ import numpy as np
 from .. import plots
 from ..errors import InputError, NoAnswer, UsageError, check_word, says_arguments
 from ..events.recorded import PROTOCOLS, irregular
-from ..machines.learned.machine import partition_sizes
+from ..machines.learned.machine import machine_of_log
 from ..machines.machine import Machine
+from ..machines.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK, Nodes, Pool
 from ..predict.registry import named_methods
 from ..processes import Task, in_processes, under_bars
 from ..simulation import Policy, Schedule
@@ -32,20 +32,7 @@ from .differences import against_limits, schedule_differences, wait_intervals
 from .findings import Findings, find, share_of_perfect_knowledge
 from .limits import LATEST, Limits, latest_limits, limit_rows
 from .replay import jobs_mask
-from .simulated import (
-    DOUBTS,
-    LEAST_WORK,
-    ORACLE,
-    SLURM,
-    YARDSTICK,
-    Chosen,
-    OnNodes,
-    Pool,
-    choose_model,
-    described_or_own,
-    not_simulated,
-    simulate_all,
-)  # fmt: skip
+from .simulated import DOUBTS, Chosen, choose_model, judge, not_simulated, planner_of, simulate_all
 from .validity import Validity, Verdict
 from .waste import waste_rows
 
@@ -300,22 +287,22 @@ def evaluate(
     scores = scores.held_against(against)
     advice = advise(trace, scores.points, scores.scored, procs=procs, seed=seed) if protocol == "honest" else None
     forecasts = Evaluation(trace, inside, procs, scores, (), None, "", (), advice, settings, limits=limits)
-    clock = {"procs": procs, "clock": perf_counter}
     options = {"wide": wide, "default_request": default_request, "loop": loop, "protocol": protocol,
-               "plan_level": plan_level, **clock}  # fmt: skip
-    sizes = partition_sizes(trace, procs) if partitions == "split" else None
-    pool = Pool(trace, sizes, seed, methods, options) if sizes is not None or trace.info.max_procs > 0 else None
+               "plan_level": plan_level}  # fmt: skip
+    split = partitions == "split"
+    pool = Pool(procs, split, options) if split or trace.info.max_procs > 0 else None
 
-    def nodes() -> OnNodes:
-        return OnNodes(trace, described_or_own(trace, machine, procs), seed, methods, {**clock, "protocol": protocol})
+    def nodes() -> Nodes:
+        return Nodes(machine if machine is not None else machine_of_log(trace, procs), procs, protocol)
 
     if scheduler == SLURM or machine is not None:
         model = Chosen(nodes(), None, None)
     else:
         with bar("Simulating today, to compare with the record", len(trace)) as tick:
-            kill, auto = any(policy.kill for policy in plans.values()), scheduler == "auto" and sizes is None
-            model = choose_model(pool, nodes if auto else None, inside, kill, tick)
-    return _with_schedules(forecasts, plans, list(methods), model, workers, bar)
+            kill, auto = any(policy.kill for policy in plans.values()), scheduler == "auto" and not split
+            model = choose_model(trace, pool, nodes if auto else None, inside, kill, tick)
+    planners = {spec: planner_of(spec, methods, seed) for spec in (*methods, ORACLE)}
+    return _with_schedules(forecasts, plans, planners, model, workers, bar)
 
 
 def _beside_yardstick(methods: Mapping[str, Any]) -> dict[str, Any]:
@@ -327,16 +314,16 @@ def _beside_yardstick(methods: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_schedules(
-    forecasts: Evaluation, plans: Mapping[str, Policy | OwnPolicy], specs: Sequence[str], model: Chosen,
+    forecasts: Evaluation, plans: Mapping[str, Policy | OwnPolicy], planners: Mapping[str, Any], model: Chosen,
     workers: int, bar: Progress,
 ) -> Evaluation:  # fmt: skip
     """The evaluation of forecasts with every policy's schedules beside it, or why there are none."""
     if model.model is None:
         return replace(forecasts, why_not=model.why_not or NO_MACHINE, other=model.other)
-    trace, inside, loops = forecasts.trace, forecasts.mask, isinstance(model.model, OnNodes)
+    trace, inside, loops = forecasts.trace, forecasts.mask, isinstance(model.model, Nodes)
     policies: Mapping[str, Any] = {SLURM: SLURM, LEAST_WORK: LEAST_WORK} if loops else plans
     try:
-        made = simulate_all(trace, model.model, policies, (*specs, ORACLE), workers, bar)
+        made = simulate_all(trace, model.model, policies, planners, workers, bar)
     except (
         InputError,
         NoAnswer,
@@ -344,8 +331,8 @@ def _with_schedules(
         return replace(forecasts, why_not=not_simulated(error))
     outcomes = [_outcome(name, spec, schedule, inside) for name, spec, schedule in made]
     checked = model.checked
-    if checked is None and isinstance(model.model, OnNodes):
-        checked = model.model.judge(inside, outcomes[0].schedule)
+    if checked is None:
+        checked = judge(model.model, trace, inside, outcomes[0].schedule)
     forecasts.scores.differences()  # here, so that the processes of the schedules' find its samples drawn
     settings = {**forecasts.settings, "scheduler": SLURM if loops else "policy"}
     differences = outcome_differences(trace, outcomes, inside, procs=forecasts.procs, seed=settings["seed"],

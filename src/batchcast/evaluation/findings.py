@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from .simulated import ORACLE, YARDSTICK
+from ..machines.models import ORACLE, YARDSTICK
 from .validity import Verdict
 
 Row = Mapping[str, Any]

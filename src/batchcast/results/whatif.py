@@ -24,7 +24,8 @@ from ..evaluation.validity import MODELLED_ON_NODES, Validity, judge_validity
 from ..machines.files import open_machine
 from ..machines.learned.machine import machine_of_log
 from ..machines.machine import Machine, parse_changes, vary
-from ..machines.simulate_log import MemoryPlan, Ordering, QueuePlan, simulate_on
+from ..machines.models import Nodes
+from ..machines.simulate_log import MemoryPlan, Ordering, QueuePlan
 from ..metrics.accuracy import SIZE_CLASSES, size_class
 from ..metrics.paired import paired_differences
 from ..processes import in_processes
@@ -236,8 +237,8 @@ class Variants:
         """A log under one variant."""
         machine, spec = self.machines[name]
         memory = placed_by(trace, machine, *self.memory[name], procs=procs) if name in self.memory else None
-        queue = QueuePlan(memory, order=self.orders.get(name))
-        return Simulated(simulate_on(machine, trace, spec, procs=procs, queue=queue, tick=tick), memory)
+        model = Nodes(machine, procs, queue=QueuePlan(memory, order=self.orders.get(name)))
+        return Simulated(model.run(trace, None, spec, tick=tick), memory)
 
     def replicated(
         self, trace: Trace, procs: str, count: int, seed: int, tick: Tick | None = None, workers: int = 1

@@ -25,9 +25,10 @@ from ..ceilings import open_regular
 from ..errors import BatchcastError, InputError
 from ..evaluation.differences import burst_groups
 from ..evaluation.resampling import replicate
+from ..machines.models import Pool
 from ..metrics.bursts import geometric_mean
 from ..metrics.schedule import bounded_slowdown
-from ..simulation import Schedule, simulate
+from ..simulation import Schedule
 from ..table import Trace
 from ..trace.open import Opening
 from ..trace.select import Selection, select
@@ -189,7 +190,7 @@ def perform(task: Task) -> dict[str, Any]:
         )
     trace = _drawn(task.log, task.digest, task.period, task.replicate, task.seed if task.replicate else 0)
     procs = opening_of(task.log).rule
-    schedule = simulate(trace, task.policy, task.predictor, procs=procs, **task.settings)
+    schedule = Pool(procs, options=task.settings).run(trace, task.policy, task.predictor)
     row = {
         "key": task.key,
         "log": task.log.name,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,11 +16,8 @@ from ..periods import in_periods_option
 from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_order, take_plan
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from ...evaluation.validity import Validity
-    from ...machines.machine import Machine
-    from ...machines.simulate_log import Ordering
+    from ...machines.models import Model
+    from ...machines.simulate_log import Ordering, QueuePlan
     from ...simulation import Policy, Schedule
     from ...table import Trace
 
@@ -75,7 +72,9 @@ def command(**given: Any) -> None:
 
     from ...errors import UsageError
     from ...evaluation.differences import schedule_differences
-    from ...evaluation.simulated import DOUBTS
+    from ...evaluation.simulated import DOUBTS, judge
+    from ...machines.machine import parse_changes
+    from ...machines.models import Nodes, Pool
     from ...predict.protocol import named
 
     changed, (scheduler, described) = given.pop("settings"), take_nodes(given)
@@ -95,19 +94,18 @@ def command(**given: Any) -> None:
     described, log, mask = settle(described, log, mask)
     policies: dict[str, Any] = {"slurm": None} if slurm else dict(plan.policies)
 
-    def machine_of(trace: Trace) -> Callable[..., Schedule]:
-        return (
-            _on_nodes(described, changed, trace, log.procs, order)
-            if slurm
-            else _machines(plan.partitions, trace, log.procs)
-        )
-
-    run = machine_of(log.trace)
+    today: Model
+    model: Model
+    if slurm:
+        today = nodes = Nodes(described, log.procs, plan.protocol)
+        model = replace(nodes, changes=parse_changes(",".join(changed)) if changed else {}, queue=_queue(order))
+    else:
+        today = model = Pool(log.procs, plan.partitions == "split", plan.clocks)
     results, schedules = [], {}
     for name, policy in policies.items():
         for spec in plan.planners(policy):
             with progress(f"Simulating {name}, planned with {named(spec)}", len(log.trace)) as tick:
-                schedule = run(policy, spec, procs=log.procs, **plan.clocks, clock=time.perf_counter, tick=tick)
+                schedule = model.run(log.trace, policy, spec, clock=time.perf_counter, tick=tick)
             _check_any(schedule)
             schedules[f"{name}, {spec}"] = schedule
             measures = schedule.measures(None if mask is None else mask[schedule.rows])
@@ -122,16 +120,14 @@ def command(**given: Any) -> None:
     results = [{**row, **keys[f"{row['policy']}, {row['predictor']}"]} for row in results]
     if given["replicates"]:
         plans = {f"{n}, {s}": (policy, s) for n, policy in policies.items() for s in plan.planners(policy)}
-        more = _replicated(log, plan, against, plans, machine_of, given["replicates"], given["seed"])
+        more = _replicated(log, against, plans, model, given["replicates"], given["seed"])
         results = [{**row, **more[f"{row['policy']}, {row['predictor']}"]} for row in results]
     if given["schedule_file"]:
         _write(given["schedule_file"], first, log, given["schedule_format"])
     notes = [*_left_out(first), *first.notes]
-    checked = (
-        _judged_on_nodes(described, None if changed or order else schedules, log, mask)
-        if slurm
-        else _validity(plan, log, mask)
-    )
+    kill = any(policy.kill for policy in plan.policies.values())
+    limits = schedules.get("slurm, requested") if not (changed or order) else None
+    checked = judge(today, log.trace, mask, limits, kill=kill)
     if given["as_json"]:
         settings = {
             **log.settings,
@@ -168,35 +164,6 @@ def _in_periods(plan: Plan, given: dict[str, Any]) -> None:
     schedules(plan, options, given)
 
 
-def _validity(plan: Plan, log: Log, mask: np.ndarray | None) -> Validity:
-    """How far a simulation of this log may be believed: the same judgement as the page's."""
-    from ...evaluation.validity import validity
-
-    kill = any(policy.kill for policy in plan.policies.values())
-    return validity(
-        log.trace,
-        mask=mask,
-        procs=log.procs,
-        wide=plan.wide,
-        default_request=plan.default_request,
-        kill=kill,
-        partitions=plan.partitions,
-    )
-
-
-def _judged_on_nodes(
-    described: Machine | None, schedules: dict[str, Schedule] | None, log: Log, mask: np.ndarray | None
-) -> Validity:
-    """The same of Slurm's scheduler with the users' limits on the machine as described, whatever --set changes."""
-    from ...evaluation.simulated import described_or_own, judged_on
-
-    machine = described_or_own(log.trace, described, log.procs)
-    asked = schedules.get("slurm, requested") if schedules else None
-    run = _on_nodes(described, (), log.trace, log.procs)
-    schedule = asked or run(None, "requested", procs=log.procs, clock=None, tick=None)
-    return judged_on(machine, log.trace, schedule, mask, log.procs)
-
-
 def _check_any(schedule: Schedule) -> None:
     from ...simulation.workload import no_job
 
@@ -205,59 +172,23 @@ def _check_any(schedule: Schedule) -> None:
 
 
 def _replicated(
-    log: Log,
-    plan: Plan,
-    against: str,
-    names: dict[str, tuple[Policy | None, str]],
-    machine_of: Callable[[Trace], Callable[..., Schedule]],
-    count: int,
-    seed: int,
+    log: Log, against: str, names: dict[str, tuple[Policy | None, str]], model: Model, count: int, seed: int
 ) -> dict[str, dict[str, Any]]:
     """What the rows gain from simulating logs made of this one's weeks."""
     from ...evaluation.resampling import replicated
 
     def again(trace: Trace, name: str) -> Schedule:
-        policy, spec = names[name]
-        return machine_of(trace)(policy, spec, procs=log.procs, **plan.clocks, clock=None, tick=None)
+        return model.run(trace, *names[name])
 
     with progress(f"Simulating {count} replicates", count) as tick:
         return replicated(log.trace, list(names), again, against, count, seed, tick)
 
 
-def _machines(partitions: str, trace: Trace, procs: str) -> Callable[..., Schedule]:
-    """`simulate` on a log as one machine, or as one for each partition."""
-    from functools import partial
+def _queue(order: Ordering | None) -> QueuePlan | None:
+    """The plan of Slurm's queue with an order of its own."""
+    from ...machines.simulate_log import QueuePlan
 
-    from ...simulation import simulate, simulate_split
-    from ...trace import partition_sizes
-
-    if partitions == "together":
-        return partial(simulate, trace)
-    return partial(simulate_split, trace, partition_sizes(trace, procs))
-
-
-def _on_nodes(
-    described: Machine | None,
-    changed: Sequence[str],
-    trace: Trace,
-    procs_rule: str,
-    order: Ordering | None = None,
-) -> Callable[..., Schedule]:
-    """Slurm's scheduler on the described machine, or on the log's own, called as `simulate` is."""
-    from ...machines.learned.machine import machine_of_log
-    from ...machines.machine import parse_changes, vary
-    from ...machines.simulate_log import QueuePlan, simulate_on
-
-    machine = described or machine_of_log(trace, procs_rule)
-    machine = vary(machine, parse_changes(",".join(changed))) if changed else machine
-    queue = QueuePlan(order=order)
-
-    def run(
-        _policy: object, spec: str, *, procs: str, clock: Any, tick: Any, protocol: str = "honest", **_: object
-    ) -> Schedule:
-        return simulate_on(machine, trace, spec, procs=procs, protocol=protocol, queue=queue, clock=clock, tick=tick)
-
-    return run
+    return QueuePlan(order=order) if order else None
 
 
 def _left_out(schedule: Schedule) -> list[str]:

@@ -16,9 +16,9 @@ import numpy as np
 from ...evaluation.calendar import calendar
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import SAME
-from ...evaluation.simulated import YARDSTICK
 from ...evaluation.waste import waste_rows
 from ...events.recorded import outcome
+from ...machines.models import YARDSTICK
 from ...metrics.accuracy import relative_accuracy
 from ...table import Trace
 from ...table.columns import LogInfo

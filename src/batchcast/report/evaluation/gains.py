@@ -16,8 +16,8 @@ import numpy as np
 
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import SAME, Findings, Step
-from ...evaluation.simulated import ORACLE, YARDSTICK
 from ...evaluation.validity import Doubt, Verdict
+from ...machines.models import ORACLE, YARDSTICK
 from ...predict.protocol import named
 from ...report import figures
 from ..blocks import Card, Choices, Figure, shown

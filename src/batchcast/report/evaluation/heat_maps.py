@@ -15,7 +15,7 @@ import numpy as np
 
 from ...evaluation.calendar import Cells, by_size, by_time
 from ...evaluation.evaluation import Evaluation, Outcome
-from ...evaluation.simulated import YARDSTICK
+from ...machines.models import YARDSTICK
 from ...metrics.wait import HOURS, LEAST_JOBS, LIMITS, SHADES_S, SIZES, shade_of
 from ...units import counted
 from ..blocks import Figure, Table, TableColumn

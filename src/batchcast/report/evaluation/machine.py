@@ -10,9 +10,9 @@ import numpy as np
 
 from ...evaluation.calendar import periods
 from ...evaluation.evaluation import Evaluation
-from ...evaluation.simulated import YARDSTICK
 from ...evaluation.validity import MINUTE, MOST_DISTANCE, ComparedWaits
 from ...events.recorded import outcome
+from ...machines.models import YARDSTICK
 from ...metrics.accuracy import SIZE_CLASSES, size_class
 from ...metrics.curves import busy_share, mean_count
 from ...predict.protocol import named

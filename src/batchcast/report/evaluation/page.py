@@ -10,8 +10,8 @@ import numpy as np
 
 from ...evaluation.calendar import periods
 from ...evaluation.evaluation import Evaluation
-from ...evaluation.simulated import ORACLE, YARDSTICK
 from ...events.recorded import outcome
+from ...machines.models import ORACLE, YARDSTICK
 from ...metrics.curves import busy_share
 from ...predict.protocol import named
 from ...report import figures

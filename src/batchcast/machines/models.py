@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a log can be simulated on: a pool of processors under a policy, or nodes under Slurm's two loops.
+
+Both are a `Model`, so whoever simulates (`simulate`, `evaluate`, `whatif`, a sweep) need not know which it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..simulation import Schedule, simulate, simulate_split
+from ..table import Trace
+from .learned.machine import machine_of_log, partition_sizes
+from .machine import Machine, vary
+
+if TYPE_CHECKING:
+    from .simulate_log import QueuePlan
+
+YARDSTICK, ORACLE = "requested", "actual"
+SLURM, LEAST_WORK = "slurm", "slurm-least-work"
+"""Slurm's loops by the machine's own priorities; or with the least work first, by SiteFactor."""
+Clock = Callable[[], float] | None
+Tick = Callable[[int], None] | None
+
+
+class Model(Protocol):
+    """A machine with its scheduler. Every run makes predictors anew from `planner`, as `simulate` takes them."""
+
+    @property
+    def procs(self) -> str:
+        """Which processors of a job count: `req` (requested, else allocated) or `alloc`."""
+
+    def run(self, trace: Trace, policy: Any, planner: Any, *, clock: Clock = None, tick: Tick = None) -> Schedule:
+        """The schedule of a log's jobs under a policy, planned with a predictor.
+
+        `clock` reads seconds for `Schedule.kernel_s`; `tick` is called with the number of jobs done.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool of processors as large as the log's machine; with `split` one for each partition of the log.
+
+    `options` are further arguments of `simulate`: `wide`, `default_request`, `loop`, `protocol`, `plan_level`, `total`.
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3],
+    ...                          "req_procs": [2, 4, 2]})
+    >>> Pool(options={"total": 4}).run(log, "easy", "requested").start_time.tolist()
+    [0.0, 9.0, 1.0]
+    """
+
+    procs: str = "req"
+    split: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def run(self, trace: Trace, policy: Any, planner: Any, *, clock: Clock = None, tick: Tick = None) -> Schedule:
+        """The schedule under a policy; with `split` each partition plans with a predictor of its own."""
+        options = {**self.options, "procs": self.procs, "clock": clock, "tick": tick}
+        if self.split:
+            return simulate_split(trace, partition_sizes(trace, self.procs), policy, planner, **options)
+        return simulate(trace, policy, planner, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Slurm's two loops on a machine with nodes; without one on the machine that the log's own jobs imply.
+
+    `changes` are settings that differ from the machine's (`machines.machine.vary`), `queue` what stands in place of
+    users' requests.
+
+    >>> from batchcast.machines.machine import homogeneous
+    >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0], "run_time": [60.0] * 2, "req_time": [90.0] * 2,
+    ...                          "req_procs": [4, 4]})
+    >>> Nodes(homogeneous(2, 4, 4000.0)).run(log, None, "requested").total
+    8
+    """
+
+    machine: Machine | None = None
+    procs: str = "req"
+    protocol: str = "honest"
+    changes: Mapping[str, str] = field(default_factory=dict)
+    queue: QueuePlan | None = None
+
+    def machine_for(self, trace: Trace) -> Machine:
+        """The machine that this log's jobs run on."""
+        machine = self.machine if self.machine is not None else machine_of_log(trace, self.procs)
+        return vary(machine, self.changes) if self.changes else machine
+
+    def run(self, trace: Trace, policy: Any, planner: Any, *, clock: Clock = None, tick: Tick = None) -> Schedule:
+        """The schedule by the machine's own priorities, whatever the policy, unless it is `LEAST_WORK`.
+
+        Then the planner orders the queue as `batchcast plan` can, and Slurm plans with the users' limits as it does.
+        """
+        from .simulate_log import Ordering, QueuePlan, simulate_on  # sixty kernels, which a pool does without
+
+        queue = self.queue or QueuePlan()
+        if policy == LEAST_WORK:
+            queue = QueuePlan(order=Ordering("limit" if planner == YARDSTICK else "forecast", planner))
+            planner = YARDSTICK
+        return simulate_on(
+            self.machine_for(trace), trace, planner, procs=self.procs, protocol=self.protocol, queue=queue,
+            clock=clock, tick=tick,
+        )  # fmt: skip

@@ -1,0 +1,47 @@
+"""A pool and a machine with nodes are run alike, and both give what their own functions give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from batchcast.machines.learned.machine import machine_of_log, partition_sizes
+from batchcast.machines.machine import homogeneous
+from batchcast.machines.models import LEAST_WORK, Model, Nodes, Pool
+from batchcast.machines.simulate_log import simulate_on
+from batchcast.simulation import simulate, simulate_split
+from batchcast.table import Trace
+
+
+@pytest.fixture(scope="module")
+def log() -> Trace:
+    rng = np.random.default_rng(4)
+    run = rng.integers(60, 4000, 80).astype(float)
+    columns = {"submit_time": np.sort(rng.integers(0, 20_000, 80)).astype(float), "wait_time": np.zeros(80),
+               "run_time": run, "req_time": run * 2, "req_procs": rng.integers(1, 9, 80).astype(float),
+               "user_id": rng.integers(0, 3, 80), "partition_id": rng.integers(0, 2, 80)}  # fmt: skip
+    return Trace.from_arrays(columns)
+
+
+@pytest.mark.parametrize("planner", ["requested", "last_2", lambda log: lambda job: 900.0])
+def test_models_run_a_log_as_their_own_functions_do(log: Trace, planner: object) -> None:
+    machine = homogeneous(4, 4, 4000.0)
+    pairs = [
+        (Pool(options={"total": 12}), simulate(log, "easy", planner, total=12)),
+        (Pool(split=True), simulate_split(log, partition_sizes(log, "req"), "easy", planner)),
+        (Nodes(machine), simulate_on(machine, log, planner)),
+        (Nodes(), simulate_on(machine_of_log(log, "req"), log, planner)),
+    ]
+    models: list[tuple[Model, object]] = list(pairs)
+    for model, expected in models:
+        assert model.run(log, "easy", planner).start_time.tolist() == expected.start_time.tolist()  # type: ignore[attr-defined]
+
+
+def test_least_work_first_starts_short_jobs_earlier_on_nodes(log: Trace) -> None:
+    nodes = Nodes(homogeneous(1, 8, 4000.0))
+    usual, short_first = (nodes.run(log, policy, "requested") for policy in (None, LEAST_WORK))
+    assert short_first.wait_time.mean() < usual.wait_time.mean()
+
+
+def test_changed_settings_change_the_machine(log: Trace) -> None:
+    assert Nodes(homogeneous(2, 8, 4000.0), changes={"nodes": "+100%"}).run(log, None, "requested").total == 32
