@@ -10,7 +10,7 @@ import math
 
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import Findings, Step
-from ...evaluation.simulated import YARDSTICK
+from ...machines.models import YARDSTICK
 from ...predict.protocol import named
 from ..blocks import Block, Callout, Table, TableColumn, shown
 from ..figures import span
