@@ -44,9 +44,9 @@ Row = Mapping[str, Any]
 def rows_of_complete_days(rows: Sequence[Row], time: str, least: int, now: float) -> list[Row]:
     """The rows whose day, by the column `time` (epoch seconds, UTC days), is over and holds at least `least` users.
 
-    >>> rows = [{"t": 5.0, "user_id": "a"}, {"t": 6.0, "user_id": "b"}, {"t": 90000.0, "user_id": "a"}]
-    >>> len(rows_of_complete_days(rows, "t", 2, 200000.0)), len(rows_of_complete_days(rows, "t", 2, 80000.0))
-    (2, 0)
+    >>> rows = [{"t": 5.0 + k, "user_id": user} for k, user in enumerate("abc")] + [{"t": 90000.0, "user_id": "a"}]
+    >>> len(rows_of_complete_days(rows, "t", 3, 200000.0)), len(rows_of_complete_days(rows, "t", 3, 80000.0))
+    (3, 0)
     """
     several = complete_days(rows, time, least, now)
     return [row for row in rows if row[time] // DAY_S in several]
@@ -101,8 +101,8 @@ def _amount(row: Row) -> float:
 def complete_days(rows: Iterable[Row], time: str, least: int, now: float) -> set[float]:
     """Those days themselves, in days since the epoch; the rows are looked at once and none is kept.
 
-    >>> rows = [{"t": 5.0, "user_id": "a"}, {"t": 6.0, "user_id": "b"}, {"t": 90000.0, "user_id": "a"}]
-    >>> complete_days(iter(rows), "t", 2, 200000.0)
+    >>> rows = [{"t": 5.0 + k, "user_id": user} for k, user in enumerate("abc")] + [{"t": 90000.0, "user_id": "a"}]
+    >>> complete_days(iter(rows), "t", 3, 200000.0)
     {0.0}
     """
     return {day for _, day in complete_days_by(rows, lambda _: "", time, least, now)}
