@@ -253,7 +253,8 @@ def simulated(
         planned, ordered = word in ("limits", "both"), word in ("order", "both")
         rule = OrderRule(within, band=band)
         here = replace(machine, settings=machine.settings | slurm)
-        reorder = reorder_by(rule, here, requests, lambda r: points[int(r.key)]) if ordered else None
+        bounded = {r.key: rule.length(points[int(r.key)], r.limit) for r in requests}
+        reorder = reorder_by(rule, here, requests, lambda r, of=bounded: of[r.key]) if ordered else None
         if reorder is not None and unseen.get(arm, 0.0) > 0:
             reorder = _not_before(reorder, np.array(sorted(r.submit for r in requests)), unseen[arm])
         lengths = Lengths(plan, restored=True, late=late) if planned else None

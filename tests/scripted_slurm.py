@@ -45,7 +45,6 @@ class Job:
     account: str = ""
     qos: str = "normal"
     partition: str = "main"
-    name: str = "job"
 
     @property
     def priority(self) -> int:
@@ -134,14 +133,9 @@ class Scripted:
 
 
 class Site:
-    """A scripted Slurm, a store in which every job has a forecast of half an hour, and a planner.
+    """A scripted Slurm, a store in which every job has a forecast of half an hour, and a planner."""
 
-    The user has jobs named `job` behind that did `worked` processor-seconds.
-    """
-
-    def __init__(
-        self, tmp_path: Path, *jobs: Job, said: Prediction = SAID, worked: float = 1e6, **settings: object
-    ) -> None:
+    def __init__(self, tmp_path: Path, *jobs: Job, said: Prediction = SAID, **settings: object) -> None:
         tmp_path.mkdir(exist_ok=True)
         self.slurm = Scripted({job.job_id: job for job in jobs})
         self.store = Store(str(tmp_path / "s.db"), create=True)
@@ -149,12 +143,9 @@ class Site:
         with self.store.begin() as connection:
             for row, job in enumerate(jobs, 1):
                 values = {"row": row, "cluster": "c", "job_id": job.job_id, "submit_time": 9000.0, "state": "pending"}
-                connection.execute(insert(table).values(**values, job_name=job.name, open=1, first_seen=9000.0))
+                connection.execute(insert(table).values(**values, open=1, first_seen=9000.0))
                 shared = {"kind": "runtime", "moment": "submit", "method": "kernel", "as_of": 9000.0, "issued_at": 9.0}
                 clock_jobs.issue(connection, [{"row": row, **shared, "prediction": said}])
-            ended = {"row": 1000, "cluster": "c", "job_id": "before", "submit_time": 0.0, "state": "completed"}
-            ended |= {"user_id": "ada", "job_name": "job", "start_time": 0.0, "end_time": 1000.0, "open": 0}
-            connection.execute(insert(table).values(**ended, alloc_procs=worked / 1000.0, first_seen=0.0, told=4))
         self.planner = self.restarted()
 
     def waits(self, seconds: float) -> None:

@@ -1,45 +1,36 @@
 """What somebody gains who teaches the predictor short run times, then submits long jobs, under the order by forecasts.
 
     python -m benchmarks.planning.order_gamed --seeds 1:10 -o gamed.json
-    python -m benchmarks.planning.order_gamed --seeds 1:4 --log ../shared/traces/KTH-SP2-1996-2.1-cln.swf.gz
 
 Each seed is a machine of 32 processors and three days of eleven users who repeat themselves and pad their limits. A
 twelfth user submits `--long` jobs of six hours, and before each of them `--short` jobs of a minute. If the user is
 honest, the short jobs have a name of their own and a limit of ten minutes. If not, they have the name, the size and
-the limit of the long jobs. Nothing else differs. With `--log`, the honest users are those of a log's first jobs on the
-log's own machine, and the seed chooses only the instants of the user who games.
-
-Each row is a bound of `OrderRule`: the least share of the limit that a job counts as (0: no bound), and how many times
-the work that jobs of a user and name did the waiting ones are spared together (inf: no bound). Columns: the mean wait
-of the long jobs, honest and gamed; what gaming gains, in minutes and as a share of the honest wait, and what it costs a
-job of others, each with a 90 % interval over seeds; and the mean wait of all honest jobs, which shows what the bound
-itself costs.
+the limit of the long jobs. Nothing else differs. Each row is a least share of the limit that counts as work in the
+order (0: no bound). Columns: the mean wait of the long jobs, honest and gamed; what gaming gains, in minutes and as a
+share of the honest wait, and what it costs a job of others, each with a 90 % interval over seeds; and the mean wait
+of all honest jobs, which shows what the bound itself costs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from batchcast.events.recorded import replay
-from batchcast.machines.learned.machine import machine_of_log
-from batchcast.machines.machine import Machine, homogeneous
+from batchcast.machines.machine import homogeneous
 from batchcast.machines.simulate_log import Ordering, QueuePlan, simulate_on
 from batchcast.planning.order import OrderRule
-from batchcast.predict.registry import make
 from batchcast.table import Trace
-from batchcast.trace.open import Opening
 
 NODES, CPUS, USERS, DAYS = 4, 8, 11, 3
 LONG_S, LIMIT_S, LONG_PROCS = 6 * 3600.0, 8 * 3600.0, 8.0
 SHORT_S, SHORT_LIMIT_S = 60.0, 600.0
-BOUNDS = ((0.0, math.inf), (1 / 4, math.inf), (0.0, 4.0), (1 / 4, 4.0), (1 / 4, 1.0), (1.0, 0.0))
+SHARES = (0.0, 1 / 8, 1 / 4, 1 / 2)
 LOAD = 0.7
 GAMER = "gamer"
 
@@ -58,25 +49,10 @@ def crowd(rng: np.random.Generator) -> list[dict[str, Any]]:
     return rows
 
 
-def of_log(path: str, first: int) -> tuple[list[dict[str, Any]], Machine]:
-    """The first jobs of a log as rows, and the machine of the log."""
-    log = Opening(first=first).open(path)
-    columns = log.submit_time - log.submit_time[0], log.run_time, log.procs("req"), log.req_time
-    users = log.nominal("user_id").decode()
-    rows = [
-        _job(at, run, procs, limit, f"u{user}", "")
-        for at, run, procs, limit, user in zip(*(column.tolist() for column in columns), users)
-        if run >= 0 and procs > 0
-    ]
-    return rows, machine_of_log(log)
-
-
-def gamers(
-    rng: np.random.Generator, long: int, short: int, games: bool, span: float = DAYS * 86400.0
-) -> list[dict[str, Any]]:
+def gamers(rng: np.random.Generator, long: int, short: int, games: bool) -> list[dict[str, Any]]:
     """Long jobs from the second day on, and the short ones, one every two minutes, in the hours before each."""
     rows = []
-    for at in np.sort(rng.uniform(86400.0, span, long)).tolist():
+    for at in np.sort(rng.uniform(86400.0, DAYS * 86400.0, long)).tolist():
         rows.append(_job(at, LONG_S, LONG_PROCS, LIMIT_S, GAMER, "work"))
         for k in range(short):
             before = at - 18_000.0 - 120.0 * k
@@ -92,32 +68,30 @@ def _job(at: float, run: float, procs: float, limit: float, user: str, name: str
     }  # fmt: skip
 
 
-def waits(rows: list[dict[str, Any]], machine: Machine) -> list[np.ndarray]:
-    """The waits (n,) of the rows under each bound; forecasts are made on the schedule that arrival gives."""
+def waits(rows: list[dict[str, Any]], shares: tuple[float, ...]) -> list[np.ndarray]:
+    """The waits (n,) of the rows under each share; forecasts are made on the schedule that arrival gives."""
+    machine = homogeneous(NODES, CPUS, **SETTINGS)
     log = Trace.from_arrays({"job_id": list(range(len(rows))), **{n: [r[n] for r in rows] for n in rows[0]}})
     log = log.with_columns({"wait_time": simulate_on(machine, log).wait_time})
-    total = float(machine.cpus)
-    points = replay(log, {"it": make("runtime", "kernel")}, total=total)["it"].points
-    rules = (OrderRule(least_share=share, earned=earned) for share, earned in BOUNDS)
+    order = Ordering("forecast", "kernel")
     return [
-        simulate_on(machine, log, queue=QueuePlan(order=Ordering("forecast", points, rule))).wait_time for rule in rules
+        simulate_on(machine, log, queue=QueuePlan(order=replace(order, rule=OrderRule(least_share=share)))).wait_time
+        for share in shares
     ]
 
 
 SETTINGS = {"SchedulerType": "sched/backfill", "PriorityType": "priority/basic"}
 
 
-def one_seed(seed: int, long: int, short: int, log: str, first: int) -> dict[str, list[list[float]]]:
-    """The waits by arm and bound: of the long jobs, and of everybody else's."""
-    honest, machine = of_log(log, first) if log else (crowd(np.random.default_rng([seed, 1])), None)
-    span = honest[-1]["submit_time"] if log else DAYS * 86400.0
+def one_seed(seed: int, long: int, short: int, shares: tuple[float, ...]) -> dict[str, list[list[float]]]:
+    """The waits by arm and share: of the long jobs, and of everybody else's."""
     found: dict[str, list[list[float]]] = {}
     for arm, games in (("honest", False), ("gamed", True)):
-        rows = honest + gamers(np.random.default_rng([seed, 2]), long, short, games, span)
+        rows = crowd(np.random.default_rng([seed, 1])) + gamers(np.random.default_rng([seed, 2]), long, short, games)
         rows.sort(key=lambda r: r["submit_time"])
         is_long = np.array([r["run_time"] == LONG_S and r["user_id"] == GAMER for r in rows])
         others = np.array([r["user_id"] != GAMER for r in rows])
-        for wait in waits(rows, machine or homogeneous(NODES, CPUS, **SETTINGS)):
+        for wait in waits(rows, shares):
             found.setdefault(f"long, {arm}", []).append(wait[is_long].tolist())
             found.setdefault(f"others, {arm}", []).append(wait[others].tolist())
     return found
@@ -130,16 +104,15 @@ def interval(differences: np.ndarray) -> str:
     return f"{differences.mean():.1f} ({low:.1f} to {high:.1f})"
 
 
-def table(runs: list[dict[str, list[list[float]]]]) -> list[dict[str, Any]]:
-    """A row for each bound, in minutes."""
+def table(runs: list[dict[str, list[list[float]]]], shares: tuple[float, ...]) -> list[dict[str, Any]]:
+    """A row for each share, in minutes."""
     rows = []
-    for k, (share, earned) in enumerate(BOUNDS):
+    for k, share in enumerate(shares):
         mean = {name: np.array([np.mean(run[name][k]) for run in runs]) / 60 for name in runs[0]}
         gain = mean["long, honest"] - mean["long, gamed"]
         rows.append(
             {
                 "least share": share,
-                "earned": f"{earned:g}",
                 "honest": round(float(mean["long, honest"].mean()), 1),
                 "gamed": round(float(mean["long, gamed"].mean()), 1),
                 "gain": interval(gain),
@@ -156,20 +129,17 @@ def main() -> int:
     parser.add_argument("--seeds", default="1:10")
     parser.add_argument("--long", type=int, default=4)
     parser.add_argument("--short", type=int, default=100)
-    parser.add_argument("--log", default="")
-    parser.add_argument("--first", type=int, default=2000)
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
     first, _, last = given.seeds.partition(":")
     seeds = range(int(first), int(last or first) + 1)
-    rows = table([one_seed(seed, given.long, given.short, given.log, given.first) for seed in seeds])
+    rows = table([one_seed(seed, given.long, given.short, SHARES) for seed in seeds], SHARES)
     widths = {name: max(len(name), *(len(str(row[name])) for row in rows)) for name in rows[0]}
     print("  ".join(name.rjust(width) for name, width in widths.items()))
     for row in rows:
         print("  ".join(str(row[name]).rjust(width) for name, width in widths.items()))
     if given.output:
         asked = {"seeds": given.seeds, "long": given.long, "short": given.short}
-        asked |= {"log": Path(given.log).name, "first": given.first} if given.log else {}
         given.output.write_text(json.dumps({"asked": asked, "unit": "min", "rows": rows}, indent=1) + "\n")
     return 0
 

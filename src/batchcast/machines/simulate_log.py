@@ -68,63 +68,26 @@ def orderable(machine: Machine) -> Machine:
     return replace(machine, settings=settings)
 
 
-class WorkDone:
-    """The work (processor-seconds) of a log's jobs that had ended by an instant, by user and name, as recorded."""
-
-    def __init__(self, trace: Trace, procs: str = "req") -> None:
-        names = [trace.nominal(name).codes for name in ("user_id", "job_name", "app_id") if name in trace.names]
-        self.kind = (
-            np.unique(np.column_stack(names), axis=0, return_inverse=True)[1].ravel()
-            if names
-            else np.zeros(len(trace), np.int64)
-        )
-        end = trace.submit_time + trace.number("wait_time") + trace.number("run_time")
-        ran = np.flatnonzero(~np.isnan(end))
-        ran = ran[np.lexsort((end[ran], self.kind[ran]))]
-        self._end, of = end[ran], self.kind[ran]
-        work = np.nan_to_num(trace.number("run_time") * trace.procs(procs))[ran]
-        self._sums = np.concatenate([[0.0], np.cumsum(work)])
-        self._first = np.searchsorted(of, np.arange(self.kind.max(initial=-1) + 2))
-
-    def by(self, kinds: np.ndarray, now: float) -> np.ndarray:
-        """The work of each of these kinds (k,) by now."""
-        unique, which = np.unique(kinds, return_inverse=True)
-        done = np.empty(len(unique))
-        for place, kind in enumerate(unique.tolist()):
-            low, high = self._first[kind], self._first[kind + 1]
-            done[place] = self._sums[low + np.searchsorted(self._end[low:high], now, "right")] - self._sums[low]
-        return done[which]
-
-
 def reorder_by(
-    rule: OrderRule,
-    machine: Machine,
-    requests: Sequence[NodeRequest],
-    forecast: Callable[[NodeRequest], float],
-    history: WorkDone | None = None,
+    rule: OrderRule, machine: Machine, requests: Sequence[NodeRequest], length: Callable[[NodeRequest], float]
 ) -> Reorder:
-    """What each look of the simulation asks: the pure decision of `planning.order` on the jobs that wait.
-
-    Without a `history` nothing is known of the work that users did: `earned` of the rule bounds nothing.
-    """
+    """What each look of the simulation asks: the pure decision of `planning.order` on the jobs that wait."""
     ordered = sorted(requests, key=lambda r: r.submit)
-    rule = rule if history is not None else replace(rule, earned=math.inf)
-    said, limits = np.array([forecast(r) for r in ordered]), np.array([r.limit for r in ordered])
-    whose = history.kind[[row_of(r) for r in ordered]] if history is not None else np.zeros(len(ordered), np.int64)
+    lengths = np.array([length(r) for r in ordered])
     sizes = np.array([float(r.cpus) for r in ordered])
     finder = AgeFinder(float(machine.cpus))
     where: dict[tuple[object, ...], int] = {}  # no place changes hands across a QOS or a partition
     kinds = np.array([where.setdefault((r.qos, tuple(sorted(r.partitions))), len(where)) for r in ordered], np.int64)
-    steady = rule.within == "queue" and rule.age == rule.age and rule.earned == math.inf
+    steady = rule.within == "queue" and rule.age == rule.age
 
     def reorder(seen: Seen) -> tuple[np.ndarray, float]:
         group = np.where(seen.array >= 0, len(ordered) + seen.array, seen.places)
         who = seen.user if rule.within == "user" else seen.account
         party = who.astype(np.int64) * len(where) + kinds[seen.places]
-        size, kind = sizes[seen.places], whose[seen.places]
-        done = history.by(kind, seen.now) if history is not None else np.zeros(len(kind))
-        length = rule.lengths(said[seen.places], limits[seen.places], size, seen.arrival, kind, done)
-        queue = Queue(group, seen.arrival, size, seen.priority, seen.factor, seen.factor != 0, length, party)
+        queue = Queue(
+            group, seen.arrival, sizes[seen.places], seen.priority, seen.factor, seen.factor != 0,
+            lengths[seen.places], party,
+        )  # fmt: skip
         age = rule.age
         if age != age:
             age = finder.look(seen.places.tolist(), seen.arrival, queue.forecast * queue.size, seen.now)
@@ -287,7 +250,7 @@ class QueuePlan:
     second attempt; jobs that could never run as they asked are left out, so that the same jobs run. `lengths` (n,),
     seconds, stand in place of the limits of waiting jobs alone (NaN: its limit): running jobs are planned with their
     own again, as `batchcast plan` gives them back. `order` gives waiting jobs priorities at looks of 30 s, as
-    `batchcast plan` can; where it forecasts, then within what `OrderRule.lengths` allows.
+    `batchcast plan` can; where it forecasts, then within what `OrderRule.length` allows.
     """
 
     memory: MemoryPlan | None = None
@@ -326,8 +289,8 @@ def simulate_on(
     if order is not None and order.by != "none":
         machine = orderable(machine)
         by = _plan(trace, machine, "requested" if order.by == "limit" else order.predictor, procs, protocol)
-        forecast = by if by is not None else lambda _: math.nan
-        reorder = reorder_by(order.rule, machine, jobs, forecast, WorkDone(trace, procs))
+        rule = order.rule
+        reorder = reorder_by(rule, machine, jobs, lambda r: rule.length(math.nan if by is None else by(r), r.limit))
     before = clock() if clock is not None else math.nan
     lengths = _lengths(plan, queue.lengths)
     schedule = simulate_slurm(machine, jobs, lengths=lengths, reorder=reorder, lazy=1, tick=tick)

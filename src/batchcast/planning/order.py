@@ -28,8 +28,6 @@ HALF_LIFE = 200
 """After so many jobs that left the queue, what earlier ones say of waits counts half."""
 LEAST_SHARE = 0.25
 """A job counts as at least this share of its time limit, so that short jobs under one name gain a long one little."""
-EARNED = 4.0
-"""All waiting jobs of one user and name are spared together at most this many times the work that such jobs did."""
 WITHIN = ("queue", "account", "user")
 
 
@@ -38,9 +36,9 @@ class OrderRule:
     """How to order: among whom, after which age (s; NaN: to be found, see `AgeFinder`), within which band of priority.
 
     `size` is the power of a job's processors in its work: 0
-    is shortest first, 1 least work first. `least_share` and `earned` bound what a forecast may bring (`lengths`).
-    Raises UsageError for an unknown word, a band below 128, an age that is not positive, a size or a share outside
-    0 to 1, or a negative `earned`.
+    is shortest first, 1 least work first. `least_share` is the least share of its time limit that a job counts as.
+    Raises UsageError for an unknown word, a band below 128, an age that is not positive, or a size or a share outside
+    0 to 1.
 
     >>> OrderRule(within="everybody")
     Traceback (most recent call last):
@@ -52,7 +50,6 @@ class OrderRule:
     band: int = 10_000
     size: float = 1.0
     least_share: float = LEAST_SHARE
-    earned: float = EARNED
 
     def __post_init__(self) -> None:
         if self.within not in WITHIN:
@@ -65,58 +62,20 @@ class OrderRule:
             raise UsageError(f"a size of {self.size:g} (accepted: 0, shortest first, to 1, least work first)")
         if not 0 <= self.least_share <= 1:
             raise UsageError(f"a least share of {self.least_share:g} of the limit (accepted: 0, no bound, to 1)")
-        if not self.earned >= 0:
-            raise UsageError(f"{self.earned:g} times the work done (accepted: 0, limits alone, to infinity, no bound)")
 
-    def lengths(
-        self,
-        forecast: np.ndarray,
-        limit: np.ndarray,
-        size: np.ndarray,
-        arrival: np.ndarray,
-        kind: np.ndarray,
-        done: np.ndarray,
-    ) -> np.ndarray:
-        """The run times (n,), s, that waiting jobs are ordered by: forecasts, as far as limits and past work bear them.
+    def length(self, forecast: float, limit: float) -> float:
+        """The run time (s) that a job is ordered by: its forecast, from the least share of its limit to its limit.
 
-        Two bounds keep short jobs under one name from carrying a long one ahead. A job counts as at least `least_share`
-        of its limit. And what forecasts spare (limit less forecast, times processors) is earned: the waiting jobs of
-        one user and name, in order of arrival, share at most `earned` times the work that such jobs did. So a name
-        that is new, or was changed, starts from the limit. Without a forecast (NaN) the limit counts. A limit that is
-        unknown (NaN) or infinite bounds nothing. O(n log n).
+        NaN as the forecast, nothing like the job has ended: the limit. A limit that is unknown (NaN) or infinite bounds
+        nothing. So nobody can be ordered as less than this share of what the job may take, whatever was taught before.
 
-        Parameters
-        ----------
-        forecast, limit, size, arrival
-            Arrays (n,): s; s; processors; since when the job waits, s.
-        kind
-            (n,): one number for the jobs of one user and name.
-        done
-            (n,): the work of the ended jobs of this kind, processor-seconds.
-
-        Examples
-        --------
-        >>> rule, one = OrderRule(least_share=0.25, earned=4.0), np.ones(4)
-        >>> said, limit = np.array([60.0, 3600.0, 9000.0, math.nan]), 7200.0 * one
-        >>> rule.lengths(said, limit, one, one, np.arange(4), 1e9 * one).tolist()
+        >>> rule = OrderRule(least_share=0.25)
+        >>> [rule.length(said, 7200.0) for said in (60.0, 3600.0, 9000.0, math.nan)]
         [1800.0, 3600.0, 7200.0, 7200.0]
-        >>> rule.lengths(60.0 * one, limit, one, np.arange(4), 0 * one, 1800.0 * one).tolist()
-        [1800.0, 5400.0, 7200.0, 7200.0]
         """
-        is_limited, size = limit < math.inf, np.maximum(size, 1.0)
-        most, least = np.where(is_limited, limit, math.inf), np.where(is_limited, self.least_share * limit, 0.0)
-        length = np.where(np.isnan(forecast), most, np.minimum(np.maximum(forecast, least), most))
-        if math.isinf(self.earned):
-            return length
-        spared = np.where(is_limited, most - length, 0.0) * size if len(length) else length
-        order = np.lexsort((arrival, kind))
-        sums = np.cumsum(spared[order])
-        begins = np.r_[True, np.diff(kind[order]) != 0] if len(order) else np.zeros(0, bool)
-        before = sums - spared[order]
-        before -= np.maximum.accumulate(np.where(begins, before, 0.0))
-        given = np.empty_like(spared)
-        given[order] = np.clip(self.earned * done[order] - before, 0.0, spared[order])
-        return np.where(is_limited, most - given / size, length)
+        if not limit < math.inf:
+            return forecast if forecast == forecast else math.inf
+        return limit if forecast != forecast else min(max(forecast, self.least_share * limit), limit)
 
 
 class Queue(NamedTuple):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, exists, func, insert, select, text
+from sqlalchemy import Connection, delete, exists, insert, select, text
 
 from ..planning.record import ORDER_RECORD, Entry, How, State
 from ..store import clock_jobs
@@ -70,29 +70,14 @@ def closed(connection: Connection, cluster: str) -> Iterator[str]:
 
 
 def run_forecasts(connection: Connection, cluster: str, method: str) -> dict[tuple[str, float], Mapping[str, Any]]:
-    """The forecast of the run time, issued at submission, of every waiting job, and its name: by id and submit time."""
+    """The forecast of the run time, issued at submission, of every waiting job: by job id and submit time."""
     query = (
-        select(jobs.c.job_id, jobs.c.submit_time, jobs.c.job_name, *(forecasts.c[name] for name in _FORECAST))
+        select(jobs.c.job_id, jobs.c.submit_time, *(forecasts.c[name] for name in _FORECAST))
         .join(forecasts, forecasts.c.row == jobs.c.row)
         .where(jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.start_time.is_(None))
         .where(forecasts.c.kind == "runtime", forecasts.c.moment == "submit", forecasts.c.method == method)
     )
     return {(row["job_id"], row["submit_time"]): dict(row) for row in connection.execute(query).mappings()}
-
-
-def work_done(connection: Connection, cluster: str, users: Sequence[str], since: float) -> dict[tuple[str, str], float]:
-    """The work (processor-seconds) of these users' jobs that ended since an instant, by user and name of the job."""
-    work = (jobs.c.end_time - jobs.c.start_time) * jobs.c.alloc_procs
-    done: dict[tuple[str, str], float] = {}
-    for k in range(0, len(users), _CHUNK):
-        query = (
-            select(jobs.c.user_id, jobs.c.job_name, func.sum(work))
-            .where(jobs.c.cluster == cluster, jobs.c.user_id.in_(users[k : k + _CHUNK]), jobs.c.end_time >= since)
-            .where(jobs.c.start_time.is_not(None))
-            .group_by(jobs.c.user_id, jobs.c.job_name)
-        )
-        done |= {(user, name or ""): float(sum_ or 0.0) for user, name, sum_ in connection.execute(query)}
-    return done
 
 
 _FORECAST = ("point_s", "levels", "quantiles_s", "basis", "grounds")

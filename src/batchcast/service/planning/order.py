@@ -37,8 +37,6 @@ SETTLED_S = 600.0
 """A factor that was given back stays remembered so long: a slurmctld that is killed may bring it back."""
 PAUSE_S = 3600.0
 """So long nothing is set after slurmctld denied it: the audit would fill with the same refusal."""
-EARNED_WITHIN_S = 30 * 86_400.0
-"""Work of so long ago lets a user's forecasts count."""
 TOGETHER = 500
 """So many records share a call."""
 
@@ -106,8 +104,7 @@ class Orderer:
         groups = self._groups(look.jobs, look.asked_at, stop)
         before = dict(record)
         self._settle(groups, record, look.asked_at)
-        done_work = {} if stop else self._work_done(cluster, groups, look.asked_at)
-        wanted = {} if stop else self._decide(groups, record, forecasts, done_work, procs, look.asked_at)
+        wanted = self._decide(groups, record, forecasts, procs, look.asked_at) if not stop else {}
         changes = self._changes(groups, record, wanted)
         if stop:
             changes += self._hidden(look.jobs, groups, record)
@@ -141,8 +138,7 @@ class Orderer:
             issued = planned.run_forecasts(connection, cluster, method_of(self.settings))
         look = limits.look(self.transport)
         groups = self._groups(look.jobs, look.asked_at, "")
-        done = self._work_done(cluster, groups, look.asked_at)
-        wanted = self._decide(groups, record, issued, done, procs, look.asked_at)
+        wanted = self._decide(groups, record, issued, procs, look.asked_at)
         return {job.job_id: factor for name, factor in wanted.items() for job in groups[name].tasks}, ""
 
     def _remembered(
@@ -157,12 +153,6 @@ class Orderer:
                 stop = "off"
             issued = {} if stop else planned.run_forecasts(connection, cluster, method_of(self.settings))
         return OrderOutcome(), record, stop, issued, float(memory.get("total_procs") or math.nan)
-
-    def _work_done(self, cluster: str, groups: Mapping[str, Group], now: float) -> dict[tuple[str, str], float]:
-        """The work that jobs of those who wait did lately, by user and name."""
-        users = sorted({group.first.user for group in groups.values() if group.may})
-        with self.store.begin() as connection:
-            return planned.work_done(connection, cluster, users, now - EARNED_WITHIN_S)
 
     def _groups(self, jobs: Iterable[Plannable], now: float, stop: str) -> dict[str, Group]:
         """Waiting records that sprio shows, by raw id."""
@@ -187,15 +177,12 @@ class Orderer:
         groups: Mapping[str, Group],
         record: Mapping[str, Standing],
         forecasts: Mapping[tuple[str, float], Mapping[str, Any]],
-        work: Mapping[tuple[str, str], float],
         procs: float,
         now: float,
     ) -> dict[str, int]:
         """The factor that each record which may be ordered should have, by the pure decision."""
         names = [i for i, group in groups.items() if group.may]
         party: dict[tuple[object, ...], int] = {}
-        kinds: dict[tuple[str, str], int] = {}
-        said = []
         within, columns, ids = self.settings["plan_within"], [], []
         rule = OrderRule(within, band=self.settings["plan_band"])
         for k, name in enumerate(names):
@@ -204,20 +191,16 @@ class Orderer:
             who = one.account, one.user if within == "user" else "", one.qos, tuple(sorted(one.partitions))
             number = party.setdefault(who, len(party))
             for job in group.tasks:
-                row = forecasts.get((job.job_id, job.submit_time))
-                kind = job.user, (row["job_name"] or "") if row else ""
-                said.append((_point(row), job.limit, kinds.setdefault(kind, len(kinds)), work.get(kind, 0.0)))
+                said = forecasts.get((job.job_id, job.submit_time))
                 ids.append(job.job_id)
+                length = rule.length(_point(said), job.limit)
                 columns.append(
                     (k, shown.eligible, shown.cpus, shown.priority, shown.factor, _is_ours(shown, record.get(name)),
-                     math.nan, number)
+                     length, number)
                 )  # fmt: skip
         if not columns:
             return {}
         queue = Queue(*(np.array(column) for column in zip(*columns)))
-        forecast, limit, kind_of, done = (np.array(column) for column in zip(*said))
-        length = rule.lengths(forecast, limit, queue.size, queue.arrival, kind_of, done)
-        queue = queue._replace(forecast=length)
         age = self.settings["plan_age_s"]
         if not age:
             self._finder.processors = procs

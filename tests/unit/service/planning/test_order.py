@@ -61,30 +61,6 @@ def test_a_job_counts_as_a_quarter_of_its_limit_at_least_whatever_was_taught(tmp
     assert now["2"] > now["3"] > now["1"] > 0
 
 
-def test_a_new_name_starts_from_the_time_limit(tmp_path: Path) -> None:
-    """All three are forecast to take 15 min, and the second has a name of which no job has ended."""
-    one = site(tmp_path, Job("1", 120), Job("2", 120, name="new"), Job("3", 30))
-    look(one)
-    now = factors(one)
-    assert now["1"] > now["2"] > 0
-    with one.store.begin() as connection:
-        connection.execute(update(forecasts).values(grounds="no_history"))
-    look(one)
-    assert factors(one)["1"] == factors(one)["2"] == now["2"]
-
-
-def test_all_waiting_jobs_of_a_name_share_what_its_jobs_earned(tmp_path: Path) -> None:
-    """The forecasts spare 90 minutes each. Short jobs did a quarter of that work: enough for the first job alone."""
-    many = [Job(str(k), 120) for k in range(1, 5)]
-    one = Site(tmp_path, *many, plan="order", worked=1350.0)
-    look(one)
-    now = factors(one)
-    limit = Site(tmp_path / "other", Job("1", 120), plan="order", worked=0.0)
-    look(limit)
-    assert now["1"] > now["2"] == now["3"] == now["4"] == factors(limit)["1"]
-    assert one.planner.orderer.preview("c")[0] == now
-
-
 def test_without_a_forecast_that_rests_on_anything_the_limit_counts(tmp_path: Path) -> None:
     one = site(tmp_path, Job("1", 120), Job("2", 60))
     look(one)
