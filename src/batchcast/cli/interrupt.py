@@ -28,7 +28,7 @@ def end_on_interrupt() -> None:
     Python tells its main thread of a signal only between two steps of the interpreter, and a kernel may take hours in
     one. The C handler writes the signal's number to a pipe at once; the watching thread reads it (kernels release the
     interpreter lock), gives the main thread `GRACE_S`, and then ends the process. A command that minds signals itself
-    (`cli.signals`) takes the pipe's place.
+    (`stop_on_signals`) takes the pipe's place.
     """
     here, there = os.pipe()
     os.set_blocking(there, False)

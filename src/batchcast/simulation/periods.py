@@ -199,7 +199,7 @@ class PythonPlanner:
         self.asked.at.forget()
 
     def go_on(self, state: KernelState, more: bool) -> int:
-        """As `Compiled.go_on`."""
+        """Advance the state as `CompiledPlanner.go_on` does, with answers from Python."""
         return self.asked.go_on(state, self.requests, self.statuses, more)
 
 

@@ -116,7 +116,7 @@ renewed = Table(
     Column("quantiles_s", Text, nullable=False),
     Column("basis", Text, nullable=False),
     Column("grounds", Text, nullable=False),
-    Column("why", Text),  # why it moved last: service.answers.moved
+    Column("why", Text),  # why it moved last, in the words of service.answers.start.moved
     Index("renewed_cluster", "cluster"),
 )
 """The forecasts of the whole wait of those that wait, as of when the clock moved last: written anew each time, and

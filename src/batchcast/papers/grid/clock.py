@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The grid's clock: jobs arrive, mapping events place them, deadlines pass; nothing is lost.
 
-Order at one instant as everywhere (DESIGN, Events): ends, then submits, then one mapping with its starts.
+Events of one instant come in the order of every clock: ends, then submits, then one mapping with its starts.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class PlainRegression:
     model
         `linear`, `forest` or `svr`.
     every
-        Submissions between two fits, at least 1; sooner at the beginning, see `warming`.
+        Submissions between two fits, at least 1; sooner at the beginning, see `Warming`.
     window
         The last so many finished jobs teach, at least 1.
     utc_offset

@@ -131,7 +131,7 @@ class Su:
     model
         `linear`, `forest` or `svr`, fitted to the k neighbours and kept inside their range.
     every
-        Submissions between two searches of k and alpha, at least 1; sooner at the beginning, see `warming`.
+        Submissions between two searches of k and alpha, at least 1; sooner at the beginning, see `Warming`.
     search
         Finished jobs on which they are searched, at least 1.
     objective
@@ -151,7 +151,7 @@ class Su:
     Notes
     -----
     Equations 1 to 5 of the source. Clusters: per user, k-means on edit distances of user_jobname (the executable's
-    number where the log has no names), see `text_clusters`; a user is clustered anew when a half more distinct
+    number where the log has no names), see `cluster_texts`; a user is clustered anew when a half more distinct
     names have appeared, names in between join the nearest. Neighbours: by standardised (processors, sin and cos of
     the hour of submission; an unknown is 1 away), among the cluster's last 2000 finished jobs; ties: the more
     recent. A user without finished jobs in a cluster yet: the same over the last 2000 of all. k and alpha are not

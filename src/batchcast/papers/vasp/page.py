@@ -36,7 +36,7 @@ SPLIT_WORDS = {
 
 
 def cannot(facts: Mapping[str, Any]) -> str:
-    """What the runs at hand cannot show, from `papers.vasp_study.facts`."""
+    """What the runs at hand cannot show, from `papers.vasp.study.facts`."""
     constant = ", ".join(facts["constant_features"]) or "none"
     return (
         "These are not the paper's jobs: its 16,700 runs of one centre are not public, so no figure here confirms or "
@@ -68,7 +68,7 @@ def vasp_sections(
     resamples: int,
     synthetic: Sequence[Block] = (),
 ) -> list[Section]:
-    """The page's sections from `papers.vasp_study`'s results."""
+    """The page's sections from `papers.vasp.study`'s results."""
     scored = [row for row in results if "apa" in row]
     return [
         Section(

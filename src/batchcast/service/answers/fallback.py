@@ -60,7 +60,7 @@ _ONCE = ": asked the scheduler once instead"
 def walltime(
     settings: Settings, what: str | None, glob: str | None, user: str, viewer: Viewer, risk: float, now: float, why: str
 ) -> Answer:
-    """`ask.walltime` from one question to accounting."""
+    """A limit and a memory request from one query to accounting, without a store."""
     with _one_question(settings, user, now - DAYS * 86400, viewer, now, why, memory=True) as site:
         reply = questions.walltime_of(site, what, glob, user, risk)
     return reply._replace(warnings=[f"{why}{_ONCE}, for the last {DAYS} days"])

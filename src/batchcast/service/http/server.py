@@ -151,7 +151,7 @@ class Server:
 
 
 def _room() -> int:
-    """How many connections there may be: as many open files as this process may have, up to `ROOM`, less some."""
+    """How many connections there may be: as many as this process may open files, at most `MOST_CONNECTIONS`."""
     soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = (
         MOST_CONNECTIONS + FILES_BESIDE

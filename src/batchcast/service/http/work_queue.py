@@ -67,7 +67,7 @@ class WorkQueue:
         self._turned: Counter[str] = Counter()
 
     async def run(self, asker: Asker, answer: Callable[[], T]) -> T:
-        """The answer. TooMany or TooLong instead of a queue without an end."""
+        """The answer. TooManyWaiting or TooLong instead of a queue without an end."""
         if self._inside[asker.counted] >= MOST_WAITING:
             whose = asker.turn or "this connection"
             raise TooManyWaiting(f"{MOST_WAITING} questions of {whose} are waiting already", hint="one by one")

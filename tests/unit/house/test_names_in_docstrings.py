@@ -1,0 +1,97 @@
+"""What a docstring names in backticks exists: a module, what a module defines, or a name used somewhere in the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tools.rooms import ROOT, parsed
+
+PACKAGE = ROOT / "src" / "batchcast"
+REFERENCE = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)`")
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+EXAMPLES = {
+    *("C2H6", "CD", "Fe", "_pv", "grp_", "min_X", "swf_N", "wing_012", "wing_013"),
+    *("Mine.predict", "NAME_difference", "NAME_ratio", "NAME_speedup"),
+    *("_in_time", "busy_kwh", "idle_kwh", "off_kwh", "over_180_min", "told_1h_80", "unfinished_runs"),
+    *("difflib", "np.convolve", "np.correlate"),
+}
+"""What stands for words of users, for names that are put together, and what other packages define."""
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Lines and texts of every string that stands alone: docstrings, and those below a constant."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+
+
+def words(tree: ast.Module) -> set[str]:
+    """Every name that code defines or uses, and the words of its short strings (columns, options, keys)."""
+    standing = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, FUNCTIONS):
+            found.add(node.name)
+        elif isinstance(node, (ast.Name, ast.Attribute, ast.arg, ast.alias)):
+            found |= {getattr(node, key) for key in ("id", "attr", "arg", "name") if hasattr(node, key)}
+        elif isinstance(node, ast.keyword) and node.arg:
+            found.add(node.arg)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in standing:
+            found |= set(re.findall(r"\w+", node.value))
+    return found
+
+
+@cache
+def modules() -> dict[str, set[str]]:
+    """What each module holds, by its path with dots, `batchcast` left out; a package also holds its files."""
+    held: dict[str, set[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+        held.setdefault(name, set()).update(words(parsed(path.read_text())))
+        above, _, last = name.rpartition(".")
+        held.setdefault(above, set()).add(last)
+    return held
+
+
+def is_there(reference: str, known: dict[str, set[str]], everything: set[str]) -> bool:
+    """Whether a name exists: one with dots that begins with a module has to lead on within it."""
+    parts = reference.removeprefix("batchcast.").split(".")
+    for cut in range(len(parts), 0, -1):
+        prefix = ".".join(parts[:cut])
+        ends = [name for name in known if name == prefix or name.endswith(f".{prefix}")]
+        if ends and (cut > 1 or len(parts) > 1):
+            return any(set(parts[cut:]) <= known[name] for name in ends) or (cut == 1 and set(parts) <= everything)
+    return set(parts) <= everything
+
+
+def missing(package: Path, known: dict[str, set[str]]) -> list[str]:
+    """File, line and name of each reference that leads nowhere."""
+    entry_points = set(re.findall(r"\w+", (ROOT / "pyproject.toml").read_text(encoding="utf-8")))
+    everything = set().union(*known.values()) | entry_points
+    return [
+        f"{path.relative_to(package)}:{line}: `{reference}`"
+        for path in sorted(package.rglob("*.py"))
+        for line, text in docstrings(parsed(path.read_text()))
+        for reference in REFERENCE.findall(text)
+        if reference not in EXAMPLES and not is_there(reference, known, everything)
+    ]
+
+
+def test_names_in_docstrings_exist() -> None:
+    lost = missing(PACKAGE, modules())
+    assert not lost, "\n".join(lost)
+
+
+@pytest.mark.parametrize(
+    ("reference", "there"),
+    [("gate", True), ("predict.gate", True), ("predict.gate.lacking", True), ("predict.moved", False),
+     ("gate.no_such_function", False), ("no_such_name_anywhere", False)],
+)  # fmt: skip
+def test_a_name_that_leads_nowhere_is_found(reference: str, there: bool) -> None:
+    known = {"": {"predict"}, "predict": {"gate"}, "predict.gate": {"lacking"}}
+    assert is_there(reference, known, set().union(*known.values())) is there
