@@ -20,7 +20,7 @@ EVERY, MOST = 30, 12
 MODELS = 2
 """The mean of the last so many fits answers: where a log changes, what one says depends on the hour it was fitted."""
 LEAST_VOTES = EVERY // 2
-"""So many submissions since the last look must count (`hazard.training_rows.Bursts`): the queue behind an array shows little new."""
+"""So many submissions since the last look must count (`training_rows.Bursts`): behind an array little is new."""
 BORROWED = 30.0
 """Levels of an age weigh as the outcomes known there, those of all ages as so many: few outcomes bend no level far."""
 SHARE = 0.5

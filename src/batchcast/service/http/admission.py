@@ -191,7 +191,7 @@ class Tokens:
         self._reading = asyncio.Lock()
 
     async def viewer(self, token: str) -> Viewer:
-        """Whose token it is. A token makes nobody an operator. InvalidToken; Unreachable where the store cannot be read."""
+        """Whose token it is, never an operator. InvalidToken; Unreachable if the store cannot be read."""
         import anyio.to_thread  # a part of what only a server has installed
 
         if self._now() - self._read_at >= HELD_S:
