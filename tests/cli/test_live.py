@@ -148,7 +148,7 @@ def results(*words: str, store: str) -> list[dict]:
 def test_start_says_when_on_what_basis_and_how_right_it_was(stores: dict[bool, str]) -> None:
     text = run("start", "600", store=stores[False]).stdout
     assert text.splitlines()[0].split() == ["JOBID", "PARTITION", "LIKELY", "BY", "90%", "WAITED", "WHY", "IT", "WAITS"]
-    assert "next in line" in text
+    assert "next in the queue" in text
     assert "basis: median of the last" in text
     assert "track record on main, last 30 days:" in text
     (answer,) = results("start", "600", store=stores[False])

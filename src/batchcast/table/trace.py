@@ -172,6 +172,18 @@ class Trace(Result):
         key
             A column name, a position, or rows as a mask, a slice or row numbers.
 
+        Returns
+        -------
+        ndarray, JobRecord or Trace
+            A column of numbers is float64. A column of names has plain values, with None for unknown. `start_time` and
+            `end_time` are computed from submit time, wait and run time. A declared column that the log does not have is
+            all unknown.
+
+        Raises
+        ------
+        UsageError
+            If neither the log nor batchcast has a column of this name.
+
         Examples
         --------
         >>> log = Trace.from_arrays({"submit_time": [0, 5], "run_time": [60, 90], "user_id": ["ada", None]})

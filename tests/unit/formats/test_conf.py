@@ -157,7 +157,7 @@ def test_what_is_not_modelled_is_named() -> None:
         ("NodeName=n1\nPartitionName=p Nodes=n1 MaxTime=soon\n", "site/slurm.conf:2: MaxTime=soon"),
         ("NodeName=n[1-\n" + PLAIN, "site/slurm.conf:1: not a node list"),
         ("Include slurm.conf\n", "slurm.conf:1: Include slurm.conf: includes itself"),
-        ("what is this\n", "site/slurm.conf:1: 'what is this' is no line of a slurm.conf"),
+        ("what is this\n", "site/slurm.conf:1: 'what is this' is not a line of a slurm.conf"),
         (PLAIN + "PartitionName=p Nodes=m[1-2]\n", "partition p names m[1-2], which no NodeName= line has"),
         (PLAIN + "SchedulerParameters=bf_window=two\n", "site/slurm.conf:3: bf_window=two"),
         ("PartitionName=p Nodes=ALL\n", "no NodeName="),
@@ -197,7 +197,7 @@ def test_an_include_opens_regular_files_alone_and_shows_no_line_of_them(tmp_path
         with pytest.raises(InputError, match=r"slurm.conf:3: Include .*no such file"):
             open_machine(conf)
     conf.write_text(f"Include {secret}\n")
-    with pytest.raises(InputError, match=r"secret.txt:1: this is no line of a slurm.conf") as error:
+    with pytest.raises(InputError, match=r"secret.txt:1: this is not a line of a slurm.conf") as error:
         open_machine(conf)
     assert "my-secret-word" not in str(error.value)
 

@@ -247,11 +247,11 @@ def test_months_that_follow_one_another_and_numbers_that_json_does_not_have() ->
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b'{"jobs": [{"job_id": 7, "time": {', "cut short"),
+        (b'{"jobs": [{"job_id": 7, "time": {', "ends too early"),
         (b'{"meta": {}, "data_parser/v0.0.40": 1}', "no list of jobs"),
         (b'{"job_id": 1, "jobs": {}}', "no list of jobs"),
         (b'{"jobs": [{"job_id": 1, "time": x}]}', "not JSON"),
-        (b'{"jobs": [{"job_id": ' + b"[" * 100_000, "nested too deep|cut short"),
+        (b'{"jobs": [{"job_id": ' + b"[" * 100_000, "nested too deep|ends too early"),
         (b'{"jobs": [], "meta": {"plugin": {"data_parser": "data_parser/v0.0.40"}}}', "no job record"),
     ],
 )

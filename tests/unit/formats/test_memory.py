@@ -117,7 +117,7 @@ def test_steps_that_are_no_amount_are_counted_and_teach_nothing() -> None:
         f"7|{WHEN}|COMPLETED|4Gn|1|1|8|||", f"7.0|{WHEN}|COMPLETED|||1|8|7X||1", f"7.1|{WHEN}|COMPLETED|||1|8|8P||1"
     )
     assert "used_mem_kib" not in trace.names
-    assert any("2 job steps have a peak memory that is none" in note for note in trace.info.notes)
+    assert any("2 job steps have an impossible peak memory" in note for note in trace.info.notes)
 
 
 def test_pbs_memory_is_of_the_whole_job_and_bad_sizes_are_counted() -> None:
@@ -137,7 +137,7 @@ def test_pbs_memory_is_of_the_whole_job_and_bad_sizes_are_counted() -> None:
     assert trace.number("used_mem_kib")[0] == 2048.0
     assert np.isnan(trace.number("req_mem_kib")[1])
     assert np.isnan(trace.number("used_mem_kib")[1])
-    assert sum("no size" in note for note in trace.info.notes) == 2
+    assert sum("not sizes" in note for note in trace.info.notes) == 2
 
 
 def test_swf_is_per_processor_and_survives_swf_and_csv() -> None:

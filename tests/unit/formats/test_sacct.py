@@ -173,7 +173,7 @@ def test_a_name_that_tears_its_line_is_put_together(name: str, at: int) -> None:
     assert trace.run_time.tolist() == [3600.0] * 3
     if "\n" not in name or at:  # the first line of a name in the first column could be anybody's
         assert trace.nominal("job_name").decode() == ["relax", name, "relax"]
-        assert sum("put together" in note for note in trace.info.notes) == 1
+        assert sum("repaired" in note for note in trace.info.notes) == 1
 
 
 def test_a_line_break_in_the_last_column_belongs_to_the_line_before() -> None:
@@ -236,7 +236,7 @@ def test_what_cannot_be_read_is_counted_and_strict_stops(job: dict[str, str], me
     ("text", "message"),
     [
         ("100|ada|COMPLETED\n", "no header line.*sacct -P"),
-        (dump({"JobID": "1.batch"}), "no job record in it; 1 job steps were ignored"),
+        (dump({"JobID": "1.batch"}), "the file has no job record; 1 job steps were ignored"),
         ("JobID|Submit|State\n", "no job record"),
     ],
 )

@@ -203,7 +203,7 @@ def test_a_message_between_records_is_no_part_of_a_name(message: str) -> None:
     trace = read("\n".join([*lines, message, ""]))
     assert trace.nominal("job_name").decode() == ["relax", "relax"]
     assert trace.info.dropped == {"broken line: a message, not a record": 2}
-    assert not any("put together" in note for note in trace.info.notes)
+    assert not any("repaired" in note for note in trace.info.notes)
 
 
 def test_a_second_line_of_a_text_goes_to_the_record_before_it_torn_or_not() -> None:
@@ -211,7 +211,7 @@ def test_a_second_line_of_a_text_goes_to_the_record_before_it_torn_or_not() -> N
     jobs = [{"JobID": "99", "JobName": "a"}, {"JobName": "b", "SubmitLine": "sbatch --wrap=x | y\nz"}]
     trace = read(dump(*jobs, columns=columns))
     assert trace.nominal("job_name").decode() == ["a", "b"]
-    assert any(note.startswith("2 lines torn") and "line 3: '100|" in note for note in trace.info.notes)
+    assert any(note.startswith("2 lines that were broken") and "line 3: '100|" in note for note in trace.info.notes)
 
 
 def test_states_that_slurm_does_not_have_are_said() -> None:
@@ -223,7 +223,7 @@ def test_states_that_slurm_does_not_have_are_said() -> None:
     assert len(said) == 1
     assert said[0].startswith("2 values of state")
     assert "'weird_state'" in said[0]
-    assert any("may be cut short" in note for note in trace.info.notes)
+    assert any("may be truncated" in note for note in trace.info.notes)
     with pytest.raises(InputError, match=r"jobs\.txt:2: state: not a Slurm state"):
         read(text, strict=True)
 
@@ -232,7 +232,7 @@ def test_a_whole_dump_of_known_states_has_no_note() -> None:
     states = ("COMPLETED", "CANCELLED by 7", "OUT_OF_ME+", "TO", "REVOKED", "SPECIAL_EXIT", "")
     jobs = [{"JobID": str(k), "State": state} for k, state in enumerate(states)]
     notes = read(dump(*jobs)).info.notes
-    assert not any("state" in note or "cut short" in note for note in notes)
+    assert not any("state" in note or "truncated" in note for note in notes)
 
 
 def test_a_line_whose_fields_are_shifted_is_left_out_though_it_has_as_many_as_the_header() -> None:

@@ -97,7 +97,7 @@ def test_a_cut_answer_keeps_its_whole_records_and_counts_the_rest() -> None:
 
 
 def test_an_answer_in_another_form_is_said() -> None:
-    with pytest.raises(InputError, match="form asked for"):
+    with pytest.raises(InputError, match="requested form"):
         parse_marked("slurm_load_jobs error", "@", ("JobID",))
 
 
@@ -142,12 +142,12 @@ def test_scontrol_records_with_spaces_in_values() -> None:
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("Resources", "next in line"),
+        ("Resources", "next in the queue"),
         ("(JobHeldUser)", "held by its owner"),
         ("AssocGrpCpuLimit", "a limit of the account or association on processors"),
         ("QOSMaxJobsPerUserLimit", "a limit of the QOS on running jobs per user"),
         ("SomethingNew", "SomethingNew (Slurm's word)"),
-        ("None", "not looked at"),
+        ("None", "has not considered"),
     ],
 )
 def test_reasons_in_plain_language(reason: str, words: str) -> None:

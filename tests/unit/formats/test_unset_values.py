@@ -108,7 +108,7 @@ def test_a_size_that_a_job_had_before_it_was_resized_has_a_run_time() -> None:
     trace = dump_of(resized, last, (6, SUBMIT, START, "Unknown", "RESIZING", 4), header=header)
     assert known(trace.run_time) == [3600.0, None, 3600.0]
     assert any(note.startswith("1 jobs had not finished") for note in trace.info.notes)
-    assert any(note.startswith("2 records are of an earlier size") for note in trace.info.notes)
+    assert any(note.startswith("2 records describe an earlier size") for note in trace.info.notes)
 
 
 @pytest.mark.parametrize("start", ["-1", "-2"])

@@ -59,7 +59,7 @@ def test_an_answer_without_the_seal_is_no_answer(tmp_path: Path) -> None:
     text = SACCT.replace('os.environ["SLURM_TIME_FORMAT"]', '"%s"')
     commands, sacct = commands_with(tmp_path, "sacct", text, hostile="x")
     answer = commands.ask((sacct, f"--delimiter={MARK}", "--format=" + ",".join(FIELDS)))
-    with pytest.raises(Exception, match="not in the form asked for"):
+    with pytest.raises(Exception, match="does not have the requested form"):
         parse_marked(answer.text, answer.mark, FIELDS)
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Slurm's commands print, as columns, sightings and machines. Pure."""
+"""Output of Slurm's commands, converted to columns, sightings and machines."""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""slurm.conf, with what it includes and gres.conf, as the texts that `scontrol show` would print of it. Pure."""
+"""Read slurm.conf, its included files and gres.conf, and convert them to the output of `scontrol show`.
+
+Other code then reads a machine from one format only, whether it was described by slurm.conf or by scontrol.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,7 @@ from ...errors import InputError, UsageError
 from ...units import parse_duration
 from .resources import MOST_NODES, Names, fold
 
-Load = Callable[
-    [str], "str | None"
-]  # the text of an included file by the name that is written, None where there is none
+Load = Callable[[str], "str | None"]  # returns the text of an included file, or None if there is no such file
 
 _PAIR = re.compile(r'([A-Za-z_][\w/]*)\s*\+?=\s*("[^"]*"|[^\s"]\S*|)')
 _LINE = re.compile(r"\s*(?:include\s+(\S+)|([A-Za-z_]\w*)\s*(\+?=))", re.IGNORECASE)
@@ -48,12 +49,12 @@ _WHOLE = (
 _NUMBER = re.compile(
     r"(bf_(?!continue|one|hetjob|allow|licenses|busy)\w+|default_queue_depth|sched_interval|requeue_delay)"
 )
-_USUAL = ("", "UNKNOWN", "CLOUD", "EXTERNAL")  # states of a slurm.conf in which a node serves jobs
+_USUAL = ("", "UNKNOWN", "CLOUD", "EXTERNAL")  # states in slurm.conf of nodes that run jobs
 
 
 @dataclass(slots=True)
 class Conf:
-    """slurm.conf read: settings by Slurm's own spelling, then nodes, partitions and node sets in their order."""
+    """The content of slurm.conf: settings in Slurm's spelling, and nodes, partitions and node sets in order."""
 
     settings: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -64,15 +65,38 @@ class Conf:
 
 
 def dumps_of(text: str, where: str = "slurm.conf", load: Load | None = None, gres: str = "") -> dict[str, str]:
-    """`node.txt`, `partition.txt` and `config.txt` as scontrol would print them of this slurm.conf.
+    """Return the texts that scontrol would print for a slurm.conf.
 
-    `load` gives the text of a file that an Include names; `gres` is the text of gres.conf, whose types are taken where
-    slurm.conf counts the same devices without one. DEFAULT lines hold for the lines after them, names of settings are
-    read in any case (slurm.conf(5)), and nodes are put in order of name and number, as in slurmctld's table. A node
-    without CPUs has sockets times cores times threads; FUTURE or DOWN ones are down. Where weights are set and no
-    PriorityType, it is priority/multifactor: weights say nothing otherwise.
-    InputError names the file, the line and what is accepted.
+    Parameters
+    ----------
+    text
+        The text of slurm.conf.
+    where
+        Path of the file, for messages.
+    load
+        Returns the text of an included file by its name.
+    gres
+        The text of gres.conf. It adds the types of devices that slurm.conf counts without a type.
 
+    Returns
+    -------
+    dict
+        `node.txt`, `partition.txt` and `config.txt`.
+
+    Raises
+    ------
+    InputError
+        If a line cannot be read. The message names the file, the line and what is accepted.
+
+    Notes
+    -----
+    DEFAULT lines apply to the lines after them, and names of settings are case-insensitive (slurm.conf(5)). Nodes are
+    sorted by name and number, as in slurmctld's table. A node without CPUs has sockets times cores times threads. Nodes
+    in state FUTURE or DOWN are down. If weights are set but PriorityType is not, PriorityType becomes
+    priority/multifactor, because weights have no effect otherwise.
+
+    Examples
+    --------
     >>> texts = dumps_of("NodeName=n[1-2] Sockets=2 CoresPerSocket=8\\nPartitionName=all Nodes=ALL MaxTime=60")
     >>> texts["node.txt"].splitlines()[1]
     'NodeName=n2 CPUTot=16 Sockets=2 ThreadsPerCore=1 State=IDLE'
@@ -80,7 +104,7 @@ def dumps_of(text: str, where: str = "slurm.conf", load: Load | None = None, gre
     conf = _read(text, where, load)
     for rows, word in ((conf.nodes, "NodeName="), (conf.partitions, "PartitionName=")):
         if not rows:
-            raise InputError(f"{where}: no {word} line", hint="are they in a file that an Include names?")
+            raise InputError(f"{where}: no {word} line", hint="check whether these lines are in an included file")
     folder = where.rpartition("/")[0]
     typed = _types(gres, f"{folder}/gres.conf" if folder else "gres.conf", load)
     weights = any(name.startswith("PriorityWeight") for name in conf.settings)
@@ -94,6 +118,7 @@ def dumps_of(text: str, where: str = "slurm.conf", load: Load | None = None, gre
 
 
 def _read(text: str, where: str, load: Load | None) -> Conf:
+    """Returns the content of slurm.conf and its included files."""
     conf, defaults = Conf(), {"nodename": dict[str, str](), "partitionname": dict[str, str]()}
     for place, kind, words, sign in _lines(text, where, load, (where,)):
         if kind not in _TABLES:
@@ -126,9 +151,10 @@ def _read(text: str, where: str, load: Load | None) -> Conf:
 def _lines(
     text: str, where: str, load: Load | None, path: tuple[str, ...]
 ) -> Iterator[tuple[str, str, dict[str, str], str]]:
-    """Each line that says something, includes opened: its place, first word, words by name in lower case, = or +=."""
+    """Yields each line of the file and its included files: place, first word, words by lower-case name, and = or
+    +=."""
     joined = ""
-    for number, raw in enumerate((*text.splitlines(), ""), 1):  # a last line may end in a backslash too
+    for number, raw in enumerate((*text.splitlines(), ""), 1):  # the empty line completes a last line with a backslash
         joined += re.sub(r"(?<!\\)#.*", "", raw).rstrip()
         if joined.endswith("\\"):
             joined = joined[:-1] + " "
@@ -138,8 +164,9 @@ def _lines(
             continue
         place, match = f"{where}:{number}", _LINE.match(line)
         if match is None:
-            what = repr(line.strip()[:80]) if len(path) == 1 else "this"  # an Include may name anybody's file
-            raise InputError(f"{place}: {what} is no line of a slurm.conf (accepted: Name=value, Include)")
+            # An Include can name any file on the machine, so the message must not show the content of its lines.
+            what = repr(line.strip()[:80]) if len(path) == 1 else "this"
+            raise InputError(f"{place}: {what} is not a line of a slurm.conf (accepted: Name=value, Include)")
         if match[1]:
             yield from _lines(_included(match[1], place, load, path), match[1], load, (*path, match[1]))
             continue
@@ -148,15 +175,16 @@ def _lines(
 
 
 def _included(name: str, place: str, load: Load | None, path: tuple[str, ...]) -> str:
-    found = None if load is None or name in path else load(name)
-    if found is None:
+    """Returns the text of an included file; InputError if it does not exist or includes itself."""
+    text = None if load is None or name in path else load(name)
+    if text is None:
         why = "includes itself" if name in path else "no such file, or no text file of at most 16 MiB"
         raise InputError(f"{place}: Include {name}: {why}", hint="put the included file beside slurm.conf")
-    return found
+    return text
 
 
 def _settings(conf: Conf, words: Mapping[str, str], place: str, added: bool) -> None:
-    """Settings of one line, in scontrol's spelling; `added` for `+=`."""
+    """Stores the settings of one line in scontrol's spelling; `added` means that the line uses `+=`."""
     spelled = {name.lower(): name for name in _SETTINGS}
     for key, value in words.items():
         name = spelled.get(key, "")
@@ -175,7 +203,7 @@ def _settings(conf: Conf, words: Mapping[str, str], place: str, added: bool) -> 
 
 
 def _old_words(words: Mapping[str, str]) -> dict[str, str]:
-    """A partition's words, with the two names that Slurm used before 16.05 and still reads."""
+    """Returns a partition's words, with the names from before Slurm 16.05 (Priority, Shared) replaced by today's."""
     new = dict(words)
     if "priority" in new:
         new = {"prioritytier": new["priority"], "priorityjobfactor": new["priority"], **new}
@@ -185,6 +213,7 @@ def _old_words(words: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named(words: Mapping[str, str], spelled: Mapping[str, str], place: str) -> dict[str, str]:
+    """Returns the known words in scontrol's spelling; InputError if a number or time is wrong."""
     row = {spelled[name]: value for name, value in words.items() if name in spelled}
     for name in set(_WHOLE) & set(row):
         _whole(name, row[name], place)
@@ -194,6 +223,7 @@ def _named(words: Mapping[str, str], spelled: Mapping[str, str], place: str) -> 
 
 
 def _time(name: str, value: str, place: str) -> None:
+    """Raises InputError if a value is not a time."""
     try:
         if value.upper() not in ("INFINITE", "UNLIMITED", "NONE"):
             parse_duration(value)
@@ -202,11 +232,13 @@ def _time(name: str, value: str, place: str) -> None:
 
 
 def _whole(name: str, value: str, place: str) -> None:
+    """Raises InputError if a value is not a whole number."""
     if not re.fullmatch(r"-?[0-9]{1,18}", value):
         raise InputError(f"{place}: {name}={value or '(nothing)'} (accepted: a whole number, e.g. {name}=16)")
 
 
 def _names(text: str, place: str, expand: Names) -> tuple[str, ...]:
+    """Returns the names of a host list; InputError with the place if it is broken."""
     try:
         return expand(text)
     except UsageError as error:
@@ -214,32 +246,35 @@ def _names(text: str, place: str, expand: Names) -> tuple[str, ...]:
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:
-    """A key by which n2 comes before n10."""
+    """Returns a sort key by which n2 comes before n10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.findall(r"\d+|\D+", name)]
 
 
 def _node_line(name: str, row: Mapping[str, str], typed: Mapping[str, dict[str, int]]) -> str:
+    """Returns a node as a line of `scontrol show node -o`."""
+
     def count(key: str, otherwise: int = 1) -> int:
         return int(row.get(key, otherwise))
 
     sockets = count("Sockets", count("PerBoard") * count("Boards"))
     threads = count("ThreadsPerCore")
     state = row.get("State", "").upper()
-    said = {
+    fields = {
         "CPUTot": count("CPUTot", sockets * count("CoresPerSocket") * threads),
         "Sockets": sockets,
         "ThreadsPerCore": threads,
         "State": "IDLE" if state in _USUAL else state,
     }
-    said |= {key: row[key] for key in ("RealMemory", "MemSpecLimit", "CoreSpecCount", "CPUSpecList") if key in row}
-    said |= {key: row[key] for key in ("AvailableFeatures", "Weight") if key in row}
+    fields |= {key: row[key] for key in ("RealMemory", "MemSpecLimit", "CoreSpecCount", "CPUSpecList") if key in row}
+    fields |= {key: row[key] for key in ("AvailableFeatures", "Weight") if key in row}
     if row.get("Gres"):
-        said["Gres"] = ",".join(_gres(item, typed) for item in row["Gres"].split(","))
-    return f"NodeName={name} " + " ".join(f"{key}={value}" for key, value in said.items()) + "\n"
+        fields["Gres"] = ",".join(_gres(item, typed) for item in row["Gres"].split(","))
+    return f"NodeName={name} " + " ".join(f"{key}={value}" for key, value in fields.items()) + "\n"
 
 
 def _gres(item: str, typed: Mapping[str, dict[str, int]]) -> str:
-    """One item of a node's Gres, K and M written out; by type where gres.conf counts as many of them in all."""
+    """Returns one item of a node's Gres, with K and M expanded, and with the types of gres.conf if the counts
+    agree."""
     words = [word for word in item.split(":") if word.lower() != "no_consume"]
     if scaled := re.fullmatch(r"(\d{1,12})([KMGkmg])", words[-1]):
         words[-1] = str(int(scaled[1]) * 1024 ** (" KMG".index(scaled[2].upper())))
@@ -251,8 +286,9 @@ def _gres(item: str, typed: Mapping[str, dict[str, int]]) -> str:
 
 
 def _types(text: str, where: str, load: Load | None) -> dict[str, dict[str, dict[str, int]]]:
-    """gres.conf: how many devices of each type a node has, by node and name; lines without a node are passed over."""
-    found: dict[str, dict[str, dict[str, int]]] = {}
+    """Returns the number of devices of each type in gres.conf, by node and name; lines without a node are
+    ignored."""
+    devices: dict[str, dict[str, dict[str, int]]] = {}
     expand = Names()
     for place, kind, words, _ in _lines(text, where, load, (where,)):
         if kind not in ("nodename", "name") or "name" not in words or "nodename" not in words:
@@ -261,23 +297,25 @@ def _types(text: str, where: str, load: Load | None) -> dict[str, dict[str, dict
         files = words.get("file", words.get("multiplefiles", ""))
         count = int(number) if number.isdecimal() and len(number) < 19 else max(len(_names(files, place, expand)), 1)
         for node in _names(words["nodename"], place, expand):
-            types = found.setdefault(node, {}).setdefault(words["name"], {})
+            types = devices.setdefault(node, {}).setdefault(words["name"], {})
             types[words.get("type", "")] = types.get(words.get("type", ""), 0) + count
-    return found
+    return devices
 
 
 def _partition_line(name: str, row: Mapping[str, str], conf: Conf, where: str) -> str:
-    said = {key: value for key, value in row.items() if key != "Nodes" and value}
+    """Returns a partition as a line of `scontrol show partition -o`."""
+    fields = {key: value for key, value in row.items() if key != "Nodes" and value}
     nodes = list(dict.fromkeys(n for item in _items(row.get("Nodes", "")) for n in _members(item, conf, name, where)))
-    return f"PartitionName={name} Nodes={fold(nodes)} " + " ".join(f"{key}={said[key]}" for key in said) + "\n"
+    return f"PartitionName={name} Nodes={fold(nodes)} " + " ".join(f"{key}={fields[key]}" for key in fields) + "\n"
 
 
 def _items(text: str) -> list[str]:
+    """Returns the items of a list that can contain brackets."""
     return [item for item in re.split(r",(?![^\[]*\])", text) if item]
 
 
 def _members(item: str, conf: Conf, partition: str, where: str, path: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The nodes of ALL, of a node set (by its nodes and by feature), or of a list of names; `path`: the sets around."""
+    """Returns the nodes of ALL, of a node set or of a host list; `path` has the node sets that contain this item."""
     if item.upper() == "ALL":
         return _counted(tuple(conf.nodes), conf, where)
     if item in path:
@@ -288,20 +326,20 @@ def _members(item: str, conf: Conf, partition: str, where: str, path: tuple[str,
         words, path = conf.sets[item], (*path, item)
         listed = tuple(n for i in _items(words.get("nodes", "")) for n in _members(i, conf, partition, where, path))
         wanted = words.get("feature", "")
-        held = (n for n, row in conf.nodes.items() if wanted in row.get("AvailableFeatures", "").split(","))
-        conf.members[item] = tuple(dict.fromkeys((*listed, *(held if wanted else ()))))
+        with_feature = (n for n, row in conf.nodes.items() if wanted in row.get("AvailableFeatures", "").split(","))
+        conf.members[item] = tuple(dict.fromkeys((*listed, *(with_feature if wanted else ()))))
         return conf.members[item]
     names = _names(item, where, conf.expand)
     if unknown := [n for n in names if n not in conf.nodes]:
         raise InputError(
             f"{where}: partition {partition} names {fold(unknown)}, which no NodeName= line has",
-            hint="an Include that is missing? put the included files beside slurm.conf",
+            hint="if an included file is missing, put it beside slurm.conf",
         )
     return names
 
 
 def _counted(names: tuple[str, ...], conf: Conf, where: str) -> tuple[str, ...]:
-    """The names, counted."""
+    """Returns the names, after counting them against the limit for all lists together."""
     try:
         conf.expand.count(len(names))
     except UsageError as error:

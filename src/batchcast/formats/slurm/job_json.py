@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sacct --json` and `squeue --json` as the columns of text that `sacct -P` prints. Pure.
+"""Read `sacct --json` and `squeue --json`, and convert them to the columns that `sacct -P` prints.
 
-Slurm 21.08 to 25.11 print them (data_parser v0.0.37 to v0.0.44). A job that `squeue` shows has no steps, and
-the start of a waiting one is Slurm's forecast, which is no start.
+Slurm 21.08 to 25.11 print this JSON (data_parser v0.0.37 to v0.0.44). squeue shows no steps. The start that it shows
+for a waiting job is Slurm's forecast and is ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UNSET = {
 }  # NO_VAL of 32, 64 and 16 bits, in the plain numbers of v0.0.37
 _INFINITE = {"4294967295", "18446744073709551615", "65535"}
 _PER_CPU = 1 << 63
-"""The bit of required.memory (v0.0.38 and before) that says that it is that of a processor."""
+"""A bit of required.memory (up to v0.0.38), which means that the amount is per processor."""
 NAMES = (
     "JobID", "JobIDRaw", "Cluster", "User", "UID", "Group", "GID", "Account", "Partition", "QOS", "JobName", "WorkDir",
     "Constraints", "Reservation", "NodeList", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw",
@@ -36,15 +36,17 @@ Record = dict[str, str]
 
 
 class _Document(msgspec.Struct):
-    """The parts of a document that are read; each job is decoded alone, so that memory holds one at a time."""
+    """The parts of a document that are read. Jobs stay raw and are decoded one by one to save memory."""
 
     jobs: list[msgspec.Raw]
     errors: list[Any] = []
 
 
 def looks_like_job_json(sample: bytes) -> bool:
-    """Whether a text begins as what `sacct --json` or `squeue --json` prints.
+    """Whether a text begins like the output of `sacct --json` or `squeue --json`.
 
+    Examples
+    --------
     >>> looks_like_job_json(b'{"jobs": [{"job_id": 7}]}'), looks_like_job_json(b'{"jobs": [{"id": 1, "res": 4}]}')
     (True, False)
     """
@@ -54,10 +56,29 @@ def looks_like_job_json(sample: bytes) -> bool:
 
 
 def job_columns(text: bytes, source: str = "(memory)") -> tuple[dict[str, list[str]], list[str]]:
-    """The jobs and their steps by sacct's names of columns (`NAMES`), and notes on what Slurm itself said.
+    """Return the jobs and their steps as columns with sacct's names.
 
-    Several documents may follow one another. InputError for a text that is no JSON or has no list of jobs.
+    Parameters
+    ----------
+    text
+        One or several JSON documents, one after another.
+    source
+        Name of the file in messages.
 
+    Returns
+    -------
+    columns : dict
+        Texts by column name (`NAMES`).
+    notes : list of str
+        Errors that Slurm itself reported in the documents.
+
+    Raises
+    ------
+    InputError
+        If the text is not JSON or has no list of jobs.
+
+    Examples
+    --------
     >>> columns, _ = job_columns(b'{"jobs": [{"job_id": 7, "time": {"submission": 60, "limit": {"set": true,'
     ...                          b' "infinite": false, "number": 90}}, "state": {"current": ["FAILED"]}}]}')
     >>> columns["JobID"], columns["Submit"], columns["TimelimitRaw"], columns["State"]
@@ -70,39 +91,40 @@ def job_columns(text: bytes, source: str = "(memory)") -> tuple[dict[str, list[s
             for record in _records(_decoded(raw, source)):
                 for name, texts in columns.items():
                     texts.append(record.get(name, ""))
-        said = [str(at(error, "description") or at(error, "error") or error) for error in document.errors]
-        notes += [f"Slurm printed an error with these jobs: {words[:120]}" for words in said]
+        errors = [str(at(error, "description") or at(error, "error") or error) for error in document.errors]
+        notes += [f"Slurm printed an error with these jobs: {words[:120]}" for words in errors]
     return columns, notes
 
 
 def _documents(text: bytes, source: str) -> Iterator[_Document]:
-    """The documents of a text, one after the other."""
+    """Yields the documents of a text."""
     try:
         yield msgspec.json.decode(text, type=_Document)
         return
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass  # several documents, or what only the slower reader knows (NaN, bytes that are no UTF-8)
+        pass  # several documents, or content that only the slower json module accepts (NaN, invalid UTF-8)
     rest, decoder = text.decode("utf-8", "replace"), json.JSONDecoder()
     place = len(rest) - len(rest.lstrip())
     while place < len(rest):
         try:
             plain, place = decoder.raw_decode(rest, place)
         except json.JSONDecodeError as error:
-            what = "not JSON" if error.pos < len(rest.rstrip()) else "this JSON is cut short"
+            what = "not JSON" if error.pos < len(rest.rstrip()) else "the JSON ends too early"
             raise input_error(source, f"{what}: {error.msg}", line=error.lineno, hint=COMMAND) from None
-        except ValueError:  # a number of more than 4300 digits
-            raise InputError(f"{source}: a number in this JSON has too many digits", hint=COMMAND) from None
+        except ValueError:  # Python refuses integers of more than 4300 digits
+            raise InputError(f"{source}: a number in the JSON has too many digits", hint=COMMAND) from None
         except RecursionError:
             raise InputError(f"{source}: JSON nested too deep to be a list of jobs", hint=COMMAND) from None
         jobs = plain.get("jobs") if isinstance(plain, dict) else None
         if not isinstance(jobs, list):
-            raise input_error(source, "no list of jobs in this JSON", accepted=COMMAND, hint=COMMAND)
+            raise input_error(source, "the JSON has no list of jobs", accepted=COMMAND, hint=COMMAND)
         errors = plain.get("errors")
         yield _Document([msgspec.Raw(json.dumps(job).encode()) for job in jobs], errors if errors else [])
         place += len(rest) - place - len(rest[place:].lstrip())
 
 
 def _decoded(raw: msgspec.Raw, source: str) -> Any:
+    """Returns one decoded job."""
     try:
         return json.loads(bytes(raw).decode("utf-8", "replace"))
     except ValueError as error:
@@ -112,7 +134,8 @@ def _decoded(raw: msgspec.Raw, source: str) -> Any:
 
 
 def _records(job: Any) -> list[Record]:
-    """A job's record and those of its steps; what is no job is a record without a number, which is dropped."""
+    """Returns a job's record and the records of its steps; an unreadable job gives a record that the reader
+    drops."""
     if not isinstance(job, Mapping):
         return [{}]
     try:
@@ -125,6 +148,7 @@ def _records(job: Any) -> list[Record]:
 
 
 def _of_sacct(job: Mapping[str, Any]) -> Record:
+    """Returns the record of a job that sacct printed."""
     requested, allocated = tres(at(job, "tres/requested")), tres(at(job, "tres/allocated"))
     return {
         **_common(job),
@@ -153,6 +177,7 @@ def _of_sacct(job: Mapping[str, Any]) -> Record:
 
 
 def _of_squeue(job: Mapping[str, Any]) -> Record:
+    """Returns the record of a job that squeue printed."""
     state = _state(job.get("job_state"), None)
     waits = state in ("PENDING", "")
     holds = not waits and bool(_name(job.get("nodes")))
@@ -186,7 +211,7 @@ def _of_squeue(job: Mapping[str, Any]) -> Record:
 
 
 def _common(job: Mapping[str, Any]) -> Record:
-    """What both commands name alike."""
+    """Returns the fields that have the same names in the output of both commands."""
     return {
         "JobIDRaw": _plain(job.get("job_id")),
         "Cluster": _name(job.get("cluster")),
@@ -201,7 +226,7 @@ def _common(job: Mapping[str, Any]) -> Record:
 
 
 def _step(step: Mapping[str, Any], job: Record) -> Record:
-    """A step's record; it takes the job's times of submission, which steps do not have."""
+    """Returns the record of a step, with the job's submit time, which steps do not have."""
     usage = {name: tres(at(step, f"tres/requested/{name}")).replace("M", "") for name in ("max", "total")}
     name = at(step, "step/id")
     inner = at(name, "step_id") if isinstance(name, Mapping) else name
@@ -226,7 +251,7 @@ def _step(step: Mapping[str, Any], job: Record) -> Record:
 
 
 def _job_id(job: Mapping[str, Any], array: Any, task: Any, tasks: Any, het: str) -> str:
-    """The number as sacct writes it: `12_3`, `12_[4-9]`, `12+1`, `12`."""
+    """Returns the job id in sacct's notation: `12_3`, `12_[4-9]`, `12+1`, `12`."""
     number_, leader, one = _plain(job.get("job_id")), _plain(array), _plain(task)
     component, offset = _plain(at(job, f"{het}job_id")), _plain(at(job, f"{het}job_offset"))
     if leader not in ("", "0") and one:
@@ -237,13 +262,13 @@ def _job_id(job: Mapping[str, Any], array: Any, task: Any, tasks: Any, het: str)
 
 
 def _plain(value: Any) -> str:
-    """A number as text; empty where it is not set, in either form."""
+    """Returns a number as text; empty if it is not set."""
     text = number(value)
     return "" if text in _UNSET else text
 
 
 def _minutes(value: Any) -> str:
-    """A time limit in minutes, UNLIMITED, or empty."""
+    """Returns a time limit in minutes, UNLIMITED, or an empty text."""
     if isinstance(value, Mapping) and value.get("infinite"):
         return "UNLIMITED"
     text = _plain(value)
@@ -251,7 +276,9 @@ def _minutes(value: Any) -> str:
 
 
 def _memory(per_node: Any, per_cpu: Any, both: Any, requested: str) -> str:
-    """The request of memory as ReqMem: that of the whole job where TRES say it, else per node or processor."""
+    """Returns the memory request in the form of ReqMem: for the whole job if the TRES have it, else per node or
+    processor.
+    """
     if whole := next((pair for pair in requested.split(",") if pair.startswith("mem=")), ""):
         return whole.removeprefix("mem=")
     node, cpu, mixed = _plain(per_node), _plain(per_cpu), _plain(both)
@@ -261,7 +288,7 @@ def _memory(per_node: Any, per_cpu: Any, both: Any, requested: str) -> str:
 
 
 def _state(words: Any, killer: Any) -> str:
-    """The state as sacct writes it: the first word, and of what was cancelled by whom."""
+    """Returns the state in sacct's notation: the first word, and for CANCELLED also by whom."""
     word = (as_list(words) or [""])[0].upper()
     if word != "CANCELLED":
         return word
@@ -270,12 +297,14 @@ def _state(words: Any, killer: Any) -> str:
 
 
 def _amount(items: Sequence[Mapping[str, Any]] | None, kind: str) -> str:
-    """The count of one kind of TRES."""
+    """Returns the count of one kind of TRES."""
     return next((str(item.get("count", "")) for item in items or () if item.get("type") == kind), "")
 
 
 def _cpu(value: Any, *of_steps: Any) -> str:
-    """CPU time of seconds and microseconds, as Slurm writes it; Slurm 22.05 says it of the steps alone."""
+    """Returns CPU time in Slurm's notation. Slurm 22.05 has it only for steps, so their sum is used if the job has
+    none.
+    """
     own, *steps = (
         (int(number(at(each, "seconds")) or 0), int(number(at(each, "microseconds")) or 0))
         for each in (value, *of_steps)
@@ -286,5 +315,7 @@ def _cpu(value: Any, *of_steps: Any) -> str:
 
 
 def _name(value: Any) -> str:
-    """A name; lists with commas, nothing for null and the 0 that some versions write for an empty text."""
+    """Returns a name, or a list as names with commas; empty for null and for the 0 that some versions write instead
+    of "".
+    """
     return ",".join(as_list(value)) if isinstance(value, str | list) else ""

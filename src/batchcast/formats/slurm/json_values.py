@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values in the JSON of Slurm's commands (data_parser v0.0.37 to v0.0.44), as the text of the same commands. Pure."""
+"""Convert values in Slurm's JSON (data_parser v0.0.37 to v0.0.44) to the text that the same commands print."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 
 def at(item: Any, path: str) -> Any:
-    """What lies at a path of keys; None where it ends early.
+    """Return the value at a path of keys; None if a key is missing.
 
+    Examples
+    --------
     >>> at({"time": {"limit": 60}}, "time/limit"), at({"time": None}, "time/limit")
     (60, None)
     """
@@ -19,8 +21,10 @@ def at(item: Any, path: str) -> Any:
 
 
 def number(value: Any) -> str:
-    """A number, plain or with whether it is set and infinite; empty where it is not set or infinite.
+    """Return a number as text, also from the form with `set` and `infinite`; empty if it is not set or infinite.
 
+    Examples
+    --------
     >>> number(60), number({"set": True, "infinite": False, "number": 60}), number({"set": False, "number": 0})
     ('60', '60', '')
     """
@@ -32,8 +36,10 @@ def number(value: Any) -> str:
 
 
 def tres(items: Any) -> str:
-    """A list of TRES as `cpu=4,mem=2048M,gres/gpu=1`; memory of TRES is in MiB.
+    """Return a list of TRES as `cpu=4,mem=2048M,gres/gpu=1`. Memory in TRES is in MiB.
 
+    Examples
+    --------
     >>> tres([{"type": "mem", "name": "", "count": 2048}, {"type": "gres", "name": "gpu:a100", "count": 2}])
     'mem=2048M,gres/gpu:a100=2'
     """
@@ -44,8 +50,10 @@ def tres(items: Any) -> str:
 
 
 def as_list(value: Any) -> list[str]:
-    """Words that stand in a list, or alone; none for null.
+    """Return words as a list, whether they are a list, a single word or null.
 
+    Examples
+    --------
     >>> as_list("RUNNING"), as_list(["RUNNING", "COMPLETING"]), as_list(None)
     (['RUNNING'], ['RUNNING', 'COMPLETING'], [])
     """

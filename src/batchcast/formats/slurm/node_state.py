@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's state in Slurm's words, as `scontrol show node`, `--json`, slurm.conf or sinfo print it. Pure."""
+"""Interpret a node's state as `scontrol show node`, `--json`, slurm.conf or sinfo print it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,32 @@ _AWAY = frozenset(
         "FAILG", "INVAL", "INVALID", "INVALID_REG",
     }
 )  # fmt: skip
-"""Words of a node on which slurmctld starts nothing until somebody, or a new registration, brings it back."""
+"""States in which slurmctld starts no jobs on a node until an administrator or a new registration restores it."""
 _MARKS = "*~#!%$@^-"
-"""One of them follows a word: does not answer, asleep, wakes up, about to sleep, falls asleep, maintenance, ..."""
+"""sinfo's suffixes of states: not responding (*), powered down (~), powering up (#), powering down (%), and others."""
 _ASLEEP_MARKS = frozenset("~#!%")
 
 
 def is_away(state: str) -> bool:
-    """Whether a node cannot be used until somebody brings it back: down, drained, failing, not registered, silent.
+    """Whether a node cannot be used until it is restored: down, drained, failing, not registered or not responding.
 
-    A node that saves power (POWERED_DOWN, POWERING_DOWN, POWER_DOWN, POWERING_UP) is asleep, not away: slurmctld places
-    jobs on it and wakes it up, and its silence meanwhile says nothing. MAINTENANCE is a reservation, which the
-    description of the machine has by itself.
+    Parameters
+    ----------
+    state
+        The state, as Slurm prints it.
 
+    Returns
+    -------
+    bool
+
+    Notes
+    -----
+    A node that saves power (POWERED_DOWN, POWERING_DOWN, POWER_DOWN, POWERING_UP) can be used: slurmctld places jobs on
+    it and powers it up. While it powers up it does not respond, and that has no meaning. MAINTENANCE is a reservation,
+    which the description of the machine lists separately.
+
+    Examples
+    --------
     >>> is_away("IDLE+CLOUD+POWERED_DOWN"), is_away("DOWN+CLOUD+POWERED_DOWN+NOT_RESPONDING"), is_away("IDLE+DRAIN")
     (False, True, True)
     >>> is_away("IDLE+NOT_RESPONDING"), is_away("allocated#"), is_away("idle*"), is_away("IDLE+MAINTENANCE+RESERVED")

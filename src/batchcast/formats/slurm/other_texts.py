@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts of Slurm that hold jobs and cannot be read as a log, told by their first line, with what to do instead."""
+"""Recognise texts of Slurm that contain jobs but cannot be read as a log, and say what to use instead."""
 
 from __future__ import annotations
 
@@ -15,27 +15,39 @@ _SHOW_JOB = re.compile(r"JobId=\d+ (ArrayJobId=|HetJobId=|JobName=)")
 
 
 def named_text(line: str) -> tuple[str, str] | None:
-    """What a text is by its first line, and what can be read instead; None for any other text.
+    """Recognise a text by its first line.
 
+    Parameters
+    ----------
+    line
+        The first line.
+
+    Returns
+    -------
+    tuple of str, or None
+        What the text is, and what to do instead. None for other texts.
+
+    Examples
+    --------
     >>> named_text("7|ada|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:10:00")[0]
     'a sacct dump without its header line'
     >>> named_text("JobId=7 UserId=ada(1001) GroupId=ada(1001) Name=relax JobState=COMPLETED")[0]
-    "the file of Slurm's plugin jobcomp/filetxt, which says neither limits nor requests in full"
+    "the file of Slurm's plugin jobcomp/filetxt, which lacks time limits and complete requests"
     """
     if _FILETXT.match(line):
         return (
-            "the file of Slurm's plugin jobcomp/filetxt, which says neither limits nor requests in full",
-            f"accounting has them, if slurmdbd runs: {COMMAND}",
+            "the file of Slurm's plugin jobcomp/filetxt, which lacks time limits and complete requests",
+            f"if slurmdbd runs, use the accounting records: {COMMAND}",
         )
     if _SHOW_JOB.match(line):
-        return "what `scontrol show job` prints, the jobs of this minute", COMMAND
+        return "the output of `scontrol show job`, which has only current jobs", COMMAND
     if any(_is_record(line.strip().split(delimiter)) for delimiter in DELIMITERS):
-        return "a sacct dump without its header line", f"leave out -n (--noheader), which takes it away: {COMMAND}"
+        return "a sacct dump without its header line", f"leave out -n (--noheader), which removes it: {COMMAND}"
     return None
 
 
 def _is_record(fields: list[str]) -> bool:
-    """Whether fields are those of a job in sacct's forms: its number, a state, and a time that is written as a date."""
+    """Whether the fields look like a job in sacct's notation: an id, a state, and a time written as a date."""
     is_job = check_of("jobid")
     words = [field.strip('"') for field in fields]
     states = [word.split(" ")[0] for word in words]
@@ -44,6 +56,7 @@ def _is_record(fields: list[str]) -> bool:
 
 
 def _is_date(text: str) -> bool:
+    """Whether a text is an ISO 8601 date with a time."""
     try:
         datetime.fromisoformat(text)
     except ValueError:

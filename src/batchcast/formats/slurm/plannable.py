@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What planning must know of a job before it touches the job's limit: squeue, accounting and scripts as text. Pure."""
+"""Read what planning must know about a job before it changes the job's time limit: squeue, accounting and job
+scripts.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,31 @@ FIELDS = (
     "Account", "Comment", "BatchFlag", "MinTime", "Deadline", "HetJobID", "Reservation", "Dependency",
     "SiblingsActive", "admin_comment",
 )  # fmt: skip
-"""What is asked of squeue(1) -O, Slurm 22.05 and newer."""
+"""Fields for `squeue -O` (Slurm 22.05 and newer)."""
 NOTHING = ("", "N/A", "NA", "(null)", "0:00", "None")
 BEGUN = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "POWER_UP_NODE", "SIGNALING", "RESIZING"})
 WAITING = frozenset({"PENDING"})
 
 
 class Plannable(NamedTuple):
-    """One job, or one task of an array, as squeue showed it. Seconds since the epoch; limits in seconds, inf without.
+    """One job, or one task of an array, as squeue showed it.
 
-    `raw_id` is the array's while a task waits together with others. Neither begun nor waiting nor finished is a job
-    that passes from one state to another. `time_min` is the --time-min, 0 without one. `special` names what makes it a
-    job that is never planned, in words.
+    Attributes
+    ----------
+    job_id, raw_id
+        The id of the job. For an array task that still waits together with others, `raw_id` is the id of the array.
+    submit_time
+        Epoch seconds.
+    begun, waits, finished
+        The phase of the job. All three are False while the job is between two states.
+    limit
+        Time limit in seconds; infinity without a limit.
+    time_min
+        The job's --time-min in seconds; 0 if it has none.
+    special
+        Why this kind of job is never planned, in words; empty if it can be planned.
+    partitions, qos, user, account, comment, reason, admin_comment
+        As squeue prints them.
     """
 
     job_id: str
@@ -52,13 +67,29 @@ class Plannable(NamedTuple):
 
     @property
     def base(self) -> str:
-        """The id without a task's number: what sbatch printed."""
+        """The id without a task number, as sbatch printed it."""
         return self.job_id.partition("_")[0]
 
 
 def plannable(record: Mapping[str, str]) -> Plannable:
-    """One squeue record. Raises BatchcastError for a job without id, submit time, state or readable limit.
+    """Convert one squeue record.
 
+    Parameters
+    ----------
+    record
+        Printed fields by name (`FIELDS`).
+
+    Returns
+    -------
+    Plannable
+
+    Raises
+    ------
+    BatchcastError
+        If the job has no id, submit time, state or readable time limit.
+
+    Examples
+    --------
     >>> job = plannable({"JobID": "7", "SubmitTime": "100", "State": "PENDING", "TimeLimit": "10:00", "BatchFlag": "1"})
     >>> job.limit, job.waits, job.special
     (600.0, True, '')
@@ -89,11 +120,14 @@ def plannable(record: Mapping[str, str]) -> Plannable:
 
 
 def _text(shown: str) -> str:
+    """Returns a printed text, or an empty text if it stands for no value."""
     return "" if shown in NOTHING else shown
 
 
 def _time_min(shown: str) -> float:
-    """Slurm shows a job without one as 0; what cannot be read is somebody's, and no time of ours."""
+    """Returns the --time-min in seconds, 0 if there is none; infinity if it cannot be read, so that the job is not
+    planned.
+    """
     span = 0.0 if shown in NOTHING else parse_duration(shown)
     return math.inf if math.isnan(span) else span
 
@@ -108,14 +142,17 @@ _SPECIAL = {
 
 
 def _special(record: Mapping[str, str]) -> str:
+    """Returns why this kind of job is never planned; empty if it can be planned."""
     if record.get("BatchFlag") != "1":
         return "it is interactive (no batch script)"
     return next((words for name, words in _SPECIAL.items() if record.get(name, "") not in NOTHING), "")
 
 
 def over_time(partitions: Iterable[Mapping[str, str]], config: Mapping[str, str]) -> dict[str, float]:
-    """OverTimeLimit of each partition in seconds: its own, else the cluster's; 0 where nothing is said.
+    """Return the OverTimeLimit of each partition in seconds: its own, else the cluster's, else 0.
 
+    Examples
+    --------
     >>> over_time([{"PartitionName": "a", "OverTimeLimit": "NONE"}, {"PartitionName": "b", "OverTimeLimit": "5"}],
     ...           {"OverTimeLimit": "60 min"})
     {'a': 3600.0, 'b': 300.0}
@@ -128,8 +165,10 @@ def over_time(partitions: Iterable[Mapping[str, str]], config: Mapping[str, str]
 
 
 def default_times(partitions: Iterable[Mapping[str, str]]) -> dict[str, float]:
-    """The limit (s) of a job that names none, by partition: DefaultTime, else MaxTime.
+    """Return the time limit of a job that requests none, in seconds, by partition: DefaultTime, else MaxTime.
 
+    Examples
+    --------
     >>> default_times([{"PartitionName": "a", "DefaultTime": "NONE", "MaxTime": "1:00:00"}])
     {'a': 3600.0}
     """
@@ -142,6 +181,7 @@ def default_times(partitions: Iterable[Mapping[str, str]]) -> dict[str, float]:
 
 
 def _minutes(text: str) -> float:
+    """Returns minutes as seconds; infinity for UNLIMITED, 0 for other texts."""
     word = text.split(" ")[0]
     return math.inf if word == "UNLIMITED" else float(word) * 60.0 if word.isascii() and word.isdigit() else 0.0
 
@@ -150,10 +190,26 @@ _PERIODS = {"HOURLY": 3600.0, "DAILY": 86400.0, "WEEKDAY": 86400.0, "WEEKEND": 8
 
 
 def next_outage(reservations: Iterable[Mapping[str, str]], now: float) -> float:
-    """When the next reservation of any nodes begins (epoch, s); infinity where none is known, `now` where in doubt.
+    """Return when the next reservation begins, in epoch seconds.
 
-    One that repeats begins again a period after it began.
+    Parameters
+    ----------
+    reservations
+        Records of `scontrol show reservation`.
+    now
+        Epoch seconds.
 
+    Returns
+    -------
+    float
+        Infinity if there is no later reservation. `now` if a reservation has no readable start.
+
+    Notes
+    -----
+    A repeating reservation (flags DAILY, WEEKLY, ...) begins again one period after its start.
+
+    Examples
+    --------
     >>> next_outage([{"StartTime": "100", "Flags": "DAILY"}], 200.0), next_outage([], 0.0)
     (86500.0, inf)
     """
@@ -175,15 +231,36 @@ _DIRECTIVE = re.compile(r"^\s*#\s*SBATCH\b")
 
 
 class Submitted(NamedTuple):
-    """Why a submission does not rule out a --signal, empty where it does; the --time it names (s; NaN: none)."""
+    """What a job's submission tells planning.
+
+    Attributes
+    ----------
+    signal
+        Why the submission may request a --signal before the end; empty if it certainly does not.
+    limit
+        The requested --time in seconds; NaN if it has none.
+    """
 
     signal: str
     limit: float = math.nan
 
 
 def submitted(submit_line: str, script: str) -> Submitted:
-    """What planning asks of a submission. A --time of the line comes before one of the script, as sbatch has it.
+    """Read the submit line and the script of a job.
 
+    Parameters
+    ----------
+    submit_line
+        The command, as accounting recorded it. A --time in this line overrides one in the script, as in sbatch.
+    script
+        The job script.
+
+    Returns
+    -------
+    Submitted
+
+    Examples
+    --------
     >>> submitted("sbatch -t 10 job.sh", "#!/bin/sh\\n#SBATCH -t 20\\n"), submitted("sbatch job.sh", "#!/bin/sh\\n")
     (Submitted(signal='', limit=600.0), Submitted(signal='', limit=nan))
     """
@@ -196,11 +273,26 @@ def submitted(submit_line: str, script: str) -> Submitted:
 
 
 def asks_for_signal(submit_line: str, script: str) -> str:
-    """Why a job's submission does not rule out a signal before its end; empty where it does.
+    """Return why a job's submission may request a signal before its end; empty if it certainly does not.
 
-    A limit that is shorter for a while would send such a signal early. sbatch takes any unambiguous beginning of
-    --signal; in doubt there is one. What SBATCH_SIGNAL in the submitter's environment asks for is seen nowhere.
+    A temporarily shorter time limit would send such a signal too early, so these jobs are not planned.
 
+    Parameters
+    ----------
+    submit_line, script
+        As in `submitted`.
+
+    Returns
+    -------
+    str
+
+    Notes
+    -----
+    sbatch accepts any unambiguous prefix of --signal. An unknown submit line or script counts as a possible request.
+    The variable SBATCH_SIGNAL in the submitter's environment cannot be detected.
+
+    Examples
+    --------
     >>> asks_for_signal("sbatch -t 10 job.sh", "#!/bin/sh\\n#SBATCH --sig=USR1\\n")
     'its script asks for a --signal'
     >>> asks_for_signal("sbatch -t 10 job.sh", "#!/bin/sh\\necho --signal\\n"), asks_for_signal("", "#!/bin/sh")
@@ -218,12 +310,29 @@ def asks_for_signal(submit_line: str, script: str) -> str:
 
 
 def why_not(asked: Submitted, job: Plannable, defaults: Mapping[str, float]) -> str:
-    """Why a submission rules out planning its job, which stands at a limit that is taken for its user's; else empty.
+    """Return why a job must not be planned, given its submission; empty if it can be planned.
 
-    A limit below the one that was asked for was lowered by somebody. Were that another program that plans, planning
-    from there on would go below what OverTimeLimit covers. Where no --time was named the `defaults` by partition count:
-    what a site's job_submit.lua or SBATCH_TIMELIMIT made of it is seen nowhere.
+    Parameters
+    ----------
+    asked
+        The job's submission.
+    job
+        The job, with its current time limit.
+    defaults
+        Default time limit of each partition, in seconds.
 
+    Returns
+    -------
+    str
+
+    Notes
+    -----
+    If the current limit is below the requested limit, somebody has lowered it. If that was another planning program,
+    planning from this limit could go below what OverTimeLimit covers. Without a requested --time, the partition's
+    default counts; changes by a site's job_submit.lua or by SBATCH_TIMELIMIT cannot be detected.
+
+    Examples
+    --------
     >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=3600.0, partitions=("main",))
     >>> why_not(Submitted("", 3600.0), job, {}), why_not(Submitted("", 3570.0), job, {})
     ('', '')

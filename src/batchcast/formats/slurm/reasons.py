@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's reasons for a pending job, in plain language. Pure."""
+"""Explain Slurm's reasons for pending jobs in plain language."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from enum import StrEnum
 from .resources import expand, fold
 
 WORDS: dict[str, str] = {
-    "Resources": "next in line; waiting until enough of the machine is free",
+    "Resources": "next in the queue; waiting until enough resources are free",
     "Priority": "jobs with higher priority are ahead in the queue",
-    "Dependency": "waiting for another job it depends on",
-    "DependencyNeverSatisfied": "the job it depends on ended the wrong way: it will never start; cancel it",
-    "BeginTime": "asked not to begin before a given time",
+    "Dependency": "waiting for another job that it depends on",
+    "DependencyNeverSatisfied": "a job that it depends on failed, so it will never start; cancel it",
+    "BeginTime": "requested not to start before a given time",
     "JobHeldUser": "held by its owner (scontrol release frees it)",
     "JobHeldAdmin": "held by an administrator; ask them",
-    "JobArrayTaskLimit": "its array runs at most so many tasks at once (the % in --array)",
+    "JobArrayTaskLimit": "its array already runs as many tasks as --array allows (the number after %)",
     "PartitionDown": "the partition is down",
-    "PartitionInactive": "the partition takes no jobs at present",
-    "PartitionNodeLimit": "asks for more nodes than the partition gives a job: it will never start as it is",
-    "PartitionTimeLimit": "asks for more time than the partition allows: it will never start as it is",
+    "PartitionInactive": "the partition does not start jobs at present",
+    "PartitionNodeLimit": "requests more nodes than the partition allows: it will never start unchanged",
+    "PartitionTimeLimit": "requests more time than the partition allows: it will never start unchanged",
     "PartitionConfig": "cannot run in this partition as it is configured",
     "ReqNodeNotAvail": "nodes it needs are not available (reserved, drained or down)",
     "Nodes required for job are DOWN": "its nodes are down, drained, or kept for a partition with a higher priority",
     "Reservation": "waiting for its reservation to begin",
-    "ReservationDeleted": "its reservation is gone",
+    "ReservationDeleted": "its reservation was deleted",
     "Licenses": "waiting for a licence",
     "NodeDown": "a node it needs is down",
-    "BadConstraints": "no node fulfils its constraints: it will never start as it is",
-    "Cleaning": "being requeued: still cleaning up its last run",
+    "BadConstraints": "no node satisfies its constraints: it will never start unchanged",
+    "Cleaning": "requeued: Slurm is still cleaning up after its last run",
     "InvalidAccount": "its account is not valid",
     "InvalidQOS": "its QOS is not valid",
-    "JobLaunchFailure": "could not be launched; an administrator may have to look",
+    "JobLaunchFailure": "could not be launched; ask an administrator",
     "BurstBufferResources": "waiting for burst buffer space",
     "BurstBufferStageIn": "its data is being staged in",
     "Prolog": "a prolog is still running",
-    "SchedDefer": "the scheduler was asked to defer it",
-    "WaitingForScheduling": "not looked at by the scheduler yet",
+    "SchedDefer": "the scheduler is configured to defer it",
+    "WaitingForScheduling": "the scheduler has not considered it yet",
 }
 NEVER = frozenset(
     {
@@ -60,25 +60,36 @@ _ADMIN = frozenset(
 
 
 class Rule(StrEnum):
-    """What ends a reason, and so how long a job with it still waits."""
+    """The event that ends a reason for waiting. It decides from when a wait prediction counts."""
 
     MACHINE = "machine"
-    """The queue: the forecast issued at submission."""
+    """The queue: the forecast that was made at submission applies."""
     NEVER = "never"
-    """Nothing: it cannot start as it is."""
+    """No event: the job cannot start unless it is changed."""
     ADMIN = "administrator"
-    """An administrator: nobody can say when."""
+    """An action of an administrator, at an unknown time."""
     ELIGIBLE = "eligible"
-    """Its owner, a time, another job: the forecast counts from then."""
+    """Its owner, a begin time or another job: the forecast counts from that event."""
     RESERVATION = "reservation"
-    """The beginning of its reservation, or the end of one that keeps its nodes."""
+    """The beginning of its reservation, or the end of a reservation that blocks its nodes."""
     LIMIT = "limit"
-    """The end of jobs that hold what a limit gives: the limit's own queue."""
+    """The end of other jobs that count against the same limit."""
 
 
 def rule(reason: str) -> Rule:
-    """The rule of one of Slurm's reasons, 22.05 to 24.11; an unknown word is the queue's.
+    """Return the rule for a reason.
 
+    Parameters
+    ----------
+    reason
+        A reason as Slurm 22.05 to 24.11 prints it. Unknown reasons count as waiting in the queue.
+
+    Returns
+    -------
+    Rule
+
+    Examples
+    --------
     >>> rule("ReqNodeNotAvail, UnavailableNodes:n2").value, rule("QOSMaxJobsPerUserLimit").value, rule("Priority").value
     ('administrator', 'limit', 'machine')
     """
@@ -99,8 +110,10 @@ def rule(reason: str) -> Rule:
 
 
 def word(reason: str) -> str:
-    """The name of a reason, without what Slurm adds to it.
+    """Return the name of a reason, without the details that Slurm appends.
 
+    Examples
+    --------
     >>> word("(ReqNodeNotAvail, UnavailableNodes:n2)"), word("None")
     ('ReqNodeNotAvail', '')
     """
@@ -109,15 +122,30 @@ def word(reason: str) -> str:
 
 
 def _unavailable(reason: str) -> str:
-    """The nodes that are down or drained, as ReqNodeNotAvail names them."""
+    """Returns the down or drained nodes that ReqNodeNotAvail names, as a host list."""
     return reason.partition("UnavailableNodes:")[2].strip(" )")
 
 
 def naming_down(reason: str, nodes_asked: str, down: Set[str]) -> str:
-    """The reason with the nodes that the job asked for by name and that are drained or down, as 22.05 prints it.
+    """Add to a reason the requested nodes that are drained or down, in the form of Slurm 22.05.
 
-    24.11 says of these too that they may be reserved, whatever is reserved.
+    Slurm 24.11 only says that the nodes may be reserved, even if they are down.
 
+    Parameters
+    ----------
+    reason
+        The reason.
+    nodes_asked
+        Host list of the nodes that the job requests by name.
+    down
+        Names of drained or down nodes.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
     >>> naming_down("ReqNodeNotAvail, May be reserved for other job", "n[1-2]", {"n2", "n3"})
     'ReqNodeNotAvail, UnavailableNodes:n2'
     >>> naming_down("ReqNodeNotAvail, May be reserved for other job", "n1", {"n2"})
@@ -128,11 +156,25 @@ def naming_down(reason: str, nodes_asked: str, down: Set[str]) -> str:
 
 
 def no_longer(reason: str, down: Set[str] | None, tasks_run: bool) -> bool:
-    """Whether a reason does not hold any more: the scheduler leaves it until it looks at the job again, hours later.
+    """Whether a reason is outdated. Slurm keeps a reason until the scheduler considers the job again, perhaps hours
+    later.
 
-    The nodes that it names are back (`down` are those that are not; None: unknown), or no task of the array runs whose
-    limit it says is reached.
+    Parameters
+    ----------
+    reason
+        The reason.
+    down
+        Names of nodes that are down; None if unknown.
+    tasks_run
+        Whether a task of the job's array runs.
 
+    Returns
+    -------
+    bool
+        True if all nodes that the reason names are back, or if it names the array's task limit and no task runs.
+
+    Examples
+    --------
     >>> no_longer("ReqNodeNotAvail, UnavailableNodes:n[2-3]", {"n3"}, False), no_longer("Priority", set(), False)
     (False, False)
     >>> no_longer("ReqNodeNotAvail, UnavailableNodes:n2", {"n3"}, False), no_longer("JobArrayTaskLimit", set(), False)
@@ -144,18 +186,20 @@ def no_longer(reason: str, down: Set[str] | None, tasks_run: bool) -> bool:
 
 
 def about_nodes(reason: str) -> bool:
-    """Whether which nodes are down decides what a reason means."""
+    """Whether the meaning of a reason depends on which nodes are down."""
     return word(reason) in ("ReqNodeNotAvail", "Nodes required for job are DOWN")
 
 
 def may_be_down(reason: str) -> bool:
-    """Whether a reason leaves open if nodes are reserved or down."""
+    """Whether a reason does not tell if nodes are reserved or down."""
     return word(reason) == "ReqNodeNotAvail" and "May be reserved" in reason
 
 
 def limit_of(name: str) -> str:
-    """Whose limit a reason names: `user`, `account`, `qos`, empty for none.
+    """Return whose limit a reason names: `user`, `account` or `qos`; empty if it names no limit.
 
+    Examples
+    --------
     >>> limit_of("QOSMaxJobsPerUserLimit"), limit_of("AssocGrpCpuLimit"), limit_of("QOSGrpNodeLimit")
     ('user', 'account', 'qos')
     """
@@ -182,16 +226,18 @@ _LIMIT_ON = {
 
 
 def plain_reason(reason: str) -> str:
-    """A reason in words; one this table does not know as Slurm gives it.
+    """Explain a reason in words; a reason that this module does not know is returned with its Slurm name.
 
+    Examples
+    --------
     >>> plain_reason("Priority"), plain_reason("QOSMaxCpuPerUserLimit")
     ('jobs with higher priority are ahead in the queue', 'a limit of the QOS on processors per user is reached')
     """
     name = word(reason)
     if not name:
-        return "not looked at by the scheduler yet"
+        return "the scheduler has not considered it yet"
     if name == "ReqNodeNotAvail" and rule(reason) is Rule.ADMIN:
-        return f"nodes it needs are drained or down: {_unavailable(reason)}"
+        return f"nodes that it needs are drained or down: {_unavailable(reason)}"
     if name in WORDS:
         return WORDS[name]
     whose = next((words for key, words in _LIMIT_OF.items() if name.startswith(key)), "")

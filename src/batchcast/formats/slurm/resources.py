@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's host lists, `t[1-3,7],m1`, and its resource strings, `cpu=4,mem=16G,gres/gpu=2`. Pure."""
+"""Slurm's host lists (`t[1-3,7],m1`) and resource strings (`cpu=4,mem=16G,gres/gpu=2`)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,34 @@ _PART = re.compile(r"\[[^\[\]]*\]|[^\[\]]+")
 _NUMBERED = re.compile(r"(.*?)([0-9]{1,18})$")
 _DIGITS = re.compile(r"[0-9]{1,18}")  # str.isdigit() is true of superscripts too
 MOST = 1 << 20
-"""The most names of one list."""
+"""Largest number of names in one list."""
 MOST_NODES = 1 << 18
-"""The most nodes of one machine; the largest machine that is known has 158,976."""
+"""Largest number of nodes of one machine. The largest known machine has 158,976."""
 MOST_NAMED = 1 << 24
-"""The most names in all node lists of one machine together: its partitions, reservations and node sets."""
+"""Largest number of names in all node lists of one machine (partitions, reservations and node sets) together."""
 _LONGEST = 255
-"""The most characters of a node name, as of a host name."""
+"""Largest number of characters of a node name, as for host names."""
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """Names in the order written; UsageError for a broken list, a name too long or more than a million names.
+    """Return the names of a host list, in the order written.
 
+    Parameters
+    ----------
+    text
+        A host list.
+
+    Returns
+    -------
+    tuple of str
+
+    Raises
+    ------
+    UsageError
+        If the list is broken, a name is too long, or there are more than a million names.
+
+    Examples
+    --------
     >>> expand("t[1-3,07],m1"), expand("r[1-2]n[1-2]"), expand("(null)")
     (('t1', 't2', 't3', 't07', 'm1'), ('r1n1', 'r1n2', 'r2n1', 'r2n2'), ())
     """
@@ -50,41 +66,58 @@ def expand(text: str) -> tuple[str, ...]:
 
 
 class Names:
-    """Expands the node lists of one machine; UsageError once they hold more than `MOST_NAMED` names together.
+    """Expands the node lists of one machine, and limits how many names they have together.
 
-    A short text can name a million nodes in each of its lines, so a ceiling on each list alone bounds nothing.
+    A short text can name a million nodes in each of its lines, so a limit for each list would not limit the memory.
 
+    Parameters
+    ----------
+    most
+        Largest number of names.
+
+    Raises
+    ------
+    UsageError
+        If the lists have more names together.
+
+    Examples
+    --------
     >>> names = Names(most=3)
     >>> names("t[1-2]")
     ('t1', 't2')
     >>> names("t[1-2]")
     Traceback (most recent call last):
-    batchcast.errors.UsageError: the node lists of this machine hold more than 3 names together
+    batchcast.errors.UsageError: the node lists of this machine have more than 3 names together (accepted: at most 3)
     """
 
     def __init__(self, most: int = MOST_NAMED) -> None:
         self._most, self._left = most, most
 
     def __call__(self, text: str) -> tuple[str, ...]:
-        """The names of one list (`expand`), counted."""
+        """Return the names of one list (see `expand`), and count them."""
         names = expand(text)
         self.count(len(names))
         return names
 
     def count(self, more: int) -> None:
-        """Count names that came from elsewhere, such as the nodes of `Nodes=ALL`."""
+        """Count names that do not come from a list, such as the nodes of `Nodes=ALL`."""
         self._left -= more
         if self._left < 0:
-            raise UsageError(f"the node lists of this machine hold more than {self._most} names together")
+            raise UsageError(
+                f"the node lists of this machine have more than {self._most} names together "
+                f"(accepted: at most {self._most})"
+            )
 
 
 def fold(names: Iterable[str]) -> str:
-    """The short form of names, neighbours with one stem together, in their order.
+    """Return names as a short host list. Consecutive names with the same stem share brackets, and the order is kept.
 
+    Examples
+    --------
     >>> fold(["t1", "t2", "t3", "t9", "m1"]), fold(["n08", "n09", "n10", "n3"])
     ('t[1-3,9],m1', 'n[08-10],n3')
     """
-    # stem, digits of its numbers where they begin with zeros (else 0), spans of numbers
+    # For each group: the stem, the number of digits if the numbers begin with zeros (else 0), and spans of numbers.
     stems: list[tuple[str, int, list[list[int]]]] = []
     for name in names:
         match = _NUMBERED.match(name)
@@ -103,6 +136,7 @@ def fold(names: Iterable[str]) -> str:
 
 
 def _spans(spans: list[list[int]], width: int) -> str:
+    """Returns spans of numbers in brackets, or a single number without them."""
     if not spans:
         return ""
     numbers = ([str(n).zfill(width) for n in span] for span in spans)
@@ -111,7 +145,7 @@ def _spans(spans: list[list[int]], width: int) -> str:
 
 
 def _spans_of(inside: str, text: str) -> list[tuple[int, int, int]]:
-    """The lowest and the highest number of each span in brackets, and how many digits the lowest is written with."""
+    """Returns the lowest and highest number of each span in brackets, and the number of digits of the lowest."""
     spans: list[tuple[int, int, int]] = []
     for item in inside.split(","):
         low, dash, high = item.partition("-")
@@ -124,7 +158,7 @@ def _spans_of(inside: str, text: str) -> list[tuple[int, int, int]]:
 
 
 def _numbers(spans: Iterable[tuple[int, int, int]]) -> list[str]:
-    """The numbers of all spans as text."""
+    """Returns the numbers of all spans as texts."""
     return [str(k).zfill(width) for low, high, width in spans for k in range(low, high + 1)]
 
 
@@ -132,8 +166,10 @@ _GRES = re.compile(r"(?:gres[:/])?gpu(?::[A-Za-z_][\w.-]*)?(?::(\d{1,12}))?(?:\(
 
 
 def parse_tres(text: str) -> dict[str, str]:
-    """Amounts by resource as text; empty for an unknown string.
+    """Return the amounts in a TRES string as texts by resource; empty for an unknown string.
 
+    Examples
+    --------
     >>> parse_tres("cpu=4,mem=16G,gres/gpu:a100=2")
     {'cpu': '4', 'mem': '16G', 'gres/gpu:a100': '2'}
     """
@@ -142,10 +178,20 @@ def parse_tres(text: str) -> dict[str, str]:
 
 
 def tres_gpus(text: str) -> float:
-    """GPUs in a TRES string; 0 when it names none, NaN when it is empty.
+    """Return the number of GPUs in a TRES string.
 
-    The plain `gres/gpu` counts all; where only typed ones (`gres/gpu:a100`) are given, they are added up.
+    Parameters
+    ----------
+    text
+        A TRES string. `gres/gpu` counts all GPUs; without it, typed entries (`gres/gpu:a100`) are added.
 
+    Returns
+    -------
+    float
+        0 if the string names no GPUs, NaN if it is empty.
+
+    Examples
+    --------
     >>> tres_gpus("cpu=4,gres/gpu=3,gres/gpu:a100=2"), tres_gpus("cpu=4"), tres_gpus("")
     (3.0, 0.0, nan)
     """
@@ -158,8 +204,10 @@ def tres_gpus(text: str) -> float:
 
 
 def gres_gpus(text: str) -> float:
-    """GPUs on each node in a GRES string (ReqGRES); 0 when it names none or is empty.
+    """Return the number of GPUs per node in a GRES string (ReqGRES); 0 if it names none.
 
+    Examples
+    --------
     >>> gres_gpus("gpu:a100:2,lustre"), gres_gpus("gpu"), gres_gpus("gres:gpu:4"), gres_gpus("")
     (2.0, 1.0, 4.0, 0.0)
     """
@@ -168,7 +216,7 @@ def gres_gpus(text: str) -> float:
 
 
 def amount(text: str) -> float:
-    """A number; NaN where the text is none."""
+    """Return a text as a number; NaN if it is not a number."""
     try:
         return float(text)
     except ValueError:

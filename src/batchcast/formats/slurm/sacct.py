@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dumps of Slurm's accounting, `sacct -P`: any columns in any order, by the names in the header.
+"""Read dumps of Slurm's accounting (`sacct -P`), with any columns in any order, identified by the header.
 
-Job steps, and lines torn by their own text.
+Job steps give the peak memory. Lines that were broken by delimiters or line breaks in texts are repaired if possible.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SAID = {
     "constraint": "constraint", "reservation": "reservation", "partition_list": "partition", "dependency": "dependency",
     "licenses": "licenses",
 }  # fmt: skip
-"""Names that the command of submission says, by its options."""
+"""Nominal columns that are read from the submit command, with the names of its options."""
 _NUMBERS = (
     "submit_time", "eligible_time", "wait_time", "run_time", "alloc_procs", "avg_cpu_time", "req_procs", "req_time",
     "req_mem_kib", "req_nodes", "alloc_nodes", "req_gpus", "restarts", *SAID_NUMBERS,
@@ -52,16 +52,41 @@ def looks_like_sacct(sample: str) -> bool:
 
 
 def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False, zone: tzinfo = UTC) -> Trace:
-    """The trace of a `sacct -P` dump that comes in blocks of bytes; its clock is epoch seconds.
+    """Read a `sacct -P` dump.
 
-    Needs the columns JobID (or JobIDRaw) and Submit; takes what else is there (see `columns`). Times without a zone
-    are local to `zone`. Job steps (12.batch) tell the peak of memory, and are counted. A job that never started has no
-    run time, and its wait is the time until it left the queue; one that was pending or running when the dump was
-    written has no run time either, and a note says how many. Memory asked is that of the whole job
-    (`formats.memory.requested`), memory used the peak of the busiest node over the job's steps, times its nodes
-    (`formats.memory.peak`; a dump made with -X has no steps). A job FAILED is out of memory where one of its steps was
-    ended for it (`formats.memory.outgrew`; takes State and AllocTRES). Broken lines as in `read_swf`.
+    Parameters
+    ----------
+    blocks
+        The text in blocks of bytes. JobID (or JobIDRaw) and Submit are required; `columns` lists the other columns.
+    source
+        Name of the file in messages.
+    strict
+        Whether to raise InputError at the first broken line or value. Otherwise they are counted.
+    zone
+        Time zone of times without an offset.
 
+    Returns
+    -------
+    Trace
+        Times are epoch seconds.
+
+    Raises
+    ------
+    InputError
+        If there is no header or no job.
+
+    Notes
+    -----
+    A job that never started has no run time, and its wait lasts until it left the queue. A job that was pending or
+    running when the dump was written has no run time either; a note gives the number of such jobs.
+
+    Requested memory is for the whole job (`formats.memory.requested`). Used memory is the peak of the busiest node over
+    the job's steps (12.batch, 12.0) times its nodes (`formats.memory.peak`); a dump made with -X has no steps. A FAILED
+    job counts as out of memory if Slurm killed one of its steps for its memory (`formats.memory.outgrew`; needs State
+    and AllocTRES).
+
+    Examples
+    --------
     >>> text = "JobID|Submit|Start|End|State|ReqMem\\n7_1|1970-01-01T00:01:00|90|100|CANCELLED by 5|2Gn\\n"
     >>> trace = read_sacct([text.encode()])
     >>> trace.job_id.tolist(), trace.wait_time.tolist(), trace.run_time.tolist(), trace.nominal("status").decode()
@@ -89,10 +114,28 @@ def read_sacct_columns(
     zone: tzinfo = UTC,
     notes: Sequence[str] = (),
 ) -> Trace:
-    """The trace of records whose fields are known apart: what `sacct` names each column, and its texts (n,).
+    """Read records whose fields are already separated.
 
-    Steps are among the records, as in `read_sacct`. Raises InputError without JobID (or JobIDRaw) and Submit.
+    Parameters
+    ----------
+    columns
+        Texts by sacct's name of the column, shape (n,). Steps can be among the records, as in `read_sacct`.
+    source, strict, zone
+        As in `read_sacct`.
+    notes
+        Notes to add to the trace.
 
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    InputError
+        If JobID (or JobIDRaw) or Submit is missing.
+
+    Examples
+    --------
     >>> read_sacct_columns({"JobID": ["7", "7.0"], "Submit": ["60", "60"], "MaxRSS": ["", "2M"]}).number("used_mem_kib")
     array([2048.])
     """
@@ -111,11 +154,27 @@ def read_sacct_columns(
 def read_sacct_json(
     blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False, zone: tzinfo = UTC
 ) -> Trace:
-    """The trace of what `sacct --json` or `squeue --json` printed: the columns of `read_sacct`, from the same values.
+    """Read the output of `sacct --json` or `squeue --json`.
 
-    Of a job that waits, the start that `squeue` shows is Slurm's forecast and is not read. Raises InputError for a text
-    that is no such JSON.
+    Parameters
+    ----------
+    blocks
+        The text in blocks of bytes.
+    source, strict, zone
+        As in `read_sacct`.
 
+    Returns
+    -------
+    Trace
+        The columns of `read_sacct`. squeue's start of a waiting job is Slurm's forecast and is ignored.
+
+    Raises
+    ------
+    InputError
+        If the text is not such JSON.
+
+    Examples
+    --------
     >>> job = b'{"job_id": 7, "submit_time": 60, "job_state": ["PENDING"], "time_limit": 2, "start_time": 99}'
     >>> trace = read_sacct_json([b'{"jobs": [', job, b"]}"]); trace.req_time.tolist(), trace.wait_time.tolist()
     ([120.0], [nan])
@@ -124,26 +183,26 @@ def read_sacct_json(
     return read_sacct_columns(columns, source, strict=strict, zone=zone, notes=notes)
 
 
-_CUT = "the last line does not end with a line break: it may be cut short"
+_CUT = "the last line does not end with a line break: the file may be truncated"
 
 
 def _watched(blocks: Iterable[bytes], end: list[bytes]) -> Iterator[bytes]:
-    """The blocks; `end` holds the last byte that was not empty."""
+    """Yields the blocks, and stores the last byte of the text in `end`."""
     for block in blocks:
         end[0] = block[-1:] or end[0]
         yield block
 
 
 def _whole(table: _Table, records: Records, source: str, notes: Sequence[str]) -> Trace:
-    """The trace of all that was read; InputError where it holds no job."""
+    """Returns the trace of all records; InputError if there is no job."""
     if not table.jobs:
         steps = f"; {records.steps} job steps were ignored" if records.steps else ""
-        raise input_error(source, "no job record in it" + steps + table.problems.because(), hint=COMMAND)
+        raise input_error(source, "the file has no job record" + steps + table.problems.because(), hint=COMMAND)
     return table.trace(source, records, notes)
 
 
 class _Table:
-    """Grows the columns batch by batch."""
+    """Collects the columns of jobs, batch by batch."""
 
     def __init__(self, problems: Problems, clock: LocalClock) -> None:
         self.jobs = self.unfinished = self.unlimited = self.resized = 0
@@ -156,11 +215,11 @@ class _Table:
         self._memo = memos()
 
     def add(self, layout: Layout, columns: Columns, numbers: list[int]) -> None:
-        """Take in columns of one layout; a record without a submit time is dropped."""
+        """Adds columns of one layout; drops records without a submit time."""
         self.names = layout.place
         batch = Batch(layout, columns, numbers, self.problems, self._memo)
         stamps = batch.stamps(self._clock, "submit")
-        assert stamps is not None  # no layout without it
+        assert stamps is not None  # every layout has a column of submit times
         submit = stamps[0]
         missing = np.isnan(submit)
         if missing.any():
@@ -183,7 +242,7 @@ class _Table:
         self.jobs += len(numbers)
 
     def _measure(self, batch: Batch, submit: np.ndarray, status: np.ndarray) -> dict[str, np.ndarray | None]:
-        """Every numeric column of a batch."""
+        """Returns all numeric columns of a batch."""
         elapsed = either(batch.number("number", "elapsedraw"), batch.number("duration", "elapsed"))
         run, wait = self._times(batch, submit, elapsed, status)
         limit, unlimited = batch.limit()
@@ -217,7 +276,7 @@ class _Table:
     def _times(
         self, batch: Batch, submit: np.ndarray, elapsed: np.ndarray | None, status: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Run and wait: what ran, what never did, and what had not finished."""
+        """Returns run times and waits, and counts jobs that had not finished."""
         words = self._words["status"].names
         start, end = self._stamps(batch, submit, "start"), self._stamps(batch, submit, "end")
         run, wait = run_and_wait(submit, start, end, elapsed, status, words, batch.held_something())
@@ -227,12 +286,12 @@ class _Table:
         return run, batch.not_negative(wait, "wait (start before submission)")
 
     def _stamps(self, batch: Batch, submit: np.ndarray, name: str) -> Stamps | None:
-        """A column of times, without what stands for none."""
+        """Returns a column of times, with values that stand for "no time" as unknown."""
         stamps = batch.stamps(self._clock, name)
         return None if stamps is None else (without_zeros(stamps[0], submit), stamps[1])
 
     def trace(self, source: str, records: Records, more: Sequence[str] = ()) -> Trace:
-        """The whole, sorted, with what there is to say."""
+        """Returns all jobs as a sorted trace, with notes."""
         ids = join_ids(self._ids)
         columns: dict[str, Values] = {}
         for name, growing in self._numbers.items():
@@ -273,18 +332,20 @@ class _Table:
         return Trace(columns, info, is_sorted=True)
 
     def _remarks(self) -> list[str]:
+        """Returns notes about unfinished, resized and unlimited jobs."""
         notes = []
         if self.unfinished:
-            notes.append(f"{self.unfinished} jobs had not finished when the dump was written: no run time is known")
+            notes.append(f"{self.unfinished} jobs had not finished when the dump was written: run time unknown")
         if self.resized:
-            notes.append(f"{self.resized} records are of an earlier size of a job (RESIZING)")
+            notes.append(f"{self.resized} records describe an earlier size of a job (RESIZING)")
         if self.unlimited:
-            notes.append(f"{self.unlimited} jobs have no limit (UNLIMITED): their request is unknown")
+            notes.append(f"{self.unlimited} jobs have no time limit (UNLIMITED): requested time unknown")
         return notes
 
 
 def _ran_out(columns: dict[str, Values], outgrown: np.ndarray) -> int:
-    """Names failed jobs with a step that was ended for its memory what they are; how many."""
+    """Changes the status of failed jobs to out of memory if a step was killed for its memory; returns their
+    number."""
     status = columns.get("status")
     if not isinstance(status, Nominal) or not outgrown.any():
         return 0
@@ -296,10 +357,12 @@ def _ran_out(columns: dict[str, Values], outgrown: np.ndarray) -> int:
 
 
 def _outgrown_words(count: int) -> list[str]:
-    words = "failed jobs had a step that Slurm ended while it held more than its share (OverMemoryKill): out of memory"
+    """Returns the note about jobs that ran out of memory."""
+    words = "failed jobs count as out of memory: Slurm killed a step that exceeded its share (OverMemoryKill)"
     return [f"{count} {words}"] if count else []
 
 
 def _nodes_held(columns: dict[str, Values], count: int) -> np.ndarray:
+    """Returns the allocated nodes of each job, else the requested nodes, else 1."""
     nodes = columns.get("alloc_nodes", columns.get("req_nodes"))
     return nodes if isinstance(nodes, np.ndarray) else np.ones(count)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms of sacct's columns, and how a line is taken apart whose text columns hold the delimiter."""
+"""The formats of sacct's columns, and the repair of lines whose text columns contain the delimiter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WHOLE = (
 )  # fmt: skip
 _DURATIONS = ("elapsed", "totalcpu", "cputime", "suspended", "systemcpu", "usercpu")
 _EMPTY_DURATIONS = ("timelimit", "timelimitraw", "planned", "reserved", "avecpu", "mincpu", "resvcpu", "plannedcpu")
-"""Durations that sacct leaves empty, of jobs or of steps; those before are always there."""
+"""Durations that sacct can leave empty, for jobs or for steps. The durations above always have a value."""
 _SIZES = (
     "averss", "avepages", "avevmsize", "avediskread", "avediskwrite", "maxrss", "maxpages", "maxvmsize", "maxdiskread",
     "maxdiskwrite", "avecpufreq", "consumedenergy", "consumedenergyraw",
@@ -41,7 +41,7 @@ _FORMS = {
     "reqmem": r"(\d+(\.\d+)?[KMGTPE]?[nc]?|\?)?",
     "nodelist": r"None assigned|\S*",
     "reason": r".*",
-    "": _WORD,  # the end of a line of `sacct -p`, or the numbers that a table program puts first
+    "": _WORD,  # the empty field after the last delimiter of `sacct -p`, or row numbers added by a spreadsheet
     "submit": _TIME,
     **dict.fromkeys(("eligible", "start", "end"), rf"({_TIME})?"),
     **dict.fromkeys(("exitcode", "derivedexitcode"), r"(\d+:\d+)?"),
@@ -64,16 +64,18 @@ _TEXT_FORMS = {
     "submitline": r"([\w./~+-]*(sbatch|srun|salloc|scrun|scrontab)[\w.+-]*(\s.*)?)?",
     "constraints": r"([^\s|&]+([|&][^\s|&]+)*)?",
 }
-"""Text that is read and may hold the delimiter. Text that nobody reads (comments, paths of output) has no form."""
+"""Text columns that are read and can contain the delimiter. Other text columns (comments, paths) have no format."""
 _SAID = {"constraints": "constraint", "jobname": "job-name"}
-"""Text columns that the command of submission may repeat, by its option."""
+"""Text columns whose value the submit command can repeat, with the name of the option."""
 _CHECKS = {name: re.compile(form, re.DOTALL).fullmatch for name, form in (_FORMS | _TEXT_FORMS).items()}
 MOST_PIECES = 64
 
 
 def check_of(name: str) -> Callable[[str], object] | None:
-    """The check of a column by its lower-case name: whether a field has its form; None for text of any form.
+    """Return the check for a column: a function that tells whether a field has the column's format; None for any text.
 
+    Examples
+    --------
     >>> bool(check_of("submit")("2026-03-01T10:00:00")), bool(check_of("submit")("relax")), check_of("comment")
     (True, False, None)
     """
@@ -81,42 +83,53 @@ def check_of(name: str) -> Callable[[str], object] | None:
 
 
 def _constraint(text: str) -> bool:
-    """Whether a text can be a constraint: no empty side of an operator, and every bracket closed."""
+    """Whether a text can be a constraint: no empty operand, and every bracket closed."""
     return bool(_CHECKS["constraints"](text)) and all(text.count(a) == text.count(b) for a, b in ("[]", "()"))
 
 
 def may_hold_delimiters(name: str) -> bool:
-    """Whether a column is text that people write; a column of a name that is not known may be."""
+    """Whether a column is free text; a column with an unknown name can be."""
     return name not in _FORMS
 
 
 def is_read(name: str) -> bool:
-    """Whether a column must be certain before a line is taken: it is one of a known form, or text that is read."""
+    """Whether a column's value must be certain before a line is accepted: it has a known format, or its text is
+    read.
+    """
     return name in _CHECKS
 
 
 class Taken(NamedTuple):
-    """A line taken apart: its fields, or None where no way fits; `undecided` where several ways differ."""
+    """A line split into fields. `fields` is None if no split fits; `undecided` is True if several splits fit and
+    differ.
+    """
 
     fields: list[str] | None
     undecided: bool = False
 
 
 def take_apart(names: Sequence[str], pieces: Sequence[str], delimiter: str) -> Taken:
-    """The fields of a line with more pieces than columns, if the columns of known form decide which text has them.
-
-    Every way to give the surplus pieces to text columns is followed, column by column. All ways under which every
-    column of a known form fits must agree on each column that is read (`is_read`); if they differ in a text that the
-    command of submission repeats (`-C`, `-J` in SubmitLine), the command decides. O(columns x surplus^2).
+    """Split a line with more pieces than columns, if the columns of known format decide where the surplus pieces
+    belong.
 
     Parameters
     ----------
     names
-        The columns (n,), lower case.
+        The columns in lower case, n names.
     pieces
-        What stands between the line's delimiters, n or more.
+        The texts between the line's delimiters, n or more.
     delimiter
-        What text columns get back between their pieces.
+        The delimiter, which is put back between pieces of one text column.
+
+    Returns
+    -------
+    Taken
+
+    Notes
+    -----
+    The function follows every way to assign the surplus pieces to text columns. A way fits if every column of known
+    format has that format. All ways that fit must agree on each column that is read (`is_read`). If they differ in a
+    text that the submit command repeats (`-C`, `-J` in SubmitLine), the command decides. O(columns * surplus**2).
 
     Examples
     --------
@@ -137,7 +150,7 @@ def take_apart(names: Sequence[str], pieces: Sequence[str], delimiter: str) -> T
 
 
 class _Ways:
-    """All ways to deal pieces to columns: `edges[k]` are pairs (surplus used before column k, and after it)."""
+    """All ways to assign pieces to columns. `edges[k]` has pairs: the surplus used before and after column k."""
 
     def __init__(self, names: Sequence[str], pieces: Sequence[str], delimiter: str) -> None:
         self.names, self.pieces, self.delimiter = names, pieces, delimiter
@@ -158,15 +171,16 @@ class _Ways:
         self._keep({surplus})
 
     def text(self, k: int, before: int, after: int) -> str:
-        """What column k holds on one way."""
+        """Returns the text of column k for one way."""
         return self.delimiter.join(self.pieces[k + before : k + after + 1])
 
     def undecided(self) -> list[int]:
-        """The columns that are read and that differ between the ways."""
+        """Returns the columns that are read and that differ between the ways."""
         return [k for k, name in enumerate(self.names) if is_read(name) and len(self.edges[k]) != 1]
 
     def ask_the_command(self) -> None:
-        """Keep the ways on which a text is what the command of submission says it is, if they agree on the command."""
+        """Keeps the ways on which texts equal the options of the submit command, if the ways agree on that
+        command."""
         if "submitline" not in self.names:
             return
         every, line = self.edges, self.names.index("submitline")
@@ -177,11 +191,13 @@ class _Ways:
                 agreeing.append(self.edges)
         self.edges = agreeing[0] if len(agreeing) == 1 else every
 
-    def _agree(self, said: Mapping[str, str]) -> bool:
-        """Keep the ways on which texts with a delimiter are what the command says; whether there is such a text."""
+    def _agree(self, options: Mapping[str, str]) -> bool:
+        """Keeps the ways on which texts with a delimiter equal the command's options; returns whether there is such
+        a text.
+        """
         agrees = False
         for k, name in enumerate(self.names):
-            text = said.get(_SAID.get(name, ""), "")
+            text = options.get(_SAID.get(name, ""), "")
             same = [edge for edge in self.edges[k] if self.text(k, *edge) == text] if self.delimiter in text else []
             self.edges[k] = same or self.edges[k]
             agrees |= bool(same)
@@ -193,7 +209,7 @@ class _Ways:
         return agrees and all(self.edges)
 
     def fields(self) -> list[str]:
-        """The fields on one way; the ways differ in nothing that is read."""
+        """Returns the fields of one way; all remaining ways agree on what is read."""
         fields, before = [], 0
         for k, edges in enumerate(self.edges):
             after = next(end for start, end in edges if start == before)
@@ -202,7 +218,7 @@ class _Ways:
         return fields
 
     def _keep(self, ends: set[int]) -> None:
-        """Drop the ways that do not use every piece."""
+        """Drops the ways that do not use all pieces."""
         for k in range(len(self.edges) - 1, -1, -1):
             self.edges[k] = [edge for edge in self.edges[k] if edge[1] in ends]
             ends = {before for before, _ in self.edges[k]}

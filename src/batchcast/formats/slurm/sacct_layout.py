@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The header of a `sacct -P` dump, which column holds what.
-
-And the rows of job steps gathered into one peak of memory a job.
-"""
+"""The header of a `sacct -P` dump, and the peak memory of each job over the rows of its steps."""
 
 from __future__ import annotations
 
@@ -19,16 +16,27 @@ from .sacct_forms import Taken, check_of, may_hold_delimiters, take_apart
 
 DELIMITERS = ("|", "^", "\t", ";", "\x1f", ",")
 COMMAND = "sacct -a -P -S 2026-01-01 -o ALL > jobs.txt"
-"""What prints a file that can be read, job steps and their peaks of memory too."""
+"""The command that prints a readable dump, with job steps and their peak memory."""
 _QUOTED = (",", ";", "\t")
-"""Delimiters of CSV files: their cells may stand in quotes, which `sacct` itself never writes."""
+"""Delimiters of CSV files. Cells can be in quotes if another program wrote the file; sacct never writes quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A dump's columns: the delimiter, how many there are, and the place of each by its lower-case name.
+    """The columns of a dump.
 
-    `names` are all of them in order; `is_quoted` where cells may stand in quotes (RFC 4180).
+    Attributes
+    ----------
+    delimiter
+        The delimiter.
+    width
+        Number of columns.
+    place
+        Position of each column, by lower-case name.
+    names
+        All names in order.
+    is_quoted
+        Whether cells can be in quotes (RFC 4180).
     """
 
     delimiter: str
@@ -39,8 +47,10 @@ class Layout:
 
     @classmethod
     def of(cls, line: str) -> Layout | None:
-        """The layout a line gives when it is a header: job ids and submit times are among its columns.
+        """Return the layout if a line is a header with job ids and submit times, else None.
 
+        Examples
+        --------
         >>> Layout.of("JobID|Submit|State").place, Layout.of('"JobID";"Submit"').is_quoted
         ({'jobid': 0, 'submit': 1, 'state': 2}, True)
         """
@@ -56,18 +66,18 @@ class Layout:
 
     @classmethod
     def named(cls, names: Sequence[str], delimiter: str = "|", is_quoted: bool = False) -> Layout:
-        """The layout of these columns, named in lower case."""
+        """Return the layout for columns with these lower-case names."""
         return cls(delimiter, len(names), {name: names.index(name) for name in names}, tuple(names), is_quoted)
 
     @property
     def job(self) -> int:
-        """The place of the job's number."""
+        """Position of the job id."""
         return self.place["jobid"] if "jobid" in self.place else self.place["jobidraw"]
 
     def is_plain(self, line: str) -> bool:
-        """Whether a line has the right number of fields and a job's number where it belongs; quick, and enough.
+        """Whether a line has the right number of fields and a number where the job id belongs. The check is fast.
 
-        A header has no number there; a line torn by a name has another number of fields.
+        A header has no number there, and a line that was broken by a text has another number of fields.
         """
         if line.count(self.delimiter) != self.width - 1 or (self.is_quoted and '"' in line):
             return False
@@ -75,49 +85,52 @@ class Layout:
         return line[:1].isdigit() if job == 0 else line.split(self.delimiter, job + 1)[job][:1].isdigit()
 
     def first(self, *names: str) -> int | None:
-        """The place of the first of these columns that is there."""
+        """Return the position of the first of these columns that exists, or None."""
         return next((self.place[name] for name in names if name in self.place), None)
 
     def split(self, line: str) -> list[str] | None:
-        """A line's fields; None where a quote is opened and not closed."""
+        """Return the fields of a line; None if a quote is not closed."""
         return cells_of(line, self.delimiter) if self.is_quoted and '"' in line else line.split(self.delimiter)
 
     def is_record(self, fields: Sequence[str]) -> bool:
-        """Whether these are the right number of fields with a job id and a submit time where they belong."""
+        """Whether the number of fields is right, and job id and submit time are where they belong."""
         return len(fields) == self.width and not self._misfits(fields, ("jobid", "jobidraw", "submit"))
 
     def misfits(self, fields: Sequence[str]) -> list[str]:
-        """The columns of a known form whose fields do not have it."""
+        """Return the columns of known format whose fields do not have this format."""
         return self._misfits(fields, self.names)
 
     def _misfits(self, fields: Sequence[str], names: Sequence[str]) -> list[str]:
-        wrong = []
+        """Returns those of the given columns whose fields do not have the column's format."""
+        misfits = []
         for name in names:
             check = check_of(name)
             if check is not None and name in self.place and not check(fields[self.place[name]]):
-                wrong.append(name)
-        return wrong
+                misfits.append(name)
+        return misfits
 
     def has_submit(self, fields: Sequence[str]) -> bool:
-        """Whether one of the fields is a time of submission; quick, and no record is without one."""
+        """Whether one of the fields is a time. A record without any is impossible, and this check is fast."""
         check = check_of("submit")
         return check is not None and any(map(check, fields))
 
     def mend(self, fields: Sequence[str]) -> Taken:
-        """A line whose text columns held delimiters or line breaks, where the other columns decide how."""
+        """Repair a line whose texts contained delimiters or line breaks, if the other columns decide how."""
         if len(fields) == self.width:
             return Taken(None if self.misfits(fields) else list(fields))
         return take_apart(self.names, fields, self.delimiter)
 
     @property
     def ends_in_text(self) -> bool:
-        """Whether the last column is free text, so that a line break in it leaves a whole line before it."""
+        """Whether the last column is free text. A line break in it leaves a line that looks complete."""
         return may_hold_delimiters(self.names[-1])
 
 
 def cells_of(line: str, delimiter: str) -> list[str] | None:
-    """The cells of one record of CSV, which may have line breaks in quotes; None where quotes do not match.
+    """Return the cells of one CSV record, which can have line breaks in quotes; None if quotes do not match.
 
+    Examples
+    --------
     >>> cells_of('1,"a,b","say ""hi"" twice"', ","), cells_of('1,"a', ",")
     (['1', 'a,b', 'say "hi" twice'], None)
     """
@@ -133,12 +146,14 @@ _MEASURED = ("maxrss", "tresusageinmax", "tresusageintot")
 
 
 class StepPeaks:
-    """The peak of each record over the rows of its steps, which follow the record they belong to.
+    """The peak memory of each record over the rows of its steps.
 
-    Several records may have one number: runs of a requeued job, jobs of several clusters, a number used again. A step
-    belongs to the last record before it with its number. If a step stands before all records with its number (a sorted
-    file), the step counts only if a single record has the number.
+    Several records can have the same id: runs of a requeued job, jobs of several clusters, or a reused id. A step
+    belongs to the last record before it with its id. If a step comes before all records with its id (in a sorted file),
+    it counts only if a single record has this id.
 
+    Examples
+    --------
     >>> layout = Layout.of("JobID|Submit|MaxRSS")
     >>> peaks = StepPeaks(); peaks.take(layout, [["7.batch", "7.0"], ["", ""], ["0", "12K"]])
     >>> peaks.of(["7", "8"], np.array([2.0, 1.0])).tolist(), peaks.zeros
@@ -153,7 +168,7 @@ class StepPeaks:
         self._outgrown: set[Key] = set()
 
     def take(self, layout: Layout, columns: Sequence[Sequence[str]]) -> None:
-        """Rows of one layout in the order of the file, jobs and steps."""
+        """Read rows of one layout in the order of the file, jobs and steps."""
         if layout.first(*_MEASURED) is None:
             return
         names = [(place, _PLACES[name]) for name, place in layout.place.items() if name in _PLACES]
@@ -165,48 +180,58 @@ class StepPeaks:
             if not any(texts):
                 continue
             row = {name: columns[place][k] for place, name in names}
-            one: Peak = peak([row])
-            self.zeros += one.zeros
-            self.bad += one.bad
-            if one.node_kib == one.node_kib:
+            step_peak: Peak = peak([row])
+            self.zeros += step_peak.zeros
+            self.bad += step_peak.bad
+            if step_peak.node_kib == step_peak.node_kib:
                 count = self._records.get(name, 0)
                 if not count:
                     self._before_any.add(name)
                 key = _key(name, count)
-                self._most[key] = max(one.node_kib, self._most.get(key, 0.0))
+                self._most[key] = max(step_peak.node_kib, self._most.get(key, 0.0))
                 if dot and outgrew(row):
                     self._outgrown.add(key)
 
     def of(self, ids: Sequence[object], nodes: np.ndarray) -> np.ndarray:
-        """KiB of each whole job (n,): its busiest node's peak times its nodes; NaN where no step was measured.
+        """Return the peak memory of each job.
 
-        `ids` are the jobs' numbers in the order of the file.
+        Parameters
+        ----------
+        ids
+            Job ids in the order of the file, n values.
+        nodes
+            Allocated nodes, shape (n,).
+
+        Returns
+        -------
+        ndarray
+            KiB of the whole job (peak of the busiest node times nodes), shape (n,). NaN if no step was measured.
         """
         most = [math.nan if key is None else self._most.get(key, math.nan) for key in self._keys(ids)]
         return np.array(most) * np.where(nodes > 0, nodes, 1.0)
 
     def outgrown(self, ids: Sequence[object]) -> np.ndarray:
-        """Which of the jobs (n,) had a step that was ended for its memory (`formats.memory.outgrew`)."""
+        """Return which jobs had a step that was killed for its memory (`formats.memory.outgrew`), shape (n,)."""
         return np.array([key in self._outgrown for key in self._keys(ids)], bool)
 
     def _keys(self, ids: Sequence[object]) -> Iterator[Key | None]:
-        """The key of each record; None where its steps cannot be told from those of other records."""
+        """Yields the key of each record; None if its steps cannot be told from the steps of other records."""
         texts = [str(job) for job in ids]
         total, seen = Counter(texts), Counter[str]()
         for text in texts:
             seen[text] += 1
-            is_known = total[text] == max(self._records.get(text, 1), 1)  # else a record of this number was dropped
+            is_known = total[text] == max(self._records.get(text, 1), 1)  # False if a record with this id was dropped
             is_sure = total[text] == 1 or text not in self._before_any
             yield _key(text, seen[text]) if is_known and is_sure else None
 
     def notes(self) -> list[str]:
-        """What was read and not learned from, in sentences."""
+        """Return sentences about peaks that were not used."""
         notes = []
         if self.zeros:
             notes.append(f"{self.zeros} job steps have a peak memory of 0 (ended before the first sample): unknown")
         if self.bad:
             notes.append(
-                f"{self.bad} job steps have a peak memory that is none (negative, a unit that is none, or more"
+                f"{self.bad} job steps have an impossible peak memory (negative, an unknown unit, or more"
                 " than a pebibyte): unknown"
             )
         return notes
@@ -216,5 +241,5 @@ Key = str | tuple[str, int]
 
 
 def _key(number: str, count: int) -> Key:
-    """What names the record that is the `count`-th with its number; the number alone for the first."""
+    """Returns the key of the `count`-th record with an id; the id alone for the first."""
     return number if count < 2 else (number, count)

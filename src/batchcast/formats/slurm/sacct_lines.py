@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines of a `sacct -P` dump as columns of text: torn lines put together, headers, messages, job steps."""
+"""Split a `sacct -P` dump into columns of text: repair broken lines, and separate headers, messages and job
+steps."""
 
 from __future__ import annotations
 
@@ -13,25 +14,25 @@ from .sacct_forms import MOST_PIECES, Taken
 from .sacct_layout import COMMAND, Layout, StepPeaks
 from .step_gpus import StepGpus
 
-_LONGEST_TEXT = 100  # lines one job's text may be spread over
-_MOST_HOPELESS = 10_000  # lines that cost a search each: a file with more of them is no dump
+_LONGEST_TEXT = 100  # largest number of lines over which one record can be spread
+_MOST_HOPELESS = 10_000  # lines for which a slow search for a repair is tried; a file with more of them is no dump
 _MESSAGE = re.compile(r"(sacct|squeue|scontrol|slurm\w*|srun|sbatch|ssh|bash)(\[\d+\])?: .*|CLUSTER: \S+\s*")
-"""What programs print between records: their errors, and the name of a cluster."""
+"""Lines that programs print between records: error messages, and the name of a cluster."""
 MESSAGE = "a message, not a record"
-UNDECIDED = "its text columns can be taken apart in more than one way (`sacct -P --delimiter=^` prints no such line)"
+UNDECIDED = "its text columns can be split in more than one way (`sacct -P --delimiter=^` avoids such lines)"
 
 Columns = list[Sequence[str]]
 Row = tuple[int, list[str]]
-"""A record that took a closer look: its line number and its fields."""
+"""A repaired record: its line number and its fields."""
 
 
 class Records:
-    """Deals a dump's lines out as columns of text; counts steps, headers and repairs.
+    """Splits the lines of a dump into columns of text, and counts steps, headers and repairs.
 
-    A line with too many fields is mended where the columns of known form decide how; a line with too few is joined
-    with those that follow until it is whole, the fewest lines that will do, but never with a line that is whole by
-    itself. What can be taken apart in several ways is dropped. A header in the middle (dumps written one after the
-    other) changes the layout from there on.
+    A line with too many fields is repaired if the columns of known format decide how. A line with too few fields is
+    joined with the following lines, as few as possible, until it is complete, but never with a line that is complete by
+    itself. Lines that can be split in several ways are dropped. A header in the middle (several dumps in one file)
+    changes the layout of the lines after it.
     """
 
     def __init__(self, problems: Problems) -> None:
@@ -45,7 +46,9 @@ class Records:
         self._number = self._hopeless = 0
 
     def take(self, lines: Sequence[str]) -> Iterator[tuple[Layout, Columns, list[int]]]:
-        """Columns of job records and their line numbers, in the order of the file, in batches that share a layout."""
+        """Yield layout, columns and line numbers of job records in the order of the file, in batches with one
+        layout.
+        """
         good: list[str] = []
         numbers: list[int] = []
         rows: list[Row] = []
@@ -67,7 +70,9 @@ class Records:
             yield from self._batches(layout, good, numbers, rows)
 
     def take_columns(self, layout: Layout, columns: Columns, numbers: list[int]) -> tuple[Columns, list[int]]:
-        """The job records among records that come as columns; steps are counted, and their memory is kept."""
+        """Return the job records among records that are given as columns; count steps and store their memory and GPU
+        use.
+        """
         self.peaks.take(layout, columns)
         self.gpus.take(layout, columns)
         steps = [k for k, job in enumerate(columns[layout.job]) if "." in job]
@@ -78,14 +83,14 @@ class Records:
         return [[column[k] for k in keep] for column in columns], [numbers[k] for k in keep]
 
     def close(self) -> None:
-        """The text has ended: what is still torn stays so."""
+        """Drop the remaining broken lines, because the text has ended."""
         self._give_up(len(self._torn))
 
     def notes(self) -> list[str]:
-        """What was done to lines, in sentences."""
+        """Return sentences about repaired lines and additional headers."""
         notes = []
         if self.mended:
-            what = "torn by a delimiter or line break in a text were put together again"
+            what = "that were broken by a delimiter or line break in a text were repaired"
             notes.append(f"{self.mended} lines {what} (first: {self._first_mended})")
         if self.headers > 1:
             notes.append(f"{self.headers} header lines: several dumps in one file")
@@ -94,10 +99,11 @@ class Records:
     def _batches(
         self, layout: Layout, good: list[str], numbers: list[int], rows: list[Row]
     ) -> Iterator[tuple[Layout, Columns, list[int]]]:
-        """Plain lines and mended rows as columns, in the order of the file."""
+        """Yields plain lines and repaired rows as columns, in the order of the file."""
         columns: Columns = [[] for _ in layout.names]
         if good:
-            flat = layout.delimiter.join(good).split(layout.delimiter)  # one list, not one a line: less to collect
+            # One list for all lines, instead of one list per line, saves time in the garbage collector.
+            flat = layout.delimiter.join(good).split(layout.delimiter)
             columns = [flat[k :: layout.width] for k in range(layout.width)]
         columns, numbers = self._without_misfits(layout, columns, numbers)
         if rows:
@@ -112,26 +118,28 @@ class Records:
             yield layout, columns, numbers
 
     def _without_misfits(self, layout: Layout, columns: Columns, numbers: list[int]) -> tuple[Columns, list[int]]:
-        """The records without those whose state is none of Slurm's while other columns do not fit either: shifted."""
+        """Drops records whose state is not a Slurm state if another column does not fit either: their fields are
+        shifted.
+        """
         state = layout.first("state")
         if state is None:
             return columns, numbers
         strange = {text for text in set(columns[state]) if not is_slurm_state(text)}
-        gone = set()
+        dropped = set()
         for k in [k for k, text in enumerate(columns[state]) if text in strange] if strange else ():
             wrong = [name for name in layout.misfits([column[k] for column in columns]) if name != "state"]
             if wrong:
                 self._problems.drop(numbers[k], "fields that are not those of their columns", columns[state][k])
-                gone.add(k)
-        if not gone:
+                dropped.add(k)
+        if not dropped:
             return columns, numbers
-        keep = [k for k in range(len(numbers)) if k not in gone]
+        keep = [k for k in range(len(numbers)) if k not in dropped]
         return [[column[k] for k in keep] for column in columns], [numbers[k] for k in keep]
 
     def _odd(self, line: str, good: list[str], last: list[str] | None) -> list[list[str]]:
-        """The records that a line completes which is not plainly one: a header, a message, a torn line, a blank.
+        """Returns the records that an irregular line completes (header, message, broken line, blank line).
 
-        `last` is the record before the line, where that is not the last of `good`.
+        `last` is the record before the line, if it is not the last one in `good`.
         """
         layout, new_layout = self.layout, Layout.of(line)
         if new_layout is not None:
@@ -149,12 +157,12 @@ class Records:
         fields = layout.split(line)
         if fields is not None:
             is_whole = layout.is_record(fields)
-            alone = Taken(fields) if is_whole else self._mend(fields) if len(fields) > layout.width else Taken(None)
-            if alone.fields is not None:
+            single = Taken(fields) if is_whole else self._mend(fields) if len(fields) > layout.width else Taken(None)
+            if single.fields is not None:
                 self._give_up(len(self._torn))
                 self._count_mended(line, not is_whole)
-                return [alone.fields]
-            if alone.undecided:
+                return [single.fields]
+            if single.undecided:
                 self._give_up(len(self._torn))
                 self._problems.drop(self._number, UNDECIDED, line)
                 return []
@@ -173,7 +181,7 @@ class Records:
         return whole
 
     def _joined(self, layout: Layout) -> list[list[str]]:
-        """The record that the last torn lines make together, the fewest of them: a line cut short is not part."""
+        """Returns the record that the last broken lines form together; uses as few of them as possible."""
         pieces = 1
         for k in range(len(self._torn) - 1, -1, -1):
             pieces += self._torn[k][1].count(layout.delimiter)
@@ -196,7 +204,7 @@ class Records:
         return []
 
     def _mend(self, fields: list[str]) -> Taken:
-        """A line put together, as `Layout.mend`; nothing once very many lines of a file were past mending."""
+        """Returns a repaired line (`Layout.mend`); gives up if very many lines of the file could not be repaired."""
         assert self.layout is not None
         if self._hopeless > _MOST_HOPELESS or not self.layout.has_submit(fields):
             return Taken(None)
@@ -205,18 +213,20 @@ class Records:
         return taken
 
     def _count_mended(self, line: str, is_mended: bool) -> None:
+        """Counts a repaired line and remembers the first."""
         if is_mended:
             self._first_mended = self._first_mended or f"line {self._number}: {line[:60]!r}"
             self.mended += 1
 
     def _give_up(self, count: int) -> None:
-        """The first so many torn lines are broken for good."""
+        """Drops the first `count` broken lines."""
         for number, line in self._torn[:count]:
             if line.strip():
                 self._broken(line, number)
         del self._torn[:count]
 
     def _broken(self, line: str, number: int) -> None:
+        """Counts a dropped line with the reason."""
         assert self.layout is not None
         fields = self.layout.split(line)
         if fields is None:
@@ -224,16 +234,16 @@ class Records:
         elif len(fields) != self.layout.width:
             self._problems.drop(number, f"{len(fields)} fields instead of {self.layout.width}", line)
         else:
-            self._problems.drop(number, "no job record", line)
+            self._problems.drop(number, "not a job record", line)
 
 
 def no_header(source: str, line: str) -> Exception:
-    """The error for a text without a header of sacct's column names."""
+    """Build the error for a text without a header of sacct's column names."""
     return input_error(
         source,
         "no header line of sacct's column names with JobID and Submit",
         line=1,
         value=line,
-        accepted="`sacct -P` (or --parsable2) with its header, so without -n",
+        accepted="`sacct -P` (or --parsable2) with its header, that is, without -n",
         hint=COMMAND,
     )

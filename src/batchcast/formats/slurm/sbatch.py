@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The #SBATCH lines of a script: what would be asked for, as far as a forecast needs it. Pure."""
+"""Read the #SBATCH lines of a job script and submit commands, as far as predictions need the options."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FLAGS = frozenset({
     "contiguous", "parsable", "requeue", "no-requeue", "test-only", "no-kill", "spread-job", "use-min-nodes", "reboot",
     "ignore-pbs", "exclusive", "nice", "get-user-env", "kill-on-invalid-dep",
 })  # fmt: skip
-"""Options that take no word after them: what they may be given stands behind an equals sign."""
+"""Options without a separate argument; an optional value follows after an equals sign."""
 
 HEARD = (
     "partition", "account", "time", "nodes", "ntasks", "cpus-per-task", "mem", "job-name", "qos", "array", "begin",
@@ -44,19 +44,21 @@ HEARD = (
     "cpus-per-gpu", "ntasks-per-gpu", "tres-per-task", "mem-per-cpu", "mem-per-gpu",
     "constraint", "exclusive",
 )  # fmt: skip
-"""The options of a script that a forecast goes by, by their long names."""
+"""Long names of the options that predictions use."""
 _NOT_HEARD = frozenset({
     "prefer", "batch", "oversubscribe", "nodelist", "nodefile", "exclude", "reservation",
     "licenses", "gpus-per-socket", "ntasks-per-socket", "ntasks-per-core", "sockets-per-node", "cores-per-socket",
     "threads-per-core", "extra-node-info", "mincpus", "core-spec", "thread-spec", "hint", "switches", "contiguous",
     "overcommit", "spread-job", "use-min-nodes", "time-min", "deadline", "nice", "priority", "tmp", "clusters", "bb",
 })  # fmt: skip
-"""Options that change what a job may get, or when, and that no forecast goes by: it is said that they are ignored."""
+"""Options that affect resources or start of a job and that predictions ignore; users are told so."""
 
 
 def not_heard(options: Mapping[str, str]) -> list[str]:
-    """The options that would change a job's start and that a forecast does not go by.
+    """Return the options that would affect a job's start and that predictions ignore.
 
+    Examples
+    --------
     >>> not_heard({"time": "1:00:00", "nodelist": "n7", "output": "log"})
     ['--nodelist']
     """
@@ -64,11 +66,25 @@ def not_heard(options: Mapping[str, str]) -> list[str]:
 
 
 def parse_script(text: str) -> dict[str, str]:
-    """Options of the #SBATCH lines by long name, the last of each winning; reading ends at the first command.
+    """Return the options in the #SBATCH lines of a script.
 
-    As sbatch reads them: `#SBATCH` stands at the beginning of a line (an indented line is a comment), and `#` begins a
-    comment only at the start of a word.
+    Parameters
+    ----------
+    text
+        The script.
 
+    Returns
+    -------
+    dict
+        Value by long name of the option; the last occurrence counts.
+
+    Notes
+    -----
+    As in sbatch, `#SBATCH` must be at the beginning of a line (an indented line is a comment), `#` begins a comment
+    only at the start of a word, and reading ends at the first command.
+
+    Examples
+    --------
     >>> parse_script("  #SBATCH -n 99\\n#SBATCH -J run#1 -t 1:00:00 # -n 4\\n")
     {'job-name': 'run#1', 'time': '1:00:00'}
     >>> parse_script("#!/bin/sh\\n#SBATCH -t 1:00:00 --nodes=2\\n#SBATCH --job-name my\\nsrun x\\n#SBATCH -n 9\\n")
@@ -79,11 +95,11 @@ def parse_script(text: str) -> dict[str, str]:
         stripped = line.strip()
         match = re.match(r"#SBATCH\s+(.*)", line)
         if match:
-            said = _without_comment(match[1])
+            options = _without_comment(match[1])
             try:
-                words += shlex.split(said)
-            except ValueError:  # an open quote: the line as it is
-                words += said.split()
+                words += shlex.split(options)
+            except ValueError:  # a quote is not closed, so split the line at blanks
+                words += options.split()
         elif stripped and not stripped.startswith("#"):
             break
     return _options(words)
@@ -93,7 +109,7 @@ _WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|\S)+|\s+""")
 
 
 def _without_comment(line: str) -> str:
-    """A line up to the first word that begins with `#` outside quotes."""
+    """Returns a line without the comment, which begins at the first word with `#` outside quotes."""
     pieces = []
     for piece in _WORD.findall(line):
         if piece.startswith("#"):
@@ -104,20 +120,24 @@ def _without_comment(line: str) -> str:
 
 @lru_cache(maxsize=4096)
 def parse_submit_line(line: str) -> Mapping[str, str]:
-    """Options by long name of a command as accounting keeps it, up to the script; those inside the script it lacks.
+    """Return the options of a submit command by long name, without those after the script's name.
 
+    Options inside the script are not part of the command.
+
+    Examples
+    --------
     >>> dict(parse_submit_line("sbatch -p a,b --exclusive --nice=5 -a 0-9%2 job.sh -n 4"))
     {'partition': 'a,b', 'exclusive': '', 'nice': '5', 'array': '0-9%2'}
     """
     try:
         words = shlex.split(line)
-    except ValueError:  # an open quote, or cut off
+    except ValueError:  # a quote is not closed, or accounting truncated the command
         words = line.split()
     return _options(words[1:], whole=True)
 
 
 def _options(words: list[str], whole: bool = False) -> dict[str, str]:
-    """Options among words; of a `whole` command line those before its script."""
+    """Returns the options among words; for a `whole` command line, only those before its script."""
     options: dict[str, str] = {}
     k = 0
     while k < len(words):
@@ -139,32 +159,45 @@ def _options(words: list[str], whole: bool = False) -> dict[str, str]:
 
 
 def processors(options: Mapping[str, str]) -> tuple[float, float]:
-    """Processors and nodes of a script: tasks times processors a task, or GPUs times processors a GPU; 1 node if none.
+    """Return the processors and nodes that a script requests.
 
+    Parameters
+    ----------
+    options
+        Value by long name of the option.
+
+    Returns
+    -------
+    procs, nodes : float
+        Processors are tasks times processors per task, or GPUs times processors per GPU. Without --nodes, there is 1
+        node.
+
+    Examples
+    --------
     >>> processors({"nodes": "2", "ntasks-per-node": "8"}), processors({"ntasks": "4", "cpus-per-task": "2"})
     ((16.0, 2.0), (8.0, 1.0))
     >>> processors({"gpus": "4", "cpus-per-gpu": "8"}), processors({"ntasks": "2", "tres-per-task": "cpu:8"})
     ((32.0, 1.0), (16.0, 1.0))
     """
     nodes = count_of(options.get("nodes", "1"))
-    if "cpus-per-gpu" in options and (held := gpus(options)):
-        return held * count_of(options["cpus-per-gpu"]), nodes
+    if "cpus-per-gpu" in options and (gpu_count := gpus(options)):
+        return gpu_count * count_of(options["cpus-per-gpu"]), nodes
     each = options.get("cpus-per-task") or _per_task(options).get("cpu", "1")
     return _tasks(options) * count_of(each), nodes
 
 
 def _tasks(options: Mapping[str, str]) -> float:
-    """Tasks of a script: --ntasks, or so many a GPU of --gpus or --gpus-per-node, or so many a node."""
+    """Returns the number of tasks: --ntasks, else tasks per GPU times GPUs, else tasks per node times nodes."""
     nodes = count_of(options.get("nodes", "1"))
     if "ntasks" in options:
         return count_of(options["ntasks"])
-    if "ntasks-per-gpu" in options and (held := _gpus_of_job(options)):
-        return held * count_of(options["ntasks-per-gpu"])
+    if "ntasks-per-gpu" in options and (gpu_count := _gpus_of_job(options)):
+        return gpu_count * count_of(options["ntasks-per-gpu"])
     return nodes * count_of(options.get("ntasks-per-node") or "1")
 
 
 def _per_task(options: Mapping[str, str]) -> dict[str, str]:
-    """--tres-per-task by resource: `cpu=8,gres/gpu:a100:1`, or with a colon (`cpu:8`); a GPU's type is left out."""
+    """Returns the amounts of --tres-per-task by resource (`cpu=8,gres/gpu:a100:1` or `cpu:8`), without GPU types."""
     amounts = {}
     for item in options.get("tres-per-task", "").split(","):
         name, _, rest = item.strip().replace("=", ":").partition(":")
@@ -173,15 +206,17 @@ def _per_task(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def gpus(options: Mapping[str, str]) -> float:
-    """GPUs of a script: --gpus, or per node or per task times these, or of --gres; 0 where none are asked for.
+    """Return the number of GPUs that a script requests, from --gpus, per node, per task or --gres; 0 if there are none.
 
+    Examples
+    --------
     >>> gpus({"gpus": "a100:2"}), gpus({"gpus-per-node": "4", "nodes": "2"}), gpus({"gres": "gpu:a100:2"}), gpus({})
     (2.0, 8.0, 2.0, 0.0)
     >>> gpus({"ntasks": "8", "ntasks-per-gpu": "4"}), gpus({"ntasks": "2", "tres-per-task": "gres/gpu=1"})
     (2.0, 2.0)
     """
-    if held := _gpus_of_job(options):
-        return held
+    if gpu_count := _gpus_of_job(options):
+        return gpu_count
     if "gpus-per-task" in options:
         return _tasks(options) * gres_gpus(f"gpu:{options['gpus-per-task']}")
     if "gres/gpu" in (each := _per_task(options)):
@@ -192,7 +227,7 @@ def gpus(options: Mapping[str, str]) -> float:
 
 
 def _gpus_of_job(options: Mapping[str, str]) -> float:
-    """GPUs that are asked for by job or by node."""
+    """Returns the GPUs that are requested for the job or per node."""
     nodes = count_of(options.get("nodes", "1"))
     if "gpus" in options:
         return gres_gpus(f"gpu:{options['gpus']}")
@@ -202,8 +237,11 @@ def _gpus_of_job(options: Mapping[str, str]) -> float:
 
 
 def memory_kib(options: Mapping[str, str]) -> float:
-    """KiB of the whole job of a script: --mem a node, --mem-per-cpu, or --mem-per-gpu; NaN where none is given.
+    """Return the requested memory of the whole job in KiB, from --mem (per node), --mem-per-cpu or --mem-per-gpu; else
+    NaN.
 
+    Examples
+    --------
     >>> memory_kib({"mem": "1G", "nodes": "2"}), memory_kib({"ntasks": "4", "mem-per-cpu": "1G"})
     (2097152.0, 4194304.0)
     """
@@ -213,8 +251,10 @@ def memory_kib(options: Mapping[str, str]) -> float:
 
 
 def count_of(text: str) -> float:
-    """A count as an option gives it: its first number, of nine digits at most; 1 where there is none.
+    """Return the first number of a count, with at most nine digits; 1 if there is none.
 
+    Examples
+    --------
     >>> count_of("4-8"), count_of("main"), count_of("0"), count_of("9" * 400)
     (4.0, 1.0, 1.0, 999999999.0)
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`scontrol show ... -o` and `sacctmgr show ... -P`: text to plain mappings, and to a Machine. Pure."""
+"""Read `scontrol show ... -o` and `sacctmgr show ... -P`, and convert them to a `Machine`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ _KEY = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z0-9_:/.]*)=")
 
 
 def parse_config(text: str) -> dict[str, str]:
-    """`Name = value` lines by name.
+    """Return the `Name = value` lines of a text by name.
 
+    Examples
+    --------
     >>> parse_config("Configuration data as of x\\nMinJobAge               = 300 sec\\n")
     {'MinJobAge': '300 sec'}
     """
@@ -29,11 +31,26 @@ def parse_config(text: str) -> dict[str, str]:
 
 
 def parse_records(text: str, first: str) -> list[dict[str, str]]:
-    """One mapping a record of `scontrol -o`; a record begins at a line start with `first=` (JobId, PartitionName).
+    """Return the records of `scontrol -o` as mappings.
 
-    A value runs to the next ` Key=`, so names with spaces survive; one that imitates ` Key=` cannot be told from it,
-    which is why squeue is asked for names.
+    Parameters
+    ----------
+    text
+        The output of scontrol.
+    first
+        The key with which each record begins a line (JobId, PartitionName).
 
+    Returns
+    -------
+    list of dict
+
+    Notes
+    -----
+    A value ends at the next ` Key=`, so values can contain blanks. A value that contains ` Key=` is misread; therefore
+    job names are read from squeue.
+
+    Examples
+    --------
     >>> parse_records("PartitionName=main AllowGroups=ALL MaxTime=7-00:00:00\\n", "PartitionName")
     [{'PartitionName': 'main', 'AllowGroups': 'ALL', 'MaxTime': '7-00:00:00'}]
     """
@@ -74,7 +91,7 @@ _PARAMETERS = (
     "preempt_youngest_first", "requeue_delay", "requeue_on_resume_failure", "salloc_wait_nodes", "sbatch_wait_nodes",
     "sched_interval", "sched_min_interval", "step_retry_count", "step_retry_time",
 )  # fmt: skip
-"""SchedulerParameters that the model follows, or that decide no start; all others are named as left out."""
+"""SchedulerParameters that the simulation follows or that affect no start. Others are listed as left out."""
 _SELECT = ("CR_ONE_TASK_PER_CORE", "CR_SOCKET", "CR_PACK_NODES", "LL_SHARED_GRES", "OTHER_CONS")
 _LIMITS = (
     "GrpTRESMins", "GrpTRESRunMins", "GrpWall", "GrpSubmit", "GrpJobsAccrue", "MaxTRESMins", "MaxTRESMinsPU",
@@ -95,21 +112,38 @@ def read_machine(
     qos: str = "",
     assoc: str = "",
 ) -> Machine:
-    """The machine that these texts describe; their times are UTC. InputError where one is empty.
+    """Build the machine that the output of scontrol and sacctmgr describes.
 
-    What the scheduler's model leaves out of the description is named in `left_out`.
+    Parameters
+    ----------
+    node, partition, config, reservation
+        Output of `scontrol show node -o` and so on. Times are in UTC.
+    qos, assoc
+        Output of `sacctmgr -P show qos` and `show assoc`.
+
+    Returns
+    -------
+    Machine
+        `left_out` lists settings that the simulation does not follow.
+
+    Raises
+    ------
+    InputError
+        If there are no nodes or no partitions, or a value cannot be read.
     """
     settings = {key: value for key, value in parse_config(config).items() if value not in ("(null)", "")}
     settings.update(_parameters(settings.get("SchedulerParameters", "")))
     nodes = tuple(_node_groups(node))
     if not nodes:
-        raise InputError("no NodeName= in the nodes' text", hint="scontrol show node -o > node.txt")
+        raise InputError("the text of the nodes has no NodeName=", hint="scontrol show node -o > node.txt")
     everyone, expand = [name for group in nodes for name in group.names], Names()
     partitions = tuple(
         _partition(record, everyone, settings, expand) for record in parse_records(partition, "PartitionName")
     )
     if not partitions:
-        raise InputError("no PartitionName= in the partitions' text", hint="scontrol show partition -o > partition.txt")
+        raise InputError(
+            "the text of the partitions has no PartitionName=", hint="scontrol show partition -o > partition.txt"
+        )
     reservations = [_reservation(record, expand) for record in parse_records(reservation, "ReservationName")]
     timeless = [f"reservation {r.name} (no start or no end)" for r in reservations if math.isnan(r.end - r.start)]
     machine = Machine(
@@ -128,7 +162,7 @@ def read_machine(
 
 
 def _named_rows(text: str, what: str, column: str) -> list[dict[str, str]]:
-    """Rows of `sacctmgr -P show`; InputError where there is no column of names."""
+    """Returns rows of `sacctmgr -P show`; InputError if the column of names is missing."""
     rows = table(text)
     if rows and column not in rows[0]:
         raise InputError(f"{what}.txt: no column {column} in {'|'.join(rows[0])[:80]!r}",
@@ -137,8 +171,10 @@ def _named_rows(text: str, what: str, column: str) -> list[dict[str, str]]:
 
 
 def table(text: str) -> list[dict[str, str]]:
-    """Rows of `-P` output by the titles of its first line.
+    """Return the rows of `-P` output by the titles in the first line.
 
+    Examples
+    --------
     >>> table("Name|Priority\\nnormal|10\\n")
     [{'Name': 'normal', 'Priority': '10'}]
     """
@@ -147,8 +183,10 @@ def table(text: str) -> list[dict[str, str]]:
 
 
 def gres(text: str) -> dict[str, int]:
-    """Counts by name and type of a node's Gres.
+    """Return the counts in a node's Gres, by name and type.
 
+    Examples
+    --------
     >>> gres("gpu:a100:4(S:0-1),lustre:2"), gres("gpu:2"), gres("(null)")
     ({'gpu:a100': 4, 'lustre': 2}, {'gpu': 2}, {})
     """
@@ -163,11 +201,11 @@ def gres(text: str) -> dict[str, int]:
 
 
 def _node_groups(text: str) -> list[NodeGroup]:
-    """Neighbours in the table that are alike make one group."""
-    groups: list[tuple[Any, list[str], list[str]]] = []  # what is alike, the names, the names of down nodes
+    """Returns the nodes; consecutive nodes with equal properties form one group."""
+    groups: list[tuple[Any, list[str], list[str]]] = []  # shared properties, names, and names of down nodes
     records = parse_records(text, "NodeName")
     if len(records) > MOST_NODES:
-        raise InputError(f"the nodes' text has more than {MOST_NODES} nodes (accepted: at most {MOST_NODES})")
+        raise InputError(f"the text of the nodes has more than {MOST_NODES} nodes (accepted: at most {MOST_NODES})")
     for r in records:
         kind: tuple[Any, ...] = (
             _whole(r, "CPUEfctv" if r.get("CPUEfctv") else "CPUTot", 1),
@@ -186,7 +224,7 @@ def _node_groups(text: str) -> list[NodeGroup]:
 
 
 def _whole(r: Mapping[str, str], key: str, otherwise: Any) -> Any:
-    """A whole number of a record; InputError names the record where there is something else."""
+    """Returns a whole number of a record; InputError with the record's name if the value is something else."""
     word = r.get(key, "")
     if word in _NONE:
         return otherwise
@@ -197,7 +235,8 @@ def _whole(r: Mapping[str, str], key: str, otherwise: Any) -> Any:
 
 
 def _partition(r: Mapping[str, str], everyone: list[str], settings: Mapping[str, str], expand: Names) -> Partition:
-    expand.count(len(everyone))  # each partition looks at every node
+    """Returns a partition from its record."""
+    expand.count(len(everyone))  # the loop below visits every node for each partition, which must count as well
     listed = r.get("Nodes", "")
     named = set(everyone) if listed == "ALL" else set(expand(listed))
     per_cpu, per_node = (amount(r.get(k, "")) for k in ("DefMemPerCPU", "DefMemPerNode"))
@@ -226,7 +265,7 @@ def _partition(r: Mapping[str, str], everyone: list[str], settings: Mapping[str,
 
 
 def _weights(text: str) -> dict[str, float]:
-    """TRESBillingWeights by TRES, memory a MiB: `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`."""
+    """Returns TRESBillingWeights by TRES, memory per MiB: `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`."""
     weights = {}
     for item in text.split(",") if text not in _NONE else []:
         name, _, value = item.partition("=")
@@ -236,6 +275,7 @@ def _weights(text: str) -> dict[str, float]:
 
 
 def _qos(r: Mapping[str, str]) -> Qos:
+    """Returns a QOS from its row."""
     limits = Limits(
         grp_jobs=_limit(r, "GrpJobs"),
         grp_tres=_tres(r, "GrpTRES"),
@@ -255,11 +295,12 @@ def _qos(r: Mapping[str, str]) -> Qos:
 
 
 def _own_mode(mode: str, settings: Mapping[str, str]) -> str:
-    """A partition's PreemptMode where it is not the cluster's."""
+    """Returns a partition's PreemptMode if it differs from the cluster's, else an empty text."""
     return "" if mode.upper() == settings.get("PreemptMode", "OFF").upper() else mode.upper()
 
 
 def _association(r: Mapping[str, str]) -> Association:
+    """Returns an association from its row."""
     limits = Limits(
         grp_jobs=_limit(r, "GrpJobs"),
         grp_tres=_tres(r, "GrpTRES"),
@@ -273,6 +314,7 @@ def _association(r: Mapping[str, str]) -> Association:
 
 
 def _reservation(r: Mapping[str, str], expand: Names) -> Reservation:
+    """Returns a reservation from its record."""
     start, end = (_stamp(r.get(key, "")) for key in ("StartTime", "EndTime"))
     words = {
         key: tuple(w for w in r.get(key, "").split(",") if w not in _NONE) for key in ("Users", "Accounts", "Flags")
@@ -283,6 +325,7 @@ def _reservation(r: Mapping[str, str], expand: Names) -> Reservation:
 
 
 def _stamp(text: str) -> float:
+    """Returns a time in epoch seconds; NaN if it cannot be read."""
     from datetime import UTC
 
     from ..times import LocalClock, parse_stamps
@@ -292,7 +335,7 @@ def _stamp(text: str) -> float:
 
 
 def _parameters(text: str) -> dict[str, str]:
-    """SchedulerParameters by name; a bare word is `yes`."""
+    """Returns SchedulerParameters by name; a parameter without a value is `yes`."""
     pairs = (item.partition("=") for item in text.split(",") if item)
     return {name.strip(): value if equals else "yes" for name, equals, value in pairs}
 
@@ -300,7 +343,7 @@ def _parameters(text: str) -> dict[str, str]:
 def _left_out(
     settings: Mapping[str, str], node: str, partition: str, reservation: str, qos: str, assoc: str
 ) -> list[str]:
-    """What this configuration uses and the model does not, by Slurm's name."""
+    """Returns the settings that are in use and that the simulation does not follow, by Slurm's names."""
     used = [f"{key}={settings[key]}" for key in _NOT_MODELLED if settings.get(key, "0").upper() not in _UNUSED]
     used += ["nodes that join later (MaxNodeCount)"] if _more_nodes(settings, node) else []
     for key, models in _MODELLED.items():
@@ -332,13 +375,16 @@ def _left_out(
 
 
 def _more_nodes(settings: Mapping[str, str], node: str) -> bool:
+    """Whether MaxNodeCount allows nodes that join later."""
     return _or(amount(settings.get("MaxNodeCount", "")), 0) > len(parse_records(node, "NodeName"))
 
 
 def _of_preemption(
     settings: Mapping[str, str], partitions: Sequence[Mapping[str, str]], qos: Sequence[Mapping[str, str]]
 ) -> list[str]:
-    """Modes of preemption that the model leaves out: all but REQUEUE and CANCEL, and what narrows who may."""
+    """Returns preemption settings that the simulation does not follow: all modes but REQUEUE and CANCEL, and
+    restrictions.
+    """
     if settings.get("PreemptType", "preempt/none").split("/")[-1] == "none":
         return []
     modes = [settings.get("PreemptMode", "OFF"), *(r.get("PreemptMode", "") for r in (*partitions, *qos))]
@@ -349,7 +395,7 @@ def _of_preemption(
 
 
 def _of_partitions(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """What partitions use and the model does not."""
+    """Returns settings of partitions that the simulation does not follow."""
     used = []
     for r in rows:
         share = r.get("OverSubscribe", "NO").upper()
@@ -371,6 +417,7 @@ def _of_partitions(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _tres(r: Mapping[str, str], key: str) -> dict[str, float]:
+    """Returns the amounts of a TRES limit, memory in MiB."""
     amounts = {}
     for name, text in parse_tres(r.get(key, "")).items():
         amounts[name] = parse_memory(text) / 1024 if name == "mem" else _or(amount(text), math.inf)
@@ -378,14 +425,17 @@ def _tres(r: Mapping[str, str], key: str) -> dict[str, float]:
 
 
 def _limit(r: Mapping[str, str], key: str) -> float:
+    """Returns a limit; infinity if there is none."""
     return _or(amount(r.get(key, "")), math.inf)
 
 
 def _or(value: float, otherwise: float) -> float:
+    """Returns `otherwise` if the value is NaN."""
     return otherwise if math.isnan(value) else value
 
 
 def _seconds(text: str, otherwise: float) -> float:
+    """Returns a time in seconds; `otherwise` if there is none."""
     if text in _NONE:
         return otherwise
     try:

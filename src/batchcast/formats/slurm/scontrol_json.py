@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`scontrol show ... --json` and `sacctmgr show ... --json` as the text that `-o` and `-P` print. Pure.
+"""Convert `scontrol show ... --json` and `sacctmgr show ... --json` to the text that `-o` and `-P` print.
 
-Slurm 23.02 and later write one object for each node, partition, reservation, QOS and association under its own names
-(data_parser v0.0.39 to v0.0.42); here each becomes the record that the same command prints without `--json`.
+Slurm 23.02 and later print one object for each node, partition, reservation, QOS and association (data_parser v0.0.39
+to v0.0.42). Each object becomes the record that the same command prints without `--json`.
 """
 
 from __future__ import annotations
@@ -47,11 +47,29 @@ ASSOC_TRES = {
 
 
 def as_text(name: str, text: str, where: str = "") -> str:
-    """What the same command prints without `--json`, by the dump's name: node, partition, reservation, qos, assoc.
+    """Return the text that the same command prints without `--json`.
 
-    A text that is no JSON comes back as it is: `scontrol show config --json` of Slurm 24.11 prints plain lines.
-    InputError where the document has no list of that kind.
+    Parameters
+    ----------
+    name
+        `node`, `partition`, `reservation`, `qos` or `assoc`.
+    text
+        The JSON. Other text is returned unchanged, because `scontrol show config --json` of Slurm 24.11 prints plain
+        lines.
+    where
+        Name of the file in messages.
 
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    InputError
+        If the JSON is broken or has no list of this kind.
+
+    Examples
+    --------
     >>> as_text("node", '{"nodes": [{"name": "n1", "cpus": 4, "state": ["IDLE", "DRAIN"]}]}').split()[:2]
     ['NodeName=n1', 'CPUTot=4']
     """
@@ -64,7 +82,7 @@ def as_text(name: str, text: str, where: str = "") -> str:
     key, record = RECORDS[name]
     items = document.get(key)
     if not isinstance(items, list):
-        raise InputError(f"{where or name}: no list {key!r} in this JSON", hint=f"scontrol show {name} --json")
+        raise InputError(f"{where or name}: the JSON has no list {key!r}", hint=f"scontrol show {name} --json")
     rows = [_record(record, item, f"{where or name}: {key}[{k}]") for k, item in enumerate(items)]
     if name in ("qos", "assoc"):
         titles = list(rows[0]) if rows else []
@@ -73,16 +91,17 @@ def as_text(name: str, text: str, where: str = "") -> str:
 
 
 def _record(record: Any, item: Any, where: str) -> dict[str, str]:
-    """One record as text; InputError names its place where it has another form than Slurm's."""
+    """Returns one record as texts; InputError names the record if it does not have Slurm's form."""
     try:
         row = {key: str(value) for key, value in record(item).items()}
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError) as error:
         why = f"no {error}" if isinstance(error, KeyError) else "a value has another form than Slurm's"
-        raise InputError(f"{where}: cannot be read: {why}", hint="copy what the command printed anew") from None
+        raise InputError(f"{where}: cannot be read: {why}", hint="run the command again and copy its output") from None
     return {key: " ".join(value.split()) for key, value in row.items()}
 
 
 def _node(n: Mapping[str, Any]) -> dict[str, str]:
+    """Returns a node's record."""
     return {
         "NodeName": n["name"],
         "CPUTot": _number(n.get("cpus")) or "1",
@@ -100,6 +119,7 @@ def _node(n: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _partition(p: Mapping[str, Any]) -> dict[str, str]:
+    """Returns a partition's record."""
     flags = _list(_at(p, "maximums/oversubscribe/flags"))
     shared = _at(p, "maximums/oversubscribe/jobs")
     jobs = 1 if shared is None else int(shared)
@@ -135,6 +155,7 @@ def _partition(p: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _reservation(r: Mapping[str, Any]) -> dict[str, str]:
+    """Returns a reservation's record."""
     return {
         "ReservationName": r["name"],
         "StartTime": _instant(r.get("start_time")),
@@ -147,6 +168,7 @@ def _reservation(r: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _qos(q: Mapping[str, Any]) -> dict[str, str]:
+    """Returns a row for a QOS."""
     return {
         "Name": q["name"],
         "Priority": _number(q.get("priority")),
@@ -164,6 +186,7 @@ def _qos(q: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _assoc(a: Mapping[str, Any]) -> dict[str, str]:
+    """Returns a row for an association."""
     return {
         "Account": a["account"],
         "User": a.get("user") or "",
@@ -177,7 +200,7 @@ def _assoc(a: Mapping[str, Any]) -> dict[str, str]:
 
 
 UNTOLD = "Default, LLN, PreemptMode of partitions (not in --json)"
-"""What this JSON does not say of a partition; the text of `scontrol show partition -o` does."""
+"""Properties of a partition that the JSON lacks and that `scontrol show partition -o` prints."""
 RECORDS: Mapping[str, tuple[str, Any]] = {
     "node": ("nodes", _node),
     "partition": ("partitions", _partition),
@@ -188,22 +211,24 @@ RECORDS: Mapping[str, tuple[str, Any]] = {
 
 
 def _span(minutes: Any) -> str:
-    """Minutes as Slurm's hours, minutes and seconds."""
+    """Returns minutes in Slurm's form HH:MM:SS."""
     text = _number(minutes)
     return f"{int(float(text)) // 60:02d}:{int(float(text)) % 60:02d}:00" if text else ""
 
 
 def _clock(seconds: Any) -> str:
-    """Seconds as Slurm's hours, minutes and seconds; empty for none."""
+    """Returns seconds in Slurm's form HH:MM:SS; empty for 0 and for no value."""
     text = _number(seconds)
     whole = int(float(text)) if text else 0
     return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}" if whole else ""
 
 
 def _instant(value: Any) -> str:
+    """Returns a time in ISO 8601, in UTC."""
     text = _number(value)
     return datetime.fromtimestamp(float(text), UTC).strftime("%Y-%m-%dT%H:%M:%S") if text else ""
 
 
 def _words(value: Any) -> str:
+    """Returns a list of words with commas."""
     return ",".join(_list(value))

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`squeue -O` text and marked `sacct` records to sightings of jobs.
-
-Who waits, runs, has just left, and who ended. Pure; fields are asked for by name.
-"""
+"""Convert the output of `squeue -O` and of sacct, with marks between fields, to sightings of jobs."""
 
 from __future__ import annotations
 
@@ -21,12 +18,33 @@ Record = dict[str, str]
 
 
 def parse_marked(text: str, mark: str, fields: Sequence[str], *, header: bool = False) -> tuple[list[Record], int]:
-    """The records of `text` by field name, and how many pieces at its end made no whole record (a cut answer).
+    """Split an output with marks after the fields into records.
 
-    Each record is `len(fields)` values, each followed by `mark`, then a newline; values may hold newlines, delimiters,
-    quotes and any Unicode, since the caller draws the mark at random for every call. `header` drops a first record of
-    titles. Raises InputError when nothing of a non-empty text is a record. O(length).
+    Parameters
+    ----------
+    text
+        Each record has `len(fields)` values, each followed by the mark, and then a newline.
+    mark
+        The mark. The caller draws it at random for every call, so values can contain newlines, delimiters and quotes.
+    fields
+        Names of the fields.
+    header
+        Whether to drop the first record, which has titles.
 
+    Returns
+    -------
+    records : list of dict
+        Value by field name.
+    broken : int
+        Number of pieces at the end that are not a complete record (a truncated output).
+
+    Raises
+    ------
+    InputError
+        If the text is not empty and has no complete record.
+
+    Examples
+    --------
     >>> parse_marked("1@x|y\\nz@\\n2@@\\n", "@", ("JobID", "Name"))
     ([{'JobID': '1', 'Name': 'x|y\\nz'}, {'JobID': '2', 'Name': ''}], 0)
     """
@@ -37,13 +55,14 @@ def parse_marked(text: str, mark: str, fields: Sequence[str], *, header: bool = 
     records = []
     for k in range(whole):
         values = pieces[k * width : (k + 1) * width]
-        values[0] = values[0].rpartition("\n")[2]  # an id has no lines; what stands before it is a warning, or the end
+        # An id has no line breaks. Text before it is a warning of the command, or the newline of the record before.
+        values[0] = values[0].rpartition("\n")[2]
         records.append(dict(zip(fields, (v.strip(" ") for v in values))))
     broken = len(pieces) - whole * width + (1 if tail.strip() else 0)
     if broken and not records:
         raise InputError(
-            f"an answer of the scheduler is not in the form asked for: {text[:80]!r}",
-            hint="batchcast doctor shows the client's version and what it answers",
+            f"the scheduler's answer does not have the requested form: {text[:80]!r}",
+            hint="batchcast doctor shows the version of the client and its answer",
         )
     return records[1:] if header else records, broken
 
@@ -53,15 +72,33 @@ _LIFE = (
     "Dependency", "NodeList", "ReqNodes", "Reservation", "Licenses",
 )  # fmt: skip
 FIELDS = tuple(dict.fromkeys([*_LIFE, *(c.squeue for c in (*ASKED, *HELD) if c.squeue)]))
-"""What is asked of squeue(1) -O, Slurm 22.05 and newer: a job's life, and every declared column."""
+"""Fields for `squeue -O` (Slurm 22.05 and newer): times and state of a job, and every declared column."""
 
 
 WAITING = ("PENDING", "CONFIGURING", "POWER_UP_NODE", "RESV_DEL_HOLD")
 
 
 def sighting(record: Mapping[str, str]) -> Sighting:
-    """One squeue record. Raises BatchcastError for a job without an id or a submit time, and for a form not Slurm's.
+    """Convert one squeue record.
 
+    Parameters
+    ----------
+    record
+        Printed fields by name (`FIELDS`).
+
+    Returns
+    -------
+    Sighting
+
+    Raises
+    ------
+    BatchcastError
+        If the job has no id, submit time or state.
+    UsageError
+        If a field has an unknown form.
+
+    Examples
+    --------
     >>> sighting({"JobID": "7", "SubmitTime": "100", "State": "PENDING", "TimeLimit": "10:00"}).asked["req_time"]
     600.0
     """
@@ -99,9 +136,9 @@ def sighting(record: Mapping[str, str]) -> Sighting:
 
 
 def _own(record: Mapping[str, str], no_nodes: bool) -> dict[str, Field]:
-    """What squeue means in its own way: names of several partitions or QOS, whole nodes, and processors.
+    """Returns the columns that squeue prints in its own form: several partitions or QOS, whole nodes, and processors.
 
-    Processors asked for: TRES says it while a job has no nodes; afterwards it tells what the job holds.
+    Before a job has nodes, tres-alloc has the requested processors; later it has the allocated ones.
     """
     cpus, parts = record.get("NumCPUs", ""), record.get("Partition", "")
     from_tres = number(parse_tres(record.get("tres-alloc", "")).get("cpu", "")) if no_nodes else math.nan
@@ -115,8 +152,10 @@ def _own(record: Mapping[str, str], no_nodes: bool) -> dict[str, Field]:
 
 
 def first(names: str) -> str | None:
-    """The first of several partitions or (since 24.11) QOS a job may use, in the order it was asked for.
+    """Return the first of several partitions or (since 24.11) QOS that a job can use; None if there is none.
 
+    Examples
+    --------
     >>> first("main,big"), first("")
     ('main', None)
     """
@@ -124,8 +163,10 @@ def first(names: str) -> str | None:
 
 
 def epoch(text: str) -> float:
-    """Seconds since the epoch as SLURM_TIME_FORMAT=%s prints them; NaN for N/A, Unknown, None, 0 and the far future.
+    """Return epoch seconds as SLURM_TIME_FORMAT=%s prints them; NaN for N/A, Unknown, None, 0 and NO_VAL.
 
+    Examples
+    --------
     >>> epoch("1795229481"), epoch("Unknown")
     (1795229481.0, nan)
     """
@@ -137,17 +178,20 @@ _ACCOUNTED_LIFE = (
 )  # fmt: skip
 _ACCOUNTED = (c.sacct for c in (*ASKED, *HELD) if c.sacct and c.sacct != "SubmitLine")
 SACCT_FIELDS = tuple(dict.fromkeys([*_ACCOUNTED_LIFE, *_ACCOUNTED]))
-"""What is asked of sacct(1), Slurm 22.05 and newer: a job's life, and every declared column that has one of its own."""
+"""Fields for sacct (Slurm 22.05 and newer): times and state of a job, and every declared column that sacct has."""
 FIELDS_WITH_STEPS = tuple(dict.fromkeys([*SACCT_FIELDS, *STEP_FIELDS, "AllocTRES"]))
-"""The same where the rows of steps are asked for too: they alone say how much memory was used."""
+"""Fields for sacct with steps. Only the rows of steps have the memory that was used."""
 
 _TASKS = re.compile(r"(\d+)_\[([\d,\-:]+)(?:%\d+)?\]")
 _USER_LIMIT = re.compile(r"(?:^|;)user_tl=(\d+)")
 
 
 def with_steps(records: Iterable[Mapping[str, str]]) -> Iterator[tuple[Mapping[str, str], list[Mapping[str, str]]]]:
-    """Each job's record with those of its steps (12.batch, 12.0), which follow it: so runs of one id stay apart.
+    """Yield each job's record with the records of its steps (12.batch, 12.0), which follow it. Runs of one id stay
+    separate.
 
+    Examples
+    --------
     >>> rows = [{"JobID": "7"}, {"JobID": "7.batch"}, {"JobID": "7"}, {"JobID": "8_1"}, {"JobID": "8_1.0"}]
     >>> [(job["JobID"], len(steps)) for job, steps in with_steps(rows)]
     [('7', 1), ('7', 0), ('8_1', 1)]
@@ -166,11 +210,25 @@ def with_steps(records: Iterable[Mapping[str, str]]) -> Iterator[tuple[Mapping[s
 
 
 def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) -> Iterator[Sighting]:
-    """The jobs a record says have ended: none of a job still open, several of array tasks withdrawn together.
+    """Yield the jobs that ended according to one sacct record.
 
-    The limit is the user's own where a submit plug-in noted it (`user_tl=MINUTES` in AdminComment), else the last one
-    sacct knows. Memory used is read from the job's `steps`. Raises BatchcastError for a record without an id or a
-    submit time.
+    Parameters
+    ----------
+    record
+        The job's fields by name.
+    steps
+        The records of its steps, for the memory that was used.
+
+    Yields
+    ------
+    Sighting
+        None for a job that has not ended; several for array tasks that were withdrawn together. The time limit is the
+        user's own if a submit plug-in recorded it (`user_tl=MINUTES` in AdminComment), else the last limit in sacct.
+
+    Raises
+    ------
+    BatchcastError
+        If the record has no id or no submit time.
     """
     end, submit = epoch(record["End"]), epoch(record["Submit"])
     if not record["JobID"] or math.isnan(submit):
@@ -182,9 +240,9 @@ def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) ->
     withdrawn = never_ran(start, number(record["AllocNodes"]) == 0)
     asked = read_fields(ASKED, record, "sacct", _own_of_sacct(record))
     held = {} if withdrawn else read_fields(HELD, record, "sacct")
-    used = peak(steps)
-    if used.node_kib == used.node_kib and not withdrawn:
-        held["used_mem_kib"] = of_whole_job(used.node_kib, number(record["AllocNodes"]))
+    memory_peak = peak(steps)
+    if memory_peak.node_kib == memory_peak.node_kib and not withdrawn:
+        held["used_mem_kib"] = of_whole_job(memory_peak.node_kib, number(record["AllocNodes"]))
     state = "OUT_OF_MEMORY" if state == "FAILED" and any(map(outgrew, steps)) else state
     for job_id in _task_ids(record["JobID"]):
         yield Sighting(
@@ -199,19 +257,23 @@ def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) ->
             priority=number(record["Priority"]),
             asked=asked,
             held=held,
-            unmeasured=_unmeasured(used, len(steps)),
+            unmeasured=_unmeasured(memory_peak, len(steps)),
         )
 
 
 def _unmeasured(used: Peak, steps: int) -> str:
-    """Why nobody knows how much a job with steps used: `zero`, no sample was taken; `bad`, no amount; else empty."""
+    """Returns why the memory of a job with steps is unknown: `zero` (no sample was taken), `bad` (no amount), or
+    empty.
+    """
     if used.node_kib == used.node_kib or not steps:
         return ""
     return "bad" if used.bad else "zero"
 
 
 def _own_of_sacct(record: Mapping[str, str]) -> dict[str, Field]:
-    """What sacct means in its own way: minutes for limits, memory per node or processor, the first of several names."""
+    """Returns the columns that sacct prints in its own form: limits in minutes, memory per node or processor,
+    several names.
+    """
     noted = _USER_LIMIT.search(record["AdminComment"])
     nodes, procs = number(record["ReqNodes"]), number(record["ReqCPUS"])
     return {
@@ -223,7 +285,7 @@ def _own_of_sacct(record: Mapping[str, str]) -> dict[str, Field]:
 
 
 def _task_ids(job_id: str) -> Iterator[str]:
-    """`4_[1-3,9]` as 4_1, 4_2, 4_3, 4_9; any other id as it is."""
+    """Yields the ids of array tasks: `4_[1-3,9]` gives 4_1, 4_2, 4_3, 4_9; other ids are yielded unchanged."""
     match = _TASKS.fullmatch(job_id)
     if match is None:
         yield job_id

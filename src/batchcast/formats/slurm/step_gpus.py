@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of job steps gathered into the number of GPUs that a job kept busy."""
+"""Compute the number of GPUs that a job kept busy, from the rows of its steps."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ _PERCENT = re.compile(r"\d+(\.\d*)?")
 
 
 class StepGpus:
-    """How many GPUs each record kept busy: `gres/gpuutil` of its busiest step, percent summed over GPUs.
+    """The number of GPUs that each record kept busy: `gres/gpuutil` of its busiest step (percent, summed over GPUs) /
+    100.
 
-    A step belongs to the last record before it with its number: runs of a requeued job share a number.
+    A step belongs to the last record before it with its id, because runs of a requeued job share an id.
 
+    Examples
+    --------
     >>> layout = Layout.of("JobID|Submit|TRESUsageInTot")
     >>> gpus = StepGpus(); gpus.take(layout, [["7", "7.0", "8"], ["", "", ""], ["", "gres/gpuutil=160,mem=1G", ""]])
     >>> gpus.of(["7", "8"]).tolist()
@@ -32,7 +35,7 @@ class StepGpus:
         self._busy: dict[tuple[str, int], float] = {}
 
     def take(self, layout: Layout, columns: Sequence[Sequence[str]]) -> None:
-        """Rows of one layout in the order of the file, jobs and steps."""
+        """Read rows of one layout in the order of the file, jobs and steps."""
         used = layout.first("tresusageintot")
         if used is None:
             return
@@ -45,7 +48,9 @@ class StepGpus:
                 self._busy[key] = max(float(percent) / 100.0, self._busy.get(key, 0.0))
 
     def of(self, ids: Sequence[object]) -> np.ndarray:
-        """GPUs of each record (n,), by numbers in the order of the file; NaN where no step tells."""
+        """Return the busy GPUs of each record, shape (n,), by ids in the order of the file; NaN if no step was
+        measured.
+        """
         seen: Counter[str] = Counter()
         busy = []
         for number in map(str, ids):
