@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask a batchcast service from a program that submits jobs: one file, the standard library alone, it can be copied.
+"""Ask a batchcast service from a program that submits jobs. This file needs only the standard library and can be
+copied.
 
-It *fails open*: where no answer comes within 200 ms the request stays as it was written, one line says so in the log
-`batchcast`, and the service is left alone for 30 s. It never raises into its caller.
+The client *fails open*: if no answer comes within 200 ms, the request stays unchanged, one line is written to the
+logger `batchcast`, and the service is not asked again for 30 s. The client never raises an exception into its caller.
 
     from batchcast.client import Client
     client = Client()                                   # $BATCHCAST_SERVICE, else the socket of this computer
     minutes = client.limit_s(7200, "align", procs=8) / 60
     mebibytes = client.memory_mib(16000, "align")
 
-From another language it is a command that prints the number: `python3 client.py limit 7200 align --procs 8`.
+From other languages, run it as a command that prints the number: `python3 client.py limit 7200 align --procs 8`.
 """
 
 from __future__ import annotations
@@ -29,21 +30,25 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 SOCKET = "/run/batchcast/api.sock"
-PATIENCE_S = 0.18  # so that 200 ms are kept with what is around it
-REST_S = 30.0  # how long a service that failed is left alone
-MOST_BYTES = 1 << 20  # no answer is longer
+PATIENCE_S = 0.18  # leaves 20 ms for the code around the query, so that a call takes at most 200 ms
+REST_S = 30.0  # after a failure, the service is not asked for this many seconds
+MOST_BYTES = 1 << 20  # longer answers are rejected
 LOG = logging.getLogger("batchcast")
 
 
 class Start(NamedTuple):
-    """When a job would start: seconds since 1970, by half and by nine in ten of the chances."""
+    """The predicted start time of a job, in epoch seconds: the median, and the time by which it starts with 90 %
+    probability.
+    """
 
     likely_s: float
     by_90_s: float
 
     def words(self, now: float | None = None) -> str:
-        """As people read it, in local time: the hour, and the day where it is not today's.
+        """Format the start time for people, in local time, with the day unless it is today.
 
+        Examples
+        --------
         >>> Start(1000.0, 1030.0).words(1000.0)
         'starts at once'
         """
@@ -55,18 +60,18 @@ class Start(NamedTuple):
 
 
 class Client:
-    """Questions to one service, each answered within `patience_s` or not at all.
+    """A client of one service. Each question is answered within `patience_s` or not at all.
 
     Parameters
     ----------
     address
-        A path of a unix socket, or http://HOST:PORT; by default $BATCHCAST_SERVICE, else /run/batchcast/api.sock.
+        The path of a Unix socket, or http://HOST:PORT. Default: $BATCHCAST_SERVICE, else /run/batchcast/api.sock.
     token
-        A bearer token (`batchcast site token create`), by default $BATCHCAST_TOKEN; on the socket none is needed.
+        A bearer token (`batchcast site token create`). Default: $BATCHCAST_TOKEN. The Unix socket needs no token.
     patience_s
         Longest wait for one answer, seconds.
     user_header
-        The header by which a portal that the site trusts (`proxy_from`) names its user: the site's `proxy_header`.
+        The header in which a trusted portal (`proxy_from`) names its user: the site's setting `proxy_header`.
 
     Examples
     --------
@@ -84,9 +89,23 @@ class Client:
         self.not_before = 0.0
 
     def limit_s(self, written_s: float, name: str, *, attempt: int = 1, procs: int = 1, partition: str = "") -> float:
-        """The limit to ask for, seconds: what jobs of this name were advised, never above the one written.
+        """Return the time limit to request, in seconds: the suggested one, but never above the written one.
 
-        From the second `attempt` on the written one: the advised one may have been what cut the first off.
+        Parameters
+        ----------
+        written_s
+            The time limit that the workflow would request, in seconds.
+        name
+            Name of the job.
+        attempt
+            Number of the attempt. From the second on, the written limit is returned, because the suggested one may have
+            been too short.
+        procs, partition
+            Tasks and partition of the job.
+
+        Returns
+        -------
+        float
         """
         with self._failing_open():
             if attempt > 1:
@@ -100,10 +119,25 @@ class Client:
         self, written_mib: float, name: str, *, attempt: int = 1, held_mib: float | None = None, procs: int = 1,
         partition: str = "",
     ) -> float:  # fmt: skip
-        """The memory of a node to ask for, MiB: what jobs of this name were advised, never above the one written.
+        """Return the memory per node to request, in MiB: the suggested amount, but never above the written one.
 
-        Of a name that is new: what the user's other names held of theirs. From the second `attempt` on half more than
-        the first one held (`held_mib`), if that is known, else the written.
+        Parameters
+        ----------
+        written_mib
+            The memory that the workflow would request, in MiB per node.
+        name
+            Name of the job. For a new name, the suggestion comes from the user's jobs with other names.
+        attempt
+            Number of the attempt. From the second on, the result is 1.5 times `held_mib` for each further attempt, or
+            the written amount if `held_mib` is unknown.
+        held_mib
+            Memory that the first attempt used, in MiB.
+        procs, partition
+            Tasks and partition of the job.
+
+        Returns
+        -------
+        float
         """
         with self._failing_open():
             if attempt > 1:
@@ -114,10 +148,20 @@ class Client:
         return written_mib
 
     def starts(self, choices: Sequence[int | Mapping[str, object]], user: str = "") -> list[Start | None]:
-        """When a job sent now would start with each choice: a number of tasks, or sbatch's long options.
+        """Predict when a job would start if it were submitted now, for each of several choices.
 
-        In the order of the choices, up to 20 of them; None where nobody knows. For another `user` where who asks may:
-        root on the socket, a proxy that the site has named (`user_header`), anybody where jobs are not private.
+        Parameters
+        ----------
+        choices
+            At most 20 choices, each a number of tasks or a mapping of sbatch's long options.
+        user
+            Ask for another user, if that is allowed: for root on the socket, for a proxy that the site trusts
+            (`user_header`), or for everybody if jobs are not private.
+
+        Returns
+        -------
+        list of Start or None
+            In the order of the choices; None if there is no prediction.
         """
         found: list[Start | None] = []
         with self._failing_open():
@@ -132,18 +176,19 @@ class Client:
 
     @contextmanager
     def _failing_open(self) -> Iterator[None]:
-        """Nothing is raised into a program that submits: what it was called with wrongly is a line in the log."""
+        """Writes exceptions to the log instead of raising them into the program that submits jobs."""
         try:
             yield
         except Exception as error:
-            _tell("batchcast was asked wrongly (%s: %s); requests stay as written", type(error).__name__, error)
+            _tell("batchcast client: wrong arguments (%s: %s); requests stay as written", type(error).__name__, error)
 
     def ask(self, question: str, parameters: Mapping[str, object]) -> dict[str, Any] | None:
-        """The first result of /v1/QUESTION, None where the service has no answer or none came in time."""
+        """Return the first result of /v1/QUESTION; None if the service has no answer or does not answer in time."""
         rows = self._rows(question, parameters)
         return rows[0] if rows else None
 
     def _rows(self, question: str, parameters: Mapping[str, object], user: str = "") -> list[dict[str, Any]] | None:
+        """Returns all results of a question; None if there is no answer in time."""
         begun = time.monotonic()
         if begun < self.not_before:
             return None
@@ -156,16 +201,16 @@ class Client:
             target = f"/v1/{question}?{urlencode(given, doseq=True)}"
             status, body = self._get(target, header, begun + self.patience_s)
             if status == 401:
-                raise ValueError("the token is not known there, or there is none")
+                raise ValueError("the token is missing, or the service does not know it")
             document = json.loads(body)
             return [dict(row) for row in document["results"]] if status == 200 else None
-        except Exception as error:  # whatever it is, the caller's request stays as it was
+        except Exception as error:  # after any failure, the caller's request must stay unchanged
             self.not_before = time.monotonic() + REST_S
             _tell("batchcast does not answer (%s: %s); requests stay as written", self.address, error)
             return None
 
     def _get(self, target: str, header: str, until: float) -> tuple[int, bytes]:
-        """One GET over a connection of its own, all of it before `until`."""
+        """Returns status and body of one GET request over a connection of its own; fails at time `until`."""
         place = urlsplit(self.address)
         if place.scheme in ("http", ""):
             connection = self._opened(place.hostname or "", place.port or 80, until)
@@ -180,15 +225,16 @@ class Client:
             while part := _within(connection, until).recv(65536):
                 received += part
                 if len(received) > MOST_BYTES:
-                    raise ValueError("an answer without end")
+                    raise ValueError(f"the answer has more than {MOST_BYTES} bytes")
         head_of, _, body = received.partition(b"\r\n\r\n")
         return int(head_of.split(None, 2)[1]), body
 
     def _opened(self, host: str, port: int, until: float) -> socket.socket:
+        """Returns a connection to the service; tries all addresses of a host name in turn."""
         if not host:
             return _connected(socket.AF_UNIX, self.address.removeprefix("unix:"), until)
         places = _resolved(host, port, until)
-        for more in range(len(places) - 1, 0, -1):  # each may take its share of the time that is left
+        for more in range(len(places) - 1, 0, -1):  # each address may use an equal share of the remaining time
             family, *_, place = places[-more - 1]
             try:
                 now = time.monotonic()
@@ -199,26 +245,30 @@ class Client:
 
 
 def _resolved(host: str, port: int, until: float) -> list[Any]:
-    """Where a name leads. A resolver takes its own time, seconds where it is away: a thread waits for it."""
-    found: list[Any] = []
+    """Returns the addresses of a host name.
+
+    The resolver runs in a thread, because it can take seconds if a name server does not answer.
+    """
+    results: list[Any] = []
 
     def resolve() -> None:
         try:
-            found.append(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+            results.append(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         except Exception as error:
-            found.append(error)
+            results.append(error)
 
     thread = threading.Thread(target=resolve, daemon=True)
     thread.start()
     thread.join(max(until - time.monotonic(), 0.0))
-    if not found:
+    if not results:
         raise TimeoutError(f"{host} is not resolved in time")
-    if isinstance(found[0], Exception):
-        raise found[0]
-    return list(found[0])
+    if isinstance(results[0], Exception):
+        raise results[0]
+    return list(results[0])
 
 
 def _connected(family: int, place: Any, until: float) -> socket.socket:
+    """Returns a connected socket; TimeoutError at time `until`."""
     connection = socket.socket(family)
     try:
         _within(connection, until).connect(place)
@@ -229,19 +279,19 @@ def _connected(family: int, place: Any, until: float) -> socket.socket:
 
 
 def _tell(words: str, *more: object) -> None:
-    """A line in the log, as far as that can be written."""
+    """Writes a line to the log and ignores failures."""
     with suppress(Exception):
         LOG.warning(words, *more)
 
 
 def _clock(at: float, now: float) -> str:
-    """The minute that `at` falls into or begins: never one that is over then."""
+    """Returns a time as text, rounded up to the minute."""
     local, today = time.localtime(math.ceil(at / 60) * 60), time.localtime(now)
     return time.strftime("%H:%M" if local[:3] == today[:3] else "%a %d %b %H:%M", local)
 
 
 def _within(connection: socket.socket, until: float) -> socket.socket:
-    """The connection with what is left of the time; TimeoutError where nothing is."""
+    """Sets the remaining time as the timeout of the connection; TimeoutError if no time is left."""
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError("no answer in time")
@@ -250,7 +300,8 @@ def _within(connection: socket.socket, until: float) -> socket.socket:
 
 
 def _number(answer: Mapping[str, Any] | None, name: str) -> float | None:
-    """What an answer says, where that is an amount: no other number may become a request."""
+    """Returns a number of an answer if it is a plausible amount, else None, so that nothing else becomes a
+    request."""
     value = None if answer is None else answer.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
@@ -258,23 +309,26 @@ def _number(answer: Mapping[str, Any] | None, name: str) -> float | None:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """`limit SECONDS NAME` and `memory MIB NAME` print the number to ask for; whatever happens they print one."""
+    """Print the number to request, for `limit SECONDS NAME` and `memory MIB NAME`. A number is printed even after
+    errors.
+    """
     parser = argparse.ArgumentParser(
-        description="What a task should ask for, by its history; as written without an answer."
+        description="Print the time limit or memory to request for a task, based on similar past jobs. "
+        "Without an answer from the service, print the written number."
     )
     parser.add_argument("what", choices=("limit", "memory"))
-    parser.add_argument("written", type=float, help="the limit as written, seconds, or the memory of a node, MiB")
-    parser.add_argument("name", help="the name of the task's jobs")
-    parser.add_argument("--attempt", type=int, default=1, help="from the second on nothing is shortened")
+    parser.add_argument("written", type=float, help="the written time limit in seconds, or memory per node in MiB")
+    parser.add_argument("name", help="name of the task's jobs")
+    parser.add_argument("--attempt", type=int, default=1, help="number of the attempt; retries are never shortened")
     parser.add_argument("--procs", type=int, default=1)
     parser.add_argument("--partition", default="")
-    parser.add_argument("--held", type=float, help="MiB that the attempt before held when it ran out")
+    parser.add_argument("--held", type=float, help="MiB that the previous attempt used when it ran out of memory")
     words = sys.argv[1:] if words is None else words
     try:
         given, client = parser.parse_args(words), Client()
     except SystemExit as stop:
         if stop.code and len(words) > 1 and words[1].replace(".", "", 1).isdigit():
-            print(words[1])  # as written; what was wrong stands on stderr and in the exit code
+            print(words[1])  # the written number; the error is on stderr and in the exit code
         raise
     if given.what == "limit":
         number = client.limit_s(

@@ -567,4 +567,4 @@ def test_a_store_of_a_newer_version_is_refused_by_every_verb(words: tuple[str, .
         kept.execute("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
         kept.commit()
     done = run(*words, store=path, code=1)
-    assert "has schema version 99, this batchcast knows up to" in done.stdout + done.stderr
+    assert "has schema version 99, but this batchcast supports only versions up to" in done.stdout + done.stderr

@@ -202,7 +202,7 @@ def test_a_home_that_cannot_be_written_to(umask: int, machine: Machine) -> None:
 @needs_root
 def test_a_place_for_the_store_that_cannot_be_written_to_is_said_in_words(machine: Machine) -> None:
     said = machine.run(0o022, USER)
-    assert "cannot be made" in said["error"]
+    assert "cannot be created" in said["error"]
     assert "Permission denied" in said["error"]
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""History and issued forecasts in SQL."""
+"""The job history and the issued predictions, in an SQL database."""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the live clock reads from the store and writes back: events not told yet, forecasts issued."""
+"""What the live clock reads from the store and writes to it: undelivered events and issued predictions.
+
+A delivered event is called *told* in this module and in the columns of the table `jobs`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from .schema import forecasts, jobs, meta, moves, renewed
 from .statements import JOB
 
 KNOWN = [jobs.c[name] for name in JOB]
-"""What is known of a job."""
+"""The columns of a job that the clock reads."""
 MOST_ROWS = 400
 _FOR_THE_MACHINE = (
     "(jobs.reason IS NULL OR jobs.reason NOT IN ('BeginTime', 'Dependency', 'JobHeldUser', 'JobHeldAdmin'))"
@@ -37,14 +40,42 @@ _NEWLY_ESTIMATED = f"""SELECT jobs.row, jobs.submit_time, jobs.expected_start, j
 
 
 def untold_jobs(connection: Connection, cluster: str, until: float) -> list[LiveJob]:
-    """The jobs that may have events at or before `until` to tell."""
+    """Return the jobs that may have undelivered events.
+
+    Parameters
+    ----------
+    connection
+        An open transaction.
+    cluster
+        Name of the cluster.
+    until
+        Latest time of an event, in epoch seconds.
+
+    Returns
+    -------
+    list of LiveJob
+    """
     untold = (jobs.c.told < DELIVERED_GONE, jobs.c.submit_time <= until)
     query = select(*KNOWN).where(jobs.c.cluster == cluster, *untold)
     return [live_job(dict(row)) for row in connection.execute(query).mappings()]
 
 
 def told_jobs(connection: Connection, cluster: str, since: float = -math.inf) -> Iterator[LiveJob]:
-    """Every job of which anything was told and that was not gone before `since`: what a restarted clock hears again."""
+    """Yield every job with delivered events that had not left before a time. A restarted clock replays these events.
+
+    Parameters
+    ----------
+    connection
+        An open transaction.
+    cluster
+        Name of the cluster.
+    since
+        Epoch seconds.
+
+    Yields
+    ------
+    LiveJob
+    """
     here = or_(jobs.c.told < DELIVERED_GONE, jobs.c.told_end >= max(since, -1e300))
     query = select(*KNOWN).where(jobs.c.cluster == cluster, jobs.c.told > 0, here).order_by(jobs.c.submit_time)
     for row in connection.execute(query, execution_options={"yield_per": 5000}).mappings():
@@ -52,17 +83,21 @@ def told_jobs(connection: Connection, cluster: str, since: float = -math.inf) ->
 
 
 def mark_told(connection: Connection, events: Iterable[Event]) -> None:
-    """Remember that these events were told, and as what."""
+    """Record that events were delivered, with the times and the status that were delivered."""
     changes: dict[int, dict[str, Any]] = {}
     for event in events:
         row = event.job.row  # type: ignore[union-attr]
-        one = changes.setdefault(row, {"row_": row, "bits": 0, "start": None, "end": None, "how": None})
+        change = changes.setdefault(row, {"row_": row, "bits": 0, "start": None, "end": None, "how": None})
         if isinstance(event, Submit):
-            one["bits"] |= TOLD_SUBMIT
+            change["bits"] |= TOLD_SUBMIT
         elif isinstance(event, Start):
-            one |= {"bits": one["bits"] | DELIVERED_START, "start": event.time}
+            change |= {"bits": change["bits"] | DELIVERED_START, "start": event.time}
         else:
-            one |= {"bits": one["bits"] | DELIVERED_GONE, "end": event.time, "how": getattr(event, "status", None)}
+            change |= {
+                "bits": change["bits"] | DELIVERED_GONE,
+                "end": event.time,
+                "how": getattr(event, "status", None),
+            }
     if changes:
         values = {
             "told": jobs.c.told.op("|")(bindparam("bits")),
@@ -74,7 +109,15 @@ def mark_told(connection: Connection, events: Iterable[Event]) -> None:
 
 
 def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:
-    """Write forecasts: `row, kind, moment, method, as_of, issued_at` and `prediction`. All of them or none."""
+    """Store predictions, all of them or none.
+
+    Parameters
+    ----------
+    connection
+        An open transaction.
+    issued
+        Mappings with the keys `row, kind, moment, method, as_of, issued_at` and `prediction`.
+    """
     rows = [
         {
             **{name: one[name] for name in ("row", "kind", "moment", "method", "as_of", "issued_at")},
@@ -87,40 +130,65 @@ def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:
 
 
 def rows_forecast(connection: Connection, rows: Sequence[int]) -> set[int]:
-    """Of these rows, those for which forecasts were issued at their submission."""
-    found: set[int] = set()
+    """Return those of the rows that have predictions issued at submission."""
+    with_forecast: set[int] = set()
     for k in range(0, len(rows), MOST_ROWS):
         which = forecasts.c.row.in_(rows[k : k + MOST_ROWS]), forecasts.c.moment == "submit"
-        found |= set(connection.scalars(select(forecasts.c.row).where(*which).distinct()))
-    return found
+        with_forecast |= set(connection.scalars(select(forecasts.c.row).where(*which).distinct()))
+    return with_forecast
 
 
 def followed_by(
     connection: Connection, cluster: str, like: Mapping[str, Any], since: float, until: float
 ) -> int | None:
-    """The row of the first job of this user, partition, size and limit submitted in [since, until] seconds, of which
-    no answer to a question was kept yet; None where there is none."""
+    """Find the first job that matches a request for which a user asked for a prediction before submitting.
+
+    Parameters
+    ----------
+    connection
+        An open transaction.
+    cluster
+        Name of the cluster.
+    like
+        The request: user, partition, procs and limit.
+    since, until
+        Range of submit times, in epoch seconds.
+
+    Returns
+    -------
+    int or None
+        The row of the first matching job that has no stored prediction of this kind yet.
+    """
     asked = exists().where(forecasts.c.row == jobs.c.row, forecasts.c.moment == "asked")
     which = (
         jobs.c.cluster == cluster, jobs.c.user_id == like["user"], jobs.c.partition_id == like["partition"],
         jobs.c.req_procs == like["procs"], jobs.c.req_time == like["limit"],
         jobs.c.submit_time >= math.floor(since), jobs.c.submit_time <= until, ~asked,
     )  # fmt: skip
-    found: int | None = connection.scalar(select(jobs.c.row).where(*which).order_by(jobs.c.submit_time).limit(1))
-    return found
+    row: int | None = connection.scalar(select(jobs.c.row).where(*which).order_by(jobs.c.submit_time).limit(1))
+    return row
 
 
 def take_back(connection: Connection, moment: str, rows: Sequence[int]) -> None:
-    """Delete the forecasts of these jobs that were issued for that moment."""
+    """Delete the predictions of these jobs that were issued at a given moment."""
     for k in range(0, len(rows), MOST_ROWS):
         which = forecasts.c.row.in_(rows[k : k + MOST_ROWS])
         connection.execute(delete(forecasts).where(which, forecasts.c.moment == moment))
 
 
 def renew(connection: Connection, cluster: str, forecasts_: Sequence[Mapping[str, Any]]) -> None:
-    """Write what is forecast of those that wait now in place of all that was: `row, method, as_of, why`, `prediction`.
+    """Replace the current predictions for waiting jobs.
 
-    What they were told before goes with those that wait no more.
+    Changes that users were shown are deleted for jobs that no longer wait.
+
+    Parameters
+    ----------
+    connection
+        An open transaction.
+    cluster
+        Name of the cluster.
+    forecasts_
+        Mappings with the keys `row, method, as_of, why` and `prediction`.
     """
     connection.execute(delete(renewed).where(renewed.c.cluster == cluster))
     rows = [
@@ -138,19 +206,20 @@ def renew(connection: Connection, cluster: str, forecasts_: Sequence[Mapping[str
 
 
 def last_moves(connection: Connection, cluster: str) -> dict[int, Mapping[str, Any]]:
-    """What each waiting job was told when that last moved, by row: `as_of, likely_start, by_90_start, why`."""
+    """Return the last start time that each waiting job was shown, by row: `as_of, likely_start, by_90_start,
+    why`."""
     query = select(moves).where(moves.c.cluster == cluster).order_by(moves.c.as_of)
     return {row["row"]: dict(row) for row in connection.execute(query).mappings()}
 
 
 def keep_moves(connection: Connection, cluster: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Remember what jobs are told from now on: `row, as_of, likely_start, by_90_start, why`."""
+    """Store start times that jobs are shown from now on: `row, as_of, likely_start, by_90_start, why`."""
     if rows:
         connection.execute(insert(moves), [{**row, "cluster": cluster} for row in rows])
 
 
 def happened(connection: Connection, cluster: str, since: float) -> list[Mapping[str, Any]]:
-    """The jobs that came, left, ended or run since an instant, each with its forecast run time where there is one."""
+    """Return the jobs that are open or have ended since a time, each with its predicted run time if there is one."""
     run = select(func.min(forecasts.c.point_s)).where(
         forecasts.c.row == jobs.c.row, forecasts.c.kind == "runtime", forecasts.c.moment == "submit"
     )
@@ -162,16 +231,32 @@ def happened(connection: Connection, cluster: str, since: float) -> list[Mapping
 
 
 def waited_since(connection: Connection, cluster: str, moment: str, age: float, at: float) -> list[Mapping[str, Any]]:
-    """Jobs that wait for the machine, by `at` for `age` seconds and not twice that, of which nothing was kept then.
+    """Return jobs that have waited for the machine for `age` seconds, but less than twice as long, at a time.
 
-    With the renewed forecast of each, and that of its submission by the same method.
+    Parameters
+    ----------
+    connection
+        An open transaction.
+    cluster
+        Name of the cluster.
+    moment
+        Jobs that already have a prediction of this moment are left out.
+    age
+        Seconds.
+    at
+        Epoch seconds.
+
+    Returns
+    -------
+    list of mappings
+        With the renewed prediction of each job, and the prediction at its submission by the same method.
     """
     values = {"cluster": cluster, "moment": moment, "latest": at - age, "earliest": at - 2.0 * age}
     return [dict(row) for row in connection.execute(text(_WAITED_SINCE), values).mappings()]
 
 
 def measured(connection: Connection, rows: Sequence[int]) -> Iterator[Mapping[str, Any]]:
-    """Of these jobs, those whose memory is known by now: row, used_mem_kib, alloc_nodes, status."""
+    """Yield row, used_mem_kib, alloc_nodes and status of those of the jobs whose memory use is known."""
     for k in range(0, len(rows), MOST_ROWS):
         query = select(jobs.c.row, jobs.c.used_mem_kib, jobs.c.alloc_nodes, jobs.c.status)
         query = query.where(jobs.c.row.in_(rows[k : k + MOST_ROWS]), jobs.c.used_mem_kib.is_not(None))
@@ -179,18 +264,18 @@ def measured(connection: Connection, rows: Sequence[int]) -> Iterator[Mapping[st
 
 
 def newly_estimated(connection: Connection, cluster: str) -> list[Mapping[str, Any]]:
-    """Waiting jobs for which the batch system itself now gives a start and no comparison was kept yet."""
+    """Return waiting jobs for which the batch system forecasts a start and no comparison is stored yet."""
     return [dict(row) for row in connection.execute(text(_NEWLY_ESTIMATED), {"cluster": cluster}).mappings()]
 
 
 def read_meta(connection: Connection, cluster: str) -> dict[str, Any]:
-    """What is remembered of a cluster, by name."""
+    """Return the stored values of a cluster, by name."""
     query = select(meta.c.name, meta.c.value).where(meta.c.cluster == cluster)
     return {name: json.loads(value) for name, value in connection.execute(query)}
 
 
 def write_meta(connection: Connection, cluster: str, **values: Any) -> None:
-    """Remember values of a cluster."""
+    """Store values of a cluster, by name."""
     for name, value in values.items():
         where = (meta.c.cluster == cluster, meta.c.name == name)
         if connection.execute(meta.update().where(*where).values(value=json.dumps(value))).rowcount == 0:

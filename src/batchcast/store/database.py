@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the store: SQLite by default (WAL, one file), PostgreSQL by URL; an older schema is brought up to date."""
+"""Open the store: SQLite by default (one file in WAL mode), or PostgreSQL by URL. Older schemas are migrated."""
 
 from __future__ import annotations
 
@@ -34,21 +34,23 @@ from .schema import jobs, meta, metadata, moves, renewed, tokens
 
 
 def _add_moves(connection: Connection) -> None:
+    """Adds the table `moves` and the column `renewed.why`."""
     moves.create(connection, checkfirst=True)
     if "why" not in {column["name"] for column in inspect(connection).get_columns("renewed")}:
         connection.execute(text("ALTER TABLE renewed ADD COLUMN why TEXT"))
 
 
 def absent_columns(connection: Connection) -> list[Column[Any]]:
-    """Columns of `jobs` that this store lacks, since the batchcast that made it did not know them."""
+    """Return the columns of `jobs` that this store lacks because an older batchcast created it."""
     there = {column["name"] for column in inspect(connection).get_columns("jobs")}
     return [column for column in jobs.columns if column.name not in there]
 
 
 def _add_columns(connection: Connection) -> None:
-    """Add the absent columns: a new line in `columns.py` needs no migration of its own."""
+    """Adds the absent columns, so that a new line in `columns.py` needs no migration."""
     dialect = connection.dialect
-    unless = "IF NOT EXISTS " if dialect.name == "postgresql" else ""  # two may open it at once; SQLite has one writer
+    # On PostgreSQL, two processes can open the store at the same time; SQLite has only one writer.
+    unless = "IF NOT EXISTS " if dialect.name == "postgresql" else ""
     for column in absent_columns(connection):
         words = CreateColumn(column).compile(dialect=dialect)
         connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {unless}{words}"))
@@ -58,20 +60,37 @@ MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     9: lambda connection: tokens.create(connection, checkfirst=True),
     10: lambda connection: renewed.create(connection, checkfirst=True),
     11: _add_moves,
-    12: lambda connection: None,  # brought columns of jobs, which every opening adds
+    12: lambda connection: None,  # version 13 only added columns of jobs, which every opening adds
 }
-"""Version n: how a store of version n becomes one of n + 1, each in a transaction of its own."""
+"""For version n, the migration of a store from version n to n + 1. Each runs in a transaction of its own."""
+LOCK_S = 60.0
 
 __all__ = ["Connection", "Store", "schema_version"]
-LOCK_S = 60.0
 
 
 class Store:
-    """An open store. `begin()` gives a transaction; every failure of the database is one of batchcast's errors.
+    """An open store.
 
-    `url` is a path or `sqlite:///path`, or `postgresql://user@host/name` (psycopg). A SQLite store is private to its
-    owner when it is made (`is_new`): whoever learns that no job is hidden opens it. `failures` counts transactions that
-    failed.
+    Parameters
+    ----------
+    url
+        A path, `sqlite:///path`, or `postgresql://user@host/name` (psycopg).
+    create
+        Whether to create the store if it does not exist.
+    read_only
+        Whether to open the store for reading only.
+
+    Attributes
+    ----------
+    is_new
+        Whether this object has created the SQLite file. Only its owner can read a new file. The collector gives access
+        to others once it knows that the site does not hide jobs.
+    failures
+        Number of transactions that failed.
+
+    Notes
+    -----
+    Every failure of the database is raised as one of batchcast's errors.
     """
 
     def __init__(self, url: str, *, create: bool = False, read_only: bool = False) -> None:
@@ -89,6 +108,7 @@ class Store:
             self._bring_up_to_date(create)
 
     def _engine(self, path: Path | None, read_only: bool) -> Engine:
+        """Returns the SQLAlchemy engine, with the settings for SQLite or PostgreSQL."""
         if path is None:
             patience = {} if "connect_timeout=" in self.url else {"connect_timeout": 10}
             return create_engine(self.url, pool_pre_ping=True, connect_args=patience)
@@ -96,11 +116,11 @@ class Store:
 
         @event.listens_for(engine, "connect")
         def _set_up(connection: Any, _: Any) -> None:
-            connection.isolation_level = None  # the driver leaves BEGIN to us
+            connection.isolation_level = None  # the driver must not issue BEGIN, because _begin below does
             cursor = connection.cursor()
             if not read_only:
                 cursor.execute("PRAGMA journal_mode=WAL")
-            cursor.execute("PRAGMA synchronous=FULL")  # an acknowledged forecast survives a power cut
+            cursor.execute("PRAGMA synchronous=FULL")  # a committed prediction must survive a power failure
             cursor.execute("PRAGMA foreign_keys=ON")
             cursor.close()
 
@@ -111,7 +131,7 @@ class Store:
         return engine
 
     def _do_without_absent_columns(self) -> None:
-        """Have columns of `jobs` that no collector has added yet read as unknown."""
+        """Lets columns of `jobs` that no collector has added yet read as unknown, by rewriting each statement."""
         with self.begin() as connection:
             types = {one.name: one.type.compile(dialect=connection.dialect) for one in absent_columns(connection)}
         if not types:
@@ -127,7 +147,7 @@ class Store:
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """A transaction: all of it or nothing."""
+        """Open a transaction, which is committed as a whole or rolled back."""
         try:
             with self.engine.begin() as connection:
                 yield connection
@@ -136,7 +156,7 @@ class Store:
             raise self.explained(error) from error
 
     def close(self) -> None:
-        """Give up every connection."""
+        """Close all connections."""
         self.engine.dispose()
 
     def __enter__(self) -> Self:
@@ -146,22 +166,36 @@ class Store:
         self.close()
 
     def give_back(self) -> int:
-        """Give the room of what was deleted back to the disk; how many bytes.
+        """Return the space of deleted rows to the disk (VACUUM, on PostgreSQL VACUUM FULL).
 
-        SQLite writes its file anew for that, PostgreSQL its tables (VACUUM, VACUUM FULL): it takes as much room once
-        more, and keeps writers waiting, on PostgreSQL readers, too. Where there is not so much room, or somebody holds
-        the store for a minute, BatchcastError, and nothing has changed.
+        Returns
+        -------
+        int
+            Number of bytes.
+
+        Raises
+        ------
+        BatchcastError
+            If the disk has not enough space for a second copy, or the store stays locked for a minute. Nothing has
+            changed then.
+
+        Notes
+        -----
+        The database is rewritten, which needs as much space again and blocks writers, on PostgreSQL also readers.
         """
         path = sqlite_path(self.url)
         if path is None:
             return self._tables_anew()
         with contextlib.closing(self.engine.raw_connection()) as held:
-            driver = held.cursor()  # below SQLAlchemy, which would begin a transaction: VACUUM takes none
+            driver = held.cursor()  # the driver's own cursor, because VACUUM fails in SQLAlchemy's transaction
             try:
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 before = path.stat().st_size
                 if shutil.disk_usage(path.parent).free < 2 * before:
-                    raise BatchcastError(f"{path.parent} has not room for {self.shown} once more", hint="make room")
+                    raise BatchcastError(
+                        f"{path.parent} has not enough free space for a second copy of {self.shown}",
+                        hint="free some disk space",
+                    )
                 for words in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
                     driver.execute(words)
             except sqlite3.Error as error:
@@ -169,34 +203,35 @@ class Store:
         return before - path.stat().st_size
 
     def _tables_anew(self) -> int:
-        """The same on PostgreSQL, of our own tables alone; their owner may do it."""
+        """Returns the bytes freed by VACUUM FULL on PostgreSQL, for batchcast's own tables only."""
         names = ", ".join(metadata.tables)
-        held = text(
+        size = text(
             "SELECT sum(pg_total_relation_size(CAST(name AS regclass))) FROM unnest(CAST(:names AS text[])) name"
         )
         try:
             with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                before = connection.scalar(held, {"names": list(metadata.tables)})
+                before = connection.scalar(size, {"names": list(metadata.tables)})
                 connection.execute(text(f"SET lock_timeout = '{LOCK_S:.0f}s'"))
                 connection.execute(text(f"VACUUM (FULL, ANALYZE) {names}"))
-                after = connection.scalar(held, {"names": list(metadata.tables)})
+                after = connection.scalar(size, {"names": list(metadata.tables)})
                 connection.execute(text("RESET lock_timeout"))
         except SQLAlchemyError as error:
             raise self.explained(error) from error
         return int(before) - int(after)
 
     def _bring_up_to_date(self, create: bool) -> None:
+        """Creates the tables of a new store, or migrates an older one."""
         with self.begin() as connection:
             tables = inspect(connection).get_table_names()
-            there = "meta" in tables
-            if tables and not there and sqlite_path(self.url) is not None:
+            has_meta = "meta" in tables
+            if tables and not has_meta and sqlite_path(self.url) is not None:
                 raise InputError(
-                    f"{self.shown} is somebody else's database (tables {', '.join(tables[:3])})",
+                    f"{self.shown} is the database of another program (tables {', '.join(tables[:3])})",
                     hint="name another file: --store PATH",
                 )
-            if not there and not create:
-                raise InputError(f"{self.shown} is not a store of batchcast", hint="batchcast collect makes one")
-            if not there:
+            if not has_meta and not create:
+                raise InputError(f"{self.shown} is not a store of batchcast", hint="batchcast collect creates one")
+            if not has_meta:
                 metadata.create_all(connection)
                 connection.execute(meta.insert().values(cluster="", name="schema_version", value=str(VERSION)))
                 return
@@ -206,18 +241,19 @@ class Store:
         for step in range(version, VERSION):
             with self.begin() as connection:
                 MIGRATIONS[step](connection)
-                says = meta.update().where(meta.c.cluster == "", meta.c.name == "schema_version")
-                connection.execute(says.values(value=str(step + 1)))
+                set_version = meta.update().where(meta.c.cluster == "", meta.c.name == "schema_version")
+                connection.execute(set_version.values(value=str(step + 1)))
         with self.begin() as connection:
             _add_columns(connection)
 
     def _no_room(self) -> bool:
-        """Whether the disk of an SQLite store is all but full: SQLite calls that an I/O error at times."""
+        """Whether the disk of an SQLite store is almost full. SQLite sometimes reports a full disk as an I/O
+        error."""
         path = sqlite_path(self.url)
         return path is not None and shutil.disk_usage(path.parent).free < 1_000_000
 
     def explained(self, error: SQLAlchemyError) -> BatchcastError:
-        """What a failure of the database means, in words."""
+        """Translate a failure of the database to one of batchcast's errors."""
         complaint = without_secrets(str(getattr(error, "orig", None) or error).strip().splitlines()[0], self.url)
         lost = isinstance(error, DBAPIError) and error.connection_invalidated
         full = "I/O error" in complaint and self._no_room()
@@ -225,6 +261,6 @@ class Store:
 
 
 def schema_version(connection: Connection) -> int:
-    """The version the store says it has."""
+    """Return the schema version that the store records."""
     value = connection.scalar(select(meta.c.value).where(meta.c.cluster == "", meta.c.name == "schema_version"))
     return int(value) if value else 1

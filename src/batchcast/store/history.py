@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was seen of jobs, kept once each: key (cluster, job id, submit time, restarts within that submission).
+"""The job history: what was seen of each job, stored once per run, and its export as a `Trace`.
 
-The job id is the one Slurm displays (12_3 for an array task, 12+0 for a component): it names a task before Slurm has
-split it off and given it a raw id; the raw id is kept beside it. A job id that wrapped round, and a requeued run, have
-another submit time. Two runs of one submit second are told apart by `restarts`. What is older than a site keeps is let
-go (`remove_some`): finished jobs and their forecasts, summed up before they go.
+The key of a run is cluster, job id, submit time and `restarts`. The job id is the one that Slurm displays (12_3 for an
+array task, 12+0 for a component), because it identifies a task before Slurm has split the task off and given it a raw
+id. A reused job id and a requeued run have another submit time. `restarts` distinguishes two runs with the same submit
+time.
 
-And that history as a Trace, for `evaluate` and `simulate` on a cluster's own past.
+`remove_some` deletes finished jobs and their predictions that are older than the site's retention time, after adding
+them to sums.
 """
 
 from __future__ import annotations
@@ -50,7 +51,17 @@ _KEY = (jobs.c.job_id, jobs.c.submit_time)
 
 @dataclass(slots=True)
 class Taken:
-    """What became of a batch of sightings. `late`: it changed what the clock had told already."""
+    """What changed in the store through a batch of sightings.
+
+    Attributes
+    ----------
+    new, changed, same
+        Number of jobs that were inserted, updated and unchanged.
+    late
+        Number of changes to times that the clock had already delivered.
+    contradicting
+        Number of sightings that show a finished job as open.
+    """
 
     new: int = 0
     changed: int = 0
@@ -63,10 +74,22 @@ class Taken:
 
 
 def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: float) -> Taken:
-    """Insert what is new, bring up to date what is known; taking the same sightings in again changes nothing.
+    """Insert new jobs and update known ones. Taking in the same sightings again changes nothing.
 
-    Uncertain sightings (a job passing from one state to another) only prove that the job is there. O(n) round trips
-    of 400 keys.
+    Parameters
+    ----------
+    connection
+        An open transaction.
+    cluster
+        Name of the cluster.
+    seen
+        The sightings. Sightings of jobs between two states only show that the job exists.
+    at
+        Time of the sightings, in epoch seconds.
+
+    Returns
+    -------
+    Taken
     """
     result = Taken()
     certain = certain_order(seen)
@@ -76,19 +99,26 @@ def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: 
 
 
 def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], at: float) -> Taken:
-    known = _known(connection, cluster, {(s.job_id, s.submit_time) for s in seen})
-    first = _first_requests(connection, cluster, [s for s in seen if (s.job_id, s.submit_time) not in known])
+    """Takes in one chunk of certain sightings."""
+    known_rows = _known(connection, cluster, {(s.job_id, s.submit_time) for s in seen})
+    first_requests = _first_requests(
+        connection, cluster, [s for s in seen if (s.job_id, s.submit_time) not in known_rows]
+    )
     result, inserts, updates = Taken(), [], []
     runs: dict[tuple[str, float], int] = {}
     for s in seen:
         key = (s.job_id, s.submit_time)
         nth = runs[key] = runs.get(key, -1) + 1
-        rows = known.get(key, [])
+        rows = known_rows.get(key, [])
         row = matching(rows, s, nth)
         if row is None:
-            values = new_row(cluster, s, at, len(rows)) | first.get((s.job_id, s.submit_time), {}) | another_run(rows)
+            values = (
+                new_row(cluster, s, at, len(rows))
+                | first_requests.get((s.job_id, s.submit_time), {})
+                | another_run(rows)
+            )
             inserts.append(values)
-            known.setdefault(key, []).append({**values, "row": None, "told": 0})
+            known_rows.setdefault(key, []).append({**values, "row": None, "told": 0})
             result.new += 1
             continue
         if row["row"] is None:
@@ -113,7 +143,7 @@ def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], 
 def _known(
     connection: Connection, cluster: str, keys: set[tuple[str, float]]
 ) -> dict[tuple[str, float], list[dict[str, Any]]]:
-    """The rows of these keys, oldest run first."""
+    """Returns the rows with these keys, oldest run first."""
     columns = [
         jobs.c.row,
         *_KEY,
@@ -124,18 +154,19 @@ def _known(
         *(jobs.c[n] for n in (*FOLLOWED, *OUTCOME)),
     ]
     query = select(*columns).where(jobs.c.cluster == cluster, tuple_(*_KEY).in_(list(keys))).order_by(jobs.c.restarts)
-    known: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    rows_by_key: dict[tuple[str, float], list[dict[str, Any]]] = {}
     for row in connection.execute(query).mappings():
-        known.setdefault((row["job_id"], row["submit_time"]), []).append(dict(row))
-    return known
+        rows_by_key.setdefault((row["job_id"], row["submit_time"]), []).append(dict(row))
+    return rows_by_key
 
 
 def _first_requests(
     connection: Connection, cluster: str, seen: Sequence[Sighting]
 ) -> dict[tuple[str, float], dict[str, Any]]:
-    """What a requeued job asked for at its first submission, by the key of its new run: Slurm shows what was changed.
+    """Returns the request at the first submission of requeued jobs, by the key of the new run.
 
-    The run before it ended in a way that is followed by another, or is believed to be in the system still.
+    Slurm shows the current request, which may have been changed. The earlier run ended in a way after which Slurm
+    starts the job again, or still counts as open.
     """
     earlier = select(jobs).where(jobs.c.cluster == cluster, jobs.c.job_id.in_({s.job_id for s in seen}))
     earlier = earlier.where(or_(jobs.c.open == 1, jobs.c.status.in_((*AGAIN, LOST)))).order_by(jobs.c.submit_time)
@@ -150,13 +181,13 @@ def _first_requests(
 
 
 def _changes(row: dict[str, Any], s: Sighting) -> dict[str, Any]:
-    """What differs: of an open job all that is followed, of a finished one its outcome; unknown overwrites nothing."""
-    again = row["status"] == LOST and s.is_open  # given up, and there it is
+    """Returns the columns that differ; unknown values do not overwrite known ones."""
+    again = row["status"] == LOST and s.is_open  # the job was given up, but it is shown again
     fresh = outcome(s) | (followed(s) if row["open"] or again else {})
     changed = {k: v for k, v in fresh.items() if row[k] != v and (v is not None or k in ("reason", "expected_start"))}
     if row["status"] == OUT_OF_MEMORY and changed.get("status") == "failed":
-        del changed["status"]  # accounting measured why; the queue goes on showing the plain word
-    if again:  # the clock heard that it was gone: it hears anew that it was submitted, and renews it like the others
+        del changed["status"]  # accounting knows the reason, while squeue still shows FAILED
+    if again:  # the clock has delivered the job's end, so it must deliver its submission again
         changed |= {"status": None, "end_time": None, "open": 1, **dict.fromkeys(TOLD), "told": 0}
     if row["vanished"] is not None and (s.is_open or changed):
         changed["vanished"] = None
@@ -164,7 +195,7 @@ def _changes(row: dict[str, Any], s: Sighting) -> dict[str, Any]:
 
 
 def _update_rows(connection: Connection, updates: Iterable[tuple[int, dict[str, Any]]]) -> None:
-    """One statement for each set of columns that changed together."""
+    """Executes one update statement for each set of columns that changed together."""
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row, values in updates:
         groups.setdefault(tuple(sorted(values)), []).append({"row_": row, **values})
@@ -174,21 +205,21 @@ def _update_rows(connection: Connection, updates: Iterable[tuple[int, dict[str, 
 
 
 def open_keys(connection: Connection, cluster: str) -> Iterator[tuple[int, str, float, float | None]]:
-    """Row, job id, submit time and `vanished` of every job believed to be in the system."""
+    """Yield row, job id, submit time and `vanished` of every open job."""
     query = select(jobs.c.row, jobs.c.job_id, jobs.c.submit_time, jobs.c.vanished)
     for row in connection.execute(query.where(jobs.c.cluster == cluster, jobs.c.open == 1)):
         yield row[0], row[1], row[2], row[3]
 
 
 def has_others_open(connection: Connection, cluster: str, user: str) -> bool:
-    """Whether a job of anybody but `user` is believed to be in the system."""
+    """Whether a user other than `user` has an open job."""
     of_others = or_(jobs.c.user_id.is_(None), jobs.c.user_id != user)
     query = select(jobs.c.row).where(jobs.c.cluster == cluster, jobs.c.open == 1, of_others).limit(1)
     return connection.scalar(query) is not None
 
 
 def mark_vanished(connection: Connection, rows: Sequence[int], since: float) -> None:
-    """These open jobs are no longer shown; they were at `since`."""
+    """Record that open jobs are no longer shown, and that they were last shown at `since` (epoch seconds)."""
     statement = update(jobs).where(jobs.c.row == bindparam("row_"), jobs.c.vanished.is_(None)).values(vanished=since)
     if rows:
         connection.execute(statement, [{"row_": row} for row in rows])
@@ -205,7 +236,7 @@ def vanished_tasks(connection: Connection, cluster: str) -> Iterator[tuple[int, 
 
 
 def give_up(connection: Connection, rows: Sequence[int], status: str = LOST) -> None:
-    """Nobody can say any more how these ended: they left when they were last seen, with this status."""
+    """Close jobs whose end nobody knows: status `lost`, and the time at which they were last seen as their end."""
     statement = update(jobs).where(jobs.c.row == bindparam("row_"))
     if rows:
         values = statement.values(open=0, status=status, end_time=jobs.c.vanished)
@@ -217,7 +248,8 @@ LEVELS = (0.5, 0.9)
 
 
 class Due(NamedTuple):
-    """What would go: finished jobs, their forecasts, and when the first and the last of these ended (epoch, s)."""
+    """What would be deleted: finished jobs and their predictions, and the first and last end time in epoch
+    seconds."""
 
     jobs: int
     forecasts: int
@@ -226,7 +258,8 @@ class Due(NamedTuple):
 
 
 def due(connection: Connection, cluster: str, before: float) -> Due:
-    """What there is of jobs that ended before an instant and whose end the clock has told."""
+    """Return what `remove_some` would delete: jobs that ended before a time and whose end the clock has
+    delivered."""
     counted = select(func.count(), func.min(jobs.c.end_time), func.max(jobs.c.end_time)).where(_old(cluster, before))
     n, first, last = connection.execute(counted).one()
     of = select(func.count()).select_from(forecasts.join(jobs, forecasts.c.row == jobs.c.row))
@@ -234,7 +267,24 @@ def due(connection: Connection, cluster: str, before: float) -> Due:
 
 
 def remove_some(connection: Connection, cluster: str, before: float, most: int = 2000) -> int:
-    """Sum up and delete up to `most` of these jobs, the oldest first, in the caller's transaction; how many went."""
+    """Add old jobs to the sums and delete them, within the caller's transaction.
+
+    Parameters
+    ----------
+    connection
+        An open transaction.
+    cluster
+        Name of the cluster.
+    before
+        Only jobs that ended before this time are deleted, the oldest first. Epoch seconds.
+    most
+        Largest number of jobs.
+
+    Returns
+    -------
+    int
+        Number of deleted jobs.
+    """
     oldest = select(jobs.c.row).where(_old(cluster, before)).order_by(jobs.c.end_time, jobs.c.row).limit(most)
     rows = list(connection.scalars(oldest))
     if not rows:
@@ -257,37 +307,48 @@ def remove_some(connection: Connection, cluster: str, before: float, most: int =
 
 
 def added(sums: Mapping[str, Mapping[str, float]], issued: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """The sums with these forecasts: by month (UTC), kind, moment and method, what means and coverage are made of.
+    """Add predictions with their outcomes to sums, by month (UTC), kind, moment and method.
 
-    Counts, the sums of errors and of their sizes (seconds), and for each level how many bounds there were and how many
-    held. Forecasts with no history to go by were no answer, and are counted alone.
+    Parameters
+    ----------
+    sums
+        The sums so far.
+    issued
+        Rows of `forecast_outcomes`.
+
+    Returns
+    -------
+    dict
+        For each group: number of predictions, sums of errors and of absolute errors (seconds), and for each level the
+        number of upper bounds and how many of them were not exceeded. Predictions without job history are only counted.
     """
-    total = {name: dict(one) for name, one in sums.items()}
+    total = {name: dict(group) for name, group in sums.items()}
     for row in issued:
         month = time.strftime("%Y-%m", time.gmtime(row["as_of"]))
-        one = total.setdefault(f"{month} {row['kind']} {row['moment']} {row['method']}", {})
-        _count(one, "forecasts", 1)
+        group = total.setdefault(f"{month} {row['kind']} {row['moment']} {row['method']}", {})
+        _count(group, "forecasts", 1)
         if row["outcome_s"] is None or row["grounds"] == NOTHING:
             continue
         error = row["point_s"] - row["outcome_s"]
-        _count(one, "came_out", 1)
-        _count(one, "sum_error_s", error)
-        _count(one, "sum_absolute_error_s", abs(error))
+        _count(group, "came_out", 1)
+        _count(group, "sum_error_s", error)
+        _count(group, "sum_absolute_error_s", abs(error))
         prediction = as_prediction(row)
         for level in LEVELS if prediction.levels else ():
             bound = given_waited(prediction, 0.0, (level,)).point
             if bound != float("inf"):
-                _count(one, f"judged_{level * 100:g}", 1)
-                _count(one, f"held_{level * 100:g}", float(row["outcome_s"] <= bound))
+                _count(group, f"judged_{level * 100:g}", 1)
+                _count(group, f"held_{level * 100:g}", float(row["outcome_s"] <= bound))
     return total
 
 
-def _count(one: dict[str, float], name: str, value: float) -> None:
-    one[name] = one.get(name, 0.0) + value
+def _count(sums: dict[str, float], name: str, value: float) -> None:
+    """Adds a value to a sum."""
+    sums[name] = sums.get(name, 0.0) + value
 
 
 def _old(cluster: str, before: float) -> ColumnElement[bool]:
-    """Finished before an instant, and told: the clock needs it no more."""
+    """Returns the condition for finished jobs whose end was before a time and was delivered by the clock."""
     return and_(
         jobs.c.cluster == cluster, jobs.c.open == 0, jobs.c.end_time < before, jobs.c.told.op("&")(TOLD_GONE) != 0
     )
@@ -307,14 +368,33 @@ def to_trace(
     user: str | None = None,
     waiting: bool = False,
 ) -> Trace:
-    """The finished jobs submitted in [since, until), epoch seconds, in log order; those still open are counted out.
+    """Export the finished jobs of a cluster as a log.
 
-    A job that left the queue without running has no run time and waits until it left: the recorded clock withdraws
-    it then. `queue_id` repeats the partition. Times stay epoch seconds: the live clock's own. They are accounting's
-    last word; a note counts the jobs it changed after the clock had told them. `as_told` gives the times the clock
-    told: over those a recorded clock tells the same story and predictors say the same. With `user`, only
-    that one's. With `waiting`, also the jobs that wait: status `pending`, no run time, and the wait until they were
-    last seen, which is the least it will be. O(n log n).
+    Parameters
+    ----------
+    connection
+        An open transaction.
+    cluster
+        Name of the cluster.
+    since, until
+        Range of submit times [since, until), in epoch seconds.
+    as_told
+        Whether to use the times that the clock delivered instead of the last ones from accounting. A replay of these
+        times gives the same predictions as the live clock.
+    user
+        Only jobs of this user.
+    waiting
+        Whether to include waiting jobs: status `pending`, no run time, and the wait until they were last seen.
+
+    Returns
+    -------
+    Trace
+        In log order, with times in epoch seconds. Jobs that are still open are counted as dropped.
+
+    Notes
+    -----
+    A job that left the queue without running has no run time and waits until it left. `queue_id` repeats the partition.
+    A note gives the number of jobs whose times accounting changed after the clock had delivered them. O(n log n).
     """
     query = select(*KNOWN).where(jobs.c.cluster == cluster)
     if since > -math.inf:
@@ -357,21 +437,22 @@ def to_trace(
     )
     if changed:
         info = replace(
-            info, notes=(*info.notes, f"{changed} jobs: accounting changed their times after they were told")
+            info, notes=(*info.notes, f"{changed} jobs: accounting changed their times after predictors had used them")
         )
     return Trace.from_arrays(columns, info.with_dropped("still open at export", len(rows) - len(ended)))
 
 
 def _differs(row: dict[str, Any]) -> bool:
-    """Whether accounting has changed the times of a run since the clock told its end."""
-    heard, known = (row["told_start"], row["told_end"]), (row["start_time"], row["end_time"])
-    return bool(row["told"] & DELIVERED_GONE) and heard != known
+    """Whether accounting has changed the times of a run since the clock delivered its end."""
+    delivered, current = (row["told_start"], row["told_end"]), (row["start_time"], row["end_time"])
+    return bool(row["told"] & DELIVERED_GONE) and delivered != current
 
 
 def _ids(ids: list[str]) -> list[Any]:
-    """Whole numbers where all are, else text as Slurm shows them."""
+    """Returns the ids as whole numbers if all of them are, else as text."""
     return [int(text) for text in ids] if all(text.isdigit() for text in ids) else ids
 
 
 def _or(value: float | None, other: float) -> float:
+    """Returns `other` if the value is None."""
     return other if value is None else value

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the jobs table in little memory, columns of numbers and of codes of words.
+"""Store rows of the jobs table in little memory, as columns of numbers and of codes for words.
 
-Without numpy and SQLAlchemy, since answers need it too.
-
-A dict of eleven values takes a kilobyte and more; here a row takes 8 bytes for a number and 4 for a word, beside each
-different word once.
+A dictionary of eleven values takes more than a kilobyte. Here, a row takes 8 bytes per number and 4 bytes per word, and
+each distinct word is stored once. The module does not import NumPy or SQLAlchemy, because short-lived commands use it.
 """
 
 from __future__ import annotations
@@ -15,12 +13,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 WORDS = frozenset({"user_id", "account", "partition_id", "job_name", "status"})
-"""The columns that are text, in the questions whose rows are packed."""
+"""The text columns among the columns that are packed."""
 
 
 class Packed(Sequence[Mapping[str, Any]]):
-    """Rows, in the order they came: `rows[k]["user_id"]`. NULL is kept as NaN, which no column of a store holds.
+    """Rows in their original order; `rows[k]["user_id"]` reads a cell.
 
+    NULL is stored as NaN, which no column of a store contains.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+
+    Examples
+    --------
     >>> rows = Packed([{"user_id": "ada", "end_time": 5.0}, {"user_id": None, "end_time": None}])
     >>> len(rows), rows[0]["user_id"], rows[1]["end_time"]
     (2, 'ada', None)
@@ -33,20 +40,20 @@ class Packed(Sequence[Mapping[str, Any]]):
         self._codes: dict[str, array[int]] = {}
         self._words: dict[str, list[str | None]] = {}
         self._length = 0
-        known: dict[str, dict[str | None, int]] = {}
+        codes_by_word: dict[str, dict[str | None, int]] = {}
         for row in rows:
             if not self._length:
                 self._numbers = {name: array("d") for name in row if name not in WORDS}
                 self._codes = {name: array("i") for name in row if name in WORDS}
-                known = {name: {} for name in self._codes}
+                codes_by_word = {name: {} for name in self._codes}
             for name, column in self._numbers.items():
                 value = row[name]
                 column.append(math.nan if value is None else value)
             for name, codes in self._codes.items():
-                seen = known[name]
-                codes.append(seen.setdefault(row[name], len(seen)))
+                word_codes = codes_by_word[name]
+                codes.append(word_codes.setdefault(row[name], len(word_codes)))
             self._length += 1
-        self._words = {name: list(seen) for name, seen in known.items()}
+        self._words = {name: list(word_codes) for name, word_codes in codes_by_word.items()}
 
     def __len__(self) -> int:
         return self._length
@@ -67,20 +74,35 @@ class Packed(Sequence[Mapping[str, Any]]):
 
     @property
     def names(self) -> list[str]:
-        """The columns."""
+        """Names of the columns."""
         return [*self._numbers, *self._codes]
 
     def value(self, name: str, k: int) -> Any:
-        """One cell."""
+        """Return one cell."""
         if name in self._codes:
             return self._words[name][self._codes[name][k]]
         number = self._numbers[name][k]
         return None if number != number else number
 
     def grouped(self, *names: str) -> Iterator[tuple[tuple[str | None, ...], Sequence[Mapping[str, Any]]]]:
-        """The rows by the values of columns of words, in the order in which these first came: one group at a time.
+        """Yield the rows by the values of text columns, one group at a time.
 
-        O(n log n); a group holds no more than its place in one list of numbers.
+        Parameters
+        ----------
+        names
+            The columns.
+
+        Yields
+        ------
+        key : tuple
+            The values of the columns.
+        rows : sequence
+            The rows of the group.
+
+        Notes
+        -----
+        O(n log n). A group only stores a range of one list of row numbers. Groups come in the order of first
+        appearance.
         """
         columns = [self._codes[name] for name in names] if self._length else []
         if len(columns) == 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where settings and a store lie and what may be wrong there, without the cost of loading an ORM."""
+"""Find the settings and the store, and explain what is wrong with them, without loading SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -13,15 +13,23 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from ..errors import BatchcastError, InputError, NoStore, Unreachable
 
 OLDEST, VERSION = 9, 13
-"""Of the tables: the oldest that is brought up to date, and this one; `database.py` holds the steps."""
+"""Schema versions: the oldest that can be migrated, and the current one. `database.py` has the migrations."""
 OPEN_PARAMETERS = frozenset({"host", "hostaddr", "port", "dbname", "connect_timeout", "application_name", "sslmode"})
 _ACCEPTED = "a path, sqlite:///path, postgresql://user@host/name"
 
 
 def settings_files(env: Mapping[str, str]) -> list[Path]:
-    """The files of settings that are read if there, the weakest first; BATCHCAST_CONFIG stands for all of them.
+    """Return the existing settings files, the one with the lowest priority first.
 
-    A personal file in a home that this user may not look into is another user's, and not read.
+    Parameters
+    ----------
+    env
+        The environment. BATCHCAST_CONFIG names a file that replaces all others.
+
+    Returns
+    -------
+    list of Path
+        A personal file that this process cannot read is left out, because the home directory belongs to another user.
     """
     if env.get("BATCHCAST_CONFIG"):
         return [Path(env["BATCHCAST_CONFIG"])]
@@ -32,31 +40,45 @@ def settings_files(env: Mapping[str, str]) -> list[Path]:
 
 
 def default_store(env: Mapping[str, str]) -> Path:
-    """The site's store where there is one, else the user's own."""
+    """Return the path of the site's store if there is one, else of the user's own."""
     shared = Path("/var/lib/batchcast/store.db")
     try:
-        there = shared.exists() or os.access(shared.parent, os.W_OK)  # made by the collector's unit
-    except PermissionError:  # closed to this user, and there: whoever runs the service answers
-        there = True
+        is_shared = shared.exists() or os.access(shared.parent, os.W_OK)  # the collector's unit creates the directory
+    except PermissionError:  # the store exists but this user cannot read it; the service answers instead
+        is_shared = True
     home = Path(env.get("XDG_DATA_HOME") or Path(env.get("HOME", "/")) / ".local" / "share")
-    return shared if there else home / "batchcast" / "store.db"
+    return shared if is_shared else home / "batchcast" / "store.db"
 
 
 def is_site(env: Mapping[str, str]) -> bool:
-    """Whether batchcast is set up here: a file of settings, a setting that bears on this, or a store."""
+    """Whether batchcast is set up on this machine: a settings file, a setting about the store, or a store."""
     if settings_files(env) or any(f"BATCHCAST_{name}" in env for name in ("PRIVATE", "STORE")):
         return True
     try:
         return default_store(env).exists()
-    except OSError:  # closed to this user, and there
+    except OSError:  # the store exists, but this user cannot read it
         return True
 
 
 def normal_url(url: str) -> str:
-    """A path becomes an SQLite URL; `postgres://` and `postgresql://` name the psycopg driver.
+    """Normalise the URL of a store: a path becomes an SQLite URL, and PostgreSQL URLs name the psycopg driver.
 
-    Any other kind of URL, and one with a port that is no number, is an InputError.
+    Parameters
+    ----------
+    url
+        A path or a URL.
 
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    InputError
+        If the URL is of another kind, or its port is not a number.
+
+    Examples
+    --------
     >>> normal_url("/var/lib/batchcast/store.db"), normal_url("postgresql://h/db")
     ('sqlite:////var/lib/batchcast/store.db', 'postgresql+psycopg://h/db')
     """
@@ -66,7 +88,7 @@ def normal_url(url: str) -> str:
     if scheme == "sqlite" and rest.startswith("/"):
         return url
     if scheme not in ("postgres", "postgresql", "postgresql+psycopg"):
-        raise InputError(f"no store of the kind {scheme}:// (accepted: {_ACCEPTED})")
+        raise InputError(f"a store cannot have a URL with {scheme}:// (accepted: {_ACCEPTED})")
     try:
         _ = urlsplit(url).port
     except ValueError as error:
@@ -75,14 +97,16 @@ def normal_url(url: str) -> str:
 
 
 def sqlite_path(url: str) -> Path | None:
-    """The file of an SQLite store, None for any other."""
+    """Return the file of an SQLite store; None for other stores."""
     normal = normal_url(url)
     return Path(normal.removeprefix("sqlite:///")) if normal.startswith("sqlite:///") else None
 
 
 def shown_url(url: str) -> str:
-    """The URL or path as it may be shown to anybody: only machine, port and database, whatever else it holds.
+    """Return the URL or path without secrets, for messages: only host, port and database.
 
+    Examples
+    --------
     >>> shown_url("postgresql://ada:secret@db:5433/jobs?password=secret&sslkey=/k&connect_timeout=5")
     'postgresql://db:5433/jobs'
     """
@@ -90,12 +114,12 @@ def shown_url(url: str) -> str:
         return os.path.abspath(url.removeprefix("sqlite:///"))
     scheme, _, rest = url.partition("://")
     where = rest.partition("?")[0].partition("#")[0].rpartition("@")[2]
-    host = dict(parse_qsl(rest.partition("?")[2])).get("host", "")  # a place like any other, often a socket's folder
+    host = dict(parse_qsl(rest.partition("?")[2])).get("host", "")  # not secret; often the directory of a socket
     return f"{scheme.partition('+')[0]}://{where}" + (f"?host={host}" if host and "@" not in host else "")
 
 
 def without_secrets(text: str, url: str) -> str:
-    """A database's complaint without what the URL alone may hold: its user, its password, its secret parameters."""
+    """Remove from a database's message what only the URL may contain: user, password and secret parameters."""
     if "://" not in url or url.startswith("sqlite:"):
         return text
     rest = url.partition("://")[2]
@@ -109,71 +133,87 @@ def without_secrets(text: str, url: str) -> str:
 
 
 def refuse_newer(shown: str, version: int) -> None:
-    """BatchcastError for a store that a newer batchcast wrote: nobody reads or writes it with this one."""
+    """Raise BatchcastError if a newer batchcast wrote the store, because this version cannot read it."""
     if version > VERSION:
         raise BatchcastError(
-            f"{shown} has schema version {version}, this batchcast knows up to {VERSION}",
-            hint="use the batchcast that wrote it, or a newer one; or put back the copy from before the update",
+            f"{shown} has schema version {version}, but this batchcast supports only versions up to {VERSION}",
+            hint="use the batchcast that wrote it or a newer one, or restore the backup from before the update",
         )
 
 
 def refuse_older(shown: str, version: int) -> None:
-    """BatchcastError for a store of before the versions that are brought up to date; nothing in it is changed."""
+    """Raise BatchcastError if the store is too old to be migrated. Nothing in the store is changed."""
     if version < OLDEST:
         raise BatchcastError(
-            f"{shown} has schema version {version}, this batchcast brings {OLDEST} and later up to date",
-            hint="where the batchcast that wrote it plans, its `batchcast plan --off` first; then move it away and "
-            "start batchcast collect: history comes back from accounting, issued forecasts do not",
+            f"{shown} has schema version {version}, but this batchcast can migrate only versions from {OLDEST}",
+            hint="if the old batchcast plans, run its `batchcast plan --off` first; then move the store away and "
+            "start batchcast collect, which restores the history from accounting, but not issued forecasts",
         )
 
 
 def check_there(path: Path) -> None:
-    """NoStore when there is no such file; what else is wrong with the place, said."""
+    """Check that the file of a store exists.
+
+    Raises
+    ------
+    NoStore
+        If there is no file.
+    Unreachable
+        If this user cannot access it.
+    InputError
+        If it is a directory.
+    """
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         raise NoStore(
             f"there is no store at {path}",
-            hint="batchcast collect makes it; batchcast doctor shows where it is looked for",
+            hint="batchcast collect creates it; batchcast doctor shows the path",
         ) from None
     except OSError as error:
         raise Unreachable(
-            f"{path} cannot be looked at: {error.strerror}", hint="ask its owner for access, or name another --store"
+            f"{path} cannot be accessed: {error.strerror}", hint="ask its owner for access, or name another --store"
         ) from None
     if path.is_dir():
         raise InputError(f"{path} is a directory", hint=f"name the file in it: --store {path}/store.db")
 
 
 def mode_of(url: str) -> int:
-    """The permission bits of a store's file; of a database without a file its owner's alone."""
+    """Return the permission bits of a store's file; for a database without a file, the bits of a private file."""
     path = sqlite_path(url)
     return 0o600 if path is None else path.stat().st_mode & 0o777
 
 
 OTHERS = 0o077
-"""The permission bits of everybody but the owner."""
+"""The permission bits of the group and of others."""
 
 
 def is_open(url: str) -> bool:
-    """Whether somebody but its owner may read or write the file of a store; a database without a file is closed."""
+    """Whether other users can read or write the file of a store; False for a database without a file."""
     return bool(mode_of(url) & OTHERS)
 
 
 def close_to_others(url: str) -> bool:
-    """Take every right of others from an SQLite store and the files that SQLite keeps beside it; whether there was one.
+    """Remove all permissions of other users from an SQLite store and the files beside it; return whether there were
+    any.
 
-    OSErrors pass: only its owner may do that.
+    Raises
+    ------
+    OSError
+        If this process is not the owner.
     """
     path = sqlite_path(url)
-    beside = [] if path is None else [path.with_name(path.name + end) for end in ("", "-wal", "-shm")]
-    opened = [one for one in beside if one.exists() and one.stat().st_mode & OTHERS]
+    files = [] if path is None else [path.with_name(path.name + end) for end in ("", "-wal", "-shm")]
+    opened = [one for one in files if one.exists() and one.stat().st_mode & OTHERS]
     for one in opened:
         one.chmod(one.stat().st_mode & 0o777 & ~OTHERS)
     return bool(opened)
 
 
 def open_to_others(url: str) -> None:
-    """Give others what this process's umask leaves them: of a new store, on a site that hides no jobs."""
+    """Give other users the permissions that this process's umask allows, for a new store on a site that does not
+    hide jobs.
+    """
     path, mask = sqlite_path(url), os.umask(0)
     os.umask(mask)
     for end in ("", "-wal", "-shm") if path is not None else ():
@@ -183,44 +223,63 @@ def open_to_others(url: str) -> None:
 
 
 def make_closed(path: Path) -> bool:
-    """Make the file of a new store for its owner alone, before anything is written to it; False where it is there."""
+    """Create the file of a new store with access for its owner only, before data is written; return False if it
+    exists.
+    """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         return False
     except OSError as error:
         raise InputError(
-            f"{path} cannot be made: {error.strerror}",
-            hint="name a place this user may write to: --store PATH, or BATCHCAST_STORE",
+            f"{path} cannot be created: {error.strerror}",
+            hint="name a path that this user can write to: --store PATH, or BATCHCAST_STORE",
         ) from None
     return True
 
 
 def make_room(path: Path) -> None:
-    """The directory of a store that is about to be made."""
+    """Create the directory for a new store."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         taken = path.is_dir()
     except OSError as error:
         raise InputError(
-            f"{path} cannot be made: {error.strerror}",
-            hint="name a place this user may write to: --store PATH, or BATCHCAST_STORE",
+            f"{path} cannot be created: {error.strerror}",
+            hint="name a path that this user can write to: --store PATH, or BATCHCAST_STORE",
         ) from None
     if taken:
         raise InputError(f"{path} is a directory", hint=f"name the file in it: --store {path}/store.db")
 
 
 def trouble(shown: str, complaint: str, *, away: bool = False, full: bool = False) -> BatchcastError:
-    """A database's complaint as one of batchcast's errors, with what to do; `away`: it does not answer at all."""
+    """Translate a database's message to one of batchcast's errors, with advice.
+
+    Parameters
+    ----------
+    shown
+        The store, without secrets.
+    complaint
+        The message of the database.
+    away
+        Whether the database does not answer.
+    full
+        Whether the disk is known to be full.
+
+    Returns
+    -------
+    BatchcastError
+    """
     if full or "database or disk is full" in complaint or "No space" in complaint:
         return BatchcastError(
             f"the disk of {shown} is full ({complaint}); nothing was written",
-            hint="make room; the collector goes on by itself",
+            hint="free some disk space; the collector then continues by itself",
         )
     if "malformed" in complaint or "not a database" in complaint:
         return InputError(
             f"{shown} is damaged, or not a store of batchcast: {complaint}",
-            hint="restore a backup, or move it away and start batchcast collect: history comes back from accounting",
+            hint="restore a backup, or move the file away and start batchcast collect, which restores the history from "
+            "accounting",
         )
     if (
         "no such table" in complaint
@@ -228,8 +287,8 @@ def trouble(shown: str, complaint: str, *, away: bool = False, full: bool = Fals
         or ("relation" in complaint and "does not exist" in complaint)
     ):
         return InputError(
-            f"{shown} is not a store of batchcast, or not of this version: {complaint}",
-            hint="batchcast collect makes one and brings an older one up to date",
+            f"{shown} is not a store of this version of batchcast: {complaint}",
+            hint="batchcast collect creates a store, and migrates an older one",
         )
     if (
         "readonly" in complaint
@@ -243,7 +302,8 @@ def trouble(shown: str, complaint: str, *, away: bool = False, full: bool = Fals
         )
     if "authentication failed" in complaint or "no password" in complaint:
         return Unreachable(
-            f"{shown}: {complaint}", hint="the user in the URL, and the password in ~/.pgpass, PGPASSWORD or the URL"
+            f"{shown}: {complaint}",
+            hint="check the user in the URL, and the password in ~/.pgpass, PGPASSWORD or the URL",
         )
     kind = Unreachable if away else BatchcastError
     return kind(f"{shown}: {complaint}", hint="batchcast doctor checks the store")

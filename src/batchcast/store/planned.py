@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of planning: a change is written down before it is made, and never rewritten."""
+"""The record of planning: each change is stored before it is made, and the audit log is never changed."""
 
 from __future__ import annotations
 
@@ -16,26 +16,33 @@ from .statements import TEXTS
 
 _CHUNK = 400
 SWITCH = "plan_off"
-"""The name of what `plan --off` leaves in the store's memory of a cluster."""
+"""Name of the stored value that `plan --off` sets for a cluster."""
 OTHERS = "plan_others"
-"""The name of what the store remembers of jobs that another batchcast was seen to plan."""
+"""Name of the stored value about jobs that another batchcast plans."""
 
 
 def entries(connection: Connection, cluster: str) -> dict[str, Entry]:
-    """Every entry by job id."""
+    """Return the entries of all planned jobs, by job id."""
     rows = connection.execute(text(TEXTS["planned"]), {"cluster": cluster}).mappings()
     return {row["job_id"]: entry_of(dict(row)) for row in rows}
 
 
 def entry_of(row: Mapping[str, Any]) -> Entry:
-    """A row as an entry."""
+    """Convert a row to an entry."""
     return Entry(**{name: row[name] for name in Entry._fields} | {"state": State(row["state"]), "how": How(row["how"])})
 
 
 def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, float, float, str]]) -> None:
-    """Entries as they stand from now on, each with the limits from and to and the reason, which go to the audit.
+    """Store entries, and add their changes to the audit log, within the caller's transaction.
 
-    In the caller's transaction, which is on the disk when it is committed.
+    Parameters
+    ----------
+    connection
+        An open transaction. A commit writes it to the disk.
+    cluster
+        Name of the cluster.
+    changes
+        For each change: the new entry, the old and the new limit in seconds, and the reason.
     """
     _be_on_disk(connection)
     for entry, *_ in changes:
@@ -45,24 +52,24 @@ def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, f
 
 
 def _be_on_disk(connection: Connection) -> None:
-    """When it is committed: SQLite always is here; PostgreSQL is told to be, whatever the server's default."""
+    """Makes the commit of this transaction wait for the disk. SQLite always does; PostgreSQL needs the setting."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET LOCAL synchronous_commit = on"))
 
 
 def refuse(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, float, float, str]]) -> None:
-    """Note in the audit alone that a change was not carried out."""
+    """Record only in the audit log that a change was not carried out."""
     _audit(connection, cluster, [_step(entry, "refused", old, new, why) for entry, old, new, why in changes])
 
 
 def forget(connection: Connection, cluster: str, gone: Sequence[tuple[Entry, str]]) -> None:
-    """Jobs that are over need no entry; the audit keeps how they were last seen."""
+    """Delete the entries of jobs that have ended; the audit log keeps their last state."""
     _remove(connection, cluster, [entry.job_id for entry, _ in gone])
     _audit(connection, cluster, [_step(e, "forget", e.planned, e.user_limit, why) for e, why in gone])
 
 
 def closed(connection: Connection, cluster: str) -> Iterator[str]:
-    """Entries of jobs of which the collector knows that they are over, and of no later run of theirs."""
+    """Yield the ids of entries whose job has ended, if no later run of the job is open."""
     run = (jobs.c.cluster == planned.c.cluster, jobs.c.job_id == planned.c.job_id)
     is_open = exists(select(jobs.c.row).where(*run, jobs.c.open == 1))
     known = exists(select(jobs.c.row).where(*run))
@@ -70,7 +77,7 @@ def closed(connection: Connection, cluster: str) -> Iterator[str]:
 
 
 def run_forecasts(connection: Connection, cluster: str, method: str) -> dict[tuple[str, float], Mapping[str, Any]]:
-    """The forecast of the run time, issued at submission, of every waiting job: by job id and submit time."""
+    """Return the run-time predictions at submission of all waiting jobs, by job id and submit time."""
     query = (
         select(jobs.c.job_id, jobs.c.submit_time, *(forecasts.c[name] for name in _FORECAST))
         .join(forecasts, forecasts.c.row == jobs.c.row)
@@ -84,7 +91,7 @@ _FORECAST = ("point_s", "levels", "quantiles_s", "basis", "grounds")
 
 
 def run_outcomes(connection: Connection, cluster: str, method: str, since: float) -> list[Mapping[str, Any]]:
-    """The last few hundred forecasts of run times that have come out, with `outcome_s`."""
+    """Return the latest few hundred run-time predictions whose jobs have ended, with `outcome_s`."""
     query = (
         select(*(outcomes.c[name] for name in (*_FORECAST, "outcome_s")))
         .join(jobs, jobs.c.row == outcomes.c.row)
@@ -97,17 +104,19 @@ def run_outcomes(connection: Connection, cluster: str, method: str, since: float
 
 
 def _remove(connection: Connection, cluster: str, job_ids: Sequence[str]) -> None:
+    """Deletes the entries of some jobs."""
     for k in range(0, len(job_ids), _CHUNK):
         some = planned.c.job_id.in_(job_ids[k : k + _CHUNK])
         connection.execute(delete(planned).where(planned.c.cluster == cluster, some))
 
 
 def _step(entry: Entry, what: str, before: float, after: float, why: str) -> tuple[float, Step]:
+    """Returns a step for the audit log, with its time."""
     return entry.at, Step(entry.job_id, entry.submit_time, what, before, after, why)
 
 
 def _audit(connection: Connection, cluster: str, steps: Sequence[tuple[float, Step]]) -> None:
-    """Steps with their instants."""
+    """Adds steps to the audit log."""
     rows = [
         {
             "cluster": cluster, "at": at, "job_id": step.job_id, "submit_time": step.submit_time, "what": step.what,
@@ -120,24 +129,25 @@ def _audit(connection: Connection, cluster: str, steps: Sequence[tuple[float, St
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
+    """Returns an entry as column values."""
     return {**entry._asdict(), "state": str(entry.state), "how": str(entry.how)}
 
 
 # -- the order
 
 STEP = "order"
-"""What begins the `what` of a step of the order in the audit; its limits are factors."""
+"""Prefix of `what` for changes of the queue order in the audit log. Their limits are priority factors."""
 
 
 class Standing(NamedTuple):
-    """What was asked for last of a record in slurmctld, and what of ours stood there before: one of them is there."""
+    """The last requested and the previous priority factor of a record in slurmctld. One of the two is in effect."""
 
     factor: int
     before: int
 
 
 class Step(NamedTuple):
-    """One line of the audit: which job, what was done, from which limit or factor to which, why."""
+    """One line of the audit log: the job, the action, the limit or factor before and after it, and the reason."""
 
     job_id: str
     submit_time: float
@@ -148,7 +158,7 @@ class Step(NamedTuple):
 
 
 def read_order(connection: Connection, cluster: str) -> dict[str, Standing]:
-    """What is known of each record, by its name."""
+    """Return the known factors of each record, by its name."""
     kept: Mapping[str, Any] = clock_jobs.read_meta(connection, cluster).get(ORDER_RECORD) or {}
     return {name: Standing(*pair) for name, pair in kept.items()}
 
@@ -156,7 +166,7 @@ def read_order(connection: Connection, cluster: str) -> dict[str, Standing]:
 def write_order(
     connection: Connection, cluster: str, record: Mapping[str, Standing], steps: Sequence[Step], at: float
 ) -> None:
-    """The whole record as it stands from now on, and the steps that led there, in the caller's transaction."""
+    """Store all records of the queue order, and the steps that led to them, within the caller's transaction."""
     _be_on_disk(connection)
     clock_jobs.write_meta(connection, cluster, **{ORDER_RECORD: record or None})
     _audit(connection, cluster, [(at, step._replace(what=f"{STEP} {step.what}")) for step in steps])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a store for an answer, without the cost of loading SQLAlchemy. Read-only by construction.
+"""Read a store to answer users' questions, without loading SQLAlchemy.
 
-`batchcast start` has half a second of CPU in all; importing SQLAlchemy takes most of that. So an SQLite store is read
-with the standard library and PostgreSQL with its driver, through the texts of `statements.py`.
+`batchcast start` has a budget of half a second of CPU, and importing SQLAlchemy takes most of that. Therefore SQLite is
+read with the standard library and PostgreSQL with its driver, with the SQL texts of `statements.py`. The reader cannot
+write.
 """
 
 from __future__ import annotations
@@ -33,12 +34,18 @@ _until: ContextVar[float] = ContextVar("until", default=math.inf)
 
 
 class TooLong(BatchcastError):
-    """An answer took longer than anybody waits."""
+    """An answer took too long and was abandoned."""
 
 
 @contextmanager
 def time_to_read(seconds: float) -> Iterator[None]:
-    """Within the block, and this thread, `each` raises TooLong once so much time has gone: nobody waits for it now."""
+    """Within this context and thread, let `each` raise TooLong after a number of seconds.
+
+    Parameters
+    ----------
+    seconds
+        The time limit.
+    """
     token = _until.set(time.monotonic() + seconds)
     try:
         yield
@@ -47,9 +54,17 @@ def time_to_read(seconds: float) -> Iterator[None]:
 
 
 class Reader:
-    """An open store for reading: `ask(question, name=value)`, the questions being those of `statements.py`.
+    """A store that is open for reading.
 
-    A value that is not given is NULL: no restriction, where the question leaves it open.
+    Parameters
+    ----------
+    url
+        The store.
+
+    Notes
+    -----
+    `ask(question, name=value)` runs a query of `statements.py`. A value that is not given is NULL; if the query allows
+    it, this means that there is no restriction.
     """
 
     def __init__(self, url: str) -> None:
@@ -60,6 +75,7 @@ class Reader:
         self._absent = self._absent_columns()
 
     def _open(self, path: Path | None) -> None:
+        """Opens the connection."""
         if path is not None:
             check_there(path)
             self._connection: Any = _open_sqlite(str(path))
@@ -80,22 +96,29 @@ class Reader:
             raise self._explained(error) from None
 
     def ask(self, question: str, **values: Any) -> list[Row]:
-        """Every row that answers a question, by column name."""
+        """Return all rows that answer a question, as dictionaries."""
         return list(self.each(question, **values))
 
     def each(self, question: str, **values: Any) -> Iterator[Row]:
-        """The same, one row at a time: for answers over much history. Asked when the first row is taken."""
+        """Yield the rows that answer a question one by one, for questions about a long history.
+
+        Raises
+        ------
+        TooLong
+            If the time of `time_to_read` is over.
+        """
         text = TEXTS[question]
         for name in self._absent:
             text = text.replace(f'jobs."{name}"', f'NULL AS "{name}"')
         until = _until.get()
         for k, row in enumerate(self._rows(text, {**dict.fromkeys(_NAMED.findall(text)), **values})):
             if k % LOOK_EVERY == 0 and time.monotonic() > until:
-                raise TooLong("this takes longer than anybody waits", hint="a shorter time span")
+                raise TooLong("the answer takes too long", hint="use a shorter time span")
             yield row
 
     def _absent_columns(self) -> frozenset[str]:
-        """Columns of jobs that no newer collector has added to this store yet: they are unknown of every job."""
+        """Returns columns of `jobs` that no newer collector has added to this store yet; their values are
+        unknown."""
         cursor = self._connection.cursor()
         try:
             cursor.execute("SELECT * FROM jobs LIMIT 0")
@@ -104,10 +127,11 @@ class Reader:
         return frozenset(JOB) - {column[0] for column in cursor.description}
 
     def rows(self, text: str, **values: Any) -> list[Row]:
-        """Every row of an SQL text with `:name` for each value."""
+        """Return all rows of an SQL query, which has `:name` for each value."""
         return list(self._rows(text, values))
 
     def _rows(self, text: str, values: Mapping[str, Any]) -> Iterator[Row]:
+        """Yields the rows of a query as dictionaries."""
         try:
             if isinstance(self._connection, sqlite3.Connection):
                 cursor = self._connection.execute(text, values)
@@ -120,15 +144,31 @@ class Reader:
             raise self._explained(error) from None
 
     def memory(self, cluster: str) -> dict[str, Any]:
-        """What the collector remembers of a cluster."""
+        """Return the stored values of a cluster, by name."""
         return {row["name"]: json.loads(row["value"]) for row in self.ask("memory", cluster=cluster)}
 
     def clusters(self) -> list[str]:
-        """The clusters in this store."""
+        """Return the clusters in this store."""
         return [row["cluster"] for row in self.ask("clusters")]
 
     def waiting(self, cluster: str, method: str, ids: Sequence[str] = (), user: str | None = None) -> list[Row]:
-        """Waiting jobs by id (an array's id means its tasks) or of a user, with the wait forecast issued for each."""
+        """Return waiting jobs, by id or user, with the wait prediction of each.
+
+        Parameters
+        ----------
+        cluster
+            Name of the cluster.
+        method
+            Name of the wait predictor.
+        ids
+            Job ids. The id of an array stands for its tasks.
+        user
+            Name of the user, if there are no ids.
+
+        Returns
+        -------
+        list of dict
+        """
         if not ids:
             return self.ask("waiting", cluster=cluster, method=method, user=user)
         rows: dict[int, Row] = {}
@@ -139,19 +179,19 @@ class Reader:
         return sorted(rows.values(), key=lambda row: (row["submit_time"], row["row"]))
 
     def schema_version(self) -> int:
-        """The version of the tables."""
+        """Return the schema version of the tables."""
         rows = self.ask("schema_version")
         return int(rows[0]["value"]) if rows else 1
 
     def pages(self) -> str:
-        """What SQLite says of its own file: `ok`, or what is broken."""
+        """Return SQLite's check of its file: `ok`, or what is broken."""
         try:
             return str(next(iter(self.rows("PRAGMA quick_check")[0].values())))
         except BatchcastError as error:
             return error.message
 
     def close(self) -> None:
-        """Give the store back."""
+        """Close the connection."""
         self._connection.close()
 
     def __enter__(self) -> Self:
@@ -161,16 +201,21 @@ class Reader:
         self.close()
 
     def _explained(self, error: Exception) -> BatchcastError:
+        """Returns a failure of the database as one of batchcast's errors."""
         complaint = without_secrets((str(error).strip().splitlines() or [type(error).__name__])[0], self.url)
         return trouble(self.shown, complaint, away=isinstance(error, self._away))
 
 
 def _open_sqlite(path: str) -> sqlite3.Connection:
-    """Read-only; where even the write-ahead index cannot be opened and nobody collects, the file as it lies there."""
+    """Returns a read-only connection.
+
+    SQLite in WAL mode needs the file's -shm index even for reading. If this user cannot open the index and no changes
+    wait in the -wal file, the database file is opened as immutable.
+    """
     last: sqlite3.DatabaseError | None = None
     for how in ("mode=ro", "mode=ro&immutable=1"):
         if "immutable" in how and os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
-            break  # unmerged changes: reading past them would answer from yesterday
+            break  # an immutable connection would ignore the changes in the -wal file and return outdated rows
         try:
             connection = sqlite3.connect(f"file:{quote(path)}?{how}", uri=True, timeout=10)
             connection.execute("SELECT 1 FROM meta LIMIT 1")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the store as what the rest works with: a node's memory, an issued forecast, a job of the live clock.
+"""Convert rows of the store: memory per node, issued predictions, and jobs of the live clock.
 
-Without SQLAlchemy and, but for the live clock's job, without numpy, since answers need them too.
+The module does not import SQLAlchemy, and only `live_job` needs NumPy, because short-lived commands use it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 def node_peak(row: Mapping[str, Any]) -> float:
-    """KiB that one node of an ended job held at most, NaN unknown: its nodes' share of what was measured.
+    """Return the peak memory per node of an ended job in KiB: the measured amount divided by its nodes; NaN if unknown.
 
+    Examples
+    --------
     >>> node_peak({"used_mem_kib": 300.0, "alloc_nodes": 3.0}), node_peak({"used_mem_kib": None, "alloc_nodes": 1.0})
     (100.0, nan)
     """
@@ -28,8 +30,10 @@ def node_peak(row: Mapping[str, Any]) -> float:
 
 
 def asked_a_node(row: Mapping[str, Any]) -> float:
-    """KiB a node that a job asked for, NaN unknown.
+    """Return the requested memory per node in KiB; NaN if unknown.
 
+    Examples
+    --------
     >>> asked_a_node({"req_mem_kib": 300.0, "req_nodes": None})
     300.0
     """
@@ -41,7 +45,7 @@ NOTHING, UNSTATED = str(Grounds.NO_HISTORY), str(Grounds.UNSTATED)
 
 
 def as_values(prediction: Prediction) -> dict[str, Any]:
-    """The columns of a forecast."""
+    """Return a prediction as column values."""
     return {
         "point_s": float(prediction.point),
         "levels": json.dumps([float(x) for x in prediction.levels]),
@@ -55,10 +59,12 @@ FIELDS = ("as_of", "point_s", "levels", "quantiles_s", "basis", "grounds")
 
 
 def newest(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The row of a job that waits, with its renewed forecast (`renewed_` before each name) in the other one's place.
+    """Return a waiting job's row with its renewed prediction (columns `renewed_...`) in place of the first one.
 
-    As it is where there is none, or it rests on nothing.
+    The row is returned unchanged if there is no renewed prediction, or if it has no job history behind it.
 
+    Examples
+    --------
     >>> newest({"point_s": 60.0, "renewed_point_s": None})["point_s"]
     60.0
     """
@@ -68,18 +74,19 @@ def newest(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def as_prediction(row: Mapping[str, Any]) -> Prediction:
-    """The forecast in a row."""
+    """Return the prediction in a row."""
     levels, quantiles = tuple(json.loads(row["levels"])), tuple(json.loads(row["quantiles_s"]))
     grounds = Grounds(row.get("grounds") or UNSTATED)
     return Prediction(row["point_s"], levels, quantiles, row.get("basis", ""), grounds)
 
 
 def live_job(row: Mapping[str, Any]) -> LiveJob:
-    """What was told as it was told, the rest as it is known now; the request is what the table of columns says.
+    """Convert a row to a job of the live clock.
 
-    Processors by the reading rule `req`: asked for, else held.
+    Times and status that the clock has delivered are used as delivered; the others are the current ones. Processors are
+    the requested ones, else the allocated ones.
     """
-    from ..events.live import DELIVERED_GONE, DELIVERED_START, LiveJob  # which need numpy
+    from ..events.live import DELIVERED_GONE, DELIVERED_START, LiveJob  # imported here because they load NumPy
     from ..job import as_submitted
 
     start, end, status = row["start_time"], row["end_time"], row["status"]
@@ -94,4 +101,5 @@ def live_job(row: Mapping[str, Any]) -> LiveJob:
 
 
 def _number(value: float | None) -> float:
+    """Returns a number, NaN for None."""
     return math.nan if value is None else value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables: jobs, issued forecasts, what is known of each cluster; and the view of forecasts with outcomes."""
+"""The tables of the store, and the view of issued predictions with their outcomes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from sqlalchemy import (
 from .. import columns as declared
 
 metadata = MetaData()
-_Row = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself only for INTEGER
+_Row = BigInteger().with_variant(Integer, "sqlite")  # SQLite assigns row numbers only to INTEGER columns
 
 
 def _columns(declared_ones: Iterable[declared.Column]) -> list[Column[Any]]:
-    """The SQL columns of declared ones: a name is text, a number double precision."""
+    """Returns the SQL columns for declared columns: names are text, numbers are double precision."""
     return [Column(one.name, Float(53) if one.kind == "number" else Text()) for one in declared_ones]
 
 
@@ -50,9 +50,9 @@ jobs = Table(
     Column("raw_id", Text),
     Column("submit_time", Float(53), nullable=False),
     Column("restarts", Integer, nullable=False, server_default="0"),
-    # As submitted: written once, at first sight, never changed again, since predictors were asked with it.
+    # The request, written once when the job is first seen. It never changes, because predictions were made from it.
     *_columns(declared.ASKED),
-    # As it goes.
+    # The current state, updated while the job is in the system.
     Column("state", Text, nullable=False),
     Column("reason", Text),
     Column("dependency", Text),
@@ -67,13 +67,15 @@ jobs = Table(
     Column("status", Text),
     *_columns(declared.HELD),
     *_columns(declared.MEASURED),
-    Column("unmeasured", Text),  # why the memory used is unknown though steps ran
-    # Bookkeeping: is it open; since when unseen while open; which of its events the clock told; when first seen.
+    Column("unmeasured", Text),  # why the used memory is unknown although steps ran
+    # Bookkeeping: whether the job is open, when an open job was last shown, which events the clock has delivered
+    # (bits), and when the job was first seen.
     Column("open", Integer, nullable=False),
     Column("vanished", Float(53)),
     Column("told", Integer, nullable=False, server_default="0"),
     Column("first_seen", Float(53), nullable=False),
-    # As the clock told it: stays when accounting corrects the times above later, so that it can be told again.
+    # The times that the clock delivered. They stay if accounting later corrects the times above, so that a restarted
+    # clock can replay the same events.
     Column("told_start", Float(53)),
     Column("told_end", Float(53)),
     Column("told_status", Text),
@@ -81,7 +83,7 @@ jobs = Table(
     Index("jobs_submit", "cluster", "submit_time"),
     Index("jobs_end", "cluster", "end_time"),
     Index("jobs_user", "cluster", "user_id", "end_time"),
-    Index("jobs_raw", "raw_id", "cluster"),  # in this order: no question about a cluster alone may go by it
+    Index("jobs_raw", "raw_id", "cluster"),  # raw_id first, so that queries by cluster alone never use this index
 )
 jobs_open = Index("jobs_open", jobs.c.cluster, sqlite_where=jobs.c.open == 1, postgresql_where=jobs.c.open == 1)
 jobs_untold = Index("jobs_untold", jobs.c.cluster, sqlite_where=jobs.c.told < 4, postgresql_where=jobs.c.told < 4)
@@ -91,15 +93,17 @@ forecasts = Table(
     metadata,
     Column("id", _Row, primary_key=True, autoincrement=True),
     Column("row", _Row, ForeignKey("jobs.row"), nullable=False),
-    Column("kind", Text, nullable=False),  # runtime, wait, limit: s; memory, request: KiB a node
-    Column("moment", Text, nullable=False),  # submit; slurm: its estimate; waited_1h: by then; next: for the next
+    Column("kind", Text, nullable=False),  # runtime, wait, limit (seconds); memory, request (KiB per node)
+    # When the prediction was made: submit; slurm (when Slurm first estimated a start); waited_1h; next (for the
+    # user's next job).
+    Column("moment", Text, nullable=False),
     Column("method", Text, nullable=False),
     Column("as_of", Float(53), nullable=False),
     Column("issued_at", Float(53), nullable=False),
     Column("point_s", Float(53), nullable=False),
     Column("levels", Text, nullable=False),
     Column("quantiles_s", Text, nullable=False),
-    Column("basis", Text, nullable=False),  # words for people; what code asks is in `grounds`
+    Column("basis", Text, nullable=False),  # a text for people; code reads `grounds`
     Column("grounds", Text),
     UniqueConstraint("row", "kind", "moment", "method", name="forecasts_key"),
 )
@@ -119,8 +123,8 @@ renewed = Table(
     Column("why", Text),  # why it moved last, in the words of service.answers.start.moved
     Index("renewed_cluster", "cluster"),
 )
-"""The forecasts of the whole wait of those that wait, as of when the clock moved last: written anew each time, and
-never scored; what is, stands in `forecasts`."""
+"""The current predictions of the whole wait of waiting jobs. They are rewritten at each step of the clock and never
+scored; `forecasts` has the predictions that are scored."""
 
 moves = Table(
     "moves",
@@ -133,7 +137,8 @@ moves = Table(
     Column("why", Text),
     Index("moves_cluster", "cluster"),
 )
-"""What those that wait were told first and whenever it had moved much since, and why; gone once they wait no more."""
+"""The start times that users of waiting jobs were shown: the first one, and each one that differed much from the one
+before, with the reason. Rows are deleted when the job no longer waits."""
 
 planned = Table(
     "planned",
@@ -143,11 +148,11 @@ planned = Table(
     Column("submit_time", Float(53), nullable=False),
     Column("user_limit", Float(53), nullable=False),
     Column("planned", Float(53), nullable=False),
-    Column("state", Text, nullable=False),  # planning.State: how far the last change is known to have come
+    Column("state", Text, nullable=False),  # a planning.State: the progress of the last change
     Column("at", Float(53), nullable=False),
-    Column("how", Text, nullable=False, server_default="limit"),  # planning.How: what `planned` is
+    Column("how", Text, nullable=False, server_default="limit"),  # a planning.How: the meaning of `planned`
 )
-"""The limits of open jobs that planning has changed: what the user's was, and what stands now as far as is known."""
+"""The open jobs whose limits planning has changed: the user's limit, and the current one as far as it is known."""
 
 plan_changes = Table(
     "plan_changes",
@@ -157,13 +162,13 @@ plan_changes = Table(
     Column("at", Float(53), nullable=False),
     Column("job_id", Text, nullable=False),
     Column("submit_time", Float(53), nullable=False),
-    Column("what", Text, nullable=False),  # a planning.State, refused, or forget
+    Column("what", Text, nullable=False),  # a planning.State, `refused`, or `forget`
     Column("limit_from", Float(53), nullable=False),
     Column("limit_to", Float(53), nullable=False),
     Column("why", Text, nullable=False),
     Index("plan_changes_at", "cluster", "at"),
 )
-"""Every step of planning, in order: never changed, only added to."""
+"""The audit log of planning. Rows are only added, never changed."""
 
 tokens = Table(
     "tokens",
@@ -171,12 +176,12 @@ tokens = Table(
     Column("id", Text, primary_key=True),
     Column("user_id", Text, nullable=False),
     Column("label", Text, nullable=False),
-    Column("digest", Text, nullable=False),  # SHA-256, hexadecimal: the token itself is nowhere
+    Column("digest", Text, nullable=False),  # SHA-256 in hexadecimal; the token itself is not stored
     Column("created", Float(53), nullable=False),
     Column("expires", Float(53), nullable=False),
     Column("revoked", Float(53)),
 )
-"""What may ask for a user over HTTP, where the connection does not say who asks."""
+"""Bearer tokens, which identify a user over HTTP if the connection itself does not."""
 
 FORECAST_OUTCOMES = """CREATE VIEW forecast_outcomes AS
 SELECT f.id, f.row, f.kind, f.moment, f.method, f.as_of, f.issued_at, f.point_s, f.levels, f.quantiles_s,
@@ -195,27 +200,28 @@ SELECT f.id, f.row, f.kind, f.moment, f.method, f.as_of, f.issued_at, f.point_s,
        WHEN f.kind IN ('memory', 'request') AND j.status = 'out_of_memory' THEN 'out_of_memory'
        ELSE 'ended' END AS resolution
 FROM forecasts f JOIN jobs j ON j.row = f.row"""
-"""Every forecast with what became of it: never written down, so that it follows what accounting corrects later.
+"""Every prediction with its outcome. It is a view, so that later corrections by accounting change the outcome.
 
-`resolution`: started (waits), ended (run times), withdrawn, lost (nobody knows how it ended), NULL while open.
-`outcome_s` is the actual wait or run in seconds, NULL where there is none; of memory the peak in KiB a node, where it
-ran out (out_of_memory) what it needed at least: what it had asked for, or held when it was ended.
+`resolution`: started (waits), ended (run times), withdrawn, lost (the end is unknown), NULL while the job is open.
+`outcome_s` is the actual wait or run time in seconds, NULL if there is none. For memory it is the peak in KiB per node;
+if the job ran out of memory (out_of_memory), it is the least that the job needed: its request, or its peak if larger.
 """
 
 
 OPEN_LAST = ("DROP INDEX jobs_open", "CREATE INDEX jobs_open ON jobs (cluster) WHERE open = 1")
-"""Of indexes that it takes for equal SQLite goes by the one made last: that must be the one of the few open jobs."""
+"""Among indexes that it considers equal, SQLite uses the newest, which must be the one of the few open jobs."""
 
 
 @event.listens_for(metadata, "after_create")
 def _make_view(_: MetaData, connection: Connection, **__: Any) -> None:
+    """Creates the newest index and the view after the tables."""
     for words in (*OPEN_LAST, FORECAST_OUTCOMES):
         connection.execute(text(words))
 
 
 forecast_outcomes = Table(
     "forecast_outcomes",
-    MetaData(),  # a view: named here to be asked, made above
+    MetaData(),  # separate metadata, so that create_all() does not create the view as a table
     *(Column(one.name, one.type) for one in forecasts.columns),
     Column("outcome_s", Float(53)),
     Column("resolution", Text),

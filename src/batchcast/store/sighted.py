@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job as the batch system shows it, as a row of the store; and a store of one sacct call, without SQLAlchemy.
+"""Convert sightings of jobs to rows, and write a store from the output of one sacct call, without SQLAlchemy.
 
-`report` and `walltime` without a collector answer from such a store. It is written by SQLite itself, so users' verbs
-need no more than batchcast's core.
+`report` and `walltime` use such a store if there is no collector. It is written with sqlite3 from the standard library,
+so that users' commands need only batchcast's core.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ..job import status_from_sacct
 from .statements import JOB
 
 AGAIN = frozenset({"requeued", "preempted", "node_fail", "boot_fail"})
-"""How a run ends that is followed by another of the same job."""
+"""Status of a run after which Slurm starts the same job again."""
 LOST = "lost"
-"""The status of a job that nobody shows any more and nobody knows the end of."""
+"""Status of a job that the batch system no longer shows and whose end is unknown."""
 FOLLOWED = (
     "state",
     "reason",
@@ -51,28 +51,41 @@ TABLES = {
     "plan_changes": ("id", "cluster", "at", "job_id", "submit_time", "what", "limit_from", "limit_to", "why"),
     "tokens": ("id", "user_id", "label", "digest", "created", "expires", "revoked"),
 }
-"""The tables of such a store and their columns, which SQLite keeps without types."""
+"""The tables of such a store and their columns, which have no SQL types."""
 
 
 def certain_order(seen: Sequence[Sighting]) -> list[Sighting]:
-    """Those that are not in passing from one state to another, the runs of a job in their order."""
+    """Return the sightings of jobs that are not between two states, with the runs of each job in order."""
     return sorted((s for s in seen if s.certain), key=lambda s: (s.job_id, s.submit_time, start_of(s)))
 
 
 def write_once(place: Path, cluster: str, seen: Sequence[Sighting], at: float) -> None:
-    """A store at `place` of what was seen at one moment, as `history.take_in` makes it of an empty one. O(n)."""
-    known: dict[tuple[str, float], list[dict[str, Any]]] = {}
-    counted: dict[tuple[str, float], int] = {}
+    """Write a store from the sightings of one moment, with the rows that `history.take_in` would write to an empty
+    store.
+
+    Parameters
+    ----------
+    place
+        Path of the new store.
+    cluster
+        Name of the cluster.
+    seen
+        The sightings.
+    at
+        Epoch seconds.
+    """
+    rows_by_key: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    runs: dict[tuple[str, float], int] = {}
     for s in certain_order(seen):
         key = (s.job_id, s.submit_time)
-        nth = counted[key] = counted.get(key, -1) + 1
-        rows = known.setdefault(key, [])
+        nth = runs[key] = runs.get(key, -1) + 1
+        rows = rows_by_key.setdefault(key, [])
         if matching(rows, s, nth) is None:
             rows.append(new_row(cluster, s, at, len(rows)) | another_run(rows))
     with closing(sqlite3.connect(place)) as store, store:
         for table, columns in TABLES.items():
             store.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
-        every = [row for rows in known.values() for row in rows]
+        every = [row for rows in rows_by_key.values() for row in rows]
         if every:
             names = ", ".join(f'"{name}"' for name in every[0])
             store.executemany(f"INSERT INTO jobs ({names}) VALUES ({', '.join('?' * len(every[0]))})",
@@ -80,12 +93,27 @@ def write_once(place: Path, cluster: str, seen: Sequence[Sighting], at: float) -
 
 
 def another_run(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What a further run of the same second has from the first: its requests."""
+    """Return what a further run with the same submit time takes from the first run: its request."""
     return {column.name: rows[0][column.name] for column in declared.ASKED} if rows else {}
 
 
 def matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any] | None:
-    """The row a sighting is of: the run with the same start, else the nth of several, else the latest possible."""
+    """Find the row that a sighting belongs to.
+
+    Parameters
+    ----------
+    rows
+        The known runs with the same job id and submit time, oldest first.
+    s
+        The sighting.
+    nth
+        Number of the sighting among the sightings with this key, from 0.
+
+    Returns
+    -------
+    dict or None
+        The run with the same start, else the nth run, else the latest possible run. None for a new run.
+    """
     if not rows:
         return None
     for row in rows:
@@ -110,7 +138,7 @@ def matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any
 
 
 def new_row(cluster: str, s: Sighting, at: float, restarts: int) -> dict[str, Any]:
-    """The row of a job that is seen for the first time, at `at`."""
+    """Return the row of a job that is seen for the first time, at epoch second `at`."""
     return {
         **{column.name: sql_value(s.asked.get(column.name)) for column in declared.ASKED},
         "cluster": cluster,
@@ -124,13 +152,13 @@ def new_row(cluster: str, s: Sighting, at: float, restarts: int) -> dict[str, An
 
 
 def followed(s: Sighting) -> dict[str, Any]:
-    """What changes while it is in the system."""
+    """Return the columns that change while a job is in the system."""
     now = {"limit_now": s.asked.get("req_time"), "state": s.state.lower()}
     return {name: sql_value(now.get(name, getattr(s, name, None))) for name in FOLLOWED}
 
 
 def outcome(s: Sighting) -> dict[str, Any]:
-    """What became of it."""
+    """Return the columns that describe the outcome of a job."""
     return {
         "start_time": sql_value(s.start_time),
         "end_time": sql_value(s.end_time),
@@ -142,12 +170,14 @@ def outcome(s: Sighting) -> dict[str, Any]:
 
 
 def start_of(s: Sighting) -> float:
-    """Its start; infinite where it has none."""
+    """Return the start time of a job; infinity if it has none."""
     return s.start_time if not math.isnan(s.start_time) else math.inf
 
 
 def sql_value(value: Any) -> Any:
-    """NaN and empty text are NULL; NUL and lone surrogates, which PostgreSQL cannot hold, are replaced."""
+    """Return a value for SQL: NaN and "" become NULL; NUL and lone surrogates, which PostgreSQL rejects, are
+    replaced.
+    """
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if isinstance(value, str):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every question that answers ask of a store, by name, as SQL that SQLite and PostgreSQL both understand.
+"""The SQL queries of all answers, by name, in a dialect that both SQLite and PostgreSQL understand.
 
-`:name` is a value given when the question is asked. An answer must not cost the import of SQLAlchemy (half a second of
-CPU), so these are texts; what the collector writes stands beside its tables.
+`:name` is a value of the query. The queries are texts, because importing SQLAlchemy would cost an answer half a second
+of CPU. The collector's statements are in the modules that write.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ _LIFE = (
 _WAITS_FOR = "dependency reservation licenses"
 _DECLARED = (*declared.ASKED, *declared.HELD, *declared.MEASURED)
 JOB = (*_LIFE.split(), *_WAITS_FOR.split(), *(column.name for column in _DECLARED))
-"""What is known of a job: its life, and every declared column."""
+"""The columns of a job: its times and states, and every declared column."""
 
 
 def _of(table: str, names: str) -> str:
-    return ", ".join(f'{table}."{name}"' for name in names.split())  # a name may be a word of SQL's
+    """Returns quoted column names of a table."""
+    return ", ".join(f'{table}."{name}"' for name in names.split())  # quoted, because some names are SQL keywords
 
 
 _JOB = _of("jobs", " ".join(JOB))
@@ -36,7 +37,7 @@ _RUNS = f"{_HERE} AND jobs.open = 1 AND jobs.start_time IS NOT NULL"
 
 
 def _if_given(*names: str, of: str = "jobs") -> str:
-    """Equal to the value, where one is given: `:user` for the column user_id."""
+    """Returns conditions that a column equals a value, if the value is not NULL: `:user` for the column user_id."""
     return " AND ".join(
         f"(CAST(:{name.removesuffix('_id')} AS TEXT) IS NULL OR {of}.{name} = :{name.removesuffix('_id')})"
         for name in names
@@ -44,33 +45,33 @@ def _if_given(*names: str, of: str = "jobs") -> str:
 
 
 def _with(kind: str, method: str = " AND forecasts.method = :method") -> str:
-    """Joins the forecast of a kind that one method issued at a job's submission, where it did."""
+    """Returns a join with the prediction of a kind that a method issued at the job's submission."""
     return f"""LEFT JOIN forecasts ON forecasts.row = jobs.row AND forecasts.kind = '{kind}'
         AND forecasts.moment = 'submit'{method}"""
 
 
 def _used(more: str, where: str) -> str:
-    """What figures over many jobs are made of, and no column more: of a user, an account, a partition."""
+    """Returns a query of the columns that usage figures need, by user, account or partition."""
     return f"""SELECT {_USED}{", " * bool(more)}{_of("jobs", more)} FROM jobs
         WHERE {_HERE} AND {_if_given("user_id", "account", "partition_id")} AND {where}"""
 
 
 def _issued(more: str, where: str) -> str:
-    """The forecasts of some kinds with what came of them, as of a span, with more columns of their jobs."""
+    """Returns a query of predictions with their outcomes in a time span, with more columns of their jobs."""
     return f"""SELECT o.*, {_of("jobs", f"user_id {more}")} FROM forecast_outcomes o JOIN jobs ON jobs.row = o.row
         WHERE {_HERE} AND {where} AND o.as_of >= :since AND o.as_of < :until AND {_if_given("partition_id")}"""
 
 
-# the rows of a job by either of its ids, each found by an index: one condition with OR goes over all jobs
+# The rows of a job by either of its ids. UNION lets both parts use an index; a condition with OR would scan all jobs.
 _KNOWN_AS = f"""jobs.row IN (SELECT jobs.row FROM jobs WHERE {_HERE} AND jobs.job_id = :job_id
         UNION ALL SELECT jobs.row FROM jobs WHERE {_HERE} AND jobs.raw_id = :job_id)"""
 _LATEST = "ORDER BY jobs.submit_time DESC, jobs.row DESC LIMIT 1"
-# the limit that ends a job, as its user or an operator set it last: never one that Slurm only plans with
+# The limit that was last set by the user or an operator. A planned limit is replaced by the user's limit.
 _LIMIT_NOW = """coalesce((SELECT planned.user_limit FROM planned
         WHERE planned.cluster = jobs.cluster AND planned.job_id = jobs.job_id AND planned.state != 'foreign'
         AND planned.planned = jobs.limit_now), jobs.limit_now) AS limit_now"""
 _RENEWED = ", ".join(f"renewed.{name} AS renewed_{name}" for name in (*FIELDS, "why"))
-# "+ 0": SQLite must go by what is open or by the user, not over all submissions
+# `submit_time + 0` keeps SQLite from using the index on submit times; indexes on open jobs or users are smaller.
 TEXTS: dict[str, str] = {
     "memory": "SELECT name, value FROM meta WHERE cluster = :cluster",
     "clusters": "SELECT DISTINCT cluster FROM meta WHERE cluster != '' ORDER BY cluster",
@@ -90,7 +91,7 @@ TEXTS: dict[str, str] = {
         AND (CAST(:tasks AS TEXT) IS NULL OR jobs.job_id LIKE :tasks ESCAPE '!')
         AND (CAST(:license AS TEXT) IS NULL OR jobs.licenses LIKE :license ESCAPE '!')
         GROUP BY jobs.row ORDER BY jobs.submit_time, jobs.row""",
-    # by an index: the latest, without all the others
+    # This order lets an index find the latest rows without reading the others.
     "started_forecasts": f"""SELECT {_of("o", "point_s levels quantiles_s grounds outcome_s as_of")}, jobs.user_id
         FROM forecast_outcomes o JOIN jobs ON jobs.row = o.row
         WHERE {_HERE} AND o.kind = 'wait' AND o.moment = 'submit' AND o.resolution = 'started' AND o.method = :method
@@ -131,8 +132,8 @@ TEXTS: dict[str, str] = {
         AND jobs.status IN ('completed', 'failed', 'timeout', 'out_of_memory')
         ORDER BY jobs.end_time DESC LIMIT :most""",
     ),
-    # every job a live clock has heard of, or will have by `until`, if still there at `since`
-    # (4 is live.DELIVERED_GONE, whose room takes long to load; a test holds them equal)
+    # Every job with events that a live clock has delivered, or will deliver by `until`, unless it had left before
+    # `since`. 4 is live.DELIVERED_GONE, whose module is slow to import; a test checks that both are equal.
     "clock_jobs": f"""SELECT {_JOB} FROM jobs WHERE {_HERE} AND (jobs.told > 0 OR jobs.submit_time <= :until)
         AND (jobs.told < 4 OR jobs.told_end >= :since) ORDER BY jobs.submit_time""",
     "running_now": f"""SELECT {_JOB}, {_LIMIT_NOW}, jobs.state, forecasts.method, {_SAID} FROM jobs {_with("runtime")}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bearer tokens: whose, until when, a digest. The token itself is shown once and kept nowhere.
+"""Bearer tokens for the HTTP API. The store has only the digest of a token, its user and its expiry.
 
-A token is 256 random bits, so a plain SHA-256 of it gives nothing away and needs no salt (hashes of passwords are slow
-because people choose passwords). Who asks over HTTP is told without SQLAlchemy; only to issue and revoke load it.
+A token has 256 random bits, so a plain SHA-256 without salt is safe. (Slow hashes are needed for passwords, which
+people choose.) Checking a token does not load SQLAlchemy; issuing and revoking do.
 """
 
 from __future__ import annotations
@@ -24,8 +24,15 @@ _WHOLE = re.compile(rf"{PREFIX}_([0-9a-f]{{{2 * ID_BYTES}}})_([0-9a-f]{{{2 * SEC
 
 
 def token_of(random: bytes) -> str:
-    """The text of a token from `ID_BYTES` + `SECRET_BYTES` random bytes.
+    """Return the text of a token.
 
+    Parameters
+    ----------
+    random
+        `ID_BYTES` + `SECRET_BYTES` random bytes.
+
+    Examples
+    --------
     >>> token_of(bytes(36))[:16]
     'bct_00000000_000'
     """
@@ -35,8 +42,10 @@ def token_of(random: bytes) -> str:
 
 
 def id_of(token: str) -> str | None:
-    """The public part of a token; None for a text that is none.
+    """Return the public id of a token; None if the text is not a token.
 
+    Examples
+    --------
     >>> id_of(token_of(bytes(36))), id_of("bct_1_2")
     ('00000000', None)
     """
@@ -45,13 +54,29 @@ def id_of(token: str) -> str | None:
 
 
 def digest_of(token: str) -> str:
-    """What the store keeps of it."""
+    """Return the digest of a token, which the store keeps."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def user_of(known: Mapping[str, Mapping[str, Any]], token: str, now: float) -> str | None:
-    """Whose token this is, of those `known` by id; None where it is none of them, revoked, or over at `now` (epoch, s).
+    """Return the user of a token.
 
+    Parameters
+    ----------
+    known
+        Rows of the table `tokens` by id.
+    token
+        The token.
+    now
+        Epoch seconds.
+
+    Returns
+    -------
+    str or None
+        None if the token is unknown, revoked or expired.
+
+    Examples
+    --------
     >>> row = {"digest": digest_of(token_of(bytes(36))), "user_id": "ada", "expires": 20.0, "revoked": None}
     >>> user_of({"00000000": row}, token_of(bytes(36)), 10.0), user_of({"00000000": row}, token_of(bytes(36)), 20.0)
     ('ada', None)
@@ -63,12 +88,28 @@ def user_of(known: Mapping[str, Mapping[str, Any]], token: str, now: float) -> s
 
 
 def state_of(row: Mapping[str, Any], now: float) -> str:
-    """valid, revoked, or expired."""
+    """Return the state of a token: `valid`, `revoked` or `expired`."""
     return "revoked" if row["revoked"] is not None else "expired" if row["expires"] <= now else "valid"
 
 
 def issue(connection: Connection, random: bytes, user: str, label: str, now: float, until: float) -> str:
-    """Keep a new token of `user`, until `until` (epoch, s), and return its text: nobody can read it again."""
+    """Store a new token and return its text, which cannot be recovered later.
+
+    Parameters
+    ----------
+    connection
+        An open transaction.
+    random
+        Random bytes, see `token_of`.
+    user, label
+        The user, and a name for the token.
+    now, until
+        Begin and end of validity, in epoch seconds.
+
+    Returns
+    -------
+    str
+    """
     from sqlalchemy import insert
 
     from .schema import tokens
@@ -80,14 +121,34 @@ def issue(connection: Connection, random: bytes, user: str, label: str, now: flo
 
 
 def revoke(connection: Connection, ids: Sequence[str], now: float) -> list[str]:
-    """Let tokens count no longer; the ids of those that still did. UsageError for an unknown id: nothing changes."""
+    """Revoke tokens.
+
+    Parameters
+    ----------
+    connection
+        An open transaction.
+    ids
+        Ids of the tokens.
+    now
+        Epoch seconds.
+
+    Returns
+    -------
+    list of str
+        Ids of the tokens that were valid or expired before, and not revoked.
+
+    Raises
+    ------
+    UsageError
+        If an id is unknown. Nothing is changed then.
+    """
     from sqlalchemy import select, update
 
     from .schema import tokens
 
     known = set(connection.scalars(select(tokens.c.id).where(tokens.c.id.in_(ids))))
-    if strange := [one for one in ids if one not in known]:
-        raise UsageError(f"no token {strange[0]!r}", hint="batchcast site token list shows their ids")
-    counted = set(connection.scalars(select(tokens.c.id).where(tokens.c.id.in_(ids), tokens.c.revoked.is_(None))))
-    connection.execute(update(tokens).where(tokens.c.id.in_(sorted(counted))).values(revoked=now))
-    return [one for one in ids if one in counted]
+    if unknown := [one for one in ids if one not in known]:
+        raise UsageError(f"there is no token {unknown[0]!r}", hint="batchcast site token list shows the ids")
+    unrevoked = set(connection.scalars(select(tokens.c.id).where(tokens.c.id.in_(ids), tokens.c.revoked.is_(None))))
+    connection.execute(update(tokens).where(tokens.c.id.in_(sorted(unrevoked))).values(revoked=now))
+    return [one for one in ids if one in unrevoked]

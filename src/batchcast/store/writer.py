@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lock that allows a store one writer; it ends with the process, however that ends."""
+"""The lock that allows only one writer for a store. The lock ends with the process, however the process ends."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _LOCK = 74220522
 
 @contextmanager
 def single_writer(store: Store) -> Iterator[None]:
-    """One collector a store; a second one is told so.
+    """Hold the writer lock of a store; raise BatchcastError if another collector holds it.
 
-    On PostgreSQL it waits two seconds: the server may notice a little later that the one before is gone.
+    On PostgreSQL the lock waits two seconds, because the server may notice late that an earlier collector has ended.
     """
     path = sqlite_path(store.url)
     if path is None:
@@ -31,7 +31,7 @@ def single_writer(store: Store) -> Iterator[None]:
         return
     try:
         file = open(f"{path}.lock", "w", opener=_for_its_owner)  # noqa: SIM115
-        os.fchmod(file.fileno(), 0o600)  # one that was made open to others by an earlier version
+        os.fchmod(file.fileno(), 0o600)  # an earlier version may have created the file with access for others
     except OSError as error:
         raise InputError(
             f"{path}.lock cannot be written: {error.strerror}",
@@ -46,13 +46,17 @@ def single_writer(store: Store) -> Iterator[None]:
 
 
 def _for_its_owner(path: str, flags: int) -> int:
-    """Open the lock file for its owner alone: whoever can open it for reading could hold the lock."""
+    """Opens the lock file with access for its owner only, because anybody who can open it for reading could hold the
+    lock.
+    """
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 @contextmanager
 def _session_lock(store: Store) -> Iterator[None]:
-    """A lock that lives as long as its connection, which is closed at the end, not pooled."""
+    """Holds a lock that lives as long as its connection. The connection is closed at the end, not returned to the
+    pool.
+    """
     try:
         connection = store.engine.connect()
         try:
@@ -72,4 +76,5 @@ def _session_lock(store: Store) -> Iterator[None]:
 
 
 def _busy(store: Store) -> BatchcastError:
+    """Returns the error for a store that another collector writes to."""
     return BatchcastError(f"another collector is writing to {store.shown}", hint="systemctl status batchcast-collect")
