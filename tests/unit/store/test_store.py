@@ -292,7 +292,7 @@ def test_a_store_of_before_the_oldest_is_refused_and_kept(url: str) -> None:
         connection.execute(text("UPDATE meta SET value = '8' WHERE name = 'schema_version'"))
     with pytest.raises(BatchcastError, match=r"schema version 8.*only versions from 9") as refused:
         Store(url)
-    assert "move it away and start batchcast collect" in (refused.value.hint or "")
+    assert "move the store away and start batchcast collect" in (refused.value.hint or "")
     assert Reader(url).rows("SELECT job_id FROM jobs") == [{"job_id": "1"}]
 
 
