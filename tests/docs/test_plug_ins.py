@@ -17,6 +17,7 @@ import batchcast
 from batchcast import testing
 from batchcast.cli.main import GROUP
 from batchcast.papers.grid.model import Batch
+from batchcast.papers.grid.testing import check_heuristic
 from batchcast.predict.registry import GROUPS
 
 PAGE = (ROOT / "docs" / "reference" / "plug-ins.md").read_text(encoding="utf-8")
@@ -51,7 +52,7 @@ def test_the_examples_run(examples: ModuleType) -> None:
 @pytest.mark.long
 def test_the_examples_pass_the_conformance_suite(examples: ModuleType) -> None:
     exec(BLOCKS[-1], vars(examples))
-    assert testing.check_heuristic(examples.Fastest)
+    assert check_heuristic(examples.Fastest)
     assert testing.check_order(examples.narrow_first)
 
 

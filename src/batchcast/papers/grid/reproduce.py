@@ -25,6 +25,7 @@ from .verb_simulate import workers as processes
     show_default=True,
     help="Random seed; run k of every setting uses the same jobs.",
 )
+@click.option("--only-paper", is_flag=True, help="Only the paper's six heuristics, without ours.")
 @click.option(
     "--sweep",
     "with_sweep",

@@ -94,8 +94,8 @@ class Forecast:
     bin starts in it, from what the job meets: the queue and the running set against it, its user, recent waits, and
     the schedule simulated forward with run times drawn from `kernel`'s distributions given elapsed
     (hazard.features). Submissions still waiting teach as censored. A burst is one piece of evidence: of what one sender
-    is told before the outcome of anything later than it is known, only some count (`training_rows.Bursts`), for the model, for
-    the weights and for both corrections; each is answered. Beside the model stand the simulation's own
+    is told before the outcome of anything later than it is known, only some count (`training_rows.Bursts`), for the
+    model, for the weights and for both corrections; each is answered. Beside the model stand the simulation's own
     curve, spread widely, closely, or as much later as jobs have started of late than it said, the same of Slurm's loops
     on a described machine's nodes, and recent waits of the same queue and size. Their mean answers, each weighing by
     its CRPS of log(1 + wait) so far, corrected twice by what became of earlier answers: by the transform of the last
