@@ -5,8 +5,9 @@ import math
 import pytest
 
 from batchcast.events.event import Start, Submit
-from batchcast.events.live import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT, LiveClock, LiveJob, live_events
+from batchcast.events.live import LiveClock, LiveJob, live_events
 from batchcast.events.recorded import replay
+from batchcast.job import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT
 from batchcast.predict.registry import available, make
 from batchcast.testing.logs import odd_logs, small_log
 from batchcast.testing.predictor import WAIT_CHECKS, queued_waits_are_censored

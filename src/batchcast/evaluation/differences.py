@@ -175,14 +175,27 @@ def _of_scored(trace: Trace, schedule: Schedule, scored: np.ndarray, values: np.
 def wait_intervals(
     trace: Trace, schedules: Mapping[str, Schedule], scored: np.ndarray, against: str, *, procs: str = "req",
     seed: int = 0,
-) -> Keys:  # fmt: skip
-    """Of `schedule_differences` the keys of the difference in mean wait alone, at less than half the cost."""
+) -> dict[str, PairedDifference]:  # fmt: skip
+    """Each other schedule's difference to the reference in mean wait alone, at less than half the cost."""
     group = np.unique(burst_groups(trace, procs)[scored], return_inverse=True)[1]
     waits = {name: _of_scored(trace, one, scored, one.wait_time) for name, one in schedules.items()}
     others = [name for name in waits if name != against]
     values = np.array([waits[name] for name in others]).reshape(len(others), len(group))
     paired = paired_differences(values, waits[against], group, np.random.default_rng(seed))
-    return {name: {"against": against, **_keys("mean_wait_s", one)} for name, one in zip(others, paired)}
+    return dict(zip(others, paired))
+
+
+def difference_keys(metric: str, one: PairedDifference) -> dict[str, Any]:
+    """A difference as a flat row of JSON has it: `METRIC_difference`, its interval, `METRIC_verdict` and its groups."""
+    return {
+        f"{metric}_difference": one.difference,
+        f"{metric}_difference_low": one.low,
+        f"{metric}_difference_high": one.high,
+        f"{metric}_verdict": one.word(lower_is_better=metric not in HIGHER_IS_BETTER),
+        f"{metric}_groups": one.groups,
+        f"{metric}_largest_share": one.largest_share,
+        f"{metric}_without_largest": one.without,
+    }
 
 
 def against_limits(keys: Keys, limits: Keys, metric: str) -> Keys:
@@ -218,7 +231,7 @@ def compared(
             np.random.default_rng(seed),
         )
         for name, one in zip(others, paired):
-            rows[name] |= {"against": against, "groups_of": of, **_keys(metric, one)}
+            rows[name] |= {"against": against, "groups_of": of, **difference_keys(metric, one)}
             if one.is_decided_by_one:
                 rows[name][f"{metric}_decided_by"] = _decided_by(trace, scored, group, metric, one)
     return rows
@@ -243,18 +256,6 @@ def _even(
     if "mean_bounded_slowdown" in mine:
         keys["geometric_mean_bounded_slowdown"] = geometric_mean(mine["mean_bounded_slowdown"])
     return keys
-
-
-def _keys(metric: str, one: PairedDifference) -> dict[str, Any]:
-    return {
-        f"{metric}_difference": one.difference,
-        f"{metric}_difference_low": one.low,
-        f"{metric}_difference_high": one.high,
-        f"{metric}_verdict": one.word(lower_is_better=metric not in HIGHER_IS_BETTER),
-        f"{metric}_groups": one.groups,
-        f"{metric}_largest_share": one.largest_share,
-        f"{metric}_without_largest": one.without,
-    }
 
 
 def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, metric: str, one: PairedDifference) -> str:

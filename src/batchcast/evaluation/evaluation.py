@@ -17,6 +17,7 @@ from ..events.recorded import PROTOCOLS, irregular
 from ..machines.learned.machine import machine_of_log
 from ..machines.machine import Machine
 from ..machines.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK, Nodes, Pool
+from ..metrics.paired import PairedDifference
 from ..predict.registry import named_methods
 from ..processes import Task, in_processes, under_bars
 from ..simulation import Policy, Schedule
@@ -28,7 +29,7 @@ from ..table.result import Picture, Result, by_column
 from ..units import counted
 from .accuracy import Scores, error_pictures, figures, score
 from .advice import Advice, advise
-from .differences import against_limits, schedule_differences, wait_intervals
+from .differences import against_limits, difference_keys, schedule_differences, wait_intervals
 from .findings import Findings, find, share_of_perfect_knowledge
 from .limits import LATEST, Limits, latest_limits, limit_rows
 from .replay import jobs_mask
@@ -116,13 +117,13 @@ class Evaluation(Result):
             self._found.append(find(self.schedule_rows(), verdict, self._difference))
         return self._found[0]
 
-    def _difference(self, row: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What a row of `schedule_rows` gains from the comparison with another; nothing without both schedules."""
+    def _difference(self, row: Mapping[str, Any], other: Mapping[str, Any]) -> PairedDifference | None:
+        """The difference in wait of one row of `schedule_rows` to another; None without both schedules."""
         named = {f"{o.policy}, {o.predictor}": o.schedule for o in self.outcomes}
         one, against = (f"{each['policy']}, {each['predictor']}" for each in (row, other))
         pair = {one: named[one], against: named[against]}
         if any(schedule is None for schedule in pair.values()):
-            return {}
+            return None
         seed = int(self.settings.get("seed", 0))
         return wait_intervals(self.trace, pair, self.mask, against, procs=self.procs, seed=seed)[one]
 
@@ -353,8 +354,10 @@ def outcome_differences(
 
     def compared(group: list[Outcome], against: str) -> dict[str, dict[str, Any]]:
         schedules = {f"{o.policy}, {o.predictor}": o.schedule for o in group}
-        compare = schedule_differences if len(group) == len(outcomes) else wait_intervals
-        return compare(trace, schedules, inside, against, procs=procs, seed=seed)
+        if len(group) == len(outcomes):
+            return schedule_differences(trace, schedules, inside, against, procs=procs, seed=seed)
+        waits = wait_intervals(trace, schedules, inside, against, procs=procs, seed=seed)
+        return {name: difference_keys("mean_wait_s", one) for name, one in waits.items()}
 
     against = (f"{reference.policy}, {reference.predictor}", *(f"{policy}, {YARDSTICK}" for policy in policies))
     keys, *own = in_processes([partial(compared, *pair) for pair in zip(groups, against)], workers)

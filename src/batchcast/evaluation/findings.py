@@ -9,11 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 from ..machines.models import ORACLE, YARDSTICK
+from ..metrics.paired import PairedDifference
 from .validity import Verdict
 
 Row = Mapping[str, Any]
-Difference = Callable[[Row, Row], Mapping[str, Any]]
-"""The keys that the first row gains from the paired comparison with the second; none where there is no interval."""
+Compare = Callable[[Row, Row], PairedDifference | None]
+"""The paired difference in wait of the first row's schedule to the second row's; None without both schedules."""
 SAME = 0.02
 """A mean wait that differs by less is the same to whoever waits."""
 LEAST_GAIN_S = 10.0
@@ -101,7 +102,7 @@ class Findings:
         return bool(self.today["mean_wait_s"] < LEAST_GAIN_S)
 
 
-def find(rows: Sequence[Row], verdict: Verdict, difference: Difference) -> Findings | None:
+def find(rows: Sequence[Row], verdict: Verdict, compare: Compare) -> Findings | None:
     """The findings of schedules' rows (`Evaluation.schedule_rows`); None where no simulated job is scored.
 
     Parameters
@@ -110,8 +111,8 @@ def find(rows: Sequence[Row], verdict: Verdict, difference: Difference) -> Findi
         A row for each policy and predictor; the first one's policy with the users' limits is today's.
     verdict
         How far the simulation may be believed.
-    difference
-        Compares two rows of these, paired over groups of one user's submissions of one week. Where it has no keys (rows
+    compare
+        Compares two rows of these, paired over groups of one user's submissions of one week. Where it gives None (rows
         made by hand), means decide.
 
     Ties of mean waits go to the row that stands first.
@@ -120,7 +121,7 @@ def find(rows: Sequence[Row], verdict: Verdict, difference: Difference) -> Findi
     --------
     >>> rows = [{"policy": "easy", "predictor": name, "jobs": 9, "mean_wait_s": wait}
     ...         for name, wait in (("requested", 600.0), ("last_2", 450.0), ("actual", 300.0))]
-    >>> found = find(rows, Verdict.CLOSE, lambda one, other: {})
+    >>> found = find(rows, Verdict.CLOSE, lambda one, other: None)
     >>> found.best["predictor"], [(step.name, step.change_s) for step in found.steps[1:]]
     ('last_2', [('forecasts', -150.0), ('perfect knowledge', -150.0)])
     """
@@ -130,8 +131,8 @@ def find(rows: Sequence[Row], verdict: Verdict, difference: Difference) -> Findi
     possible = [row for row in rows if row["predictor"] != ORACLE]
     shortest = _least(possible)
     ahead = [row for row in possible if row is not today and _is_ahead(row, today)]
-    best, forecast = _best(ahead, difference)
-    steps = _steps(rows, today, (best or shortest)["policy"], difference)
+    best, forecast = _best(ahead, compare)
+    steps = _steps(rows, today, (best or shortest)["policy"], compare)
     if verdict is not Verdict.CLOSE:
         best = forecast = None
     return Findings(verdict, today, shortest, best, forecast, steps)
@@ -146,7 +147,7 @@ def _is_ahead(row: Row, today: Row) -> bool:
     return bool(shorter and row.get("mean_wait_s_verdict", "ahead") == "ahead")
 
 
-def _best(ahead: Sequence[Row], difference: Difference) -> tuple[Row | None, Row | None]:
+def _best(ahead: Sequence[Row], compare: Compare) -> tuple[Row | None, Row | None]:
     """What to try first, and the best with a forecast: limits go before it where they do as well."""
     plain = [row for row in ahead if row["predictor"] == YARDSTICK]
     planned = [row for row in ahead if row["predictor"] != YARDSTICK]
@@ -154,14 +155,14 @@ def _best(ahead: Sequence[Row], difference: Difference) -> tuple[Row | None, Row
     if forecast is None or not plain:
         return forecast or (_least(plain) if plain else None), forecast
     limits = _least(plain)
-    is_ahead = step_between("", limits, forecast, difference).verdict == "ahead"
+    is_ahead = step_between("", limits, forecast, compare).verdict == "ahead"
     return forecast if is_ahead else limits, forecast
 
 
 NAMES = ("today", "order", "forecasts", "perfect knowledge")
 
 
-def _steps(rows: Sequence[Row], today: Row, policy: str, difference: Difference) -> list[Step]:
+def _steps(rows: Sequence[Row], today: Row, policy: str, compare: Compare) -> list[Step]:
     mine = [row for row in rows if row["policy"] == policy]
     forecasts = [row for row in mine if row["predictor"] not in (YARDSTICK, ORACLE)]
     ladder = [(NAMES[0], today)]
@@ -170,17 +171,16 @@ def _steps(rows: Sequence[Row], today: Row, policy: str, difference: Difference)
     ladder += [(NAMES[3], row) for row in mine if row["predictor"] == ORACLE]
     first = Step(NAMES[0], today["policy"], today["predictor"], float(today["mean_wait_s"]))
     pairs = pairwise(ladder)
-    return [first, *(step_between(name, before, row, difference) for (_, before), (name, row) in pairs)]
+    return [first, *(step_between(name, before, row, compare) for (_, before), (name, row) in pairs)]
 
 
-def step_between(name: str, before: Row, row: Row, difference: Difference) -> Step:
+def step_between(name: str, before: Row, row: Row, compare: Compare) -> Step:
     """The step from one row to another, with the 90 % interval of the paired difference of their waits."""
     wait = float(row["mean_wait_s"])
     change = wait - float(before["mean_wait_s"])
-    keys = difference(row, before)
-    if keys:
-        low, high = (float(keys[f"mean_wait_s_difference_{end}"]) for end in ("low", "high"))
-        return Step(name, row["policy"], row["predictor"], wait, change, low, high, str(keys["mean_wait_s_verdict"]))
+    pair = compare(row, before)
+    if pair is not None:
+        return Step(name, row["policy"], row["predictor"], wait, change, pair.low, pair.high, pair.word())
     small = abs(change) < SAME * float(before["mean_wait_s"])
     verdict = "level" if small else "ahead" if change < 0 else "behind"
     return Step(name, row["policy"], row["predictor"], wait, change, verdict=verdict)

@@ -17,12 +17,11 @@ from concurrent.futures import Future
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
-from ..job import JobRequest, Name
+from ..job import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT, JobRequest, Name
 from .driver import Driver
 from .event import RANK, End, Event, Start, Submit, Withdraw, event_key
 from .state import SystemState
 
-TOLD_SUBMIT, DELIVERED_START, DELIVERED_GONE = 1, 2, 4
 BITS: Mapping[type, int] = {Submit: TOLD_SUBMIT, Start: DELIVERED_START, End: DELIVERED_GONE, Withdraw: DELIVERED_GONE}
 
 Key = tuple[float, int, int, int]

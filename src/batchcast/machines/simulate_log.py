@@ -211,8 +211,8 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
 
     What the log does not know is assumed (`ASSUMED`): tasks of one processor, any nodes where it names none, the
     partition's default memory, the default partition where the log has none; what else it has is in
-    `RequestsOfLog`. A job ends at its limit at the latest. A job that Slurm refused at submission never waits, so it
-    is left out.
+    `RequestsOfLog`. A job ends at its limit at the latest. A job that Slurm refused at submission never waits, so it is
+    left out.
     """
     sizes, details = MachineSizes.of(machine), RequestsOfLog(trace, machine)
     more = (trace.number("alloc_nodes") > trace.number("req_nodes")).tolist()  # then it asked for the fewest

@@ -5,12 +5,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from .accuracy import relative_accuracy
 
 TAU = 10.0
+
+
+class Measure(NamedTuple):
+    """One measure of a schedule: its key in rows, its unit, and its heading in tables.
+
+    A measure without a heading stands in no table of schedules;
+    `more` says that a table shows it only if all columns are wanted.
+    """
+
+    name: str
+    unit: Literal["seconds", "number", "share"]
+    heading: str = ""
+    more: bool = False
+
+
+MEASURES = (
+    Measure("mean_wait_s", "seconds", "mean wait"),
+    Measure("median_wait_s", "seconds", "median"),
+    Measure("p95_wait_s", "seconds", "p95", more=True),
+    Measure("p99_wait_s", "seconds"),
+    Measure("max_wait_s", "seconds", "max"),
+    Measure("mean_bounded_slowdown", "number", "mean bsld"),
+    Measure("median_bounded_slowdown", "number", "median bsld", more=True),
+    Measure("mean_per_processor_bounded_slowdown", "number"),
+    Measure("utilization", "share", "util.", more=True),
+    Measure("makespan_s", "seconds"),
+    Measure("backfilled_share", "share", "backfilled", more=True),
+)
+"""What `measures` computes, in order. Tables of schedules and a sweep's results read their columns here."""
 
 
 def bounded_slowdown(wait: np.ndarray, run: np.ndarray, tau: float = TAU) -> np.ndarray:
@@ -114,7 +144,7 @@ def measures(
     wait, end = start - submit, start + run
     n = len(submit)
     if n == 0:
-        return {"jobs": 0, **{name: float("nan") for name in _NAMES}}
+        return {"jobs": 0, **{measure.name: float("nan") for measure in MEASURES}}
     slowdown = bounded_slowdown(wait, run, tau)
     makespan = float(end.max() - submit.min())
     median, p95, p99 = np.percentile(wait, [50, 95, 99]).tolist()
@@ -132,21 +162,6 @@ def measures(
         "makespan_s": makespan,
         "backfilled_share": float("nan") if backfilled is None else float(np.mean(backfilled)),
     }
-
-
-_NAMES = (
-    "mean_wait_s",
-    "median_wait_s",
-    "p95_wait_s",
-    "p99_wait_s",
-    "max_wait_s",
-    "mean_bounded_slowdown",
-    "median_bounded_slowdown",
-    "mean_per_processor_bounded_slowdown",
-    "utilization",
-    "makespan_s",
-    "backfilled_share",
-)
 
 
 class ForecastTotals:

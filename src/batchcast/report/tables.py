@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BatchcastError
+from ..metrics.schedule import MEASURES
 from ..trace.whole_file import whole_file
 from ..units import counted
 from .accuracy import COLUMNS as FORECASTS
@@ -23,14 +24,7 @@ from .difference import named_row
 COLUMNS = (
     TableColumn("policy", "policy"),
     TableColumn("predictor", "planned with"),
-    TableColumn("mean_wait_s", "mean wait", "seconds"),
-    TableColumn("median_wait_s", "median", "seconds"),
-    TableColumn("p95_wait_s", "p95", "seconds", more=True),
-    TableColumn("max_wait_s", "max", "seconds"),
-    TableColumn("mean_bounded_slowdown", "mean bsld", "number"),
-    TableColumn("median_bounded_slowdown", "median bsld", "number", more=True),
-    TableColumn("utilization", "util.", "share", more=True),
-    TableColumn("backfilled_share", "backfilled", "share", more=True),
+    *(TableColumn(m.name, m.heading, m.unit, more=m.more) for m in MEASURES if m.heading),
     TableColumn("corrections", "corrections", "count", more=True),
 )
 

@@ -14,7 +14,8 @@ from typing import Any
 from sqlalchemy import Connection, Float, Text, bindparam, delete, exists, func, insert, or_, select, text, update
 
 from ..events.event import Event, Start, Submit
-from ..events.live import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT, LiveJob
+from ..events.live import LiveJob
+from ..job import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT
 from .rows import FIELDS, as_values, live_job
 from .schema import forecasts, jobs, meta, moves, renewed
 from .statements import JOB

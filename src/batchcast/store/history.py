@@ -23,8 +23,8 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func,
 from batchcast import columns as declared
 
 from ..columns import OUT_OF_MEMORY
-from ..events.live import DELIVERED_GONE
 from ..formats.sighting import Sighting
+from ..job import DELIVERED_GONE
 from ..predict.conditional import given_waited
 from ..table import LogInfo, Trace
 from .clock_jobs import KNOWN, read_meta, write_meta
@@ -131,7 +131,7 @@ def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], 
             result.same += 1
             continue
         result.changed += 1
-        result.late += int((row["told"] >= 4) and bool({"start_time", "end_time"} & set(values)))
+        result.late += int((row["told"] >= DELIVERED_GONE) and bool({"start_time", "end_time"} & set(values)))
         updates.append((row["row"], values))
         row.update(values)
     if inserts:
@@ -243,7 +243,6 @@ def give_up(connection: Connection, rows: Sequence[int], status: str = LOST) -> 
         connection.execute(values, [{"row_": r} for r in rows])
 
 
-TOLD_GONE = 4
 LEVELS = (0.5, 0.9)
 
 
@@ -350,7 +349,7 @@ def _count(sums: dict[str, float], name: str, value: float) -> None:
 def _old(cluster: str, before: float) -> ColumnElement[bool]:
     """Returns the condition for finished jobs whose end was before a time and was delivered by the clock."""
     return and_(
-        jobs.c.cluster == cluster, jobs.c.open == 0, jobs.c.end_time < before, jobs.c.told.op("&")(TOLD_GONE) != 0
+        jobs.c.cluster == cluster, jobs.c.open == 0, jobs.c.end_time < before, jobs.c.told.op("&")(DELIVERED_GONE) != 0
     )
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..job import DELIVERED_GONE, DELIVERED_START
 from ..predict.protocol import Grounds, Prediction
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def live_job(row: Mapping[str, Any]) -> LiveJob:
     Times and status that the clock has delivered are used as delivered; the others are the current ones. Processors are
     the requested ones, else the allocated ones.
     """
-    from ..events.live import DELIVERED_GONE, DELIVERED_START, LiveJob  # imported here because they load NumPy
+    from ..events.live import LiveJob  # imported here because it loads NumPy
     from ..job import as_submitted
 
     start, end, status = row["start_time"], row["end_time"], row["status"]

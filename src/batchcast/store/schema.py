@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 
 from .. import columns as declared
+from ..job import DELIVERED_GONE
 
 metadata = MetaData()
 _Row = BigInteger().with_variant(Integer, "sqlite")  # SQLite assigns row numbers only to INTEGER columns
@@ -86,7 +87,12 @@ jobs = Table(
     Index("jobs_raw", "raw_id", "cluster"),  # raw_id first, so that queries by cluster alone never use this index
 )
 jobs_open = Index("jobs_open", jobs.c.cluster, sqlite_where=jobs.c.open == 1, postgresql_where=jobs.c.open == 1)
-jobs_untold = Index("jobs_untold", jobs.c.cluster, sqlite_where=jobs.c.told < 4, postgresql_where=jobs.c.told < 4)
+jobs_untold = Index(
+    "jobs_untold",
+    jobs.c.cluster,
+    sqlite_where=jobs.c.told < DELIVERED_GONE,
+    postgresql_where=jobs.c.told < DELIVERED_GONE,
+)
 
 forecasts = Table(
     "forecasts",

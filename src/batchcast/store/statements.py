@@ -8,6 +8,7 @@ of CPU. The collector's statements are in the modules that write.
 from __future__ import annotations
 
 from .. import columns as declared
+from ..job import DELIVERED_GONE
 from .rows import FIELDS
 
 _LIFE = (
@@ -133,9 +134,9 @@ TEXTS: dict[str, str] = {
         ORDER BY jobs.end_time DESC LIMIT :most""",
     ),
     # Every job with events that a live clock has delivered, or will deliver by `until`, unless it had left before
-    # `since`. 4 is live.DELIVERED_GONE, whose module is slow to import; a test checks that both are equal.
+    # `since`.
     "clock_jobs": f"""SELECT {_JOB} FROM jobs WHERE {_HERE} AND (jobs.told > 0 OR jobs.submit_time <= :until)
-        AND (jobs.told < 4 OR jobs.told_end >= :since) ORDER BY jobs.submit_time""",
+        AND (jobs.told < {DELIVERED_GONE} OR jobs.told_end >= :since) ORDER BY jobs.submit_time""",
     "running_now": f"""SELECT {_JOB}, {_LIMIT_NOW}, jobs.state, forecasts.method, {_SAID} FROM jobs {_with("runtime")}
         WHERE {_RUNS} AND {_if_given("user_id")} ORDER BY jobs.start_time, jobs.row""",
     "used": _used("", _ENDED),

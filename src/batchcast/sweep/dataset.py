@@ -15,15 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, NoAnswer, UsageError
+from ..metrics.schedule import MEASURES as OF_A_SCHEDULE
 from ..trace.whole_file import whole_file
 from .task import Task
 
 FOLDED = 1000
-MEASURES = (
-    *("mean_wait_s", "median_wait_s", "p95_wait_s", "p99_wait_s", "max_wait_s", "mean_bounded_slowdown"),
-    *("median_bounded_slowdown", "mean_per_processor_bounded_slowdown", "geometric_mean_bounded_slowdown"),
-    *("utilization", "makespan_s", "backfilled_share", "machine_procs"),
-)
+MEASURES = (*(measure.name for measure in OF_A_SCHEDULE), "geometric_mean_bounded_slowdown", "machine_procs")
 LISTS = {"user": "int32", "user_jobs": "int32", "user_wait_s": "double", "job_wait_s": "double",
          "job_bounded_slowdown": "double", "job_group": "int32"}  # fmt: skip
 TEXT = ("key", "period", "settings", "policy", "predictor", "digest", "code", "host")

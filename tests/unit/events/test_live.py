@@ -11,16 +11,13 @@ from hypothesis import strategies as st
 
 from batchcast.events.event import Start, Submit
 from batchcast.events.live import (
-    DELIVERED_GONE,
-    DELIVERED_START,
-    TOLD_SUBMIT,
     LiveClock,
     LiveJob,
     live_events,
     live_stream,
 )
 from batchcast.events.recorded import events, replay
-from batchcast.job import JobRequest
+from batchcast.job import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT, JobRequest
 from batchcast.predict.registry import make
 from batchcast.table import Trace
 

@@ -42,10 +42,3 @@ def test_readers_read_and_write_nothing(postgres_server: Callable[[], str]) -> N
         assert isinstance(reader.ask(question, **({"most": 1} if ":most" in words else {})), list)
     with pytest.raises(BatchcastError, match="permission denied"), Store(as_eve).begin() as connection:
         connection.execute(text("DELETE FROM jobs"))
-
-
-def test_a_clock_hears_of_jobs_until_it_was_told_that_they_are_gone() -> None:
-    from batchcast.events.live import DELIVERED_GONE
-    from batchcast.store.statements import TEXTS
-
-    assert f"jobs.told < {DELIVERED_GONE} " in TEXTS["clock_jobs"]

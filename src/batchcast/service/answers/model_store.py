@@ -28,8 +28,9 @@ from typing import Any
 from msgspec import msgpack
 
 from ...compiled.place import LEARNED, fingerprint, kernel_folder
-from ...events.live import DELIVERED_GONE, LiveClock, LiveJob, live_events, live_stream
+from ...events.live import LiveClock, LiveJob, live_events, live_stream
 from ...events.state import SystemState
+from ...job import DELIVERED_GONE
 from ...machines.machine import Machine
 from ...predict.peak_memory import LateMemory
 from ...predict.recommend import LimitAdvice
