@@ -17,8 +17,8 @@ TAU = 10.0
 class Measure(NamedTuple):
     """One measure of a schedule: its key in rows, its unit, and its heading in tables.
 
-    A measure without a heading stands in no table of schedules;
-    `more` says that a table shows it only if all columns are wanted.
+    A measure without a heading stands in no table of schedules. `more` says that a table shows the measure only if all
+    columns are wanted.
     """
 
     name: str
