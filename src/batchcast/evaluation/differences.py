@@ -186,7 +186,7 @@ def wait_intervals(
 
 
 def difference_keys(metric: str, one: PairedDifference) -> dict[str, Any]:
-    """A difference as a flat row of JSON has it: `METRIC_difference`, its interval, `METRIC_verdict` and its groups."""
+    """A difference as a flat row of JSON has it: metric_difference, its interval, metric_verdict and its groups."""
     return {
         f"{metric}_difference": one.difference,
         f"{metric}_difference_low": one.low,
