@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens logs: read, write, select, clean."""
+"""Open logs: read, write, select and clean them."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ _LATER = {
     "write_parquet": ".parquet",
     "write_trace": ".write",
 }
-"""What most readers of a log do not need, and where it is."""
+"""Names that are imported on first use, because most programs do not need them, with their modules."""
 
 
 def __getattr__(name: str) -> Any:

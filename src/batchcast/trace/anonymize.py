@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log that can be shared.
+"""Anonymize a log so that it can be shared, and manage the key for this.
 
-Names replaced by tokens of a keyed hash, times kept or moved, the rest kept or dropped; and where the key is kept.
+Names are replaced by tokens of a keyed hash, times are kept or shifted, and other columns are kept or dropped.
 """
 
 from __future__ import annotations
@@ -27,9 +27,23 @@ _BYTES = 32
 
 
 def key_of(path: str | Path) -> tuple[bytes, list[str]]:
-    """The key in a file, and what should be said: that it was made, or that others may read it.
+    """Read the key from a file, or create the file with a new random key.
 
-    A file that is not there is made with 256 random bits as hexadecimal digits, mode 0600. Raises InputError.
+    Parameters
+    ----------
+    path
+        The key file. A new file has 256 random bits in hexadecimal, and mode 0600.
+
+    Returns
+    -------
+    key : bytes
+    notes : list of str
+        Messages for the user: that a key was created, or that others can read it.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or written, or has no key.
     """
     target = Path(path)
     try:
@@ -42,21 +56,22 @@ def key_of(path: str | Path) -> tuple[bytes, list[str]]:
     with os.fdopen(handle, "w") as file:
         file.write(text + "\n")
     sentence = (
-        f"a new key was made: {target} (only you may read it; keep it to get the same tokens again, share it never)"
+        f"a new key was created: {target} (only you can read it; keep it to get the same tokens again; never share it)"
     )
     return text.encode(), [sentence]
 
 
 def key_in_environment(name: str) -> bytes:
-    """The key in an environment variable; UsageError when it is not set or too short."""
+    """Return the key in an environment variable; UsageError if it is not set or too short."""
     text = os.environ.get(name, "").strip()
     if len(text) < SHORTEST:
-        words = f"of {len(text)} characters" if text else "that is not set"
-        raise UsageError(f"--key-env: {name} is a variable {words} (accepted: a key of {SHORTEST} characters or more)")
+        problem = f"has only {len(text)} characters" if text else "is not set"
+        raise UsageError(f"--key-env: the variable {name} {problem} (accepted: a key of {SHORTEST} characters or more)")
     return text.encode()
 
 
 def _read(target: Path) -> tuple[bytes, list[str]]:
+    """Returns the key of an existing file, and a message if others can read the file."""
     try:
         text = target.read_text(encoding="utf-8").strip()
         mode = target.stat().st_mode & 0o077
@@ -64,17 +79,17 @@ def _read(target: Path) -> tuple[bytes, list[str]]:
         raise InputError(f"{target}: the key cannot be read: {error}") from None
     if len(text) < SHORTEST:
         raise InputError(
-            f"{target}: holds no key, only {len(text)} characters (accepted: {SHORTEST} or more)",
-            hint="name a file that is not there, and a key is made",
+            f"{target}: the key has only {len(text)} characters (accepted: {SHORTEST} or more)",
+            hint="name a file that does not exist, and a new key is created in it",
         )
-    return text.encode(), [f"others may read the key: chmod 600 {target}"] if mode else []
+    return text.encode(), [f"other users can read the key: chmod 600 {target}"] if mode else []
 
 
 TOKENS = {
     "user_id": "user", "group_id": "group", "account": "account", "app_id": "app", "queue_id": "queue",
     "partition_id": "partition", "qos": "qos", "job_name": "name", "work_dir": "path",
 }  # fmt: skip
-"""How the token of a column begins."""
+"""Prefix of the tokens of each column."""
 _INSTANTS = ("submit_time", "eligible_time")
 _MEASURED = ("wait_time", "run_time", "avg_cpu_time", "think_time")
 WEEK = 7 * 86400.0
@@ -85,7 +100,9 @@ _PLAIN_ID = re.compile(r"\d+([_+]\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """What became of one column: `replaced`, `kept`, `moved`, `renumbered` or `dropped`, and why or how."""
+    """What was done with one column: `replaced`, `kept`, `moved`, `rounded`, `renumbered` or `dropped`, with an
+    explanation.
+    """
 
     column: str
     treatment: str
@@ -103,24 +120,57 @@ def anonymize(
     keep: Sequence[str] = (),
     whole: bool = False,
 ) -> tuple[Trace, list[Treatment]]:
-    """The trace without names, and what became of each column. The same key gives the same tokens in every log.
+    """Replace the names in a log by tokens.
 
-    A token is the column's word and 48 bits of HMAC-SHA256 (RFC 2104) of the column's name and the value; of a value
-    that is a number, and with `whole` (for SWF) of every value, those bits as a number. Numbers of batchcast's own
-    columns are measurements and stay; names of every column are replaced, the status excepted; extra columns of numbers
-    are dropped, since what they are is not known; a column in `keep` stays as it is. `shift` moves every instant by so
-    many seconds. With a `step`, instants are rounded down to multiples of so many seconds, and measured times up: so
-    fewer rows are found by the times of a job (`linkable`). With `ids="renumber"` job numbers count from 1 in log
-    order (tasks of an array stay together); job ids that hold text are replaced in any case. Header, notes, file name
-    and checksum are left out. Raises UsageError for a column in `keep` that is not there, InputError when two names get
-    one token. O(rows).
+    The same key gives the same tokens in every log.
 
+    Parameters
+    ----------
+    trace
+        The log.
+    key
+        The secret key.
+    shift
+        Seconds by which every instant is shifted.
+    step
+        If not 0, instants are rounded down and durations up to multiples of this many seconds, so that fewer rows can
+        be identified by the times of a job (see `linkable`).
+    ids
+        `keep`, or `renumber`: job numbers count from 1 in log order, and tasks of an array stay together. Job ids that
+        contain other text are always replaced.
+    keep
+        Columns that stay unchanged.
+    whole
+        Whether all tokens are numbers, as SWF requires.
+
+    Returns
+    -------
+    trace : Trace
+        Header, notes, file name and checksum are removed.
+    treatments : list of Treatment
+        What was done with each column.
+
+    Raises
+    ------
+    UsageError
+        If a column in `keep` does not exist.
+    InputError
+        If two names get the same token.
+
+    Notes
+    -----
+    A token is the column's prefix and 48 bits of HMAC-SHA256 (RFC 2104) of the column's name and the value. For a
+    numeric name, the token is these bits as a number. Names of all columns are replaced, except the status. Numbers in
+    declared columns are measurements and stay. Numbers in extra columns are dropped, because their meaning is unknown.
+
+    Examples
+    --------
     >>> log = Trace.from_arrays({"submit_time": [0.0, 5.0], "user_id": ["ada", "bob"], "run_time": [1.0, 2.0]})
     >>> made, _ = anonymize(log, b"0" * 32); made.nominal("user_id").decode(), made.run_time.tolist()
     (['user_574cc7141791', 'user_aaf95e7aceb4'], [1.0, 2.0])
     """
     if ids not in ("keep", "renumber"):
-        raise UsageError(f"--ids: no {ids!r} (accepted: keep, renumber)")
+        raise UsageError(f"--ids: {ids!r} is not a known word (accepted: keep, renumber)")
     for name in keep:
         if name not in trace.names:
             raise UsageError(f"--keep: the log has no column {name!r} (accepted: {', '.join(trace.names)})")
@@ -135,11 +185,25 @@ def anonymize(
 
 
 def linkable(trace: Trace) -> tuple[float, float]:
-    """The share of jobs that submit time and run time single out in this log, and of users with at least one such job.
+    """Measure how many jobs can be identified by their times.
 
-    Whoever knows both times of one job, from a mail or a log file, finds its row; the row's token then names all other
-    jobs of the same user. NaN where the log has no job or no user.
+    Somebody who knows submit time and run time of one job, for example from an e-mail, can find its row. The row's
+    token then identifies all other jobs of this user.
 
+    Parameters
+    ----------
+    trace
+        The log.
+
+    Returns
+    -------
+    jobs : float
+        Fraction of the jobs whose submit time and run time are unique in the log. NaN without jobs.
+    users : float
+        Fraction of the users with at least one such job. NaN without users.
+
+    Examples
+    --------
     >>> columns = {"submit_time": [0.0, 0.0, 5.0], "run_time": [1.0, 1.0, 1.0], "user_id": ["a", "b", "b"]}
     >>> alone, users = linkable(Trace.from_arrays(columns)); round(alone, 2), users
     (0.33, 0.5)
@@ -159,8 +223,10 @@ def linkable(trace: Trace) -> tuple[float, float]:
 
 
 def token(key: bytes, column: str, value: int | str) -> int:
-    """48 bits of the keyed hash of a value of a column; a number and its text are one value.
+    """Return 48 bits of the keyed hash of a value of a column. A number and its text have the same hash.
 
+    Examples
+    --------
     >>> f"{token(b'k', 'user_id', 'ada'):012x}", token(b"k", "user_id", 7) == token(b"k", "user_id", "7")
     ('da67dabc951f', True)
     """
@@ -169,8 +235,12 @@ def token(key: bytes, column: str, value: int | str) -> int:
 
 
 def shift_of(key: bytes) -> float:
-    """The shift that goes with a key: one to eight years back, whole weeks, so that days and hours stay what they are.
+    """Return the shift that belongs to a key, in seconds: one to eight years back, in whole weeks.
 
+    Whole weeks keep the day of the week and the time of day.
+
+    Examples
+    --------
     >>> shift_of(b"k") % WEEK, -8 * 53 * WEEK < shift_of(b"k") < -51 * WEEK
     (0.0, True)
     """
@@ -180,10 +250,10 @@ def shift_of(key: bytes) -> float:
 def _treat(
     trace: Trace, name: str, key: bytes, shift: float, step: float, ids: str, keep: bool, whole: bool
 ) -> tuple[Values | None, str, str]:
-    """A column's new values, what was done, and why."""
+    """Returns a column's new values, what was done, and an explanation."""
     values = trace.column(name)
     if keep:
-        return values, "kept", "as told"
+        return values, "kept", "as requested"
     if name == "job_id":
         return _job_ids(trace.job_id, key, ids)
     if isinstance(values, Nominal):
@@ -195,7 +265,7 @@ def _treat(
     if name == "prev_job_id" and ids == "renumber":
         return None, "dropped", "job numbers, and those are new"
     if name in _INSTANTS and (shift or step):
-        values = values + shift if trace.info.unix_start == 0 else values  # else the clock's own start moves
+        values = values + shift if trace.info.unix_start == 0 else values  # otherwise _info shifts unix_start
         values = np.floor(values / step) * step if step else values
         done = [f"by {shift:.0f} s"] * bool(shift) + [f"down to multiples of {step:.0f} s"] * bool(step)
         return values, " and ".join(["moved"] * bool(shift) + ["rounded"] * bool(step)), f"instants, {', '.join(done)}"
@@ -205,7 +275,7 @@ def _treat(
 
 
 def _replaced(values: Nominal, column: str, key: bytes, whole: bool) -> Nominal:
-    """Codes stay, categories become tokens, in sorted order; names nobody uses are gone."""
+    """Returns the column with tokens as categories, in sorted order and without unused names."""
     used = np.unique(values.codes)
     used = used[used >= 0]
     word = TOKENS.get(column, column)
@@ -223,6 +293,7 @@ def _replaced(values: Nominal, column: str, key: bytes, whole: bool) -> Nominal:
 
 
 def _job_ids(values: np.ndarray, key: bytes, ids: str) -> tuple[np.ndarray, str, str]:
+    """Returns the job ids, what was done with them, and an explanation."""
     if ids == "keep":
         if values.dtype.kind in "iu" or all(_PLAIN_ID.fullmatch(text) for text in values.tolist()):
             return values, "kept", "numbers (--ids renumber replaces them)"
@@ -242,7 +313,9 @@ def _job_ids(values: np.ndarray, key: bytes, ids: str) -> tuple[np.ndarray, str,
 
 
 def _info(info: LogInfo, shift: float, keep: Sequence[str]) -> LogInfo:
-    """Only what says how to read the numbers: clock, zone, machine, and names of columns that are kept."""
+    """Returns the part of the provenance that is needed to interpret the numbers: clock, zone, machine, names of
+    kept columns.
+    """
     return LogInfo(
         source="(anonymized)",
         format=info.format,
@@ -257,6 +330,7 @@ def _info(info: LogInfo, shift: float, keep: Sequence[str]) -> LogInfo:
 
 
 def _distinct(values: Values) -> int:
+    """Returns the number of distinct values of a column."""
     if isinstance(values, Nominal):
         return len(np.unique(values.codes[values.codes >= 0]))
     return len(np.unique(values[~np.isnan(values)] if values.dtype.kind == "f" else values))

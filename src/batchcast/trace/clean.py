@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cleaning: named rules, each counted; nothing is cleaned unless asked for.
+"""Clean a log by named rules, remove impossible values, and summarize a log in figures.
 
-Values that no machine can have seen are a rule of their own. What it holds is told in figures: spans, sizes, known
-fields, how users' requests compare with what they used.
+Rules are applied only if the user names them, and each rule counts what it drops.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Masks = Mapping[str, np.ndarray]
 
 
 def reference(trace: Trace) -> Masks:
-    """Rules of the published reference schedules: no run time, no allocated processors or no request goes."""
+    """Drops jobs without run time, allocated processors or time limit, as for the published reference schedules."""
     return {
         "no run time": ~(trace.run_time > 0),
         "no allocated processors": ~(trace.number("alloc_procs") > 0),
@@ -34,39 +33,39 @@ def reference(trace: Trace) -> Masks:
 
 
 def no_run(trace: Trace) -> Masks:
-    """Jobs that never ran, or whose run time is unknown."""
+    """Drops jobs that never ran or whose run time is unknown."""
     return {"no run time": np.isnan(trace.run_time)}
 
 
 def zero_run(trace: Trace) -> Masks:
-    """Jobs that ran for zero seconds."""
+    """Drops jobs with a run time of 0 seconds."""
     return {"run time 0": trace.run_time == 0}
 
 
 def no_procs(trace: Trace) -> Masks:
-    """Jobs with neither requested nor allocated processors."""
+    """Drops jobs with neither requested nor allocated processors."""
     return {"no processors": np.isnan(trace.procs())}
 
 
 def no_request(trace: Trace) -> Masks:
-    """Jobs without a requested time."""
+    """Drops jobs without a requested time limit."""
     return {"no request": ~(trace.req_time > 0)}
 
 
 def wide(trace: Trace) -> Masks:
-    """Jobs wider than the machine (none where its size is unknown)."""
+    """Drops jobs that are larger than the machine, if its size is known."""
     return {"wider than the machine": trace.procs() > trace.info.max_procs}
 
 
 def partial(trace: Trace) -> Masks:
-    """Pieces of checkpointed jobs (SWF status 2, 3, 4), whose whole stands in a line of its own."""
+    """Drops parts of checkpointed jobs (SWF status 2, 3, 4), because the whole job has a record of its own."""
     status = trace.nominal("status")
     pieces = np.array([str(word).startswith("partial") for word in status.categories] + [False], dtype=bool)
     return {"a piece of a job": pieces[status.codes]}
 
 
 def duplicates(trace: Trace) -> Masks:
-    """Records that repeat a job number of the same cluster; the last in log order stays."""
+    """Drops records that repeat a job number of the same cluster, except the last one in log order."""
     return {"a repeated job number": ~last_of_each_number(trace)}
 
 
@@ -76,12 +75,34 @@ RULES: Mapping[str, Callable[[Trace], Masks]] = MappingProxyType(
 
 
 def clean(trace: Trace, rules: Sequence[str]) -> Trace:
-    """The trace without the records the named rules drop, applied in the given order; counts in `info.dropped`.
+    """Drop records by named rules, in the given order.
 
-    `reference` also cuts the run time to the request and the processors (allocated) to the machine, and notes how
-    often; readers then count with the allocated processors (`--procs alloc`). Raises UsageError for an unknown rule,
-    NoAnswer when nothing is left.
+    Parameters
+    ----------
+    trace
+        The log.
+    rules
+        Names of rules, see `RULES`.
 
+    Returns
+    -------
+    Trace
+        `info.dropped` counts what each rule dropped.
+
+    Raises
+    ------
+    UsageError
+        If a rule is unknown.
+    NoAnswer
+        If no job is left.
+
+    Notes
+    -----
+    `reference` also limits the run time to the time limit and the allocated processors to the machine, and notes how
+    often. Readers then use the allocated processors (`--procs alloc`).
+
+    Examples
+    --------
     >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0], "run_time": [5.0, None]})
     >>> kept = clean(log, ["no_run"]); len(kept), dict(kept.info.dropped)
     (1, {'clean no_run: no run time': 1})
@@ -100,24 +121,25 @@ def clean(trace: Trace, rules: Sequence[str]) -> Trace:
 
 
 def rule(name: str) -> Callable[[Trace], Masks]:
-    """The rule of a name; UsageError names the accepted ones."""
+    """Return the rule of a name; UsageError lists the accepted names."""
     if name not in RULES:
         raise UsageError(f"not a cleaning rule: {name!r} (accepted: {', '.join(RULES)})")
     return RULES[name]
 
 
 def cleaning(trace: Trace) -> list[dict[str, Any]]:
-    """What each cleaning rule alone would drop."""
+    """Return, for each rule alone, how many records it would drop."""
     rows = []
     for name, masks in RULES.items():
-        gone = np.zeros(len(trace), dtype=bool)
+        dropped = np.zeros(len(trace), dtype=bool)
         for mask in masks(trace).values():
-            gone |= mask
-        rows.append({"rule": name, "drops": int(gone.sum()), "meaning": str(masks.__doc__)})
+            dropped |= mask
+        rows.append({"rule": name, "drops": int(dropped.sum()), "meaning": str(masks.__doc__)})
     return rows
 
 
 def _cut_to_reference(trace: Trace) -> Trace:
+    """Returns the log with run times limited to the time limit, and processors limited to the machine."""
     run, request, procs = trace.run_time, trace.req_time, trace.number("alloc_procs")
     over, wider = run > request, procs > trace.info.max_procs
     info = trace.info
@@ -129,10 +151,10 @@ def _cut_to_reference(trace: Trace) -> Trace:
     return trace.with_columns(columns, info)
 
 
-CENTURY = 100 * 365.25 * 86400.0  # no job ran or waited so long, and no log spans it
+CENTURY = 100 * 365.25 * 86400.0  # seconds; no job ran or waited this long, and no log covers such a time
 MOST_PROCS = 1e9
-MOST_REQUEST = 3 * 365.25 * 86400.0  # no site lets a job run so long: INT_MAX seconds, 23 years are slips of the pen
-MOST_MEMORY = 1024.0**4  # KiB of a node, or of a processor where a log knows no nodes
+MOST_REQUEST = 3 * 365.25 * 86400.0  # seconds; longer limits in logs (INT_MAX seconds, 23 years) are mistakes
+MOST_MEMORY = 1024.0**4  # KiB per node, or per processor if the log has no node counts
 _LIMITS = {
     "s": (CENTURY, "more than 100 years"),
     "processors": (MOST_PROCS, "more than 1e9 processors"),
@@ -142,14 +164,29 @@ _OWN_LIMITS = {"req_time": (MOST_REQUEST, "more than 3 years")}
 
 
 def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
-    """The trace with durations beyond a century, requests beyond three years, counts beyond 1e9 processors and memory
-    beyond a pebibyte (of a node, else of a processor) unknown, and without records whose submission lies
-    more than a century from the median one.
+    """Mark impossible values as unknown, and drop records with an impossible submit time.
 
-    A single such value would otherwise set the scale of every mean, axis and simulated clock. What was changed is in
-    `info.notes` and `info.dropped`; with `strict` the first raises InputError. O(values); nothing is copied from a
-    log without such values.
+    A single such value would set the scale of every mean, axis and simulated clock.
 
+    Parameters
+    ----------
+    trace
+        The log.
+    strict
+        Whether to raise InputError at the first impossible value.
+
+    Returns
+    -------
+    Trace
+        `info.notes` and `info.dropped` describe what was changed. A log without such values is not copied.
+
+    Notes
+    -----
+    Impossible are durations above a century, time limits above three years, more than 1e9 processors, memory above a
+    pebibyte per node (else per processor), and submissions more than a century from the median one.
+
+    Examples
+    --------
     >>> log = Trace.from_arrays({"job_id": [1, 2], "submit_time": [0, 9], "run_time": [60, 1e18]})
     >>> kept = without_absurd(log); kept.run_time.tolist(), kept.info.notes
     ([60.0, nan], ('1 values of run_time: more than 100 years, read as unknown (first: job 2: 1e+18)',))
@@ -168,7 +205,7 @@ def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
         what = f"values of {name}: {words}, read as unknown"
         where = f"job {trace.job_id[first]}: {values[first]:g}"
         if strict:
-            raise input_error(info.source, f"{name}: {words}", value=where, hint="leave --strict out to read on")
+            raise input_error(info.source, f"{name}: {words}", value=where, hint="read the log without --strict")
         info = info.with_note(f"{int(beyond.sum())} {what} (first: {where})")
         changed[name] = np.where(beyond, np.nan, values)
     if changed:
@@ -177,7 +214,9 @@ def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
 
 
 def _without_strays(trace: Trace, strict: bool) -> Trace:
-    """The trace without submissions a century from the median one; they stand at the ends, a trace is sorted."""
+    """Returns the log without submissions that are a century from the median one; in a sorted trace they are at the
+    ends.
+    """
     times = trace.submit_time
     if not len(times):
         return trace
@@ -188,7 +227,7 @@ def _without_strays(trace: Trace, strict: bool) -> Trace:
     rule = "submitted a century from the rest"
     if strict:
         job = trace.job_id[0 if first else -1]
-        raise input_error(trace.info.source, f"{rule}: job {job}", hint="leave --strict out to read on")
+        raise input_error(trace.info.source, f"{rule}: job {job}", hint="read the log without --strict")
     info = trace.info.with_dropped(rule, len(times) - int(last - first))
     return trace.take(np.arange(first, last), info)
 
@@ -197,10 +236,20 @@ _LOW, _MOST_USED = 0.1, 5
 
 
 def summary(trace: Trace, procs: str = "req") -> dict[str, Any]:
-    """Counts, spans, load and typical values; NaN where the log does not know. O(n log n).
+    """Summarize a log: counts, spans, load and typical values.
 
-    `load` is what ran, in processor-seconds, over machine times span (first submission to last end); `peak_procs` the
-    most processors recorded jobs held at once.
+    Parameters
+    ----------
+    trace
+        The log.
+    procs
+        The rule for processor counts, see `Trace.procs`.
+
+    Returns
+    -------
+    dict
+        Value by name; NaN if the log does not have the data. `load` is the processor-seconds used divided by machine
+        size times span (first submission to last end). `peak_procs` is the largest number of processors in use at once.
     """
     submit, wait, run = outcome(trace)
     ran = ~np.isnan(run)
@@ -229,12 +278,23 @@ def summary(trace: Trace, procs: str = "req") -> dict[str, Any]:
 
 
 def request_use(trace: Trace) -> dict[str, Any]:
-    """How much of their requested time jobs used, over jobs that ran and had a request above 0.
+    """Compare run times with requested time limits, over jobs that ran and had a limit above 0.
 
-    `request_used_median` is the median of run / request, `request_used_total` sum(run) / sum(request); shares of jobs
-    below 10 % and above 100 %; `whole_hour_requests` is the share of requests that are whole hours, and
-    `usual_requests` the share of the five requests most used, which `usual_requests_s` lists.
+    Parameters
+    ----------
+    trace
+        The log.
 
+    Returns
+    -------
+    dict
+        `request_used_median`: median of run time / limit. `request_used_total`: sum of run times / sum of limits.
+        `request_used_below_10` and `..._above_100`: fractions of jobs below 10 % and above 100 %.
+        `whole_hour_requests`: fraction of limits that are whole hours. `usual_requests`: fraction of the five most
+        frequent limits, which `usual_requests_s` lists.
+
+    Examples
+    --------
     >>> use = request_use(Trace.from_arrays({"run_time": [60.0, 3600.0], "req_time": [3600.0, 3600.0]}))
     >>> use["request_used_below_10"], use["usual_requests_s"], use["whole_hour_requests"]
     (0.5, [3600.0], 1.0)
@@ -244,7 +304,7 @@ def request_use(trace: Trace) -> dict[str, Any]:
     used = run[both] / request[both]
     values, counts = np.unique(request[request > 0], return_counts=True)
     top = np.argsort(-counts, kind="stable")[:_MOST_USED]
-    asked = float(counts.sum())
+    total = float(counts.sum())
     return {
         "jobs_with_run_and_request": int(both.sum()),
         "request_used_median": _median(used),
@@ -252,16 +312,29 @@ def request_use(trace: Trace) -> dict[str, Any]:
         "request_used_below_10": _mean(used < _LOW),
         "request_used_above_100": _mean(used > 1.0),
         "distinct_requests": len(values),
-        "whole_hour_requests": float(counts[values % 3600 == 0].sum() / asked) if asked else float("nan"),
-        "usual_requests": float(counts[top].sum() / asked) if asked else float("nan"),
+        "whole_hour_requests": float(counts[values % 3600 == 0].sum() / total) if total else float("nan"),
+        "usual_requests": float(counts[top].sum() / total) if total else float("nan"),
         "usual_requests_s": values[top].tolist(),
     }
 
 
 def memory(trace: Trace) -> dict[str, Any]:
-    """What the log knows of memory, KiB per `per`: jobs that know a request, a measured peak, both; medians; how much
-    of the requests was used, jobs above theirs, jobs out of memory; `copied`, the share in which use equals request.
+    """Summarize the memory columns of a log, in KiB per `per`.
 
+    Parameters
+    ----------
+    trace
+        The log.
+
+    Returns
+    -------
+    dict
+        Numbers of jobs with a known request, a measured peak, and both; medians; `used_total`, the fraction of the
+        requests that was used; `above`, the fraction of jobs above their request; `out_of_memory`; `copied`, the
+        fraction of jobs whose use equals the request.
+
+    Examples
+    --------
     >>> log = Trace.from_arrays({"req_procs": [1, 1], "req_mem_kib": [100.0, 100.0], "used_mem_kib": [25.0, 150.0]})
     >>> found = memory(log); found["per"], found["both"], found["used_total"], found["above"]
     ('processor', 2, 0.875, 0.5)
@@ -286,7 +359,7 @@ def memory(trace: Trace) -> dict[str, Any]:
 
 
 def known_fields(trace: Trace) -> list[dict[str, Any]]:
-    """Of every field that some job knows: the share of jobs that know it, and how many different values there are."""
+    """Return the share of jobs with a known value and the number of distinct values, for every field of the log."""
     rows = []
     for name in (*COLUMNS, *trace.extra_names):
         values = trace.column(name) if name in trace.names else None
@@ -304,7 +377,7 @@ def known_fields(trace: Trace) -> list[dict[str, Any]]:
 
 
 def endings(trace: Trace) -> list[dict[str, Any]]:
-    """How jobs ended, the most frequent first."""
+    """Return how jobs ended, the most frequent status first."""
     status = trace.nominal("status")
     counts = np.bincount(status.codes + 1, minlength=len(status.categories) + 1)
     named = zip(["unknown", *status.categories], counts.tolist())
@@ -313,24 +386,25 @@ def endings(trace: Trace) -> list[dict[str, Any]]:
 
 
 def irregularities(trace: Trace) -> list[dict[str, Any]]:
-    """What the recorded clock has to settle by rule, with how often."""
+    """Return how many records needed each of the recorded clock's rules for irregular data."""
     return [{"irregularity": what, "jobs": count} for what, count in irregular(trace).items()]
 
 
 def _median(values: np.ndarray) -> float:
-    """As `np.median`, which loads masked arrays first, and `info` needs none."""
+    """Returns the median. (np.median would load masked arrays, which slows down `info`.)"""
     known = np.sort(values[~np.isnan(values)])
     n = len(known)
     return float((known[(n - 1) // 2] + known[n // 2]) / 2.0) if n else float("nan")
 
 
 def _distinct(values: np.ndarray) -> int:
-    """How many different values; without `np.unique` for the same reason."""
+    """Returns the number of distinct values, without np.unique for the reason in `_median`."""
     ordered = np.sort(values)
     return int((ordered[1:] != ordered[:-1]).sum()) + 1 if len(values) else 0
 
 
 def _mean(values: np.ndarray | Iterable[float]) -> float:
+    """Returns the mean of the known values; NaN if there are none."""
     array = np.asarray(values, dtype=float)
     known = array[~np.isnan(array)]
     return float(known.mean()) if len(known) else float("nan")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bundled logs, where they lie and how they were made: a small pool (`demo_path`) and a cluster (`cluster_path`).
+"""The synthetic logs that come with batchcast, and the code that generated them: a pool (`demo_path`) and a cluster.
 
-`python -m batchcast.trace.demo FILE.swf.gz` writes the first anew, `FILE.csv` the second.
+`python -m batchcast.trace.demo FILE.swf.gz` writes the first log again, `FILE.csv` the second.
 """
 
 from __future__ import annotations
@@ -27,14 +27,28 @@ from .write import write_by_ending
 
 DAY = 24 * HOUR
 LIMITS = tuple(HOUR * hours for hours in (0.5, 1, 4, 12, 24, 48, 72))
-BATCH_S = 2 * HOUR  # of the whole machine, at most
-POPULAR = (2, 2, 4, 4, 5)  # places in LIMITS that users take from the site's examples
+BATCH_S = 2 * HOUR  # largest work of one batch, in seconds of the whole machine
+POPULAR = (2, 2, 4, 4, 5)  # indices into LIMITS that users copy from the site's examples
 NAMES = ("align", "sweep", "train", "relax", "mesh", "fold", "sample", "render", "assemble", "fit", "screen", "post")
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Who uses the machine: how many jobs and users in how many days, how many of them overloaded, who gives up."""
+    """The users of a synthetic log.
+
+    Attributes
+    ----------
+    jobs, users
+        Number of jobs and users.
+    load
+        Mean share of the processors that are requested.
+    rush, rush_days
+        Share of the submissions that come on this many days of overload.
+    cancelled
+        Share of the waiting jobs that leave the queue without running.
+    unix_start
+        Epoch second at which the log begins.
+    """
 
     jobs: int = 4000
     users: int = 45
@@ -47,12 +61,15 @@ class Crowd:
     def __post_init__(self) -> None:
         shares = 0 <= self.cancelled < 1 and 0 <= self.rush < 1
         if self.jobs < 1 or self.users < 1 or not self.load > 0 or not shares:
-            raise UsageError("a crowd needs jobs and users of at least 1, a load above 0, rush and cancelled below 1")
+            raise UsageError(
+                "Crowd: wrong value (accepted: jobs and users of at least 1, load above 0, rush and cancelled from 0 "
+                "to below 1)"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class Habit(Repeated):
-    """What a user runs, as an array or one by one."""
+    """One program of a user, submitted as an array or as single jobs."""
 
     user: str
     account: str
@@ -63,16 +80,32 @@ class Habit(Repeated):
 
 
 Job = tuple[float, Habit, float, str]
-"""Submission, habit, run time, how it ended."""
+"""Submit time, habit, run time (both in seconds), and status."""
 
 
 def synthesize_on(rng: np.random.Generator, machine: Machine, crowd: Crowd = Crowd()) -> Trace:
-    """A log of the machine's jobs; its recorded waits are those of Slurm's two loops planning with the users' limits.
+    """Generate a log for a machine; its waits come from a simulation of Slurm's two loops with the users' time limits.
 
-    `crowd.load` is the processors' mean use asked for; a share `rush` of the submissions comes on `rush_days` days. A
-    share of the jobs that would have waited leaves the queue instead. Only `rng.random` is drawn from, so a seed gives
-    the same log on any numpy. UsageError where the machine has no partition that is up.
+    Parameters
+    ----------
+    rng
+        Source of random numbers. Only `rng.random` is used, so a seed gives the same log with every NumPy version.
+    machine
+        The machine.
+    crowd
+        The users. The simulated load is close to `crowd.load`.
 
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    UsageError
+        If no partition of the machine is up.
+
+    Examples
+    --------
     >>> from batchcast.machines.machine import homogeneous
     >>> log = synthesize_on(np.random.default_rng(1), homogeneous(2, 16, 64000.0), Crowd(jobs=40, users=4))
     >>> len(log), bool((log.wait_time >= 0).all())
@@ -89,16 +122,18 @@ def synthesize_on(rng: np.random.Generator, machine: Machine, crowd: Crowd = Cro
     starts = draw_starts(rng, len(batches), area / (machine.cpus * crowd.load), crowd)
     jobs: list[Job] = []
     for at, batch in zip(starts, batches, strict=True):
-        pause = 0.0 if batch[0][0].tasks > 5 else 60.0 + 600.0 * rng.random()  # an array comes at once
+        pause = 0.0 if batch[0][0].tasks > 5 else 60.0 + 600.0 * rng.random()  # an array is submitted at once
         jobs += [(math.floor(at + k * pause), *one) for k, one in enumerate(batch)]
-    from ..machines.simulate_log import simulate_on  # numba, which a path does not need
+    from ..machines.simulate_log import simulate_on  # imported here because it loads numba
 
     trace = _trace(sorted(jobs, key=lambda job: job[0]), machine, crowd)
     return with_waits(rng, trace, crowd.cancelled, partial(simulate_on, machine))
 
 
 def draw_habit(rng: np.random.Generator, user: int, machine: Machine, partitions: Sequence[Partition]) -> Habit:
-    """One program of a user: where the partition has GPUs it asks for some of them; limits are a few popular ones."""
+    """Draw one program of a user. In a partition with GPUs it requests some of them; time limits are a few popular
+    ones.
+    """
     part = partitions[0] if rng.random() < 0.7 else partitions[int(rng.random() * len(partitions))]
     group = next(group for group in machine.nodes if set(group.names) & set(part.nodes))
     has = int(sum(count for name, count in group.gres.items() if name.startswith("gpu")))
@@ -123,9 +158,9 @@ def draw_habit(rng: np.random.Generator, user: int, machine: Machine, partitions
 def draw_batches(
     rng: np.random.Generator, habits: Sequence[Habit], jobs: int, most: float
 ) -> list[list[tuple[Habit, float, str]]]:
-    """Arrays and sessions of one habit each, until there are as many jobs as asked for; a few people submit most.
+    """Draw arrays and sessions until there are as many jobs as requested. A few users submit most of them.
 
-    A batch asks for about `most` processor-seconds at the most: people submit fewer of their big jobs.
+    A batch has at most about `most` processor-seconds, because users submit fewer of their large jobs.
     """
     weights = np.cumsum([(1 + k) ** -0.5 for k in range(len(habits))])
     batches: list[list[tuple[Habit, float, str]]] = []
@@ -140,7 +175,7 @@ def draw_batches(
 
 
 def draw_starts(rng: np.random.Generator, count: int, span: float, crowd: Crowd) -> list[float]:
-    """When batches come: by the hour and the weekday, and a share of them in days on end about the middle."""
+    """Draw the times of batches, by hour and weekday; a share of them falls on consecutive days in the middle."""
     rush = int(count * crowd.rush)
     first = math.floor(span / 2 / DAY) * DAY
     more = draw_arrivals(rng, rush, min(crowd.rush_days * DAY, span))
@@ -148,6 +183,7 @@ def draw_starts(rng: np.random.Generator, count: int, span: float, crowd: Crowd)
 
 
 def _trace(jobs: Sequence[Job], machine: Machine, crowd: Crowd) -> Trace:
+    """Returns the jobs as a log without waits."""
     first = jobs[0][0] // 60 * 60
     columns = {
         "submit_time": [at - first for at, *_ in jobs],
@@ -179,8 +215,10 @@ CROWD = Crowd()
 
 
 def demo_path() -> Path:
-    """The demo workload, an SWF log of 5,000 synthetic jobs on 256 processors.
+    """Return the path of the demo log: SWF, 5,000 synthetic jobs on 256 processors.
 
+    Examples
+    --------
     >>> demo_path().name
     'demo.swf.gz'
     """
@@ -188,13 +226,16 @@ def demo_path() -> Path:
 
 
 def demo_workload() -> Trace:
-    """The same workload, generated anew from its seed."""
+    """Generate the demo log again from its seed."""
     return synthesize(np.random.default_rng(SEED), SITE)
 
 
 def cluster_path() -> Path:
-    """The log of `batchcast demo`: CSV, its waits by Slurm's loops on `cluster_machine()`.
+    """Return the path of the log of `batchcast demo`: CSV, with waits from a simulation of Slurm on
+    `cluster_machine()`.
 
+    Examples
+    --------
     >>> cluster_path().name
     'cluster.csv.gz'
     """
@@ -202,8 +243,11 @@ def cluster_path() -> Path:
 
 
 def cluster_machine() -> Machine:
-    """The machine of that log: 10 nodes with memory, 2 of them with GPUs, two partitions, caps by user.
+    """Return the machine of the cluster log: 10 nodes with memory, 2 of them with GPUs, two partitions, and limits per
+    user.
 
+    Examples
+    --------
     >>> cluster_machine().cpus, [part.name for part in cluster_machine().partitions]
     (640, ['batch', 'gpu'])
     """
@@ -212,7 +256,7 @@ def cluster_machine() -> Machine:
 
 
 def cluster_workload() -> Trace:
-    """The same log, generated anew from its seed."""
+    """Generate the cluster log again from its seed."""
     return synthesize_on(np.random.default_rng(SEED), cluster_machine(), CROWD)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several logs as one, on one clock."""
+"""Merge several logs into one, on one clock."""
 
 from __future__ import annotations
 
@@ -14,15 +14,29 @@ from ..table.columns import INSTANTS
 from ..table.joined import joined, summed_notes
 
 DATED = 1e8
-"""A clock that has passed this second counts from 1970: no log spans the three years of a clock that began at 0."""
+"""If a log's clock has passed this second (1973), it counts from 1970, because no log is three years long."""
 
 
 def merged(traces: Sequence[Trace]) -> Trace:
-    """The jobs of several logs on one clock, in log order; repeated records stay (see `trace.repeats`).
+    """Merge the jobs of several logs, in log order. Repeated records are kept (see `trace.repeats`).
 
-    Differences that do not change a job are noted: formats, time zones, sizes of the machine, meanings of a header's
-    numbers. Raises InputError if only some of the logs know the dates of their jobs. O(jobs).
+    Parameters
+    ----------
+    traces
+        The logs.
 
+    Returns
+    -------
+    Trace
+        Notes describe differences between the logs: formats, time zones, machine sizes, meanings of numbers.
+
+    Raises
+    ------
+    InputError
+        If some of the logs have dates and others do not.
+
+    Examples
+    --------
     >>> from batchcast.trace.merge import merged
     >>> a = Trace.from_arrays({"submit_time": [0.0]}, LogInfo(source="a.swf", unix_start=2e9, max_procs=8.0))
     >>> b = Trace.from_arrays({"submit_time": [5.0]}, LogInfo(source="b.swf", unix_start=1e9, max_procs=8.0))
@@ -36,10 +50,10 @@ def merged(traces: Sequence[Trace]) -> Trace:
     if any(dated) and not all(dated):
         known, unknown = (traces[dated.index(which)].info.source for which in (True, False))
         raise InputError(
-            f"{unknown} does not say when its clock began, {known} does: their jobs cannot be put in one order",
-            hint="a UnixStartTime line in the header of the first, or each log by itself",
+            f"{unknown} does not have the date at which its clock began, but {known} has: their jobs cannot be ordered",
+            hint=f"add a UnixStartTime line to the header of {unknown}, or read each log by itself",
         )
-    notes = [] if any(dated) else ["no log says when its clock began (UnixStartTime): their clocks are taken as one"]
+    notes = [] if any(dated) else ["no log has the date of its clock (UnixStartTime): all clocks are taken as one"]
     whole = len({trace.info.memory_per for trace in traces}) > 1
     start = min(trace.info.unix_start for trace in traces)
     info = _one_info([trace.info for trace in traces], start, notes)
@@ -53,7 +67,7 @@ def _is_dated(trace: Trace) -> bool:
 
 
 def _on_clock(trace: Trace, start: float) -> Trace:
-    """The trace on a clock that reads 0 at the epoch second `start`."""
+    """Returns the log on a clock that reads 0 at the epoch second `start`."""
     shift = trace.info.unix_start - start
     columns = {name: trace.column(name) for name in trace.names}
     moved: dict[str, Values] = {
@@ -64,7 +78,7 @@ def _on_clock(trace: Trace, start: float) -> Trace:
 
 
 def _of_whole_jobs(trace: Trace) -> Trace:
-    """The trace with its memory columns as amounts of whole jobs."""
+    """Returns the log with memory columns for whole jobs."""
     names = [name for name in ("req_mem_kib", "used_mem_kib") if name in trace.names]
     if trace.info.memory_per == "job" or not names:
         return trace
@@ -73,31 +87,35 @@ def _of_whole_jobs(trace: Trace) -> Trace:
 
 
 def _one_info(infos: Sequence[LogInfo], start: float, notes: Sequence[str]) -> LogInfo:
-    """Where the jobs of several logs came from, with a note for each difference between the logs."""
-    said = list(notes)
+    """Returns the provenance of the merged log, with a note for each difference between the logs."""
+    new_notes = list(notes)
     formats = list(dict.fromkeys(info.format for info in infos))
     if len(formats) > 1:
-        said.append(f"the logs have different formats ({', '.join(formats)}): a field that only some know is unknown in"
-                    " the others, and names of users are compared as written")  # fmt: skip
+        new_notes.append(
+            f"the logs have different formats ({', '.join(formats)}): a field that only some of them have is unknown "
+            "in the others, and names of users are compared as written"
+        )
     if len({info.timezone for info in infos}) > 1:
         zones = ", ".join(f"{info.source}: {info.timezone}" for info in infos)
-        said.append(worded(f"the logs have different time zones ({zones}): dates are those of {infos[0].timezone};"
-                           " --timezone NAME says another"))  # fmt: skip
+        new_notes.append(worded(f"the logs have different time zones ({zones}): dates are shown in {infos[0].timezone};"
+                                " choose another zone with --timezone NAME"))  # fmt: skip
     sizes = {info.max_procs for info in infos if info.max_procs > 0}
     if len(sizes) > 1:
         each = ", ".join(f"{info.source}: {info.max_procs:,.0f}" for info in infos if info.max_procs > 0)
-        said.append(worded(f"the logs name machines of different sizes ({each} processors): the largest is taken;"
-                           " --procs-total N says another"))  # fmt: skip
+        new_notes.append(worded(f"the logs name machines of different sizes ({each} processors): the largest is used;"
+                                " choose another size with --procs-total N"))  # fmt: skip
     largest = max(infos, key=lambda info: info.max_procs if info.max_procs > 0 else 0.0)
     names = {column: dict(words) for column, words in infos[0].names.items()}
     for info in infos[1:]:
         for column, words in info.names.items():
-            ours = names.setdefault(column, {})
-            unlike = [number for number, word in words.items() if ours.get(number, word) != word]
+            merged_words = names.setdefault(column, {})
+            unlike = [number for number, word in words.items() if merged_words.get(number, word) != word]
             if unlike:
-                said.append(f"{column} {unlike[0]} is {ours[unlike[0]]!r} in one log and {words[unlike[0]]!r} in"
-                            f" {info.source}: the numbers may not mean the same")  # fmt: skip
-            names[column] = {**words, **ours}
+                new_notes.append(
+                    f"{column} {unlike[0]} is {merged_words[unlike[0]]!r} in one log and {words[unlike[0]]!r} in "
+                    f"{info.source}: the numbers may have different meanings"
+                )
+            names[column] = {**words, **merged_words}
     names_of = [info.source for info in infos]
     dropped: Counter[str] = Counter()
     for info in infos:
@@ -114,5 +132,5 @@ def _one_info(infos: Sequence[LogInfo], start: float, notes: Sequence[str]) -> L
         header={key: value for info in reversed(infos) for key, value in info.header.items()},
         names=names,
         dropped=dict(dropped),
-        notes=tuple(summed_notes([note for info in infos for note in info.notes]) + said),
+        notes=tuple(summed_notes([note for info in infos for note in info.notes]) + new_notes),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one way in which every verb and every study opens, cleans and selects a log."""
+"""Open, clean and select a log, in the one way that all commands and studies use."""
 
 from __future__ import annotations
 
@@ -16,16 +16,27 @@ from .clean import clean
 from .read import Reading, read_pieces, read_trace
 from .select import Selection, select
 
-ONE_BY_ONE = "without it, or a log that fits into memory"
+ONE_BY_ONE = "leave this option out, or use a log that fits into memory"
 EVERY_JOB = Selection()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """How a log is read, cleaned and cut, in this order: read, choose clusters, drop repeats, clean, select, first.
+    """How to read, clean and cut a log.
 
-    `procs_total` is the size of the machine, or `peak` for the most processors that jobs of the whole log, before
-    cleaning and selection, held at once. The other names are the arguments of `read_trace`, `clean` and `select`.
+    The order is: read, choose clusters, drop repeated records, clean, select, take the first jobs.
+
+    Attributes
+    ----------
+    procs_total
+        Size of the machine, or `peak`: the largest number of processors in use at once in the whole log, before
+        cleaning and selection.
+    first
+        Number of jobs to keep.
+
+    Notes
+    -----
+    The other attributes are the arguments of `read_trace`, `clean` and `select`.
     """
 
     format: str | None = None
@@ -43,15 +54,16 @@ class Opening:
 
     @property
     def rule(self) -> str:
-        """How a job's processors are counted: `req` or `alloc`; UsageError if `clean` and `procs` contradict."""
+        """The rule for processor counts, `req` or `alloc`; UsageError if `clean` and `procs` contradict each
+        other."""
         if "reference" not in self.clean:
             return self.procs or "req"
         if self.procs == "req":
-            raise UsageError("--clean reference implies --procs alloc", hint="without --procs req")
+            raise UsageError("--clean reference implies --procs alloc", hint="leave --procs req out")
         return "alloc"
 
     def open(self, path: str | Path | Sequence[str | Path]) -> Trace:
-        """The jobs of one log or several that are left in the end."""
+        """Return the jobs of one or several logs after reading, cleaning and selecting."""
         rule, trace = self.rule, read_trace(path, **self._reading())
         if self.procs_total == "peak":
             peak = peak_procs(trace, rule)
@@ -59,9 +71,12 @@ class Opening:
         return select(clean(trace.knowing(self.known_at_submit), self.clean), self.selection, self.first)
 
     def pieces(self, path: str | Path) -> Iterator[Trace]:
-        """The same jobs in pieces, for a log that is larger than memory; a piece may be without a job.
+        """Yield the same jobs in pieces, for a log that does not fit into memory. A piece can be empty.
 
-        Raises UsageError for an option that needs the whole log at once (`check_pieces`).
+        Raises
+        ------
+        UsageError
+            If an option needs the whole log at once (`check_pieces`).
         """
         self.check_pieces()
         for piece in read_pieces(path, **self._reading()):
@@ -71,7 +86,7 @@ class Opening:
                 yield piece.take(np.zeros(0, np.int64), piece.info.with_dropped("not selected", len(piece)))
 
     def check_pieces(self) -> None:
-        """UsageError for an option that needs the whole log at once."""
+        """Raise UsageError if an option needs the whole log at once."""
         for option, is_given in (
             ("--clean duplicates", "duplicates" in self.clean),
             ("--procs-total peak", self.procs_total == "peak"),
@@ -81,7 +96,7 @@ class Opening:
                 raise UsageError(f"{option} needs the whole log at once", hint=ONE_BY_ONE)
 
     def _reading(self) -> Reading:
-        """The arguments of `read_trace` and `read_pieces`."""
+        """Returns the arguments of `read_trace` and `read_pieces`."""
         return {
             "format": self.format,
             "strict": self.strict,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trace to and from Apache Parquet, as `table.arrow` holds it: one file, or a folder by month of submission.
+"""Store a log in Apache Parquet: as one file, or as a folder with files by month of submission.
 
-A folder is written in a stream and read whole or period by period: `FOLDER/month=2026-01/part-000.parquet` are the
-jobs, `FOLDER/_log.json` is what holds for all of them: where they come from, the files in order, the names of every
-dictionary-coded column. Whatever reads Parquet reads the jobs. Every job's answers are a folder too (`Answers`): whole
-or not there at all.
+A folder is written as a stream, and can be read as a whole or period by period. Its files
+`FOLDER/month=2026-01/part-000.parquet` have the jobs. `FOLDER/_log.json` has the provenance, the order of the files,
+and the names of every dictionary-coded column. Any program that reads Parquet can read the jobs. `Answers` writes the
+predictions for all jobs as a folder too.
 """
 
 from __future__ import annotations
@@ -33,10 +33,26 @@ from .whole_file import beside, whole_file
 
 
 def write_parquet(trace: Trace, path: str | Path) -> None:
-    """Writes a trace so that `read_parquet` gives it back: columns, extra columns, LogInfo; unknown becomes null.
+    """Write a log to a Parquet file, so that `read_parquet` returns the same log.
 
-    Names are dictionary-coded; where a column mixes whole numbers and text, they are stored as JSON words. The file is
-    written beside its place and renamed. O(rows). Raises InputError without pyarrow.
+    Parameters
+    ----------
+    trace
+        The log.
+    path
+        The file. It is written under a temporary name and renamed.
+
+    Raises
+    ------
+    UsageError
+        If pyarrow is not installed.
+    InputError
+        If the file cannot be written.
+
+    Notes
+    -----
+    Names are dictionary-coded, and unknown values are null. A column with both whole numbers and texts is stored as
+    JSON values.
     """
     _, pq = arrow()
     table = to_arrow(trace)
@@ -48,7 +64,7 @@ def write_parquet(trace: Trace, path: str | Path) -> None:
 
 
 def read_parquet(path: str | Path) -> Trace:
-    """The trace of a Parquet file; see `parse_parquet`."""
+    """Read a log from a Parquet file, see `parse_parquet`."""
     try:
         with open_regular(path) as file:
             data = file.read()
@@ -58,10 +74,26 @@ def read_parquet(path: str | Path) -> Trace:
 
 
 def parse_parquet(data: bytes, name: str, *, strict: bool = False, zone: tzinfo = UTC) -> Trace:
-    """The trace in a Parquet file's bytes, as `table.arrow.from_arrow` reads a table; checksums of pages are verified.
+    """Read a log from the bytes of a Parquet file; checksums of pages are verified.
 
-    A table of sacct's columns (JobID and Submit among them) is read as a sacct dump, `strict` and `zone` as there.
-    Raises InputError for bytes that are no Parquet file, or a damaged one. O(rows).
+    Parameters
+    ----------
+    data
+        The bytes.
+    name
+        Name of the file in messages.
+    strict, zone
+        For a table with sacct's columns, as in `read_sacct`.
+
+    Returns
+    -------
+    Trace
+        See `table.arrow.from_arrow`. A table with sacct's columns (JobID and Submit) is read as a sacct dump.
+
+    Raises
+    ------
+    InputError
+        If the bytes are not a Parquet file, or are damaged.
     """
     pa, pq = arrow()
     try:
@@ -71,7 +103,7 @@ def parse_parquet(data: bytes, name: str, *, strict: bool = False, zone: tzinfo 
         table = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError, TypeError, MemoryError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
-        raise input_error(name, f"is not a readable Parquet file ({reason})", hint="write it again") from None
+        raise input_error(name, f"is not a readable Parquet file ({reason})", hint="write the file again") from None
     names = [column.lower() for column in table.column_names]
     if "submit" in names and {"jobid", "jobidraw"} & set(names):
         from ..formats.slurm.sacct import read_sacct_columns
@@ -83,7 +115,7 @@ def parse_parquet(data: bytes, name: str, *, strict: bool = False, zone: tzinfo 
 
 
 def _text(value: Any) -> str:
-    """A value of a table as sacct writes it; empty for none."""
+    """Returns a value of a table as sacct would print it."""
     if value is None or value != value:
         return ""
     if isinstance(value, timedelta):
@@ -94,10 +126,21 @@ def _text(value: Any) -> str:
 
 
 class Answers:
-    """A context in which tables are added under names: `OUT/predictor=last_2/part-000.parquet`, as hive does.
+    """A context that writes tables to a folder: `OUT/predictor=last_2/part-000.parquet`, in Hive's layout.
 
-    `keys` name the levels of the folder. The folder takes its place when the block ends well, else it is removed.
-    Raises UsageError where something lies in that place already.
+    The folder appears under its name when the block ends without an error; otherwise it is removed.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    keys
+        Names of the folder's levels.
+
+    Raises
+    ------
+    UsageError
+        If the path exists already.
     """
 
     def __init__(self, path: str | Path, keys: Sequence[str]) -> None:
@@ -106,7 +149,7 @@ class Answers:
         self.parts: Counter[str] = Counter()
         self._open = ExitStack()
         if self.place.exists():
-            raise UsageError(f"{self.place}: something is there already", hint="a folder that is not there yet")
+            raise UsageError(f"{self.place}: exists already", hint="name a folder that does not exist")
 
     def __enter__(self) -> Self:
         arrow()
@@ -118,7 +161,7 @@ class Answers:
         return self
 
     def add(self, names: Sequence[str], columns: Mapping[str, Any]) -> None:
-        """One more file of arrays (n,) under these values of the keys."""
+        """Write one more file of columns, under the given values of the keys."""
         pa, pq = arrow()
         name = "/".join(f"{key}={quote(value, safe='')}" for key, value in zip(self.keys, names))
         try:
@@ -138,11 +181,11 @@ class Answers:
 ABOUT = "_log.json"
 VERSION = 1
 HELD = 500_000
-"""Jobs that are held while a folder is written; a month with more of them becomes several files."""
+"""Number of jobs kept in memory while a folder is written. A month with more jobs becomes several files."""
 
 
 class Part(NamedTuple):
-    """One file: where it lies in the folder, its jobs, and when the first and the last were submitted."""
+    """One file of a folder: its path, its number of jobs, and the first and last submit time."""
 
     path: str
     jobs: int
@@ -152,7 +195,11 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogFolder:
-    """A log in a folder. `largest_request` (seconds, NaN where none is known) plans jobs without a request."""
+    """A log in a folder.
+
+    `largest_request` is the largest time limit in seconds (NaN if none is known); jobs without a limit are planned with
+    it.
+    """
 
     place: Path
     info: LogInfo
@@ -164,28 +211,30 @@ class LogFolder:
         return sum(part.jobs for part in self.parts)
 
     def periods(self) -> Iterator[Trace]:
-        """The log file by file in order of submission, names coded as in the whole; each is in memory alone."""
+        """Yield the log file by file, in order of submission. Names have the same codes as in the whole log."""
         for part in self.parts:
             trace = with_categories(read_parquet(self.place / part.path), self.categories)
             yield trace.with_info(self.info)
 
     def whole(self) -> Trace:
-        """The log at once, as if it had been read from one file. O(jobs) memory."""
+        """Return the whole log, as if it had been read from one file."""
         return joined(list(self.periods()), self.info)
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether a log is stored there as a folder."""
+    """Whether a path is a folder with a log."""
     return (Path(path) / ABOUT).is_file()
 
 
 def open_folder(path: str | Path) -> LogFolder:
-    """What `write_folder` wrote; nothing of the jobs is read yet. InputError where it is damaged or something else."""
+    """Open a folder that `write_folder` wrote, without reading the jobs; InputError if it is damaged or something
+    else.
+    """
     place = Path(path)
     try:
         about = json.loads((place / ABOUT).read_text(encoding="utf-8"))
         if about["version"] > VERSION:
-            raise input_error(str(place), "was written by a newer batchcast", accepted=str(VERSION))
+            raise input_error(str(place), "was written by a newer batchcast", accepted=f"at most version {VERSION}")
         return LogFolder(
             place,
             replace(info_from_json(about["info"]), source=str(place), format="parquet"),
@@ -200,30 +249,37 @@ def open_folder(path: str | Path) -> LogFolder:
 
 
 def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
-    """Write a log that comes in pieces as a folder by month (UTC), in memory that does not grow with the log.
+    """Write a log that comes in pieces to a folder with files by month (UTC).
 
-    The pieces' jobs need not be in order: a month of which jobs come late is sorted once more at the end, alone. What
-    pieces dropped and noted is added up. The folder is written beside its place and renamed: it is whole or not there.
+    Memory does not grow with the length of the log.
+
+    Parameters
+    ----------
+    pieces
+        The pieces. Their jobs can be in any order; a month with late jobs is sorted at the end. Counts and notes are
+        added.
+    path
+        The folder. It is written under a temporary name and renamed.
 
     Returns
     -------
     LogFolder
-        As `open_folder` gives it.
+        The opened folder.
 
     Raises
     ------
     UsageError
-        Where something lies there already.
+        If the path exists and is not an empty folder.
     InputError
-        Where it cannot be written, or pyarrow is missing.
+        If the folder cannot be written, or pyarrow is missing.
 
     Notes
     -----
-    Memory: about two pieces, and `HELD` jobs; of an unsorted log the largest month. Names are held once each.
+    Memory holds about two pieces and `HELD` jobs, and for an unsorted log the largest month. Names are stored once.
     """
     place = Path(path)
     if place.exists() and not (place.is_dir() and not any(place.iterdir())):
-        raise UsageError(f"{place}: something is there already", hint="remove it, or name a folder that is not there")
+        raise UsageError(f"{place}: exists already", hint="remove it, or name a folder that does not exist")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with beside(place) as under:
@@ -237,7 +293,7 @@ def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
 
 
 class _Writer:
-    """What is known of the log so far, and the last month's jobs, which may go on."""
+    """Writes the files of a folder; keeps the jobs of the current month in memory."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -248,6 +304,7 @@ class _Writer:
         self.held: list[Trace] = []
 
     def write(self, pieces: Iterable[Trace]) -> dict[str, Any]:
+        """Writes all pieces and returns the content of `_log.json`."""
         info, dropped, notes = LogInfo(), Counter[str](), list[str]()
         for piece in pieces:
             info = piece.info
@@ -258,8 +315,8 @@ class _Writer:
         late = [month for month, parts in self.parts.items() if not _are_in_order(parts)]
         for month in late:
             self.sort(month)
-        said = "the records were not in order of submit time and job number: sorted"
-        notes += [said] if late and said not in notes else []
+        sorted_note = "the records were not in order of submit time and job number: sorted"
+        notes += [sorted_note] if late and sorted_note not in notes else []
         parts = sorted((part for month in self.parts.values() for part in month), key=lambda part: part.first)
         return {
             "version": VERSION,
@@ -270,9 +327,11 @@ class _Writer:
         }
 
     def take(self, piece: Trace) -> None:
-        """Part a piece by months; the month before is written when another begins."""
-        asked = piece.req_time
-        self.largest = max(self.largest, float(np.max(asked, initial=-np.inf, where=np.isfinite(asked) & (asked > 0))))
+        """Splits a piece by month; writes the previous month when a new one begins."""
+        limits = piece.req_time
+        self.largest = max(
+            self.largest, float(np.max(limits, initial=-np.inf, where=np.isfinite(limits) & (limits > 0)))
+        )
         for name in piece.names:
             if isinstance(values := piece.column(name), Nominal):
                 self.names[name] = every_name([self.names.get(name, ()), values.categories])
@@ -285,7 +344,7 @@ class _Writer:
                 self.flush(all_of_it=False)
 
     def flush(self, all_of_it: bool) -> None:
-        """Write what is held; the jobs of its last instant stay where others of that instant may follow."""
+        """Writes the jobs in memory; the jobs of the last instant stay if more jobs of that instant may follow."""
         if not self.held:
             return
         trace = joined(self.held)
@@ -296,7 +355,7 @@ class _Writer:
             self.keep(self.month, trace.take(np.arange(cut)))
 
     def keep(self, month: str, trace: Trace) -> None:
-        """One more file of a month."""
+        """Writes one more file of a month."""
         parts = self.parts.setdefault(month, [])
         name = f"month={month}/part-{len(parts):03d}.parquet"
         (self.place / name).parent.mkdir(exist_ok=True)
@@ -304,7 +363,7 @@ class _Writer:
         parts.append(Part(name, len(trace), float(trace.submit_time[0]), float(trace.submit_time[-1])))
 
     def sort(self, month: str) -> None:
-        """One file of a month's files that overlap."""
+        """Replaces the overlapping files of a month by one sorted file."""
         parts = self.parts.pop(month)
         trace = joined([read_parquet(self.place / part.path) for part in parts])
         for part in parts:
@@ -313,7 +372,7 @@ class _Writer:
 
 
 def _by_month(piece: Trace) -> Iterator[tuple[str, np.ndarray]]:
-    """A piece's rows by month of submission, UTC."""
+    """Yields the rows of a piece by month of submission (UTC)."""
     days = np.floor((piece.submit_time + piece.info.unix_start) / 86400.0).astype("datetime64[D]")
     months = days.astype("datetime64[M]")
     edges = [0, *(np.flatnonzero(months[1:] != months[:-1]) + 1).tolist(), len(piece)]
@@ -323,7 +382,7 @@ def _by_month(piece: Trace) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _are_in_order(parts: list[Part]) -> bool:
-    """Whether each file ends before the next begins."""
+    """Whether each file ends before the next one begins."""
     return all(before.last < after.first for before, after in pairwise(parts))
 
 

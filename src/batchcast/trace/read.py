@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a log: open, tell the format by its content, parse, and note where everything came from."""
+"""Read a log: open the file, recognise its format by content, parse it, and record its provenance."""
 
 from __future__ import annotations
 
@@ -39,48 +39,48 @@ def read_trace(
     cluster: str | Sequence[str] = (),
     keep_repeats: bool = False,
 ) -> Trace:
-    """The log at `path` as a Trace, or several logs as one; each file's format is recognised by its content.
+    """Read a log, or several logs as one. The format of each file is recognised by its content.
 
-    SWF, a `sacct -P` dump, a PBS accounting log, batchcast's own CSV, another CSV through a column map, a Parquet file
-    or a folder of them (`trace.parquet`), which is read at once.
+    The formats are SWF, `sacct -P` dumps, PBS accounting logs, batchcast's own CSV, other CSV through a column map,
+    Batsim's workloads, Nextflow's traces, Parquet files, and folders of Parquet files (`trace.parquet`).
 
     Parameters
     ----------
     path
-        A file, or a folder that `convert` wrote; `-` is standard input. Or several of them, which become one log.
+        A file, a folder that `convert` wrote, or `-` for standard input; or several of them, which become one log.
     format
-        One of `FORMATS`, where content is not to be asked.
+        One of `FORMATS`. Default: recognise the format by content.
     strict
-        Whether the first broken line stops; otherwise it is left out and counted in `info.dropped`.
+        Whether to raise an error at the first broken line. Otherwise broken lines are dropped and counted in
+        `info.dropped`.
     timezone
-        The zone of dates without one: a name, or an offset such as +01:00. By default the log's own TimeZoneString,
-        else its TimeZone, else the map's, else UTC; `info.timezone_source` says which.
+        Time zone of times without an offset: a name, or an offset such as +01:00. Default: the log's TimeZoneString,
+        else its TimeZone, else the map's zone, else UTC. `info.timezone_source` has the source.
     procs_total
-        Processors of the machine, instead of the header's.
+        Processors of the machine. Default: the number in the header.
     map
-        A ready-made map's name, a TOML file, or a `ColumnMap`. By default the ready-made map whose columns a CSV has.
-
+        Name of a map that comes with batchcast, a TOML file, or a `ColumnMap`. Default: the map that fits the columns.
     cluster
-        The clusters whose jobs are taken, by name, from a log that names the cluster of each job.
+        Clusters whose jobs are kept, by name, if the log has a cluster for each job.
     keep_repeats
-        Keep all records. By default one record of each job is kept if a job is recorded several times, for example in
-        two dumps whose days overlap: see `batchcast.trace.repeats.without_repeats` for the exact rule.
+        Whether to keep all records of a job. Otherwise one record per job is kept if it was recorded several times, for
+        example in two dumps with overlapping days; `batchcast.trace.repeats.without_repeats` has the exact rule.
 
     Returns
     -------
     Trace
-        Sorted by submission; what was dropped is counted in `info.dropped`, what was odd is said in `info.notes`.
+        Sorted by submission. `info.dropped` counts dropped records, and `info.notes` describes irregularities.
 
     Raises
     ------
     InputError
-        No such file, no log in it, or with `strict` the first broken line.
+        If the file does not exist, has no log, or, with `strict`, has a broken line.
     UsageError
-        For an argument that is none of the accepted ones.
+        If an argument is not one of the accepted ones.
 
     Notes
     -----
-    About a million SWF lines a second.
+    Speed is about a million SWF lines per second.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def read_trace(
 
 
 def _merged(traces: list[Trace]) -> Trace:
-    """Several logs as one."""
+    """Returns several logs as one."""
     if len(traces) == 1:
         return traces[0]
     from .merge import merged
@@ -105,14 +105,16 @@ def _merged(traces: list[Trace]) -> Trace:
 
 
 def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
-    """One path or several as a list; UsageError for none, and for standard input named twice.
+    """Return one path or several as a list; UsageError if there is none, or standard input is named twice.
 
+    Examples
+    --------
     >>> paths_of("a.swf"), paths_of(["a.swf", "b.swf"])
     (['a.swf'], ['a.swf', 'b.swf'])
     """
     paths: list[str | Path] = [path] if isinstance(path, (str, Path)) else list(path)
     if not paths:
-        raise UsageError("no log is named", hint="the path of a log, or several paths")
+        raise UsageError("no log is named", hint="give the path of a log, or several paths")
     if [str(each) for each in paths].count(STDIN) > 1:
         raise UsageError(f"standard input ({STDIN}) is named twice", hint=f"{STDIN} once, other logs by their files")
     return paths
@@ -121,7 +123,7 @@ def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
 def _one_log(
     path: str | Path, format: str | None, strict: bool, timezone: str | None, chosen: ColumnMap | None
 ) -> Trace:
-    """The jobs of one file or folder, with its provenance and time zone."""
+    """Returns the jobs of one file or folder, with provenance and time zone."""
     if folder := _folder(path):
         return _located(folder.whole(), None, timezone)
     source = Source(path, strict=strict)
@@ -130,7 +132,7 @@ def _one_log(
 
 
 def _folder(path: str | Path) -> LogFolder | None:
-    """What `trace.parquet` wrote there; None where it is something else."""
+    """Returns the folder that `trace.parquet` wrote, or None if the path is something else."""
     if not Path(path).is_dir():
         return None
     from .parquet import is_folder, open_folder
@@ -139,7 +141,7 @@ def _folder(path: str | Path) -> LogFolder | None:
 
 
 class Reading(TypedDict, total=False):
-    """The arguments of `read_trace` beside the path."""
+    """The arguments of `read_trace` other than the path."""
 
     format: str | None
     strict: bool
@@ -151,11 +153,26 @@ class Reading(TypedDict, total=False):
 
 
 def read_pieces(path: str | Path, *, jobs: int = PIECE, **how: Unpack[Reading]) -> Iterator[Trace]:
-    """The log that `read_trace` reads, by the same arguments, in pieces of about `jobs` jobs; each piece is sorted.
+    """Read a log in pieces, for logs that do not fit into memory.
 
-    SWF and a folder of Parquet (`trace.parquet`) come in pieces. A log of any other format is one piece, because a
-    record may stand far from where it began. What a piece's `info` counts and notes is of its own records; the file's
-    SHA-256 is the last piece's. Repeated records are found within a piece.
+    Parameters
+    ----------
+    path
+        As in `read_trace`, but one path.
+    jobs
+        Approximate number of jobs per piece.
+    how
+        The other arguments of `read_trace`.
+
+    Yields
+    ------
+    Trace
+        Each piece is sorted, and its `info` describes its own records. The last piece has the SHA-256 of the file.
+
+    Notes
+    -----
+    SWF and folders of Parquet come in pieces. Other formats come as one piece, because the records of a job can be far
+    apart. Repeated records are found only within a piece.
     """
     format, timezone = how.get("format"), how.get("timezone")
     chosen = _checked(format, how.get("map"), timezone)
@@ -166,7 +183,7 @@ def read_pieces(path: str | Path, *, jobs: int = PIECE, **how: Unpack[Reading]) 
 def _raw_pieces(
     path: str | Path, jobs: int, format: str | None, strict: bool, timezone: str | None, chosen: ColumnMap | None
 ) -> Iterator[Trace]:
-    """The pieces of a log with their provenance, as the format gives them."""
+    """Yields the pieces of a log with their provenance."""
     if folder := _folder(path):
         for number, piece in enumerate(folder.periods()):
             info = piece.info if number == 0 else replace(piece.info, dropped={}, notes=())
@@ -185,18 +202,18 @@ def _raw_pieces(
 
 
 def _checked(format: str | None, map: str | ColumnMap | None, timezone: str | None) -> ColumnMap | None:
-    """The column map, once every word is known to be an accepted one."""
+    """Returns the column map, after checking all arguments."""
     if format is not None and format not in FORMATS:
         raise UsageError(f"not a format: {format!r} (accepted: {', '.join(FORMATS)})")
     if map is not None and format not in (None, "csv"):
-        raise UsageError(f"--map is for CSV, not for --format {format}", hint="one of them alone")
+        raise UsageError(f"--map is for CSV, not for --format {format}", hint="use only one of them")
     if timezone is not None:
         zone(timezone)
     return map_of(map) if isinstance(map, str) else map
 
 
 def _located(trace: Trace, source: Source | None, timezone: str | None) -> Trace:
-    """The trace with the name and checksum of its file, and the time zone of its dates."""
+    """Returns the log with the name and checksum of its file, and with its time zone."""
     info = trace.info
     if source is not None:
         info = replace(info, source=source.name, sha256=source.sha256)
@@ -207,7 +224,7 @@ def _located(trace: Trace, source: Source | None, timezone: str | None) -> Trace
 
 
 def _settled(trace: Trace, procs_total: float | None, cluster: str | Sequence[str], keep_repeats: bool) -> Trace:
-    """The trace of the chosen clusters with each job once, and the size of the machine that the user named."""
+    """Returns the jobs of the chosen clusters, each job once, with the machine size that the user gave."""
     if procs_total is not None:
         named = replace(trace.info, max_procs=float(procs_total), max_procs_source="--procs-total")
         trace = trace.with_info(named)
@@ -217,18 +234,19 @@ def _settled(trace: Trace, procs_total: float | None, cluster: str | Sequence[st
 
 
 def _parse(source: Source, format: str | None, strict: bool, timezone: str | None, chosen: ColumnMap | None) -> Trace:
+    """Returns the jobs of a file."""
     blocks, kind = _opened(source, format, chosen)
     return _parse_as(kind, blocks, source, strict, timezone, chosen)
 
 
 def _opened(source: Source, format: str | None, chosen: ColumnMap | None) -> tuple[Iterator[bytes], str]:
-    """The text from its beginning, and the format it is to be read as."""
+    """Returns the blocks of a file from its beginning, and its format."""
     blocks = source.blocks()
     first = next(blocks, b"")
     if not first.startswith(b"PAR1"):
         blocks = unix_text(chain([first], blocks))
         first = next(blocks, b"")
-        if first.lstrip()[:1] != b"{":  # JSON may be one line
+        if first.lstrip()[:1] != b"{":  # the limit on the length of a line does not apply to JSON
             blocks = Ceilings.set().lines(chain([first], blocks), source.name)
             first = next(blocks, b"")
     kind = "csv" if chosen else format or sniff(first)
@@ -240,6 +258,7 @@ def _opened(source: Source, format: str | None, chosen: ColumnMap | None) -> tup
 def _parse_as(
     format: str, whole: Iterator[bytes], source: Source, strict: bool, timezone: str | None, chosen: ColumnMap | None
 ) -> Trace:
+    """Returns the jobs of a text in a given format."""
     if format == "csv":
         first = next(whole)
         return _parse_csv(chain([first], whole), header_of(first), source, strict, timezone, chosen)
@@ -280,7 +299,9 @@ def _parse_csv(
     timezone: str | None,
     chosen: ColumnMap | None,
 ) -> Trace:
-    """The named map, else the ready-made one with exactly these columns, else our own columns."""
+    """Returns the jobs of a CSV text: through the named map, else the map that fits its columns, else as batchcast's
+    own CSV.
+    """
     from ..formats.csv.own import is_own, read_own_csv
 
     mapped = chosen or fitting_map(header)
@@ -298,8 +319,20 @@ def _parse_csv(
 
 
 def sniff(sample: bytes) -> str | None:
-    """One of `FORMATS`, or None when the bytes have the marks of no format.
+    """Recognise the format of a text by its first bytes.
 
+    Parameters
+    ----------
+    sample
+        The first bytes.
+
+    Returns
+    -------
+    str or None
+        One of `FORMATS`, or None if the bytes look like no format.
+
+    Examples
+    --------
     >>> sniff(b"; MaxProcs: 128\\n"), sniff(b"JobID|Submit|State\\n"), sniff(b"PAR1..."), sniff(b"hello\\n")
     ('swf', 'sacct', 'parquet', None)
     """
@@ -321,7 +354,7 @@ def sniff(sample: bytes) -> str | None:
 
     if looks_like_pbs(sample[:_GLANCE].decode("utf-8", "replace")):
         return "pbs"
-    from ..formats.slurm.sacct import looks_like_sacct  # brings much that SWF does not need
+    from ..formats.slurm.sacct import looks_like_sacct  # imported here because it loads modules that SWF does not need
 
     if looks_like_sacct(sample[:_GLANCE].decode("utf-8", "replace")):
         return "sacct"
@@ -329,13 +362,13 @@ def sniff(sample: bytes) -> str | None:
 
     if looks_like_nextflow(sample):
         return "nextflow"
-    if looks_like_swf(sample):  # junk may come first
+    if looks_like_swf(sample):  # look at the whole sample, because other lines can come first
         return "swf"
     return "csv" if header_of(sample) else None
 
 
 def _refuse_named(source: Source, sample: bytes) -> None:
-    """Raise InputError for a text that is known and is no log."""
+    """Raises InputError if the text is of a known kind that is not a log."""
     from ..formats.slurm.other_texts import named_text
 
     line = sample.split(b"\n", 1)[0][:_GLANCE].decode("utf-8", "replace").rstrip("\r")
@@ -344,6 +377,7 @@ def _refuse_named(source: Source, sample: bytes) -> None:
 
 
 def _unrecognised(source: Source, sample: bytes) -> str:
+    """Raises InputError for a text of no known format."""
     junk = sum(byte < 9 or 13 < byte < 32 for byte in sample[:4096])
     what = "binary data, not a job log" if junk > len(sample[:4096]) // 100 else "not a job log of a known format"
     line = sample.split(b"\n", 1)[0][:60].decode("utf-8", "replace")
@@ -352,11 +386,11 @@ def _unrecognised(source: Source, sample: bytes) -> str:
 
 
 def _with_zone(info: LogInfo, timezone: str | None) -> LogInfo:
-    """The zone that counts; a header's zone that does not exist gives way with a note."""
+    """Returns the provenance with the time zone in force; an unknown zone in the header is replaced, with a note."""
     if timezone is not None:
         return replace(info, timezone=timezone, timezone_source="--timezone")
     if info.format in ("sacct", "csv"):
-        note = "the log's times carry no zone and are read as UTC: --timezone NAME says where the cluster stands"
+        note = "the log's times have no time zone and are read as UTC: give the cluster's zone with --timezone NAME"
         is_guess = info.header.get("local_times") and info.timezone_source == "default"
         return info.with_note(worded(note)) if is_guess else info
     try:

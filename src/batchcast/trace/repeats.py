@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records that describe the same job, counted once; job numbers that several clusters have."""
+"""Find records that describe the same job, and note job numbers that several clusters share."""
 
 from __future__ import annotations
 
@@ -13,24 +13,39 @@ from ..table import Nominal, Trace, Values
 IDENTICAL = "identical to another record"
 OUTDATED = "an earlier state of a job that another record has"
 SHARED_NUMBERS = 0.01
-"""If more of the records differ from another one with the same number and submission, a number is not one job's."""
+"""If a larger share of the records differs from another record with the same number and submit time, a job number does
+not identify one job."""
 MOST_ALIKE = 64
-"""Records of one number and submission that are compared; a log with more of them has tasks under one number."""
+"""Largest number of records with the same number and submit time that are compared."""
 
 
 def without_repeats(trace: Trace) -> Trace:
-    """The trace with one record of each job that is recorded several times; what was left out is counted and noted.
+    """Keep one record of each job that is recorded several times. Dropped records are counted and noted.
 
-    Records describe the same job if they have the same cluster, job number and submission time, and
+    Parameters
+    ----------
+    trace
+        The log.
 
-    - all other values that both records know are equal: the first record stays, with what only the other one knows; or
-    - one of them says that the job had not finished (pending, running, ...) and their start times do not contradict
-      each other: the finished record stays, of two unfinished records the one that knows the start, else the later.
+    Returns
+    -------
+    Trace
 
-    All other records stay: the runs of a requeued job, a number that was used again. If more than 1 % of the records
-    (and more than 20) differ from another record with the same number and submission time, then the number does not
-    name one job, as in tables that give an array's number to each of its tasks, and nothing is left out. O(jobs).
+    Notes
+    -----
+    Records describe the same job if they have the same cluster, job number and submit time, and
 
+    - all other values that both records have are equal: the first record stays, with values that only the other one
+    has; or - one of them was written before the job had finished (pending, running, ...) and their start times do not
+    contradict
+      each other: the finished record stays, or of two unfinished records the one with a start time, else the later one.
+
+    Other records stay: the runs of a requeued job, or a reused number. If more than 1 % of the records (and more than
+    20) differ from another record with the same number and submit time, the number does not identify one job, as in
+    tables that give the number of an array to each of its tasks. Then no record is dropped. O(jobs).
+
+    Examples
+    --------
     >>> columns = {"job_id": [7, 7, 8], "submit_time": [0.0, 0.0, 5.0], "run_time": [None, 60.0, 9.0],
     ...            "status": ["running", "completed", "completed"]}
     >>> once = without_repeats(Trace.from_arrays(columns))
@@ -54,10 +69,10 @@ def without_repeats(trace: Trace) -> Trace:
 
 
 class _Pairs:
-    """Compares the records that share a number and a submission time, which stand side by side in a trace."""
+    """Compares the records with the same number and submit time, which are neighbours in a trace."""
 
     def __init__(self, trace: Trace, group: np.ndarray) -> None:
-        from ..formats.times import UNFINISHED  # few logs have repeated records
+        from ..formats.times import UNFINISHED  # imported here because few logs have repeated records
 
         self._trace, self._group = trace, group
         status = trace.nominal("status")
@@ -68,7 +83,7 @@ class _Pairs:
         self.unlike = 0
 
     def compare(self) -> tuple[np.ndarray, np.ndarray]:
-        """Which records are left out, and which of those because they are outdated, both (n,)."""
+        """Returns which records to drop, and which of them are outdated, each of shape (n,)."""
         gone, outdated = (np.zeros(len(self._group), bool) for _ in range(2))
         for lag in range(1, MOST_ALIKE):
             first = np.flatnonzero(self._group[:-lag] == self._group[lag:])
@@ -91,7 +106,7 @@ class _Pairs:
         return gone, outdated
 
     def filled(self, gone: np.ndarray) -> dict[str, Values]:
-        """Columns in which a record that stays has what only its identical one knows."""
+        """Returns the columns in which a kept record takes over values that only its identical record has."""
         changed: dict[str, Values] = {}
         for name in self._trace.names:
             values = self._trace.column(name)
@@ -107,7 +122,7 @@ class _Pairs:
         return changed
 
     def _agree(self, first: np.ndarray, second: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """Whether two records have equal values in every one of these columns that both know."""
+        """Whether pairs of records have equal values in all given columns that both know."""
         agree = np.ones(len(first), bool)
         for name in names:
             if name not in self._trace.names or name in ("job_id", "submit_time"):
@@ -120,27 +135,39 @@ class _Pairs:
 
 
 def _unknown(values: np.ndarray) -> np.ndarray:
-    """Where a number is NaN or a code is that of null."""
+    """Whether each value is NaN, or the code for null."""
     return np.asarray(np.isnan(values) if values.dtype.kind == "f" else values < 0)
 
 
 def _with_count(trace: Trace) -> Trace:
-    """The trace with a note of the records that still share a number with another one of the same cluster."""
+    """Returns the log with a note about records that share a job number within a cluster."""
     count = int((~last_of_each_number(trace)).sum())
-    note = (f"{count} records repeat a job number that an earlier one has (a job that was requeued, a number used"
-            " again): all are kept; --clean duplicates keeps the last record of each number")  # fmt: skip
+    note = (f"{count} records repeat the job number of an earlier record (a requeued job, or a reused number):"
+            " all are kept; --clean duplicates keeps the last record of each number")  # fmt: skip
     return _with_new_note(trace, note) if count else trace
 
 
 def _with_new_note(trace: Trace, note: str) -> Trace:
-    """The trace with one more note, unless it stood in the file that the trace was read from."""
+    """Returns the log with one more note, unless it has this note already."""
     text = worded(note)
     return trace if text in trace.info.notes else trace.with_info(trace.info.with_note(text))
 
 
 def last_of_each_number(trace: Trace) -> np.ndarray:
-    """Which records are the last, in log order, of their job number in their cluster, (n,) booleans.
+    """Find the last record of each job number in its cluster.
 
+    Parameters
+    ----------
+    trace
+        The log.
+
+    Returns
+    -------
+    ndarray
+        Booleans in log order, shape (n,).
+
+    Examples
+    --------
     >>> log = {"job_id": [1, 1, 1], "submit_time": [0.0, 1.0, 2.0], "cluster": ["alpha", "beta", "alpha"]}
     >>> last_of_each_number(Trace.from_arrays(log)).tolist()
     [False, True, True]
@@ -159,12 +186,12 @@ def last_of_each_number(trace: Trace) -> np.ndarray:
 
 
 def note_clusters(trace: Trace) -> Trace:
-    """The trace; with jobs of several clusters, a note names the clusters and their job counts."""
+    """Add a note with the names and job counts of the clusters, if the log has jobs of several."""
     cluster = trace.nominal("cluster")
     counts = np.bincount(cluster.codes[cluster.codes >= 0], minlength=len(cluster.categories))
     jobs = sorted((-int(count), str(name)) for name, count in zip(cluster.categories, counts) if count)
     if len(jobs) < 2:
         return trace
     each = ", ".join(f"{name} {-count:,}" for count, name in jobs[:10]) + (", ..." if len(jobs) > 10 else "")
-    note = f"the log has jobs of {len(jobs)} clusters ({each}), taken as one machine: --cluster NAME chooses one"
+    note = f"the log has jobs of {len(jobs)} clusters ({each}), read as one machine: --cluster NAME chooses one"
     return _with_new_note(trace, note)

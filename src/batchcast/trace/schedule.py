@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What schedulers and `batchcast evaluate` left, written and read again.
-
-Schedules as CSV in our columns, and as Batsim's jobs.csv; the numbers of a report, and what each method said of each
-scored job.
-"""
+"""Write and read the files of a report: result.json, predictions, and schedules as CSV or in Batsim's format."""
 
 from __future__ import annotations
 
@@ -32,9 +28,22 @@ AGAIN = "batchcast evaluate LOG -o FOLDER, then its FOLDER"
 
 
 def read_result(path: str | Path) -> tuple[dict[str, Any], Path]:
-    """The document of a report folder or of its result.json, and the folder it lies in.
+    """Read the result of `evaluate`.
 
-    Raises InputError that says what the file is where it is not a result of `evaluate` of a version known here.
+    Parameters
+    ----------
+    path
+        A report's folder, or its result.json.
+
+    Returns
+    -------
+    document : dict
+    folder : Path
+
+    Raises
+    ------
+    InputError
+        If the file is not a result of `evaluate` in a supported version. The message says what it is.
     """
     given = Path(path)
     place = given / "result.json" if given.is_dir() else given
@@ -58,6 +67,7 @@ def read_result(path: str | Path) -> tuple[dict[str, Any], Path]:
 
 
 def _check(document: Any, name: str) -> None:
+    """Raises InputError if a document is not a result of `evaluate` in a supported version."""
     schema = document.get("schema") if isinstance(document, Mapping) else None
     parts = schema.split("/") if isinstance(schema, str) else []
     if len(parts) != 3 or parts[0] != "batchcast":
@@ -65,7 +75,7 @@ def _check(document: Any, name: str) -> None:
     if parts[1] != VERB:
         raise input_error(
             name,
-            f"is what `batchcast {parts[1]}` printed",
+            f"is the output of `batchcast {parts[1]}`",
             value=schema,
             accepted=f"batchcast/{VERB}/{VERSION}",
             hint=AGAIN,
@@ -78,18 +88,18 @@ def _check(document: Any, name: str) -> None:
     rows = document.get("results")
     whole = isinstance(rows, list) and all(isinstance(row, dict) and "part" in row for row in rows)
     if not whole or not all(isinstance(document.get(key), dict) for key in ("log", "settings")):
-        raise input_error(name, "lacks log, settings or results: it was cut or edited", hint=AGAIN)
+        raise input_error(name, "has no log, settings or results: it was truncated or edited", hint=AGAIN)
 
 
 FORECASTS = "forecasts.csv"
-"""Where a report keeps what its methods said."""
+"""The file of a report with the predictions of all methods."""
 _FIRST = ("job_id", "group", "run_time")
 
 
 class Forecasts(NamedTuple):
-    """Of the scored jobs: ids as text (n,), groups as whole numbers (n,), run times, and each method's forecasts.
+    """The predictions for the scored jobs: ids, groups, run times, and each method's predictions, each of shape (n,).
 
-    Seconds, NaN where a method said nothing.
+    Times are in seconds; NaN if a method made no prediction.
     """
 
     job_id: np.ndarray
@@ -99,16 +109,17 @@ class Forecasts(NamedTuple):
 
 
 def write_forecasts(path: str | Path, forecasts: Forecasts) -> None:
-    """One line a job: job_id, group (a number that names nobody), run_time and a column a method; empty where unknown.
+    """Write one line per job: job_id, group (a number without names), run_time, and one column per method; empty if
+    unknown.
 
-    Written beside and renamed. About a tenth of a second for 200,000 jobs.
+    The file is written under a temporary name and renamed. 200,000 jobs take about a tenth of a second.
     """
     seconds = [shortest(values) for values in (forecasts.run_time, *forecasts.points.values())]
     write_by_job(path, [*_FIRST, *forecasts.points], forecasts.job_id, [cells(forecasts.group), *seconds])
 
 
 def read_forecasts(path: str | Path) -> Forecasts | None:
-    """What `write_forecasts` left; None where there is no such file or it is not one. Some 200,000 jobs a second."""
+    """Read what `write_forecasts` wrote; None if the file does not exist or is something else."""
     try:
         with Path(path).open(newline="", encoding="utf-8") as file:
             names = next(csv.reader(file), [])
@@ -124,15 +135,16 @@ def read_forecasts(path: str | Path) -> Forecasts | None:
 
 
 def _number(text: str) -> float:
+    """Returns a text as a number, NaN if it is empty."""
     return float(text) if text else float("nan")
 
 
 GROUPS = "schedules/groups.csv"
-"""Where a report keeps which simulated jobs are one user's submissions of one week."""
+"""The file of a report with the group of each simulated job (one user's submissions in one week)."""
 
 
 def write_groups(path: str | Path, job_id: np.ndarray, group: np.ndarray) -> None:
-    """One line a job: its id and its group, a whole number. Written beside and renamed."""
+    """Write one line per job with its id and its group. The file is written under a temporary name and renamed."""
     write_by_job(path, ("job_id", "group"), job_id, [cells(group)])
 
 
@@ -140,13 +152,20 @@ COLUMNS = ("job_id", "submit_time", "start_time", "end_time", "procs", "planned_
 
 
 TextCache = dict[tuple[str, int], tuple[np.ndarray, bytes]]
-"""Values and their text, of a column from a row on."""
+"""For a column and a first row: the values, and their text."""
 
 
 def write_schedule(path: str | Path, schedule: Schedule, cache: TextCache | None = None) -> None:
-    """One line a job in log order: job_id, submit, start and end on the log's clock in seconds, procs, plan, 0 or 1.
+    """Write one line per job in log order: job_id, submit, start, end, procs, planned run time, backfilled (0 or 1).
 
-    Schedules of one log written one after the other with the same `cache` make the text of like columns once.
+    Parameters
+    ----------
+    path
+        The file.
+    schedule
+        The schedule. Times are in seconds on the log's clock.
+    cache
+        Shared between schedules of one log, so that the text of equal columns is made once.
     """
     cache = {} if cache is None else cache
     columns = (
@@ -160,10 +179,11 @@ def write_schedule(path: str | Path, schedule: Schedule, cache: TextCache | None
             out.write(lines([_cached_cells(cache, (name, first), values) for name, values in parts]))
 
 
-_ROWS = 65_536  # a report has fifteen schedules, so they are written in bulk
+_ROWS = 65_536  # rows per block; a report has fifteen schedules, so writing must be fast
 
 
 def _cached_cells(cache: TextCache, key: tuple[str, int], values: np.ndarray) -> bytes:
+    """Returns the text of a column's values, from the cache if they are the same as before."""
     known, text = cache.get(key, (None, b""))
     if known is None or known.dtype != values.dtype or not np.array_equal(known, values):
         text = cells(values)
@@ -172,9 +192,22 @@ def _cached_cells(cache: TextCache, key: tuple[str, int], values: np.ndarray) ->
 
 
 def read_schedule(path: str | Path) -> dict[str, np.ndarray]:
-    """The columns of a schedule's CSV by name, as `write_schedule` left them: job_id text (n,), the others float64.
+    """Read a schedule that `write_schedule` wrote.
 
-    Raises InputError where the file is not there or not such a file. About half a second for 200,000 jobs.
+    Parameters
+    ----------
+    path
+        The file.
+
+    Returns
+    -------
+    dict
+        Columns by name: job_id as text, the others as float64, each of shape (n,).
+
+    Raises
+    ------
+    InputError
+        If the file does not exist or is something else.
     """
     try:
         with Path(path).open(encoding="utf-8") as file:
@@ -198,13 +231,15 @@ NAMES = {
     "procs": ("procs", "requested_number_of_resources", "requested_procs", "size"),
     "run_time": ("execution_time", "run_time", "runtime"),
 }
-"""What a schedule's columns are called: here, by Batsim and evalys, and by hand."""
+"""Accepted names of a schedule's columns: batchcast's, those of Batsim and evalys, and common others."""
 CLOCK = {name for key in ("submit_time", "start_time", "end_time") for name in NAMES[key]}
 
 
 def is_schedule(name: str) -> bool:
-    """Whether a name is one of a schedule: a CSV, plain or packed.
+    """Whether a name has the ending of a schedule: CSV, plain or compressed.
 
+    Examples
+    --------
     >>> is_schedule("a/jobs.csv"), is_schedule("jobs.csv.gz"), is_schedule("report/")
     (True, True, False)
     """
@@ -212,11 +247,24 @@ def is_schedule(name: str) -> bool:
 
 
 def read_starts(path: str | Path) -> dict[str, np.ndarray]:
-    """Anybody's schedule from a CSV with a header: job_id text (n,), seconds and processors float64, NaN where unknown.
+    """Read a schedule of another program from a CSV file with a header.
 
-    Plain, gzip or xz, fields apart by commas, semicolons or tabs. Columns are found by the names of `NAMES`; job_id and
-    start_time are needed, others may be there, and a line without a start is a job that did not. Without end_time, it
-    is start_time and run time. InputError names line and value; a job that stands there twice is one too.
+    Parameters
+    ----------
+    path
+        The file: plain, gzip or xz, with commas, semicolons or tabs. `NAMES` has the accepted column names. job_id and
+        start_time are required, and other columns are ignored.
+
+    Returns
+    -------
+    dict
+        job_id as text; times in seconds and processors as float64, each of shape (n,). NaN means unknown. Jobs without
+        a start are left out. Without an end time, it is the start plus the run time.
+
+    Raises
+    ------
+    InputError
+        If a value is wrong, or a job occurs twice. The message names the line and the value.
     """
     header, rows, lines = _fields(path)
     place = {key: header.index(n) for key, names in NAMES.items() for n in names[::-1] if n in header}
@@ -228,16 +276,16 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
     for row, line in zip(rows, lines):
         if len(row) <= max(place.values()):
             counted = f"{len(row)} field{'s' * (len(row) != 1)}"
-            raise input_error(str(path), f"has {counted} where {len(header)} are due", line=line)
+            raise input_error(str(path), f"has {counted} instead of {len(header)}", line=line)
     began = [k for k, row in enumerate(rows) if row[place["start_time"]].strip().lower() not in ("", "nan")]
     rows, lines = [rows[k] for k in began], [lines[k] for k in began]
     if not rows:
-        raise input_error(str(path), "no job in it has a start")
+        raise input_error(str(path), "no job in this file has a start time")
     found = {
         key: _numbers(path, header[k], [row[k] for row in rows], lines) for key, k in place.items() if key != "job_id"
     }
     texts = [row[place["job_id"]].strip() for row in rows]
-    if all(text.removesuffix(".0").isdigit() for text in texts):  # pandas makes 7.0 of 7 beside an unknown one
+    if all(text.removesuffix(".0").isdigit() for text in texts):  # pandas writes 7.0 for 7 if another id is missing
         texts = [text.removesuffix(".0") for text in texts]
     ids = np.array(texts, dtype="U")
     if len(np.unique(ids)) < len(ids):
@@ -259,7 +307,7 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def _fields(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
-    """The header of a CSV, its rows, and the line that each ends in."""
+    """Returns the header of a CSV file, its rows, and the line at which each row ends."""
     from .source import Source
 
     try:
@@ -274,6 +322,7 @@ def _fields(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
 
 
 def _numbers(path: str | Path, name: str, values: list[str], lines: list[int]) -> np.ndarray:
+    """Returns texts as numbers; InputError names the line and the value."""
     numbers = []
     for value, line in zip(values, lines):
         try:
@@ -282,12 +331,13 @@ def _numbers(path: str | Path, name: str, values: list[str], lines: list[int]) -
             numbers.append(np.inf)
         if np.isinf(numbers[-1]):
             accepted = "seconds on the log's clock" if name in CLOCK else "a number"
-            raise input_error(str(path), f"{name} is no number", line=line, value=value, accepted=accepted)
+            raise input_error(str(path), f"{name} is not a number", line=line, value=value, accepted=accepted)
     return np.array(numbers)
 
 
 def read_groups(path: str | Path, schedule: dict[str, np.ndarray]) -> np.ndarray | None:
-    """The group of each job of a schedule that was read, whole numbers from 0; None where the file is not its own."""
+    """Return the group of each job of a schedule, numbered from 0; None if the file does not belong to the
+    schedule."""
     try:
         kinds = np.dtype([("job_id", "U40"), ("group", "i8")])
         table = np.loadtxt(path, delimiter=",", dtype=kinds, comments=None, skiprows=1, ndmin=1)
@@ -309,12 +359,22 @@ _SUCCESS = "COMPLETED_SUCCESSFULLY"
 
 
 def write_batsim(path: str | Path, schedule: Schedule, trace: Trace) -> None:
-    """One line a simulated job in log order, Batsim's columns (docs/output-jobs.rst), seconds on the log's clock.
+    """Write a schedule in the format of Batsim's jobs.csv (docs/output-jobs.rst of Batsim).
 
-    Processors are numbered by `simulate.placement`. A job cut at its request reached its walltime; otherwise the final
-    state is the recorded one, and success where that is unknown. `profile` is delay_SECONDS; `requested_time` is -1
-    without a request, `stretch` and `consumed_energy` are empty where there is none. `trace` is the log that was
-    simulated. Written beside and renamed.
+    Parameters
+    ----------
+    path
+        The file. It is written under a temporary name and renamed.
+    schedule
+        The schedule. Times are in seconds on the log's clock.
+    trace
+        The log that was simulated.
+
+    Notes
+    -----
+    `simulation.schedule.place` numbers the processors. A job that was cut at its time limit has the state of a reached
+    walltime; other jobs have their recorded state, or success if it is unknown. `profile` is delay_SECONDS.
+    `requested_time` is -1 without a request. `stretch` and `consumed_energy` are empty if they are unknown.
     """
     rows = schedule.rows
     run, turnaround = schedule.run_time, schedule.end_time - schedule.submit_time
@@ -347,6 +407,7 @@ def write_batsim(path: str | Path, schedule: Schedule, trace: Trace) -> None:
 
 
 def _final_states(trace: Trace, schedule: Schedule) -> list[str]:
+    """Returns Batsim's final state of each simulated job."""
     status = trace.nominal("status")
     words = [_STATES.get(str(word), _STATES["failed"] if word in _FAILED else _SUCCESS) for word in status.categories]
     states = [[*words, _SUCCESS][code] for code in status.codes[schedule.rows].tolist()]
@@ -355,8 +416,10 @@ def _final_states(trace: Trace, schedule: Schedule) -> list[str]:
 
 
 def _texts(values: np.ndarray) -> list[str]:
+    """Returns numbers as texts."""
     return [_text(value) for value in values.tolist()]
 
 
 def _text(value: float) -> str:
+    """Returns a number as text, whole numbers without a point."""
     return str(int(value)) if value == int(value) else repr(value)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cuts a log by submission date and names, or marks the part that is scored.
+"""Select jobs of a log by submission date and by names, or mark the jobs to be scored.
 
-Dates are on a log's clock, its zone by name (`Europe/Stockholm`) or by offset (`+01:00`).
+Dates are in the log's time zone, given by name (`Europe/Stockholm`) or by offset (`+01:00`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,24 @@ _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?")
 
 
 def zone(text: str) -> tzinfo:
-    """The zone of a name or an offset; UsageError names the accepted forms and the nearest names.
+    """Return a time zone.
 
+    Parameters
+    ----------
+    text
+        A name or an offset.
+
+    Returns
+    -------
+    tzinfo
+
+    Raises
+    ------
+    UsageError
+        If there is no such zone. The message has the accepted forms and similar names.
+
+    Examples
+    --------
     >>> zone("+01:00").utcoffset(None), zone("US/Pacific").key
     (datetime.timedelta(seconds=3600), 'US/Pacific')
     """
@@ -42,13 +58,16 @@ def zone(text: str) -> tzinfo:
 
     try:
         return ZoneInfo(word)
-    except (ValueError, OSError, KeyError):  # ZoneInfoNotFoundError is a KeyError; odd paths give the others
+    except (ValueError, OSError, KeyError):  # ZoneInfoNotFoundError is a KeyError; names like paths raise the others
         raise UsageError(f"not a time zone: {text!r} (accepted: {ZONE_FORMS})", hint=_near(word)) from None
 
 
 def parse_date(text: str, where: tzinfo) -> float:
-    """Epoch seconds of a time as `units.parse_when` takes it, local to `where` unless it carries its own offset.
+    """Parse a time as `units.parse_when` does, in the time zone `where` unless the text has an offset. Returns epoch
+    seconds.
 
+    Examples
+    --------
     >>> parse_date("2004-01-01", zone("Europe/Stockholm"))
     1072911600.0
     """
@@ -56,8 +75,10 @@ def parse_date(text: str, where: tzinfo) -> float:
 
 
 def format_date(epoch: float, where: tzinfo) -> str:
-    """An instant as a local date and time of day, to the second.
+    """Format epoch seconds as a local date and time, to the second.
 
+    Examples
+    --------
     >>> format_date(1072911600, zone("Europe/Stockholm"))
     '2004-01-01 00:00:00'
     """
@@ -70,6 +91,7 @@ def format_date(epoch: float, where: tzinfo) -> str:
 
 
 def _near(word: str) -> str:
+    """Returns a hint with similar names of time zones."""
     from difflib import get_close_matches
     from zoneinfo import available_timezones
 
@@ -78,7 +100,7 @@ def _near(word: str) -> str:
 
 
 def describe_log(trace: Trace) -> dict[str, Any]:
-    """The `log` part of a JSON document: where the jobs came from, when, on what, and what was left out."""
+    """Return the `log` part of a JSON document: source, dates, machine, and numbers of dropped records."""
     info = trace.info
     where = zone(info.timezone)
     submits = trace.submit_time[[0, -1]] + info.unix_start if len(trace) else [float("nan")] * 2
@@ -105,10 +127,10 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which jobs: submitted in [since, until), local to the log's zone, and with one of the given names each.
+    """Which jobs to select: submitted in [since, until) and with one of the given names in each column.
 
-    Dates are text (`units.TIME_FORMS`); names are text as a user types them: a status word or SWF number, an id, or
-    the name the log's header gives to an id; `unknown` selects the jobs without a value.
+    Dates are texts (`units.TIME_FORMS`) in the log's time zone. Names are texts as users type them: a status word or
+    SWF number, an id, or the name that the log's header gives to an id. `unknown` selects the jobs without a value.
     """
 
     since: str | None = None
@@ -124,10 +146,31 @@ class Selection:
 
 
 def select(trace: Trace, selection: Selection, first: int | None = None) -> Trace:
-    """The jobs of a selection, then the first so many of them; what each option left out is counted in `info.dropped`.
+    """Select jobs of a log.
 
-    Raises UsageError for a date or a name that means nothing here, NoAnswer when no job is left.
+    Parameters
+    ----------
+    trace
+        The log.
+    selection
+        The selection.
+    first
+        Number of jobs to keep after the selection. Default: all.
 
+    Returns
+    -------
+    Trace
+        `info.dropped` counts what each option left out.
+
+    Raises
+    ------
+    UsageError
+        If a date is wrong, or the log does not have a name.
+    NoAnswer
+        If no job is left.
+
+    Examples
+    --------
     >>> log = Trace.from_arrays({"submit_time": [0.0, 86400.0], "status": ["completed", "failed"]})
     >>> select(log, Selection(since="1970-01-02")).job_id.tolist(), select(log, Selection(status=["1"])).job_id.tolist()
     ([2], [1])
@@ -138,7 +181,7 @@ def select(trace: Trace, selection: Selection, first: int | None = None) -> Trac
         keep &= mask
     if first is not None:
         if first < 1:
-            raise UsageError(f"--first {first}: at least one job is needed")
+            raise UsageError(f"--first {first} (accepted: a whole number from 1)")
         late = np.cumsum(keep) > first
         info = info.with_dropped(f"not selected: --first {first}", int((keep & late).sum()))
         keep &= ~late
@@ -148,7 +191,9 @@ def select(trace: Trace, selection: Selection, first: int | None = None) -> Trac
 
 
 def selection_mask(trace: Trace, selection: Selection) -> np.ndarray:
-    """Which jobs a selection means, as booleans (n,); nothing is cut. For scoring a part after learning from all."""
+    """Return which jobs a selection means, as booleans of shape (n,). Used to score a part after learning from the
+    whole log.
+    """
     keep = np.ones(len(trace), dtype=bool)
     for _, mask in _masks(trace, selection):
         keep &= mask
@@ -156,6 +201,7 @@ def selection_mask(trace: Trace, selection: Selection) -> np.ndarray:
 
 
 def _masks(trace: Trace, chosen: Selection) -> Iterable[tuple[str, np.ndarray]]:
+    """Yields each option of a selection with its mask."""
     where = zone(trace.info.timezone)
     if chosen.since is not None:
         yield f"--from {chosen.since}", trace.submit_time >= parse_date(chosen.since, where) - trace.info.unix_start
@@ -170,17 +216,19 @@ def _masks(trace: Trace, chosen: Selection) -> Iterable[tuple[str, np.ndarray]]:
 
 
 def _has_status(status: Nominal, chosen: Sequence[str]) -> np.ndarray:
+    """Returns a mask of the jobs with one of these statuses."""
     words = {word for text in chosen for word in status_words(text)}
-    strange = words - set(SWF_NUMBERS) - set(status.categories) - {UNKNOWN}
-    if strange:
+    unknown_words = words - set(SWF_NUMBERS) - set(status.categories) - {UNKNOWN}
+    if unknown_words:
         accepted = [*map(str, status.categories), *(w for w in SWF_NUMBERS if w not in status.categories), UNKNOWN]
         raise UsageError(
-            f"not a status: {', '.join(map(str, sorted(map(str, strange))))} (accepted: {_list(accepted)})"
+            f"not a status: {', '.join(map(str, sorted(map(str, unknown_words))))} (accepted: {_list(accepted)})"
         )
     return _member(status, [k for k, name in enumerate(status.categories) if name in words], UNKNOWN in words)
 
 
 def _has_name(trace: Trace, column: str, option: str, words: Sequence[str]) -> np.ndarray:
+    """Returns a mask of the jobs with one of these names."""
     values, names = trace.nominal(column), trace.info.names.get(column, {})
     codes: list[int] = []
     for word in words:
@@ -195,24 +243,28 @@ def _has_name(trace: Trace, column: str, option: str, words: Sequence[str]) -> n
 
 
 def _means(word: str, value: int | str, name: str) -> bool:
+    """Whether a user's word means a value: the value itself, its name, or the first word of its name."""
     return word == str(value) or (bool(name) and word in (name, name.split()[0]))
 
 
 def _member(values: Nominal, codes: Sequence[int], null_too: bool) -> np.ndarray:
+    """Returns a mask of the rows with these codes, and of null rows if `null_too`."""
     wanted = np.zeros(len(values.categories) + 1, dtype=bool)
     wanted[list(codes)] = True
-    wanted[-1] = null_too  # code -1 is the last place
+    wanted[-1] = null_too  # the code -1 indexes the last element
     return np.asarray(wanted[values.codes])
 
 
 def _list(words: Sequence[str]) -> str:
+    """Returns at most 20 words as a list."""
     shown = ", ".join(words[:20])
     return shown if len(words) <= 20 else f"{shown}, ... {len(words) - 20} more"
 
 
 def _range(trace: Trace) -> str:
+    """Returns a hint with the dates of the log."""
     if not len(trace):
-        return "a wider selection"
+        return "select more jobs"
     where = zone(trace.info.timezone)
     first, last = (format_date(float(t) + trace.info.unix_start, where) for t in trace.submit_time[[0, -1]])
     return f"jobs were submitted from {first} to {last} ({trace.info.timezone}); widen the selection"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens a log as blocks of bytes: plain, gzip or xz told by content, or standard input; hashed on the way.
+"""Open a log as blocks of bytes (plain, gzip, xz or standard input) with a checksum, and find column maps.
 
-And finds column maps: those that come with batchcast by name, others by their file.
+The compression is recognised by content. Column maps come with batchcast or from a file.
 """
 
 from __future__ import annotations
@@ -33,10 +33,23 @@ _REFUSED = {
 
 
 class Source:
-    """One file, pipe or standard input as blocks of plain bytes, 1 MiB at most. With `regular` a pipe is refused.
+    """A file, a pipe or standard input as blocks of uncompressed bytes of at most 1 MiB.
 
-    A damaged or truncated archive ends the blocks early: what could be read stands, and `damage` says so in a
-    sentence; with `strict` it raises InputError. `sha256` is that of the file as it lies on disk, once all was read.
+    Parameters
+    ----------
+    path
+        The path; `-` is standard input.
+    strict
+        Whether to raise InputError for a damaged or truncated archive.
+    regular
+        Whether to reject pipes.
+
+    Attributes
+    ----------
+    damage
+        A sentence about a damaged archive. The blocks then end early; empty if there is no damage.
+    sha256
+        SHA-256 of the file on the disk, after all blocks were read.
     """
 
     def __init__(self, path: str | Path, *, strict: bool = False, regular: bool = False) -> None:
@@ -52,11 +65,11 @@ class Source:
 
     @property
     def sha256(self) -> str:
-        """The hash of the bytes read so far."""
+        """The SHA-256 of the bytes that were read so far."""
         return self._hash.hexdigest()
 
     def blocks(self) -> Iterator[bytes]:
-        """The text, block by block; raises InputError for a file that is not there, is empty or is no text."""
+        """Yield the text block by block; InputError if the file does not exist, is empty or is not text."""
         raw = self._raw()
         first = next(raw, b"")
         if not first:
@@ -74,6 +87,7 @@ class Source:
             yield from raw
 
     def _raw(self) -> Iterator[bytes]:
+        """Yields the blocks of the file as stored."""
         try:
             if self.path == STDIN:
                 yield from self._read(sys.stdin.buffer)
@@ -85,44 +99,48 @@ class Source:
         except IsADirectoryError:
             raise InputError(f"{self.name}: is a folder, not a log", hint="name one file in it") from None
         except PermissionError:
-            raise InputError(f"{self.name}: may not be read", hint="check its permissions") from None
+            raise InputError(f"{self.name}: cannot be read: permission denied", hint="check its permissions") from None
         except OSError as error:
             raise InputError(f"{self.name}: cannot be read: {error.strerror or error}") from None
 
     def _read(self, file: BinaryIO) -> Iterator[bytes]:
+        """Yields the blocks of an open file and updates the checksum."""
         while block := file.read(BLOCK):
             self._hash.update(block)
             self._packed += len(block)
             yield block
 
     def _unpacked(self, first: bytes, raw: Iterator[bytes], new: Any, kind: str) -> Iterator[bytes]:
-        """Decompress, member after member, a bounded piece at a time; on damage what came before it stands."""
-        unpacker, got = new(), 0
+        """Yields decompressed blocks of bounded size, member after member; after damage, what came before stays
+        valid.
+        """
+        unpacker, unpacked_bytes = new(), 0
         try:
             for packed in chain([first], raw):
                 while packed or not _is_hungry(unpacker):
                     if unpacker.eof:
-                        packed = packed.lstrip(b"\0")  # padding between and after members is legal
+                        packed = packed.lstrip(b"\0")  # the formats allow padding between and after members
                         if not packed:
                             break
                         unpacker = new()
                     text = unpacker.decompress(packed, BLOCK)
                     packed = unpacker.unused_data if unpacker.eof else getattr(unpacker, "unconsumed_tail", b"")
-                    got += len(text)
-                    self._ceilings.check_unpacked(self.name, got, self._packed)
+                    unpacked_bytes += len(text)
+                    self._ceilings.check_unpacked(self.name, unpacked_bytes, self._packed)
                     if text:
                         yield text
             if not unpacker.eof:
-                self._damaged(f"the {kind} archive ends in the middle", got)
+                self._damaged(f"the {kind} archive ends in the middle", unpacked_bytes)
         except (zlib.error, lzma.LZMAError, EOFError) as error:
             for _ in raw:
-                pass  # the hash is of the whole file
-            self._damaged(f"the {kind} archive is damaged ({error})", got)
+                pass  # read the rest, because the checksum covers the whole file
+            self._damaged(f"the {kind} archive is damaged ({error})", unpacked_bytes)
 
     def _damaged(self, what: str, got: int) -> None:
+        """Records the damage; raises InputError if strict or if there is no text at all."""
         if self._strict or not got:
             raise input_error(self.name, what, hint="fetch the file again and compare its checksum")
-        self.damage = f"{what}: only the first {got} bytes of text could be read, the last line may be cut"
+        self.damage = f"{what}: only the first {got} bytes of text could be read, the last line may be truncated"
 
 
 FORMS = (
@@ -132,11 +150,13 @@ FORMS = (
 
 
 def _is_hungry(unpacker: Any) -> bool:
-    """Whether the decompressor holds no more text of its own; zlib hands unread input back instead of keeping it."""
+    """Whether the decompressor needs more input. zlib returns unread input instead of keeping it, so it always
+    does."""
     return bool(unpacker.eof or getattr(unpacker, "needs_input", True))
 
 
 def _nearby(path: Path) -> str:
+    """Returns a hint with similar names of files in the same folder."""
     from difflib import get_close_matches
 
     try:
@@ -148,13 +168,15 @@ def _nearby(path: Path) -> str:
 
 
 A_MAP = Path(__file__).parents[1] / "data" / "maps" / "nrel.toml"
-"""A map to begin from, where batchcast is installed."""
+"""Path of an example map in the installed package."""
 
 
 @cache
 def ready_maps() -> tuple[ColumnMap, ...]:
-    """The maps that come with batchcast, by name.
+    """Return the maps that come with batchcast, sorted by name.
 
+    Examples
+    --------
     >>> [each.name for each in ready_maps()]
     ['graham', 'nrel']
     """
@@ -167,13 +189,13 @@ def ready_maps() -> tuple[ColumnMap, ...]:
 
 
 def map_of(name: str) -> ColumnMap:
-    """The map of a name, or in a TOML file; UsageError or InputError says what is accepted."""
+    """Return a map by its name, or from a TOML file; UsageError or InputError says what is accepted."""
     for each in ready_maps():
         if each.name == name:
             return each
     if not name.endswith(".toml"):
         ready = ", ".join(each.name for each in ready_maps())
-        raise UsageError(f"--map: no map {name!r} (accepted: {ready}, or a file that ends in .toml)")
+        raise UsageError(f"--map: {name!r} is not a map (accepted: {ready}, or a file that ends in .toml)")
     try:
         text = small_text(name)
     except FileNotFoundError:
@@ -184,7 +206,7 @@ def map_of(name: str) -> ColumnMap:
 
 
 def unpacked_text(path: str | Path) -> str:
-    """The text of an archive (gzip or xz); InputError for a damaged one, UnicodeDecodeError for what is no text."""
+    """Return the text of a gzip or xz file; InputError if it is damaged, UnicodeDecodeError if it is not text."""
     try:
         source = Source(path, strict=True, regular=True)
         text = b"".join(source.blocks())
@@ -193,12 +215,12 @@ def unpacked_text(path: str | Path) -> str:
             f"{path}: cannot be read ({error.message.removeprefix(f'{path}: ')})", hint=error.hint
         ) from None
     if not source.is_packed:
-        raise InputError(f"{path}: cannot be read (no archive)", hint="copy it anew")
+        raise InputError(f"{path}: cannot be read (not a gzip or xz file)", hint="copy the file again")
     return text.decode("utf-8")
 
 
 def fitting_map(header: Sequence[str]) -> ColumnMap | None:
-    """The ready-made map of a file with exactly these columns, in any order."""
+    """Return the map that comes with batchcast and has exactly these columns in any order, or None."""
     for each in ready_maps():
         if each.header and len(header) == len(each.header) and set(header) == set(each.header):
             return each

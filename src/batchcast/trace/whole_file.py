@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files and folders that are there whole or not at all: written beside their place, then moved into it.
+"""Write files and folders completely or not at all: under a temporary name next to the target, which is then renamed.
 
-Nowhere else is it done.
+All code that writes results uses this module.
 """
 
 from __future__ import annotations
@@ -23,18 +23,33 @@ from pathlib import Path
 from ..errors import BatchcastError
 
 UNFINISHED: set[Path] = set()
-"""What is being written now; `discard_unfinished` is for a process that is about to end."""
+"""Paths that are being written now. A process that is about to end calls `discard_unfinished`."""
 
 
 @contextmanager
 def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
-    """A path beside `target` to write to; it takes the target's place when the block ends well, else it is removed.
+    """A context with a temporary path to write to, which replaces the target when the block ends without an error.
 
-    Whatever interrupts the block, a reader of `target` meets the earlier file or the new one. What is no regular file
-    (a device, a pipe) is written to directly; of a symbolic link the file behind it is replaced. The path is a new,
-    empty file with `mode` less the umask, of a name that nobody can foresee: in a folder that others can write to, a
-    symbolic link in its place would name a file to overwrite. OSErrors pass.
+    Parameters
+    ----------
+    target
+        The file. A symbolic link is followed. A device or pipe is written directly.
+    mode
+        Permission bits of the new file, reduced by the umask.
 
+    Yields
+    ------
+    Path
+        A new empty file next to the target.
+
+    Notes
+    -----
+    A reader of the target finds the earlier or the new file at any time, even if the block is interrupted. The
+    temporary name is random: in a folder that others can write to, they could otherwise place a symbolic link with this
+    name and make this process overwrite another file. OSErrors are raised.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with whole_file(f"{folder}/a.txt") as path:
@@ -54,9 +69,9 @@ def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
 
 @contextmanager
 def beside(place: Path) -> Iterator[Path]:
-    """A name next to `place` that nobody else uses; whatever stands there at the end of the block is removed.
+    """A context with a unique path next to `place`; what exists there at the end of the block is removed.
 
-    The name tells the process that writes there, so that what a killed process left is found by the next one.
+    The name contains the machine and the process, so that a later process can remove the leftovers of a killed one.
     """
     path = place.with_name(f".{place.name[:180]}.{_machine()}-{os.getpid()}-{secrets.token_hex(8)}.part")
     UNFINISHED.add(path)
@@ -65,7 +80,7 @@ def beside(place: Path) -> Iterator[Path]:
         yield path
     except OSError as error:
         if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-            error.filename = str(place)  # a write knows only the number of its file
+            error.filename = str(place)  # errors of write() have no file name
         raise
     finally:
         _remove(path)
@@ -73,12 +88,13 @@ def beside(place: Path) -> Iterator[Path]:
 
 
 def discard_unfinished() -> None:
-    """Remove whatever is half written."""
+    """Remove all unfinished files and folders of this process."""
     for path in tuple(UNFINISHED):
         _remove(path)
 
 
 def _remove(path: Path) -> None:
+    """Removes a file or a folder."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -87,21 +103,28 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def folder(target: str | Path) -> Iterator[Path]:
-    """An empty folder to write into; its files move to `target` when the block ends well, else nothing is left.
+    """A context with an empty folder to write to; its files move to the target when the block ends without an error.
 
-    A folder that is already there keeps its other files; those of the same names are replaced, each in one step, and
-    schedules of an earlier report (named in its result.json) that the new one does not have are removed. Raises
-    BatchcastError at once, before anything was computed, where nothing can be written.
+    Parameters
+    ----------
+    target
+        The folder. Other files in an existing folder stay; files with the same names are replaced, each in one step.
+        Schedules that the earlier report lists in its result.json and the new one does not have are removed.
+
+    Raises
+    ------
+    BatchcastError
+        If the folder cannot be written. It is raised at the begin of the block, before results are computed.
     """
     place = Path(target).resolve()
     if place.exists() and not place.is_dir():
-        raise BatchcastError(f"{target}: is a file, not a folder for a report", hint="another name after -o")
+        raise BatchcastError(f"{target}: is a file, not a folder for a report", hint="give another name with -o")
     with beside(place) as path:
         try:
             path.mkdir(parents=True)
         except OSError as error:
             why = f"{target}: cannot be written: {error.strerror}"
-            raise BatchcastError(why, hint="another place after -o") from error
+            raise BatchcastError(why, hint="give another folder with -o") from error
         yield path
         _move(path, place)
 
@@ -109,12 +132,14 @@ def folder(target: str | Path) -> Iterator[Path]:
 _ABANDONED_S = 86_400.0
 _PART = re.compile(r"\..+\.([0-9a-f]{8})-(\d+)-[0-9a-f]{16}\.part")
 _SWEPT: set[Path] = set()
-"""The folders in which this process has looked for what others left."""
+"""The folders in which this process has already looked for leftovers of killed processes."""
 
 
 @cache
 def _machine() -> str:
-    """Eight digits for the running kernel and its table of processes: a process number means nothing without them."""
+    """Returns eight digits that identify the boot and the process namespace, because process ids are unique only
+    within them.
+    """
     known = ""
     with suppress(OSError):
         known = Path("/proc/sys/kernel/random/boot_id").read_text() + os.readlink("/proc/self/ns/pid")
@@ -122,11 +147,11 @@ def _machine() -> str:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove what this user's killed processes left half written in a folder, which is looked through once."""
+    """Removes leftovers of this user's killed processes in a folder, once per process."""
     if parent in _SWEPT:
         return
     _SWEPT.add(parent)
-    with suppress(OSError):  # what is written now matters, what lies beside it does not
+    with suppress(OSError):  # a failure to clean up must not stop the current write
         for path in parent.iterdir():
             if (match := _PART.fullmatch(path.name)) and path not in UNFINISHED and not path.is_symlink():
                 ended = match[1] == _machine() != "00000000" and not Path(f"/proc/{match[2]}").exists()
@@ -135,15 +160,16 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def _is_old(path: Path) -> bool:
-    """Whether nothing in a folder, or the file itself, has changed for a day: another machine may write it."""
+    """Whether a path has not changed for a day; a younger one may be in use by another machine."""
     before = time.time() - _ABANDONED_S
     return all(each.lstat().st_mtime < before for each in (path, *path.rglob("*")))
 
 
 def _move(path: Path, place: Path) -> None:
-    """Move the new files; two reports at once take turns, so that all files are of the later one."""
+    """Moves the new files to their place. Two reports at once take turns, so that all files are from the later
+    one."""
     try:
-        path.rename(place)  # where there is no folder, or an empty one
+        path.rename(place)  # succeeds if there is no folder, or an empty one
         return
     except OSError:
         if not place.is_dir():
@@ -160,7 +186,9 @@ def _move(path: Path, place: Path) -> None:
 
 @contextmanager
 def _alone(place: Path) -> Iterator[None]:
-    """Wait until no other process of this user moves files into the folder; on a file system without locks, go on."""
+    """Waits until no other process of this user moves files into the folder; does not wait on file systems without
+    locks.
+    """
     number = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with suppress(OSError):
@@ -171,7 +199,7 @@ def _alone(place: Path) -> Iterator[None]:
 
 
 def _schedules(place: Path) -> set[str]:
-    """The schedule files an earlier report says it wrote, inside its own folder `schedules` only."""
+    """Returns the schedule files that an earlier report lists, only inside its own folder `schedules`."""
     try:
         rows = json.loads((place / "result.json").read_text(encoding="utf-8"))["results"]
         named = [Path(str(row["schedule_file"])) for row in rows if "schedule_file" in row]

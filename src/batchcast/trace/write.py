@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a trace as SWF, CSV or Parquet, plain or packed by the name's ending, whole or not there.
+"""Write a log as SWF, CSV, Parquet or Batsim workload, plain or compressed, as the ending of its name says.
 
-What a format has no place for is said before it is missed.
+A file is written completely or not at all. `not_carried` says in advance which data a format cannot hold.
 """
 
 from __future__ import annotations
@@ -32,12 +32,27 @@ _FORMULA = re.compile(r"[=+\-@\t\r]")
 
 
 def write_csv(trace: Trace, path: str | Path, *, mark_formulas: bool = False) -> None:
-    """One line a job, the header our column names; whole seconds as whole numbers, times as epoch seconds.
+    """Write a log as batchcast's own CSV.
 
-    `submit_time` and `eligible_time` are moved by the log's UnixStartTime, so that a date means the same everywhere.
-    Written beside and renamed. O(rows). OSError as the system gives it. With `mark_formulas` a text that a spreadsheet
-    would take for a formula (it begins with =, +, -, @, a tab or a carriage return) gets a ' in front, which stays
-    there when the file is read again.
+    Parameters
+    ----------
+    trace
+        The log.
+    path
+        The file. It is written under a temporary name and renamed.
+    mark_formulas
+        Whether to put a ' before texts that a spreadsheet would take for a formula (they begin with =, +, -, @, a tab
+        or a carriage return). The mark stays when the file is read again.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+
+    Notes
+    -----
+    There is one line per job. `submit_time` and `eligible_time` are epoch seconds, so that dates do not depend on the
+    log's clock.
     """
     names, columns = header_and_texts(trace)
     if mark_formulas:
@@ -48,12 +63,27 @@ def write_csv(trace: Trace, path: str | Path, *, mark_formulas: bool = False) ->
 
 
 def _marked(texts: Iterable[str]) -> list[str]:
-    """The texts, with a ' before each that a spreadsheet would take for a formula."""
+    """Returns the texts with a ' before each text that a spreadsheet would take for a formula."""
     return [f"'{text}" if _FORMULA.match(text) else text for text in texts]
 
 
 def write_columns(path: str | Path, names: Sequence[str], columns: Iterable[Iterable[object]]) -> None:
-    """Columns of equal length as CSV under a header, whole or not there; `-` is stdout. OSErrors pass."""
+    """Write columns of equal length as CSV with a header; `-` is standard output.
+
+    Parameters
+    ----------
+    path
+        The file. It is written under a temporary name and renamed.
+    names
+        Names of the columns.
+    columns
+        The columns.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
     if str(path) == STDOUT:
         return _write_rows(sys.stdout, names, columns)
     with whole_file(path) as beside, beside.open("w", newline="", encoding="utf-8") as out:
@@ -61,19 +91,33 @@ def write_columns(path: str | Path, names: Sequence[str], columns: Iterable[Iter
 
 
 def _write_rows(out: IO[str], names: Sequence[str], columns: Iterable[Iterable[object]]) -> None:
+    """Writes a header and columns as CSV."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(names)
     writer.writerows(zip(*columns))
 
 
 def jobs_written(trace: Trace, kind: str) -> int:
-    """How many of the jobs a format takes: Batsim's runs those with processors and a run time alone."""
+    """Return how many of the jobs a format can hold; Batsim needs processors and a run time for each job."""
     return len(trace) if kind != "batsim" else int(((trace.procs() > 0) & (trace.run_time >= 0)).sum())
 
 
 def not_carried(trace: Trace, kind: str) -> list[str]:
-    """What of this trace a format cannot hold, in sentences; nothing for Parquet.
+    """Describe which data of a log a format cannot hold; empty for Parquet.
 
+    Parameters
+    ----------
+    trace
+        The log.
+    kind
+        The format.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
     >>> not_carried(Trace.from_arrays({"submit_time": [0], "qos": ["high"], "user_id": ["ada"]}), "swf")
     ['SWF has no field for: qos', 'SWF has numbers for names: user_id']
     """
@@ -83,19 +127,24 @@ def not_carried(trace: Trace, kind: str) -> list[str]:
         kept = ("job_id", "submit_time", "run_time", "alloc_procs", "req_procs", "req_time")
         lost = [name for name in trace.names if name not in kept and _is_known(trace, name)]
         without = len(trace) - jobs_written(trace, kind)
-        said = [f"Batsim's workloads have no place for: {', '.join(lost)}"] if lost else []
-        said += [f"left out: {counted(without)} without processors or a run time"] if without else []
+        sentences = [f"Batsim's workloads have no field for: {', '.join(lost)}"] if lost else []
+        sentences += [f"left out: {counted(without)} without processors or a run time"] if without else []
         instant = int(((trace.procs() > 0) & (trace.run_time == 0)).sum())
-        said += [f"{counted(instant)} of 0 s: .001 s there, for Batsim stops at a delay of 0"] if instant else []
+        if instant:
+            sentences.append(
+                f"{counted(instant)} with a run time of 0 s: written as 0.001 s, because Batsim needs more than 0"
+            )
         twice = len(trace) - len(set(trace.job_id.tolist()))
-        return said + ([f"{counted(twice)} with another's id: named ID~2, for Batsim takes each once"] if twice else [])
+        if twice:
+            sentences.append(f"{counted(twice)} with a repeated id: written as ID~2, because Batsim needs unique ids")
+        return sentences
     if kind == "csv":
         info, lost = trace.info, []
         lost += ["the machine's size"] if info.max_procs > 0 or info.max_nodes > 0 else []
         lost += ["the time zone"] if info.timezone != "UTC" else []
         lost += ["the header"] if info.header else []
         lost += [f"the names of {column}" for column in info.names]
-        return [f"CSV has no place for: {', '.join(lost)}"] if lost else []
+        return [f"CSV has no field for: {', '.join(lost)}"] if lost else []
     sentences = []
     lost = [name for name in trace.names if (name not in COLUMNS or not COLUMNS[name].swf) and _is_known(trace, name)]
     if lost:
@@ -107,6 +156,7 @@ def not_carried(trace: Trace, kind: str) -> list[str]:
 
 
 def _is_known(trace: Trace, name: str) -> bool:
+    """Whether a column has a known value."""
     values = trace.column(name)
     if isinstance(values, np.ndarray):
         return values.dtype.kind != "f" or bool((~np.isnan(values)).any())
@@ -114,6 +164,7 @@ def _is_known(trace: Trace, name: str) -> bool:
 
 
 def _has_text(trace: Trace, name: str) -> bool:
+    """Whether a column has texts."""
     values = trace.column(name)
     if isinstance(values, np.ndarray):
         return values.dtype.kind == "U"
@@ -126,8 +177,31 @@ FOLDER = "folder"
 
 
 def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None, *, mark_formulas: bool = False) -> str:
-    """Write at `path` in the format of its ending, and say which; UsageError when it names none, InputError when the
-    file cannot be written."""
+    """Write a log in the format that the ending of the path names.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    path
+        The file or folder.
+    kind
+        The format. Default: by the ending, see `kind_of`.
+    mark_formulas
+        As in `write_csv`.
+
+    Returns
+    -------
+    str
+        The format.
+
+    Raises
+    ------
+    UsageError
+        If the ending names no format.
+    InputError
+        If the file cannot be written.
+    """
     kind = kind or kind_of(path)
     check_formulas(path, kind, mark_formulas)
     writers: dict[str, Callable[[Trace, str | Path], object]] = {
@@ -140,24 +214,38 @@ def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None, *, 
     try:
         writers[kind](trace, path)
     except BrokenPipeError:
-        raise  # who reads stdout has enough
+        raise  # the reader of standard output has closed the pipe, which is not an error of the file
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
     return kind
 
 
 def check_formulas(path: str | Path, kind: str, mark_formulas: bool) -> None:
-    """UsageError if formulas are to be marked in a format that no spreadsheet reads as text: asked before the work."""
+    """Raise UsageError if formulas are to be marked in a format other than CSV. Call it before long computations."""
     if mark_formulas and kind != "csv":
-        raise UsageError(f"--mark-formulas is for CSV, and {path} is none", hint="-o LOG.csv --mark-formulas")
+        raise UsageError(f"--mark-formulas is for CSV, but {path} is not CSV", hint="-o LOG.csv --mark-formulas")
 
 
 def kind_of(path: str | Path) -> str:
-    """The format an ending names; UsageError when it names none: asked before the work, not after it.
+    """Return the format that the ending of a path names. Call it before long computations.
 
-    A name without any ending, or with a `/` behind it, is a folder of Parquet by month (`trace.parquet`); `-` is CSV on
-    stdout.
+    Parameters
+    ----------
+    path
+        The path. A name without an ending, or with a final `/`, is a folder of Parquet files by month
+        (`trace.parquet`). `-` is CSV on standard output.
 
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    UsageError
+        If the ending names no format.
+
+    Examples
+    --------
     >>> kind_of("a/log.swf.gz"), kind_of("LOG.CSV"), kind_of("years/"), kind_of("-"), kind_of("log.json")
     ('swf', 'csv', 'folder', 'csv', 'batsim')
     """
@@ -173,13 +261,15 @@ def kind_of(path: str | Path) -> str:
 
 
 def _write_whole(trace: Trace, path: str | Path) -> None:
+    """Writes a log as a folder of Parquet files."""
     write_folder([trace], path)
 
 
 def write_trace(trace: Trace, path: str | Path) -> None:
-    """Write SWF at `path`; `.gz` and `.xz` are packed (without a date: the same trace gives the same bytes).
+    """Write a log as SWF; with the ending `.gz` or `.xz` it is compressed.
 
-    Written beside and renamed, so that nobody sees half a log. OSError as the system gives it.
+    Compressed files contain no date, so the same log gives the same bytes. The file is written under a temporary name
+    and renamed. OSErrors are raised.
     """
     with whole_file(path) as beside, beside.open("wb") as plain, _packed(plain, Path(path).suffix) as out:
         for text in write_chunks(trace):
@@ -187,7 +277,7 @@ def write_trace(trace: Trace, path: str | Path) -> None:
 
 
 def _write_batsim(trace: Trace, path: str | Path) -> None:
-    """A workload of Batsim's."""
+    """Writes a log as a Batsim workload."""
     from ..formats.batsim import write_batsim_workload
 
     with whole_file(path) as beside, beside.open("w", encoding="utf-8") as out:
@@ -195,7 +285,7 @@ def _write_batsim(trace: Trace, path: str | Path) -> None:
 
 
 def _packed(plain: IO[bytes], suffix: str) -> Any:
-    """The file itself, or a packer in front of it."""
+    """Returns the file, or a compressor that writes to it."""
     if suffix == ".gz":
         return gzip.GzipFile("", "wb", 9, plain, mtime=0)
     if suffix == ".xz":

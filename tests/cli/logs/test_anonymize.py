@@ -79,7 +79,7 @@ def test_a_span_that_no_time_is_rounded_to_is_refused(text: str, log: Path, tmp_
 def test_the_key_is_made_once_for_its_owner_only_and_said(log: Path, tmp_path: Path) -> None:
     key, outs = tmp_path / "site.key", [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     first = run("anonymize", str(log), "-o", str(outs[0]), "--key", str(key))
-    assert "a new key was made" in first.stderr
+    assert "a new key was created" in first.stderr
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     again = run("anonymize", str(log), "-o", str(outs[1]), "--key", str(key), "--json")
     assert "a new key" not in again.stderr
@@ -106,7 +106,7 @@ def test_a_key_from_the_environment_and_moved_times(log: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--key-env", "NO_SUCH"], "NO_SUCH is a variable that is not set"),
+        (["--key-env", "NO_SUCH"], "the variable NO_SUCH is not set"),
         (["--key", "k", "--key-env", "X"], "one of them alone"),
         (["--shift-times", "soon"], r"--shift-times: 'soon' \(accepted: whole seconds"),
         (["--keep", "nothing"], "no column 'nothing'"),

@@ -60,7 +60,7 @@ def test_without_a_map_the_next_step_is_named(site) -> None:
 def test_convert_to_csv_says_what_is_lost_and_is_read_back(tmp_path: Path) -> None:
     out = tmp_path / "demo.csv"
     done = run("convert", str(demo_path()), "-o", str(out))
-    assert "CSV has no place for: the machine's size" in done.stderr
+    assert "CSV has no field for: the machine's size" in done.stderr
     demo, back = read_trace(demo_path()), read_trace(out)
     assert np.array_equal(back.run_time, demo.run_time, equal_nan=True)
     assert back.nominal("user_id").decode() == demo.nominal("user_id").decode()

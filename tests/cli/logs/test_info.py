@@ -219,7 +219,7 @@ def test_clusters_are_named_and_one_is_chosen(tmp_path: Path) -> None:
     log = tmp_path / "clusters.txt"
     log.write_text("\n".join([SACCT, f"1|{RUN}|alpha", f"1|{RUN}|beta", f"2|{RUN}|beta", ""]))
     warnings = run(str(log))["warnings"]
-    note = "the log has jobs of 2 clusters (beta 2, alpha 1), taken as one machine: --cluster NAME chooses one"
+    note = "the log has jobs of 2 clusters (beta 2, alpha 1), read as one machine: --cluster NAME chooses one"
     assert note in warnings
     chosen = run(str(log), "--cluster", "alpha")
     assert chosen["log"]["jobs"] == 1

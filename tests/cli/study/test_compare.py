@@ -129,7 +129,7 @@ def test_what_only_one_has_is_said(reports: Path, tmp_path: Path) -> None:
         ("folder", "without result.json"),
         ("{", "is not JSON"),
         ("[1]", "not a document of batchcast"),
-        ('{"schema": "batchcast/runtime/1"}', "what `batchcast runtime` printed"),
+        ('{"schema": "batchcast/runtime/1"}', "the output of `batchcast runtime`"),
         ('{"schema": "batchcast/evaluate/9"}', "another version"),
         ('{"schema": "batchcast/evaluate/1", "results": []}', "lacks log, settings or results"),
     ],

@@ -99,5 +99,5 @@ def test_places_that_do_not_fit(log: Path, file: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="convert"):
         run("runtime", file, "--in-periods", tmp_path / "out")
     (tmp_path / "there").mkdir()
-    with pytest.raises(UsageError, match="there already"):
+    with pytest.raises(UsageError, match="exists already"):
         run("runtime", log, "--in-periods", tmp_path / "there")

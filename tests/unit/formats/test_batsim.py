@@ -98,8 +98,8 @@ def test_what_is_written_stops_batsim_nowhere(tmp_path: Path) -> None:
     )
     done = batchcast("convert", log, "-o", out)
     assert done.returncode == 0, done.stderr
-    assert "1 job of 0 s: .001 s there" in done.stderr
-    assert "1 job with another's id: named ID~2" in done.stderr
+    assert "1 job with a run time of 0 s: written as 0.001 s" in done.stderr
+    assert "1 job with a repeated id: written as ID~2" in done.stderr
     told = json.loads(out.read_text())
     assert stops_batsim(told) == []
     assert [job["id"] for job in told["jobs"]] == ["9876543210", "7", "7~2", "8"]
@@ -124,7 +124,7 @@ def test_a_log_comes_back_and_makes_the_same_schedule(tmp_path: Path) -> None:
     log.write_text(f"; MaxProcs: 8\n; UnixStartTime: 0\n{LOG}\n")
     done = batchcast("convert", log, "-o", out)
     assert done.returncode == 0, done.stderr
-    assert "no place for" in done.stderr
+    assert "no field for" in done.stderr
     before, after = read_trace(log), read_trace(out)
     assert after.info.format == "batsim"
     np.testing.assert_array_equal(before.procs(), after.procs())
@@ -175,11 +175,11 @@ def test_schedules_of_two_logs_are_told_apart(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("id,when\n1,2\n", "c.csv:1: has no column start_time"),
-        ("id,start\n1,soon\n", "c.csv:2: start is no number: 'soon'"),
+        ("id,start\n1,soon\n", "c.csv:2: start is not a number: 'soon'"),
         ("id,start\n1,2\n1,3\n", "has a job more than once: '1'"),
-        ("id,start\n1\n", "c.csv:2: has 1 field where 2 are due"),
-        ("id,start\n1,inf\n", "c.csv:2: start is no number: 'inf' (accepted: seconds on the log's clock)"),
-        ("id,start\n1,\n", "no job in it has a start"),
+        ("id,start\n1\n", "c.csv:2: has 1 field instead of 2"),
+        ("id,start\n1,inf\n", "c.csv:2: start is not a number: 'inf' (accepted: seconds on the log's clock)"),
+        ("id,start\n1,\n", "no job in this file has a start"),
         ("", "the file is empty"),
         ("a,b\n", "has no column job_id and no column start_time"),
     ],

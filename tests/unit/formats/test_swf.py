@@ -113,7 +113,7 @@ def test_unsorted_and_repeated_records_are_kept_and_said() -> None:
     trace = read_swf([text.encode()])
     assert trace.submit_time.tolist() == [5.0, 10.0, 20.0]
     assert any("sorted" in note for note in trace.info.notes)
-    assert any("1 records repeat a job number" in note for note in without_repeats(trace).info.notes)
+    assert any("1 records repeat the job number" in note for note in without_repeats(trace).info.notes)
 
 
 def test_broken_lines_are_counted_with_their_place() -> None:

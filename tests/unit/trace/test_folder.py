@@ -114,7 +114,7 @@ def test_what_is_broken_off_leaves_nothing(tmp_path: Path) -> None:
 def test_other_peoples_files_and_damage_are_told(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
-    with pytest.raises(UsageError, match="there already"):
+    with pytest.raises(UsageError, match="exists already"):
         write_folder([Trace.from_arrays({"submit_time": [1.0]})], tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.tex").exists()
     write_folder([Trace.from_arrays({"submit_time": [1.0]}, LogInfo(max_procs=4))], tmp_path / "log")

@@ -67,7 +67,7 @@ def test_runs_of_a_requeued_job_and_a_number_used_again_are_all_kept() -> None:
     })  # fmt: skip
     once = without_repeats(log)
     assert len(once) == 3, "the second run started at another time than the first: it is no earlier state of it"
-    assert any("2 records repeat a job number" in note for note in once.info.notes)
+    assert any("2 records repeat the job number" in note for note in once.info.notes)
 
 
 def test_tasks_that_share_the_number_of_their_array_are_no_repetitions() -> None:
@@ -107,7 +107,9 @@ def test_logs_on_different_clocks_are_put_on_one(tmp_path: Path) -> None:
 def test_a_log_without_dates_is_refused_beside_a_log_with_dates(tmp_path: Path) -> None:
     swf = tmp_path / "no-date.swf"
     swf.write_text("1 10 0 60 4 -1 -1 4 60 -1 1 1 1 1 1 1 -1 -1\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"no-date.swf does not say when its clock began.*\n  try: a UnixStartTime"):
+    with pytest.raises(
+        InputError, match=r"no-date.swf does not have the date at which its clock began.*\n  try: add a UnixStartTime"
+    ):
         read_trace([dump(tmp_path, "jobs.txt", f"2|{DONE}"), swf])
 
 

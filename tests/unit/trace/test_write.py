@@ -38,7 +38,7 @@ def test_a_log_survives_being_written_and_read(jobs) -> None:
         else:
             assert np.array_equal(again.number(n), trace.number(n), equal_nan=True)
     assert (again.info.unix_start, again.info.timezone, again.info.max_procs) == (1000.0, "US/Pacific", 64.0)
-    assert again.info.notes == () or all("repeat a job number" in note for note in again.info.notes)
+    assert again.info.notes == () or all("repeat the job number" in note for note in again.info.notes)
 
 
 def test_text_becomes_numbers_and_queues_are_named() -> None:
