@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public conformance suite: hold any method to what ours pass.
+"""The public conformance suite: check any predictor, scheduler or queue order as batchcast checks its own.
 
 >>> from batchcast import testing
 >>> from batchcast.predict.runtime.last_2 import Last2

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small logs that hold what real ones hold: repeated work, odd records, and columns that say nothing."""
+"""Small synthetic logs for the checks, with features of real logs: repeated work, irregular records, and missing
+values.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,23 @@ NOMINALS = ("user_id", "group_id", "app_id", "queue_id", "partition_id", "accoun
 
 
 def small_log(jobs: int = 160, seed: int = 0) -> Trace:
-    """A log of users who repeat their work, with zero-length jobs, jobs that never ran, and several at one instant.
+    """Generate a log of users who repeat their work.
 
+    It has jobs of zero length, jobs that never ran, and several jobs at one instant.
+
+    Parameters
+    ----------
+    jobs
+        Number of jobs.
+    seed
+        Seed of the random numbers.
+
+    Returns
+    -------
+    Trace
+
+    Examples
+    --------
     >>> len(small_log(50)), bool(np.isnan(small_log().run_time).any())
     (50, True)
     """
@@ -44,7 +61,7 @@ def small_log(jobs: int = 160, seed: int = 0) -> Trace:
             "account": [f"project{u % 3}" for u in user],
             "req_gpus": rng.choice([0.0, 1.0, 4.0, np.nan], jobs),
             "work_dir": [f"/home/{u}" for u in user],
-            # what a log of one's own may hold: the outcome under other names
+            # A user's log can contain the outcome under other names, which predictors must not see.
             "elapsed": run,
             "outcome": [f"ran {r // 60}" for r in run],
         }
@@ -52,8 +69,10 @@ def small_log(jobs: int = 160, seed: int = 0) -> Trace:
 
 
 def odd_logs() -> Mapping[str, Trace]:
-    """Logs by what is odd about them; every predictor has to answer on each.
+    """Return irregular logs, by a description of what is irregular. Every predictor must give valid answers for each.
 
+    Examples
+    --------
     >>> len(odd_logs()["one job"])
     1
     """
@@ -92,12 +111,12 @@ def odd_logs() -> Mapping[str, Trace]:
 
 
 def changed_submit(base: Trace) -> Trace:
-    """The log as if every job had been submitted at its first instant."""
+    """Return the log with all jobs submitted at its first instant."""
     columns = {name: base.column(name) for name in base.names}
     return Trace({**columns, "submit_time": np.zeros(len(base))}, is_sorted=True)
 
 
 def base_without_fields(base: Trace) -> Trace:
-    """Only times are known: no user, no size, no limit, no name."""
+    """Return the log with times only: no users, sizes, limits or names."""
     names = ("job_id", "submit_time", "wait_time", "run_time")
     return Trace({name: base.column(name) for name in names}, is_sorted=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`check_policy` and `check_order`: what every scheduler and every order of the queue passes; open to anyone's own."""
+"""`check_policy` and `check_order`: the checks for schedulers and queue orders, for batchcast's own and for
+others."""
 
 from __future__ import annotations
 
@@ -21,10 +22,26 @@ Order = str | Callable[..., float]
 
 
 def check_policy(policy: Any, *, on_nodes: bool = True) -> list[str]:
-    """Run every check on a scheduler of one's own: a class, an object, or a function that makes one; returns names.
+    """Run every check on a scheduler. It takes some seconds.
 
-    On a pool and, unless `on_nodes` is false, on nodes. Raises AssertionError in words at the first failure. Some
-    seconds.
+    Parameters
+    ----------
+    policy
+        A class, an object, or a function that returns one, with `start(queue, machine, now)`.
+    on_nodes
+        Whether to check the scheduler on nodes too, and not only on a pool of processors.
+
+    Returns
+    -------
+    list of str
+        Names of the checks.
+
+    Raises
+    ------
+    AssertionError
+        At the first check that fails.
+    UsageError
+        If the argument is one of batchcast's own policies.
 
     Examples
     --------
@@ -50,7 +67,7 @@ def check_policy(policy: Any, *, on_nodes: bool = True) -> list[str]:
 
 
 def every_job_starts_once(policy: Any, nodes: Any = None) -> None:
-    """Every job starts, none before its submission or twice, whatever the log: ties, no length, as wide as can be."""
+    """Every job starts exactly once and not before its submission, for all test logs."""
     for name, log in LOGS.items():
         schedule = _schedule(policy, log(), nodes, name)
         assert not np.isnan(schedule.start_time).any(), f"{name}: a job never starts"
@@ -58,7 +75,7 @@ def every_job_starts_once(policy: Any, nodes: Any = None) -> None:
 
 
 def machine_is_never_overfull(policy: Any, nodes: Any = None) -> None:
-    """The jobs running at once never hold more processors than there are, of the machine and of each node."""
+    """Running jobs never use more processors than the machine and each node have."""
     for name, log in LOGS.items():
         schedule = _schedule(policy, log(), nodes, name)
         start, end = schedule.start_time, schedule.end_time
@@ -72,7 +89,7 @@ def machine_is_never_overfull(policy: Any, nodes: Any = None) -> None:
 
 
 def future_is_hidden(policy: Any, nodes: Any = None) -> None:
-    """Longer runs and later submissions change no start before anybody could know of them."""
+    """Changes of later submissions and of run times do not change starts that come before them."""
     log = small_workload()
     schedule = _schedule(policy, log, nodes, "a log")
     for share in (0.2, 0.5, 0.8):
@@ -90,7 +107,7 @@ def future_is_hidden(policy: Any, nodes: Any = None) -> None:
 
 
 def same_answer_twice(policy: Any, nodes: Any = None) -> None:
-    """The same jobs give the same schedule, and a schedule made before changes none after it."""
+    """The same jobs give the same schedule twice; an earlier schedule does not affect a later one."""
     log = small_workload()
     first, second = (_schedule(policy, log, nodes, "a log") for _ in range(2))
     assert np.array_equal(first.start_time, second.start_time), (
@@ -100,7 +117,7 @@ def same_answer_twice(policy: Any, nodes: Any = None) -> None:
 
 
 def forecasts_may_be_wrong(policy: Any, nodes: Any = None) -> None:
-    """Jobs that outlive their plans, or end long before: every job still starts."""
+    """All jobs start, even if they run longer or much shorter than predicted."""
     log = small_workload()
     for word in ("recent_mean", "last_2"):
         starts = _schedule(policy, log, nodes, f"planned with {word}", word).start_time
@@ -110,14 +127,17 @@ def forecasts_may_be_wrong(policy: Any, nodes: Any = None) -> None:
 CHECKS: tuple[Callable[..., None], ...] = (
     every_job_starts_once,
     machine_is_never_overfull,
-    same_answer_twice,  # before the next, which compares two schedules
+    same_answer_twice,  # must come first, because future_is_hidden compares two schedules
     future_is_hidden,
     forecasts_may_be_wrong,
 )
 
 
 def small_workload(count: int = 200, seed: int = 5) -> Trace:
-    """A log that overloads a machine of 16 processors for a while: ties, runs of no length, padded requests."""
+    """Generate a log that overloads a machine of 16 processors for a while.
+
+    It has jobs at one instant, run times of 0, and time limits above the run time.
+    """
     rng = np.random.default_rng(seed)
     run = np.round(rng.lognormal(4.0, 1.2, count)) * rng.choice([0.0, 1.0], count, p=[0.05, 0.95])
     return Trace.from_arrays(
@@ -132,6 +152,7 @@ def small_workload(count: int = 200, seed: int = 5) -> Trace:
 
 
 def _same(**values: float) -> Trace:
+    """Returns a log of twelve equal jobs."""
     columns = {"submit_time": 0.0, "run_time": 60.0, "req_time": 60.0, "req_procs": 1.0} | values
     return Trace.from_arrays({name: np.full(12, value) for name, value in columns.items()})
 
@@ -147,6 +168,7 @@ LOGS: dict[str, Callable[[], Trace]] = {
 
 
 def _schedule(policy: Any, log: Trace, nodes: Any, name: str, predictor: str = "requested") -> Schedule:
+    """Returns the schedule of a log under the policy; AssertionError if the simulation rejects it."""
     where = "on nodes" if nodes else "on a pool"
     try:
         return simulate(log, policy, predictor, total=None if nodes else TOTAL, nodes=nodes)
@@ -155,11 +177,27 @@ def _schedule(policy: Any, log: Trace, nodes: Any, name: str, predictor: str = "
 
 
 def check_order(order: Order) -> list[str]:
-    """Run every check on an order, named as `--order` names it or given as a function; returns the names of those run.
+    """Run every check on a queue order. It takes some seconds after the kernel is compiled.
 
-    Its keys, then all that `check_policy` asks, on a pool: with the order at the head of the queue, among the
-    candidates to backfill, and without backfilling. Raises UsageError when a function does not compile, AssertionError
-    in words at the first failure. Seconds once the kernel is compiled.
+    The checks are `keys_are_numbers` and those of `check_policy` on a pool, with the order used for the queue, for
+    backfill candidates, and without backfilling.
+
+    Parameters
+    ----------
+    order
+        Name of an order, as for `--order`, or a function.
+
+    Returns
+    -------
+    list of str
+        Names of the checks.
+
+    Raises
+    ------
+    UsageError
+        If a function cannot be compiled.
+    AssertionError
+        At the first check that fails.
 
     Examples
     --------
@@ -172,7 +210,7 @@ def check_order(order: Order) -> list[str]:
 
 
 def keys_are_numbers(order: Order) -> None:
-    """A function of one's own gives a finite key for ordinary and for odd jobs."""
+    """A function returns a finite key for ordinary and for extreme jobs."""
     if isinstance(order, str):
         return
     values = ((0.0, 60.0, 1e7), (0.0, 1.6e9), (1.0, 1e6), (1.0, 3600.0, 1e7))
@@ -186,10 +224,12 @@ def keys_are_numbers(order: Order) -> None:
 
 
 def _of_order(check: Callable[..., None]) -> Callable[[Order], None]:
+    """Returns a check of policies as a check of queue orders."""
+
     @wraps(check)
     def as_policies(order: Order) -> None:
         for policy in (Policy(order), Policy(backfill_order=order), Policy(order, "none")):
-            policy.rules()  # says so of a function that does not compile
+            policy.rules()  # raises UsageError if a function cannot be compiled
             try:
                 check(policy)
             except AssertionError as error:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`check_predictor` and `check_wait_predictor`.
-
-What every predictor of batchcast passes, open to anyone's own method.
-"""
+"""`check_predictor` and `check_wait_predictor`: the checks for predictors, for batchcast's own and for others."""
 
 from __future__ import annotations
 
@@ -28,12 +25,25 @@ Maker = Callable[[Trace], Any]
 
 
 def check_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
-    """Run every check on a predictor: a name, a class, an object (copied) or a function of the log that makes one.
+    """Run every check on a run-time predictor. It takes some seconds.
 
-    Returns the names of the checks that ran. Estimators of river's and scikit-learn's shapes are checked as adapted.
-    `log` is the small log to use instead of the suite's own (it should reach a method's first refit). A predictor with
-    `is_oracle` is excused from hiding the future. Raises AssertionError at the first failure. Some seconds, most of
-    it the method's own.
+    Parameters
+    ----------
+    predictor
+        A name, a class, an object (it is copied), or a function of the log that returns a predictor. Estimators of
+        river and scikit-learn are checked through their adapters.
+    log
+        The log to use instead of `small_log()`. It should be long enough for the predictor's first refit.
+
+    Returns
+    -------
+    list of str
+        Names of the checks. A predictor with `is_oracle` skips the check that the future is hidden.
+
+    Raises
+    ------
+    AssertionError
+        At the first check that fails.
 
     Examples
     --------
@@ -51,7 +61,7 @@ def check_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
 
 
 def maker_of(given: Any, kind: str) -> Maker:
-    """A function of the log that makes the method anew; its answers are left for the checks to refuse."""
+    """Return a function of the log that makes a new predictor, without the repairs of invalid answers."""
 
     def make(log: Trace) -> Any:
         answers = {"answers": log.run_time.tolist()}
@@ -62,8 +72,8 @@ def maker_of(given: Any, kind: str) -> Maker:
 
 
 def answers_are_in_range(make: Maker, log: Trace) -> None:
-    """Finite points of at least a second; levels in (0, 1) ascending; quantiles as many, finite, monotone; under
-    both protocols."""
+    """Points are finite and at least one second; levels and quantiles are valid and monotone, under both
+    protocols."""
     for protocol in ("honest", "paper"):
         for job, answer in _answers(make(log), log, protocol):
             asked = f"req_time={job.req_time:g}, procs={job.procs:g}"
@@ -71,7 +81,7 @@ def answers_are_in_range(make: Maker, log: Trace) -> None:
 
 
 def predict_is_pure(make: Maker, log: Trace) -> None:
-    """Asking twice gives the same answer, and what was never asked changes none."""
+    """Asking twice gives the same answer, and asking for fewer jobs does not change the other answers."""
     asked_all = [answer for _, answer in _answers(make(log), log, repeat=2)]
     some = np.arange(len(log)) % 3 == 0
     asked_some = [answer for _, answer in _answers(make(log), log, ask=some)]
@@ -80,7 +90,7 @@ def predict_is_pure(make: Maker, log: Trace) -> None:
 
 
 def future_is_hidden(make: Maker, log: Trace) -> None:
-    """Whatever is not yet known at an instant, changed beyond recognition, changes no prediction up to it."""
+    """Changing everything that is unknown at an instant does not change the predictions up to that instant."""
     points = _points(make, log)
     for share in (0.3, 0.6, 0.9):
         instant = float(log.submit_time[int(share * (len(log) - 1))])
@@ -91,9 +101,19 @@ def future_is_hidden(make: Maker, log: Trace) -> None:
 
 
 def poison(log: Trace, instant: float) -> Trace:
-    """The log with everything changed that nobody can know at `instant`: later ends, waits and submissions.
+    """Change everything in a log that is unknown at an instant: later ends, waits and submissions.
 
-    Of jobs that have not ended by then every column but those known at submission changes, undeclared ones too.
+    Parameters
+    ----------
+    log
+        The log.
+    instant
+        Seconds on the log's clock.
+
+    Returns
+    -------
+    Trace
+        For jobs that have not ended by then, all columns change except those known at submission.
     """
     submit, wait, run = outcome(log)
     later = submit > instant
@@ -107,14 +127,14 @@ def poison(log: Trace, instant: float) -> Trace:
     for name, values in columns.items():
         if name in ("job_id", "submit_time", "wait_time", "run_time"):
             continue
-        # allocated processors stand in for unknown requested ones, and are then what was asked for
+        # If requested processors are unknown, predictors see the allocated ones as the request.
         shown = name in visible or name == "alloc_procs"
         columns[name] = _changed(values, later if shown else unseen | later)
     return Trace(columns, log.info, is_sorted=True)
 
 
 def _changed(values: Values, where: np.ndarray) -> Values:
-    """The column with other values in some rows; unknown ones stay."""
+    """Returns the column with other values in the given rows; unknown values stay unknown."""
     if not isinstance(values, Nominal):
         return np.where(where, values * 3.0 + 1.0, values)
     shifted = np.where(values.codes >= 0, (values.codes + 1) % max(len(values.categories), 1), -1)
@@ -122,26 +142,26 @@ def _changed(values: Values, where: np.ndarray) -> Values:
 
 
 def survives_pickling(make: Maker, log: Trace) -> None:
-    """A predictor stored and loaded in the middle of a log goes on as if nothing had happened."""
+    """A predictor that is pickled and loaded in the middle of a log gives the same answers as before."""
     kept = [answer for _, answer in _answers(make(log), log)]
     moved = [answer for _, answer in _answers(make(log), log, pickle_at=len(log) // 2)]
     assert kept == moved, "a predictor that was pickled and loaded answers differently"
 
 
 def same_seed_same_answer(make: Maker, log: Trace) -> None:
-    """Two predictors made alike answer alike."""
+    """Two predictors that are made in the same way give the same answers."""
     assert _points(make, log) == _points(make, log), "two predictors made alike answer differently"
 
 
 def answers_on_odd_logs(make: Maker, log: Trace) -> None:
-    """One job, no history, no queue, one user, constant and missing fields, absurd values: an answer in range."""
+    """Answers are valid on all logs of `odd_logs`."""
     for name, odd in odd_logs().items():
         for job, answer in _answers(make(odd), odd):
             _in_range(answer, f"{name}, job {job.row}")
 
 
 def accepts_every_event(make: Maker, log: Trace) -> None:
-    """Events of the other clocks, and an End whose Submit nobody saw, do no harm."""
+    """The predictor accepts events of the other clocks, and an End without a Submit."""
     predictor, state = make(log), SystemState(total=64.0)
     jobs = list(log.requests())[:4]
     odd = JobRequest(0, "12_3+1", 0.0, 2.0, 60.0, math.nan, user_id="eve")
@@ -164,7 +184,7 @@ def accepts_every_event(make: Maker, log: Trace) -> None:
 
 
 def batch_equals_one_by_one(make: Maker, log: Trace) -> None:
-    """Where there is a batch path, it gives the very numbers of the one-by-one path."""
+    """If there is a batch path, it gives exactly the numbers of the one-by-one path."""
     if not hasattr(make(log), "predict_trace"):
         return
     for protocol in ("honest", "paper"):
@@ -194,7 +214,7 @@ def _answers(
     repeat: int = 1,
     pickle_at: int | None = None,
 ) -> list[tuple[JobRequest, Prediction]]:
-    """Drive one predictor as the recorded clock does; its answers with their jobs, in log order."""
+    """Returns the answers of a predictor that the recorded clock drives, with their jobs, in log order."""
     driver, pairs = Driver({"it": predictor}, SystemState(64.0)), []
     for event in events(log, protocol):
         if isinstance(event, Submit) and event.job.row == pickle_at:
@@ -215,10 +235,12 @@ def _answers(
 
 
 def _points(make: Maker, log: Trace) -> list[tuple[float, Sequence[float]]]:
+    """Returns points and quantiles of all answers."""
     return [(answer.point, tuple(answer.quantiles)) for _, answer in _answers(make(log), log)]
 
 
 def _in_range(answer: Prediction, where: str) -> None:
+    """Raises AssertionError if an answer is not a valid prediction."""
     assert isinstance(answer, Prediction), f"{where}: not a Prediction: {answer!r}"
     assert isinstance(answer.point, float), f"{where}: the point is not a float: {answer.point!r}"
     assert math.isfinite(answer.point), f"{where}: the point is {answer.point}"
@@ -235,10 +257,25 @@ CLOCKS = ("honest", "starts_first", "paper")
 
 
 def check_wait_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
-    """Run every check, the general ones first; returns their names. Raises AssertionError at the first failure.
+    """Run every check on a wait predictor, first those of `check_predictor`.
 
-    The predictor is given as to `check_predictor`.
+    Parameters
+    ----------
+    predictor, log
+        As in `check_predictor`.
 
+    Returns
+    -------
+    list of str
+        Names of the checks.
+
+    Raises
+    ------
+    AssertionError
+        At the first check that fails.
+
+    Examples
+    --------
     >>> from batchcast.predict.wait.recent_wait import RecentWait
     >>> check_wait_predictor(RecentWait)[-1]
     'batch_path_on_every_clock'
@@ -250,7 +287,7 @@ def check_wait_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
 
 
 def queued_waits_are_censored(make: Maker, log: Trace) -> None:
-    """How long a queued job goes on waiting changes no answer given while it is queued, on any clock."""
+    """The further wait of a queued job does not change answers that are given while it is queued, on any clock."""
     for clock in CLOCKS[:2]:
         points = _wait_points(make, log, clock)
         for row in range(3, len(log), max(len(log) // 8, 1)):
@@ -263,7 +300,7 @@ def queued_waits_are_censored(make: Maker, log: Trace) -> None:
 
 
 def bound_is_not_below_the_point(make: Maker, log: Trace) -> None:
-    """The highest quantile, at a level of a half or more, is at least the point."""
+    """The highest quantile, if its level is at least 0.5, is at least the point."""
     driver = Driver({"it": make(log)}, SystemState(total=64.0))
     for event in events(log):
         for answer in driver.tell(event).values():
@@ -272,14 +309,16 @@ def bound_is_not_below_the_point(make: Maker, log: Trace) -> None:
 
 
 def answers_without_history_or_queue(make: Maker, log: Trace) -> None:
-    """A machine nobody has used, of known and of unknown size, and a job it cannot hold."""
+    """Answers are valid on an unused machine of known or unknown size, also for a job that is larger than the
+    machine.
+    """
     for total in (0.0, 1.0, 64.0, math.nan):
         for job in list(log.requests())[:5]:
             _in_range(make(log).predict(job, SystemState(total)), f"empty machine of {total}")
 
 
 def survives_a_shrinking_machine(make: Maker, log: Trace) -> None:
-    """Nodes drain away under running jobs and come back: answers stay in range, and so does what follows."""
+    """Answers stay valid while nodes are drained under running jobs and return."""
     driver = Driver({"it": make(log)}, SystemState(total=64.0))
     for count, event in enumerate(events(log)):
         if count % 20 == 10:
@@ -289,9 +328,9 @@ def survives_a_shrinking_machine(make: Maker, log: Trace) -> None:
 
 
 def spoiled_waits_teach_nothing(make: Maker, log: Trace) -> None:
-    """Negative and unknown waits, a job larger than the machine, and a wait across an outage leave answers as before.
+    """The predictor does not learn from negative or unknown waits, too large jobs, or waits across an outage.
 
-    The same events are told with and without an absurd value in the wait: the answer must not tell them apart.
+    The same events are delivered with and without an extreme value in the wait, and the answers must be equal.
     """
     for name, start in (("negative", (-5.0, -9e5)), ("unknown", (math.nan, math.nan)), ("too large", (7.0, 9e5))):
         answers = []
@@ -314,7 +353,7 @@ def spoiled_waits_teach_nothing(make: Maker, log: Trace) -> None:
 
 
 def goes_on_when_attached_late(make: Maker, log: Trace) -> None:
-    """A predictor that missed the first half of the events still answers, and learns from the rest."""
+    """A predictor that missed the first half of the events gives valid answers and learns from the rest."""
     predictor, state = make(log), SystemState(total=64.0)
     stream = list(events(log))
     for count, event in enumerate(stream):
@@ -327,7 +366,7 @@ def goes_on_when_attached_late(make: Maker, log: Trace) -> None:
 
 
 def batch_path_on_every_clock(make: Maker, log: Trace) -> None:
-    """Where there is a batch path: the same points, bounds and bases as one by one, on a machine of known size."""
+    """If there is a batch path, it gives the points, bounds and bases of the one-by-one path, on every clock."""
     if not hasattr(make(log), "predict_trace"):
         return
     for clock in CLOCKS:
@@ -353,21 +392,24 @@ WAIT_CHECKS: tuple[Callable[[Maker, Trace], None], ...] = (
 
 
 def _wait_points(make: Maker, log: Trace, clock: str) -> np.ndarray:
+    """Returns the points of all answers on a clock."""
     return replay(log, {"it": make(log)}, protocol=clock, total=64.0)["it"].points
 
 
 def _tell(predictor: Any, state: SystemState, log: Trace) -> None:
+    """Delivers all events of a log to a predictor."""
     for event in events(log):
         _event(predictor, state, event)
 
 
 def _event(predictor: Any, state: SystemState, event: Any) -> None:
+    """Delivers one event to the state and to a predictor."""
     state.apply(event)
     predictor.observe(event, state)
 
 
 def _moved(predictor: Any) -> Any:
-    """The predictor in another process, as studies and the collector move it."""
+    """Returns the predictor after pickling and loading, as studies and the collector move it between processes."""
     try:
         return pickle.loads(pickle.dumps(predictor))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
