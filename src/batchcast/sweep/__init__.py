@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Studies that outgrow a machine: logs x periods x replicates x predictors x policies x settings, declared once.
+"""Large simulation studies: all combinations of logs, periods, replicates, predictors, policies and settings.
 
-A folder of results is one line away, as polars or pandas: ``results("study-results").to_pandas()``.
+Read a folder of results as polars or pandas with ``results("study-results").to_pandas()``.
 """
 
 from .compare import read_sweep

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's results read again and compared: a row a plan, with pictures and frames.
+"""Read and compare the results of a study: one row per plan (policy and predictor), with pictures and data frames.
 
-Each plan against a named one, paired replicate by replicate and job by job, and what each part of a plan is worth.
+Each plan is compared with a reference plan, paired by replicate and by job. `ablation` shows the effect of each single
+part of a plan.
 """
 
 from __future__ import annotations
@@ -34,37 +35,37 @@ LONGER = 1.1
 
 
 def compare(table: Any, against: str | None = None, *, seed: int = 0) -> list[dict[str, Any]]:
-    """A flat row for each log, period, settings and plan, in the study's order.
+    """Return one flat row for each log, period, settings and plan, in the study's order.
 
     Parameters
     ----------
     table
-        `sweep.results`, with its lists.
+        The results from `sweep.results`, with their lists.
     against
-        The plan that all are compared with, as `POLICY, PREDICTOR`; by default the first.
+        The reference plan as `POLICY, PREDICTOR`. Default: the first plan.
     seed
-        Of the draws for intervals over groups of jobs.
+        Seed for the intervals over groups of jobs.
 
     Returns
     -------
     list of dict
-        Means over the replicates (over the log itself where there are none) under the measures' own names;
-        `NAME_difference` to the reference with `_low` and `_high`, the 5th and 95th percentile over the replicates of
-        paired differences, and `_ahead`, the share of replicates below it; `NAME_ratio` with the same; users with 50
-        jobs or more whose mean wait is above 1.10 times that under the reference (`users_longer`, a share);
-        `NAME_paired_...`: the difference on the log itself with its 90 % interval over groups of one user's
-        submissions of one week (`metrics.paired`); `frontier`: no other plan of the cell that can be had (not that
-        of `actual`) has a smaller mean and a smaller maximum.
+        Means over the replicates (over the log itself if there are none), under the names of the measures.
+        `NAME_difference`: difference from the reference, with `_low` and `_high` (5th and 95th percentile of the paired
+        differences over replicates) and `_ahead` (share of replicates below 0). `NAME_ratio`: the same for ratios.
+        `users_longer`: share of the users with at least 50 jobs whose mean wait is above 1.1 times that under the
+        reference. `NAME_paired...`: the difference on the log itself, with its 90 % interval over groups of one user's
+        submissions of one week (`metrics.paired`). `frontier`: no other plan of the cell, except plans with perfect
+        knowledge, has a smaller mean and a smaller maximum.
 
     Raises
     ------
     UsageError
-        For a reference that is not among the plans.
+        If the reference is not one of the plans.
     """
     plans = [f"{policy}, {predictor}" for policy, predictor in table.select(PLAN).unique(maintain_order=True).rows()]
     reference = against or plans[0]
     if reference not in plans:
-        raise UsageError(f"--against: no {reference!r} (accepted: {'; '.join(plans)})")
+        raise UsageError(f"--against: {reference!r} is not a plan of this study (accepted: {'; '.join(plans)})")
     rows = []
     for cell, part in table.group_by(CELL, maintain_order=True):
         by_plan = {(str(p), str(r)): mine for (p, r), mine in part.group_by(PLAN, maintain_order=True)}
@@ -78,7 +79,7 @@ def compare(table: Any, against: str | None = None, *, seed: int = 0) -> list[di
 def _row(
     cell: dict[str, str], plan: tuple[str, str], mine: Any, theirs: Any, reference: str, seed: int
 ) -> dict[str, Any]:
-    """One plan of one cell."""
+    """Returns the row of one plan in one cell."""
     import polars as pl
 
     drawn = mine.filter(pl.col("replicate") > 0)
@@ -102,7 +103,9 @@ _USERS = ("user", "user_jobs", "user_wait_s", "user_theirs", "user_jobs_theirs",
 
 
 def over_replicates(name: str, values: np.ndarray, level: float) -> dict[str, float]:
-    """The mean over replicates; from two on the 5th and 95th percentile and the share below a level."""
+    """Return the mean over replicates and, for at least two, the 5th and 95th percentile and the share below
+    `level`.
+    """
     values = values[~np.isnan(values)]
     keys = {name: float(values.mean()) if len(values) else float("nan")}
     if len(values) > 1:
@@ -112,7 +115,7 @@ def over_replicates(name: str, values: np.ndarray, level: float) -> dict[str, fl
 
 
 def ratio(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """mine / theirs, NaN where theirs is 0."""
+    """Return mine / theirs; NaN if theirs is 0."""
     over: np.ndarray = np.divide(mine, theirs, out=np.full(len(mine), np.nan), where=theirs > 0)
     return over
 
@@ -121,9 +124,10 @@ def _users_longer(
     user: Sequence[int], jobs: Sequence[int], wait: Sequence[float],
     users: Sequence[int], their_jobs: Sequence[int], waits: Sequence[float],
 ) -> tuple[float, float]:  # fmt: skip
-    """The share of users of `FEW_JOBS` or more whose mean wait is above `LONGER` times the reference's; the worst.
+    """Returns the share of users with `FEW_JOBS` or more whose mean wait is above `LONGER` times the reference's, and
+    the worst.
 
-    A reference's mean below one second counts as one: who did not wait at all has no ratio.
+    A mean wait of the reference below one second counts as one second.
     """
     theirs = {u: w / j for u, j, w in zip(users, their_jobs, waits)}
     ratios = np.array(
@@ -133,7 +137,9 @@ def _users_longer(
 
 
 def _paired(mine: Any, theirs: Any, seed: int) -> dict[str, Any]:
-    """The log itself, job by job: intervals over groups, and what one group decides."""
+    """Returns the differences on the log itself, job by job, with intervals over groups and the effect of the
+    largest group.
+    """
     import polars as pl
 
     columns = ("job_wait_s", "job_bounded_slowdown", "job_group")
@@ -157,7 +163,9 @@ def _paired(mine: Any, theirs: Any, seed: int) -> dict[str, Any]:
 
 
 def _with_frontier(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each row with `frontier`, over the mean bounded slowdown and the longest wait; perfect knowledge ousts nobody."""
+    """Returns the rows with `frontier`, by mean bounded slowdown and longest wait; plans with perfect knowledge
+    exclude no other.
+    """
     points = [(row["mean_bounded_slowdown"], row["max_wait_s"]) for row in rows]
     to_be_had = [point for point, row in zip(points, rows) if row["predictor"] != ORACLE]
     return [
@@ -171,12 +179,20 @@ ABLATION_RATIOS = ("geometric_mean_bounded_slowdown", "p99_wait_s", "max_wait_s"
 
 
 def ablation(table: Any) -> list[dict[str, Any]]:
-    """A flat row for each pair of plans of a cell of which one is the other without one word, in the study's order.
+    """Return one flat row for each pair of plans that differ in one word, in the study's order.
 
-    `without` is that word, of the policy (`refresh=yes`) or of its predictor (`kernel point=geometric`). The figures
-    are those of the plan without it, less those of the plan with it (`NAME_difference`) or over them (`NAME_ratio`):
-    above zero and above one where the word helps. Means over the replicates (over the log itself where there are none)
-    with `_low` and `_high`, the 5th and 95th percentile of paired ones. Empty where no two plans are so.
+    Parameters
+    ----------
+    table
+        The results from `sweep.results`.
+
+    Returns
+    -------
+    list of dict
+        `without` is the word that one plan lacks, of the policy (`refresh=yes`) or the predictor (`kernel
+        point=geometric`). `NAME_difference` is the figure without the word minus the figure with it, and `NAME_ratio`
+        their ratio, so the word helps if they are above 0 and above 1. They are means over the replicates (over the log
+        itself if there are none) with `_low` and `_high`, the 5th and 95th percentile of the paired values.
     """
     import polars as pl
 
@@ -203,8 +219,11 @@ def ablation(table: Any) -> list[dict[str, Any]]:
 
 
 def word_between(plan: tuple[str, str], other: tuple[str, str]) -> str:
-    """The one word that the first plan (policy, predictor) has and the second lacks; empty where that is not all.
+    """Return the one word that the first plan (policy, predictor) has and the second lacks; empty if they differ
+    otherwise.
 
+    Examples
+    --------
     >>> word_between(("easy:first_after=48h,refresh=yes", "kernel"), ("easy:first_after=48h", "kernel"))
     'refresh=yes'
     >>> word_between(("easy", "kernel:point=geometric"), ("easy", "kernel")), word_between(("easy", "x"), ("fcfs", "x"))
@@ -216,7 +235,7 @@ def word_between(plan: tuple[str, str], other: tuple[str, str]) -> str:
 
 
 def _of_policies(one: str, other: str) -> list[str]:
-    """Words by which they differ; empty text for one that the second does not merely lack, as another backfilling."""
+    """Returns the words in which policies differ; an empty text for a difference that is not a missing word."""
     first, second, usual = policy_of(one), policy_of(other), Policy()
     changed = [f.name for f in fields(Policy) if getattr(first, f.name) != getattr(second, f.name)]
     return [
@@ -228,13 +247,16 @@ def _of_policies(one: str, other: str) -> list[str]:
 
 
 def _said(name: str, value: Any) -> str:
-    """A word's value as a user writes it."""
+    """Returns the value of a word as a user writes it."""
     if name in AGES:
         return format_duration(value)
     return {True: "yes", False: "no"}.get(value, str(value))
 
 
 def _of_specs(one: str, other: str) -> list[str]:
+    """Returns the parameters in which predictors differ; an empty text for a difference that is not a missing
+    parameter.
+    """
     (name, first), (other_name, second) = parse_spec(one), parse_spec(other)
     if name != other_name:
         return [""]
@@ -247,7 +269,9 @@ def _of_specs(one: str, other: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SweepPlans(Rows):
-    """A row for each log, period, settings and plan, compared with one of them; `table` has a row a task (polars)."""
+    """One row for each log, period, settings and plan, compared with a reference; `table` has one row per task
+    (polars).
+    """
 
     table: Any
 
@@ -272,26 +296,26 @@ class SweepPlans(Rows):
 
 
 def read_sweep(folder: str | Path, against: str | None = None, *, seed: int = 0) -> SweepPlans:
-    """What `batchcast sweep` left in a folder, each plan compared with one of them.
+    """Read the results of `batchcast sweep` and compare each plan with a reference plan.
 
     Parameters
     ----------
     folder
-        What `batchcast sweep -o` wrote.
+        The folder that `batchcast sweep -o` wrote.
     against
-        The plan that all are compared with, as `POLICY, PREDICTOR`; by default the first.
+        The reference plan as `POLICY, PREDICTOR`. Default: the first plan.
     seed
-        Of the draws for intervals over groups of jobs.
+        Seed for the intervals over groups of jobs.
 
     Returns
     -------
     SweepPlans
-        `rows`, `table`, `plot()` (`frontier`, `differences`), frames.
+        With `rows`, `table`, `plot()` (`frontier`, `differences`) and data frames.
 
     Raises
     ------
     NoAnswer
-        Where no task of the study has a result.
+        If the study has no results.
 
     Examples
     --------

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's results as a partitioned Parquet dataset, a row a task, each written whole as it comes.
-
-And what a study will cost before it runs.
+"""Store the results of a study as a partitioned Parquet dataset with one row per task, and estimate the cost of a
+study.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ LISTS = {"user": "int32", "user_jobs": "int32", "user_wait_s": "double", "job_wa
 TEXT = ("key", "period", "settings", "policy", "predictor", "digest", "code", "host")
 WHOLE = ("replicate", "seed", "jobs", "left_out", "corrections")
 OF_A_RUN = ("task_s", "host")
-"""What differs between two runs of one task: the seconds it took, and where."""
+"""Columns that differ between two runs of the same task: its run time, and its host."""
 
 
 def schema() -> Any:
-    """The Arrow schema of a result; the log's name is the partition's."""
+    """Return the Arrow schema of a result; the name of the log is in the partition."""
     import pyarrow as pa
 
     return pa.schema(
@@ -44,17 +43,19 @@ def schema() -> Any:
 
 
 class Dataset:
-    """The results of a folder; `keep` writes one, `done` says which tasks need no more work."""
+    """The results in a folder: `keep` writes one, and `done` returns the finished tasks."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.results = self.folder / "results"
         self._loose: Counter[str] = Counter()
-        self._held: dict[Path, Any] = {}  # single results of this run, but for lists of jobs: folding reads none again
+        self._held: dict[
+            Path, Any
+        ] = {}  # single results of this run without lists of jobs, so that fold() need not read
         self._schema = schema()
 
     def done(self) -> set[str]:
-        """The keys of all results that are kept."""
+        """Return the keys of all stored results."""
         import pyarrow.parquet as pq
 
         keys: set[str] = set()
@@ -65,7 +66,7 @@ class Dataset:
         return keys
 
     def keep(self, row: Mapping[str, Any]) -> None:
-        """Write one result; about a millisecond."""
+        """Write one result, which takes about a millisecond."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -73,7 +74,7 @@ class Dataset:
         place.mkdir(parents=True, exist_ok=True)
         table = pa.Table.from_pylist([row], schema=self._schema)
         path = place / f"{row['key']}.parquet"
-        with whole_file(path) as beside:  # one row: coding it costs more than it saves
+        with whole_file(path) as beside:  # compressing a single row would cost more than it saves
             pq.write_table(table, beside, compression="none", use_dictionary=False, write_statistics=False)
         if row["job_wait_s"] is None:
             self._held[path] = table
@@ -82,7 +83,7 @@ class Dataset:
             self.fold(row["log"])
 
     def fold(self, log: str) -> None:
-        """Make one file of a log's single results; what was there before stays readable at every instant."""
+        """Merge a log's single results into one file; all results stay readable at any time."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -101,12 +102,12 @@ class Dataset:
             path.unlink()
 
     def fold_all(self) -> None:
-        """The same for every log: what a study does at its end."""
+        """Merge the single results of every log, at the end of a study."""
         for place in self.results.glob("log=*"):
             self.fold(place.name.removeprefix("log="))
 
     def declare(self, tasks: Sequence[Task], study: str) -> None:
-        """Keep what the study consists of: reports are of the study as it was declared last."""
+        """Store the list of the study's tasks. Reports cover the study as it was last declared."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -120,35 +121,39 @@ class Dataset:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else works on this folder meanwhile; UsageError where somebody does."""
+        """Lock the folder; UsageError if another sweep uses it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / ".lock", "w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UsageError(
-                    f"{self.folder}: another sweep is at work here", hint="-o FOLDER for one of its own"
+                    f"{self.folder}: another sweep is using this folder", hint="name another folder: -o FOLDER"
                 ) from None
-            for path in self.results.glob("log=*/.*.part"):  # of a process that was killed
+            for path in self.results.glob("log=*/.*.part"):  # leftovers of a killed process
                 with suppress(OSError):
                     os.unlink(path)
             yield
 
 
 def results(folder: str | Path, *, lists: bool = True) -> Any:
-    """The results of a study as a polars DataFrame, a row a task in the study's order; `.to_pandas()` makes it pandas.
+    """Return the results of a study as a polars DataFrame, one row per task in the study's order.
 
     Parameters
     ----------
     folder
-        What `batchcast sweep` wrote.
+        The folder that `batchcast sweep` wrote.
     lists
-        Whether the columns of users and jobs (`dataset.LISTS`) are read too.
+        Whether to read the columns with lists of users and jobs (`dataset.LISTS`).
+
+    Returns
+    -------
+    polars.DataFrame
 
     Raises
     ------
     NoAnswer
-        Where no task of the study has a result.
+        If the study has no results.
     """
     import polars as pl
 
@@ -167,21 +172,24 @@ def results(folder: str | Path, *, lists: bool = True) -> Any:
 
 
 def _read(read: Any, path: Path) -> Any:
-    """What a file holds; InputError names one that cannot be read, and what to do with it."""
+    """Returns the content of a file; InputError names a file that cannot be read and says what to do."""
     import pyarrow as pa
 
     try:
         return read()
     except (pa.ArrowException, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
-        raise InputError(f"{path}: not readable ({reason})", hint="remove it: its tasks run again") from None
+        raise InputError(
+            f"{path}: not readable ({reason})", hint="remove the file, and its tasks will run again"
+        ) from None
 
 
 Seconds = Mapping[tuple[str, str, str], float]
 
 
 def measured_seconds(folder: str | Path) -> Seconds:
-    """The mean seconds of the finished tasks of a folder by log, policy and predictor; empty where there are none."""
+    """Return the mean run time of finished tasks in seconds, by log, policy and predictor; empty if there are
+    none."""
 
     try:
         table = results(folder, lists=False)
@@ -194,10 +202,26 @@ def measured_seconds(folder: str | Path) -> Seconds:
 def estimate(
     tasks: Sequence[Task], done: set[str], measured: Seconds, stated: float | None, workers: int
 ) -> list[dict[str, Any]]:
-    """A row a log, and one of all: tasks, those to do, seconds a task and where they are from, core-hours, time.
+    """Estimate the cost of a study.
 
-    A task of which none like it was measured is taken at the mean of those of its log, else at what is stated; NaN
-    where neither is known. The time on `workers` is that of their even share, and no shorter than the longest task.
+    Parameters
+    ----------
+    tasks
+        All tasks.
+    done
+        Keys of finished tasks.
+    measured
+        Run times from `measured_seconds`.
+    stated
+        Run time of a task in seconds, used if no similar task was measured.
+    workers
+        Number of workers.
+
+    Returns
+    -------
+    list of dict
+        One row per log, and one for all: numbers of tasks, seconds per task, core-hours, and time. The time assumes an
+        equal share of the work for each worker, and is at least the longest task. NaN if no run time is known.
     """
     rows = []
     for log in [*dict.fromkeys(task.log.name for task in tasks), ""]:
@@ -220,7 +244,9 @@ def estimate(
 
 
 def seconds_of(task: Task, measured: Seconds, stated: float | None) -> float:
-    """What one task is taken at; NaN where nothing is known."""
+    """Return the expected run time of a task: measured, else the mean of its log, else `stated`; NaN if nothing is
+    known.
+    """
     own = measured.get((task.log.name, task.policy, task.predictor))
     if own is not None:
         return own

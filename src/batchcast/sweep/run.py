@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a study: its tasks on local processes, on Dask, or on jobs of Slurm.
+"""Run the tasks of a study on local processes, on a Dask cluster, or on Slurm jobs.
 
-Results are stored as they come. Tasks of a lost worker run again; a task that fails is named, and the rest goes on.
+Each result is stored when it arrives. Tasks of a lost worker run again. A task that fails is reported, and the others
+continue.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from .study import Slurm
 from .task import Failed, Task, attempt
 
 ABREAST = 1000
-"""Tasks handed to a Dask cluster and not back yet: enough for its workers never to wait."""
+"""Largest number of unfinished tasks in a Dask cluster, so that its workers never wait for work."""
 
 QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
-"""For its tracker, which tells a terminal of the semaphores of a pool that Ctrl-C ended."""
+"""Warning filter for multiprocessing's resource tracker, which reports leaked semaphores after Ctrl-C."""
 
 
 class Pool:
-    """An executor and how many tasks it takes at once; `renewed` is another where its processes died."""
+    """An executor and the number of tasks that it accepts at once; `renew` replaces it after its processes died."""
 
     def __init__(self, executor: Executor, window: int, renew: Callable[[], Executor] | None = None) -> None:
         self.executor, self.window, self._renew = executor, window, renew
 
     def renew(self) -> None:
-        """Put a new executor in the place of a broken one."""
+        """Replace a broken executor by a new one; Unreachable if that is not possible."""
         if self._renew is None:
             raise Unreachable("the workers are gone", hint="the same command again: finished tasks are kept")
         self.executor = self._renew()
@@ -45,7 +46,7 @@ class Pool:
 
 @contextmanager
 def local(workers: int) -> Iterator[Pool]:
-    """Processes of this machine. Ctrl-C is the asking process's to mind; it ends the others."""
+    """A context with a pool of processes on this machine. This process handles Ctrl-C and ends the others."""
     os.environ.setdefault("PYTHONWARNINGS", QUIET)
     context = get_context("forkserver")
     context.set_forkserver_preload(["batchcast.sweep.task"])
@@ -63,7 +64,7 @@ def local(workers: int) -> Iterator[Pool]:
 
 
 def _begin(path: list[str]) -> None:
-    """In a worker: signals are the parent's, modules are found where the parent finds them."""
+    """Prepares a worker: it ignores signals, which the parent handles, and uses the parent's module path."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path[:] = path
@@ -71,7 +72,9 @@ def _begin(path: list[str]) -> None:
 
 @contextmanager
 def on_dask(address: str, say: Callable[[str], None], timeout_s: float = 10.0) -> Iterator[Pool]:
-    """A Dask scheduler that is there. Unreachable where it does not answer within `timeout_s`."""
+    """A context with a pool on a running Dask scheduler; Unreachable if it does not answer within `timeout_s`
+    seconds.
+    """
     from distributed import Client
 
     try:
@@ -86,15 +89,27 @@ def on_dask(address: str, say: Callable[[str], None], timeout_s: float = 10.0) -
 
 @contextmanager
 def on_slurm(wish: Slurm, say: Callable[[str], None], folder: Path) -> Iterator[Pool]:
-    """A Dask cluster whose workers are jobs of Slurm, kept at their number: a job that ends early is replaced.
+    """A context with a Dask cluster whose workers are Slurm jobs. A job that ends early is replaced.
 
-    Traffic is encrypted with a key made for this run, which lies in `folder` where only this user reads it: whoever
-    else reaches the scheduler's port runs nothing. `folder` is one that the nodes see; workers' output goes there too.
+    Parameters
+    ----------
+    wish
+        Resources of the workers, and the network interface.
+    say
+        Called with messages for the user.
+    folder
+        A folder on a file system that the nodes see. It gets the key and the output of the workers.
+
+    Notes
+    -----
+    Traffic is encrypted with a key that is created for this run and that only this user can read. Other users who reach
+    the scheduler's port cannot run code.
     """
     if not wish.interface:
         raise UsageError(
-            "--pool slurm: by which network do nodes reach this host? ([slurm] interface in the study, or --interface)",
-            hint="`ip -brief address` lists them, e.g. ib0 or eth0",
+            "--pool slurm: name the network interface by which nodes reach this host ([slurm] interface in the study, "
+            "or --interface)",
+            hint="`ip -brief address` lists the interfaces, e.g. ib0 or eth0",
         )
     from dask_jobqueue.slurm import SLURMCluster
     from distributed import Client
@@ -125,7 +140,9 @@ def on_slurm(wish: Slurm, say: Callable[[str], None], folder: Path) -> Iterator[
 
 @contextmanager
 def _used(client: Any, say: Callable[[str], None]) -> Iterator[Pool]:
-    """A client's executor, and where its dashboard is, for those who have bokeh; what it still holds is let go."""
+    """A context with a client's executor; reports the address of the dashboard, and cancels unfinished tasks at the
+    end.
+    """
     if find_spec("bokeh"):
         with suppress(Exception):
             say(f"dashboard: {client.dashboard_link}")
@@ -138,7 +155,7 @@ def _used(client: Any, say: Callable[[str], None]) -> Iterator[Pool]:
 
 
 def pool_on(place: str, workers: int, wish: Slurm, say: Callable[[str], None], folder: Path) -> Any:
-    """The pool that `--pool` names: `local`, `slurm`, or the address of a Dask scheduler."""
+    """Return the pool that `--pool` names: `local`, `slurm`, or the address of a Dask scheduler."""
     if place == "local":
         return local(workers)
     if place == "slurm":
@@ -152,7 +169,7 @@ Row = Mapping[str, Any]
 
 
 class Ran(NamedTuple):
-    """How many results were kept, and what failed."""
+    """The number of stored results, and the tasks that failed."""
 
     kept: int
     failed: list[Failed]
@@ -167,10 +184,31 @@ def run(
     tick: Callable[[int], None] = lambda done: None,
     tell: Callable[[Failed], None] = lambda one: None,
 ) -> Ran:
-    """Perform tasks on a pool, at most `pool.window` at a time, and keep each result when it comes.
+    """Perform tasks on a pool, and store each result when it arrives.
 
-    A process that dies takes those of its pool with it: what was under way runs again, one at a time, and a task alone
-    with a process that died is the one that failed. O(1) a task besides the work.
+    Parameters
+    ----------
+    tasks
+        The tasks.
+    pool
+        The pool. At most `pool.window` tasks are unfinished at once.
+    keep
+        Stores a result.
+    perform
+        Performs a task, in a worker.
+    tick
+        Called with the number of finished tasks.
+    tell
+        Called with each failed task.
+
+    Returns
+    -------
+    Ran
+
+    Notes
+    -----
+    If a process dies, the tasks of its pool are lost. They run again one at a time, and a task that was alone when a
+    process died counts as failed.
     """
     waiting, suspects = deque(tasks), deque[Task]()
     flight = _Flight(pool, perform)
@@ -203,7 +241,7 @@ def run(
 
 
 class _Flight:
-    """Tasks handed out and not back yet."""
+    """The tasks that were handed to the pool and have not returned yet."""
 
     def __init__(self, pool: Pool, perform: Callable[[Task], Row | Failed]) -> None:
         self.tasks: dict[Future[Any], Task] = {}
@@ -211,7 +249,7 @@ class _Flight:
         self._back: SimpleQueue[Future[Any]] = SimpleQueue()
 
     def takes(self, task: Task) -> bool:
-        """Hand a task out; false where the pool broke meanwhile: its futures come back and say so."""
+        """Hands a task to the pool; returns False if the pool is broken."""
         try:
             future = self._pool.executor.submit(self._perform, task)
         except BrokenExecutor:
@@ -221,7 +259,7 @@ class _Flight:
         return True
 
     def land(self) -> tuple[list[tuple[Task, Any]], list[Task]]:
-        """What came back, one task or all of a pool that broke: tasks with their outcome, and tasks lost with it."""
+        """Returns finished tasks with their outcomes, and the tasks that were lost with a broken pool."""
         first = self._back.get()
         if not isinstance(_error(first), BrokenExecutor):
             return [(task := self.tasks.pop(first), _outcome(first, task))], []
@@ -235,12 +273,15 @@ class _Flight:
 
 
 def _error(future: Future[Any]) -> BaseException | None:
+    """Returns the exception of a future, or None."""
     if future.cancelled():
         raise Unreachable("the workers are gone", hint="the same command again: finished tasks are kept")
     return future.exception()
 
 
 def _outcome(future: Future[Any], task: Task) -> Any:
-    """A task's row, or its failure: also what its cluster says of it (a worker killed again and again)."""
+    """Returns a task's row or failure, including failures that the cluster reports (such as a worker killed
+    repeatedly).
+    """
     error = _error(future)
     return future.result() if error is None else Failed(task.key, task.label, f"{type(error).__name__}: {error}")

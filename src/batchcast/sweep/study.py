@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study as TOML declares it, checked before anything runs: a refusal names the line and what is accepted."""
+"""Read a study from TOML and check it before it runs. Errors name the line and what is accepted."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Settings = Mapping[str, Any]
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What every table of a study is: nothing in it is unknown."""
+    """Base class of a study's tables; unknown keys are rejected."""
 
 
 class LogFile(_Part, frozen=True):
-    """One log: where it lies, how it is read, and which of its jobs are meant, in the words of the command line."""
+    """One log: its path, how to read it, and which jobs to select, with the names of the command-line options."""
 
     path: str
     name: str = ""
@@ -44,7 +44,7 @@ class LogFile(_Part, frozen=True):
 
 
 class Period(_Part, frozen=True):
-    """Jobs submitted at or after `from` and before `to`, in the log's zone."""
+    """Jobs submitted at or after `from` and before `to`, in the log's time zone."""
 
     name: str = ""
     since: str | None = msgspec.field(default=None, name="from")
@@ -52,20 +52,20 @@ class Period(_Part, frozen=True):
 
 
 class Plans(_Part, frozen=True):
-    """Every one of these policies planned with every one of these predictors."""
+    """All combinations of these policies with these predictors."""
 
     policies: Words
     predictors: Words
 
 
 class Cost(_Part, frozen=True):
-    """What a task is said to take where none was measured yet."""
+    """The expected run time of a task in seconds, used if no similar task was measured."""
 
     seconds: float
 
 
 class Slurm(_Part, frozen=True):
-    """What a worker of `--pool slurm` asks the batch system for, and the network by which nodes reach this host."""
+    """The resources of a worker of `--pool slurm`, and the network interface by which nodes reach this host."""
 
     partition: str | None = None
     account: str | None = None
@@ -78,7 +78,7 @@ class Slurm(_Part, frozen=True):
 
 
 class Study(_Part, frozen=True):
-    """A whole study. `itself` says whether the log as it is counts as replicate 0."""
+    """A whole study. `itself` says whether the unchanged log is included as replicate 0."""
 
     log: tuple[LogFile, ...]
     name: str = ""
@@ -97,19 +97,30 @@ class Study(_Part, frozen=True):
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """Policies with what plans them, in the order declared, each once."""
+        """Combinations of policy and predictor, in the declared order, without repetitions."""
         groups = [*([Plans(policies=self.policies, predictors=self.predictors)] if self.policies else []), *self.plan]
         return list(dict.fromkeys((p, r) for group in groups for p in group.policies for r in group.predictors))
 
 
 def read_study(text: str, path: str = "study.toml") -> Study:
-    """The study of a TOML text.
+    """Read a study from a TOML text.
+
+    Parameters
+    ----------
+    text
+        The TOML text.
+    path
+        Name of the file in messages.
+
+    Returns
+    -------
+    Study
 
     Raises
     ------
     InputError
-        What is no TOML, an unknown key, a value of another kind, a policy, predictor or setting that is not accepted,
-        two logs or periods of one name: with the line where it stands.
+        If the text is not TOML, a key or value is not accepted, or two logs or periods have the same name. The message
+        has the line.
 
     Examples
     --------
@@ -140,7 +151,7 @@ def read_study(text: str, path: str = "study.toml") -> Study:
 
 
 def check(study: Study, path: str, text: str) -> None:
-    """InputError for what the kinds of values cannot say."""
+    """Raise InputError for contradictions that the types of the values do not exclude."""
     if not study.log:
         raise input_error(path, "a study needs a [[log]] with a path", hint=HINT)
     if bool(study.policies) != bool(study.predictors) or not study.pairs:
@@ -167,7 +178,7 @@ def check(study: Study, path: str, text: str) -> None:
 
 
 def _check_words(study: Study, path: str, text: str) -> None:
-    """Policies, predictors, settings, and what is compared with, as the command line checks them."""
+    """Checks policies, predictors, settings and references as the command line does."""
     from ..predict.registry import make
     from ..simulation.policies import policy_of
 
@@ -189,7 +200,7 @@ def _check_words(study: Study, path: str, text: str) -> None:
 
 
 def _in_file(path: str, text: str, word: str, check: Callable[[], object]) -> None:
-    """Run a check; what it refuses is said with the study's file and line."""
+    """Runs a check and adds the study's file and line to its error."""
     try:
         check()
     except UsageError as error:
@@ -222,8 +233,10 @@ def setting(key: str, value: Any) -> Any:
 
 
 def stem(path: str) -> str:
-    """A file's name without its folder and endings, as a log's name.
+    """Return a file's name without folder and endings, as the name of a log.
 
+    Examples
+    --------
     >>> stem("logs/KTH-SP2-1996-2.1-cln.swf.gz"), stem("jobs.txt")
     ('KTH-SP2-1996-2.1-cln', 'jobs')
     """
@@ -232,8 +245,10 @@ def stem(path: str) -> str:
 
 
 def line_of(text: str, word: str) -> int | None:
-    """The first line that holds a word, from 1; None where none does.
+    """Return the number of the first line that contains a word, from 1; None if there is none.
 
+    Examples
+    --------
     >>> line_of("a = 1\\nb = 2", "b")
     2
     """
@@ -248,7 +263,7 @@ _TABLES: Mapping[str, Any] = {
 
 
 def _refused(path: str, text: str, message: str) -> InputError:
-    """msgspec's refusal in our words: where, what, and what is accepted."""
+    """Returns msgspec's error as an InputError: where, what is wrong, and what is accepted."""
     at = _AT.search(message)
     place = re.sub(r"\[(\d+|\.\.\.)\]", "", at["place"]) if at else ""
     if unknown := _UNKNOWN.search(message):

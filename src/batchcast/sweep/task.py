@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A task: one simulation, identified by everything that decides its result, the source code included.
+"""A task of a study: one simulation, identified by everything that determines its result, including the source code.
 
-And its performance: what a worker does, wherever it runs. Pure but for reading the log.
+`perform` runs a task in a worker. It has no side effects and only reads the log.
 """
 
 from __future__ import annotations
@@ -40,14 +40,21 @@ DECIDING = (
     *("trace", "columns.py", "job.py", "units.py", "evaluation/differences.py", "evaluation/resampling.py"),
     "sweep/task.py",
 )
-"""What a task's result hangs on; an edit elsewhere (a page, the store, a verb) leaves finished results valid."""
+"""The code that determines a task's result. Changes in other code (pages, store, commands) keep results valid."""
 
 
 @cache
 def own_code(rooms: tuple[str, ...] = DECIDING) -> str:
-    """The version and a digest of the deciding sources' bytes, in order of their names. About 20 ms, once a process.
+    """Return batchcast's version and a digest of the source files that determine results. It takes about 20 ms once.
 
-    `rooms` are folders and files of the package.
+    Parameters
+    ----------
+    rooms
+        Folders and files of the package.
+
+    Returns
+    -------
+    str
     """
     root = Path(__file__).parent.parent
     content = hashlib.sha256()
@@ -61,8 +68,10 @@ def own_code(rooms: tuple[str, ...] = DECIDING) -> str:
 
 @cache
 def code_of(predictor: str) -> str:
-    """The same, with the source of a predictor of one's own (MODULE:CLASS) added.
+    """Return `own_code`, extended by a digest of the source of a user's predictor (MODULE:CLASS).
 
+    Examples
+    --------
     >>> code_of("requested") == own_code()
     True
     """
@@ -76,10 +85,10 @@ def code_of(predictor: str) -> str:
 
 @dataclass(frozen=True)
 class Task:
-    """One policy planned with one predictor on one replicate of one period of one log.
+    """One policy planned with one predictor, on one replicate of one period of one log.
 
-    `digest` is the SHA-256 of the log's file, `code` of what computes the result (`sweep.code`), `replicate` 0 the log
-    as it is. Names of logs and periods, and where a file lies, are for people: they are not in the key.
+    `digest` is the SHA-256 of the log's file, `code` identifies the source code, and replicate 0 is the log itself.
+    Names of logs and periods and paths of files are not part of the key.
     """
 
     log: LogFile
@@ -94,7 +103,8 @@ class Task:
 
     @cached_property
     def key(self) -> str:
-        """32 hexadecimal digits of the task's content: who has a result under it needs no other."""
+        """A digest of the task's content, 32 hexadecimal digits. A result with this key is the result of the
+        task."""
         log = {k: v for k, v in msgspec.to_builtins(self.log).items() if k not in ("path", "name")}
         content = {
             "log": log,
@@ -109,15 +119,17 @@ class Task:
 
     @property
     def label(self) -> str:
-        """The task in words."""
+        """A description of the task for people."""
         parts = (self.log.name, self.period.name, f"replicate {self.replicate}" if self.replicate else "", words_of(
             self.settings), f"{self.policy} with {self.predictor}")  # fmt: skip
         return ", ".join(filter(None, parts))
 
 
 def words_of(settings: Mapping[str, Any]) -> str:
-    """Settings in words, sorted by name; empty for none.
+    """Return settings as text, sorted by name; empty if there are none.
 
+    Examples
+    --------
     >>> words_of({"wide": "cut", "total": 64.0})
     'total=64.0 wide=cut'
     """
@@ -125,10 +137,23 @@ def words_of(settings: Mapping[str, Any]) -> str:
 
 
 def tasks_of(study: Study, folder: str | Path = ".") -> list[Task]:
-    """The tasks of a study, in order: those that share a replicate stand together.
+    """Return the tasks of a study in order; tasks with the same replicate are neighbours.
 
-    `folder` is where relative paths of logs begin. Reads every log once, for its digest. InputError for one that is
-    not there.
+    Parameters
+    ----------
+    study
+        The study. Every log is read once for its digest.
+    folder
+        The folder for relative paths of logs.
+
+    Returns
+    -------
+    list of Task
+
+    Raises
+    ------
+    InputError
+        If a log does not exist.
     """
     every = []
     chosen = [{k: setting(k, v) for k, v in {**study.settings, **dict(zip(study.vary, values))}.items()}
@@ -146,20 +171,20 @@ def tasks_of(study: Study, folder: str | Path = ".") -> list[Task]:
 
 
 def digest_of(path: str) -> str:
-    """SHA-256 of a file's bytes in hexadecimal digits; InputError where it cannot be read."""
+    """Return the SHA-256 of a file in hexadecimal; InputError if the file cannot be read."""
     try:
         with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror or error})",
-            hint="a log's path is meant from the folder of the study's file",
+            hint="paths of logs are relative to the folder of the study's file",
         ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A task that gave no result, and why; `again` holds what shows it on one machine."""
+    """A task without a result, and the reason."""
 
     key: str
     label: str
@@ -167,7 +192,7 @@ class Failed:
 
 
 def attempt(task: Task) -> dict[str, Any] | Failed:
-    """The task's row (`dataset.SCHEMA`), or why there is none: an error of one task is that task's alone."""
+    """Return the row of a task, or its failure. The error of one task does not affect other tasks."""
     try:
         return perform(task)
     except BatchcastError as error:
@@ -177,16 +202,16 @@ def attempt(task: Task) -> dict[str, Any] | Failed:
 
 
 def perform(task: Task) -> dict[str, Any]:
-    """Simulate, and measure: one row, by the names of `dataset.SCHEMA`.
+    """Run a simulation and return its measures as a row of the dataset.
 
-    The same task gives the same row, but for `task_s`, CPU seconds, and `host`. Users stand in it as numbers, in the
-    log's order.
+    The same task always gives the same row, except `task_s` (CPU seconds) and `host`. Users are numbers, in the order
+    of the log.
     """
     begun = time.thread_time()
     if task.code != code_of(task.predictor):
         raise InputError(
-            f"this worker ({platform.node()}) runs other code than the study was started with",
-            hint="one installation for all workers, e.g. the same venv on a shared file system",
+            f"this worker ({platform.node()}) runs another version of the code than the one that started the study",
+            hint="use one installation for all workers, e.g. the same venv on a shared file system",
         )
     trace = _drawn(task.log, task.digest, task.period, task.replicate, task.seed if task.replicate else 0)
     procs = opening_of(task.log).rule
@@ -212,7 +237,9 @@ def perform(task: Task) -> dict[str, Any]:
 
 
 def _measured(trace: Trace, schedule: Schedule, procs: str, *, with_jobs: bool) -> dict[str, Any]:
-    """The geometric mean, each user's jobs and waits, and for the log itself each job's, with its group."""
+    """Returns the geometric mean slowdown, each user's jobs and waits, and for replicate 0 each job's values and
+    group.
+    """
     wait = schedule.wait_time
     slowdown = bounded_slowdown(wait, schedule.run_time)
     user = trace.nominal("user_id").codes[schedule.rows]
@@ -234,7 +261,9 @@ def _measured(trace: Trace, schedule: Schedule, procs: str, *, with_jobs: bool) 
 
 @lru_cache(maxsize=2)
 def _drawn(log: LogFile, digest: str, period: Period, number: int, seed: int) -> Trace:
-    """A replicate of a period of a log; number 0 is the period itself. Its draws hang on the seed and its number."""
+    """Returns a replicate of a period of a log; number 0 is the period itself. The draws depend on the seed and the
+    number.
+    """
     trace = _opened(log, digest)
     if period.since is not None or period.until is not None:
         trace = select(trace, Selection(period.since, period.until))
@@ -243,7 +272,7 @@ def _drawn(log: LogFile, digest: str, period: Period, number: int, seed: int) ->
 
 @lru_cache(maxsize=2)
 def _opened(log: LogFile, digest: str) -> Trace:
-    """A log, opened as `batchcast simulate` does; InputError if it is not the file that the study began with."""
+    """Returns a log as `batchcast simulate` opens it; InputError if the file has changed since the study began."""
     trace = opening_of(log).open(log.path)
     if trace.info.sha256 != digest:
         raise InputError(f"{log.path}: its content changed since the study began", hint="start the sweep again")
@@ -251,7 +280,7 @@ def _opened(log: LogFile, digest: str) -> Trace:
 
 
 def opening_of(log: LogFile) -> Opening:
-    """How a study's log is opened, in the words of the command line."""
+    """Return how to open a log of a study, as options of the command line."""
     return Opening(
         format=log.format,
         timezone=log.timezone,
