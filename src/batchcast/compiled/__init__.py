@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All compiled code is decorated here: exact floating point, cached on disk, compiled once for this very code.
+"""The decorators for all compiled code: exact floating point, cached on disk, compiled once for each state of the code.
 
-numba notices a change in the file of a kernel but not in the kernels that it calls, so the folder of the cache is named
-by the state of all code (`place`). Where no folder can be written a kernel still compiles, at every start. While it
-compiles for the first time it says so, on a terminal only (`progress`).
+numba notices changes in the file of a kernel, but not in the kernels that it calls. Therefore the cache folder is named
+by the state of all code (`place`). If no folder can be written, kernels are compiled at every start. The first
+compilation is shown on a terminal (`once`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if OWN_PASSES:
         **PUBLIC,
         "_nrt": False,
         "no_cfunc_wrapper": True,
-        "forceinline": False,  # else inherited from whatever kernel asks first
+        "forceinline": False,  # without this, the option is inherited from the first kernel that calls it
         "pipeline_class": Pipeline,
     }
     BRANCHING = {**OPTIONS, "pipeline_class": BranchingPipeline}
@@ -48,38 +48,41 @@ Bundle = TypeVar("Bundle", bound=type)
 
 
 def kernel(function: Function) -> Function:
-    """The function compiled by numba at its first call, without fast-math: schedules are compared start by start.
+    """Compile a function with numba at its first call, for kernels that take arrays and allocate none.
 
-    For kernels that take arrays and make none: without numba's run-time (`_nrt`) no array is counted at every call,
-    which was half of the scheduling kernel's time.
+    Fast-math is off, because schedules are compared start by start. Without numba's run-time (`_nrt`), arrays are not
+    reference-counted at every call, which took half of the scheduling kernel's time.
     """
     return _compiled(function, OPTIONS)
 
 
 def branching(function: Function) -> Function:
-    """A `kernel` that decides more than it computes: a scheduler. Its loops are short or end early, vectors slow it."""
+    """Compile a `kernel` with many branches, such as a scheduler, without vector instructions, which slow short
+    loops down.
+    """
     return _compiled(function, BRANCHING)
 
 
 def inner(function: Function) -> Function:
-    """The same for a kernel that only kernels call: without the way in from Python it compiles in half the time."""
+    """Compile a kernel that only kernels call. Without an entry point for Python it compiles in half the time."""
     return _compiled(function, INNER)
 
 
 def inlined(function: Function) -> Function:
-    """An `inner` kernel, small and called often: its code stands where it is called."""
+    """Compile a small, often called `inner` kernel, whose code is inlined where it is called."""
     return _compiled(function, {**INNER, "forceinline": True})
 
 
 def allocating(function: Function) -> Function:
-    """The same for a kernel that makes arrays of its own."""
+    """Compile a kernel that allocates arrays."""
     return _compiled(function, {**OPTIONS, "_nrt": True})
 
 
 def by_address(bundle: Bundle) -> Bundle:
-    """A named tuple class whose instances kernels get by address (see `passes`); its members are arrays and numbers.
+    """Let kernels receive instances of a named tuple class by address (see `passes`). Its members are arrays and
+    numbers.
 
-    Without the project's own passes numba passes it by its members, as any named tuple.
+    Without batchcast's own passes, numba passes all members, as for other named tuples.
     """
     if OWN_PASSES:
         from .passes import register
@@ -89,6 +92,7 @@ def by_address(bundle: Bundle) -> Bundle:
 
 
 def _compiled(function: Function, options: dict[str, Any]) -> Function:
+    """Returns the compiled function for the given options."""
     if not OWN_PASSES:
         return cast(Function, _cached(function, PUBLIC, "public"))
     watch_compiler()
@@ -106,10 +110,10 @@ def _compiled(function: Function, options: dict[str, Any]) -> Function:
 
 
 def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
-    """numba's dispatcher, kept in a room of the folder of kernels: a function may be compiled in two ways.
+    """Returns numba's dispatcher with a cache in a subfolder `room`, because one function can be compiled in two ways.
 
-    Its place there is looked for when it is first compiled: numba writes a file to try the folder, and most kernels of
-    a command are never called.
+    The cache is set up at the first compilation, because numba writes a test file to the folder, and most kernels of a
+    command are never called.
     """
     folder = kernel_folder()
     compiled = numba.njit(function, **options)
@@ -131,9 +135,10 @@ def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
 
 
 def _part(function: Function, options: dict[str, Any]) -> Any:
-    """What kernels call: see `part`. A constant argument is one of its type, not a reason to compile once more.
+    """Returns a dispatcher for calls from kernels only.
 
-    What has no way in from Python is not offered to Python: a call says so, where it would end the process.
+    Constant arguments are treated like other arguments of their type, so that they cause no further compilation. A call
+    from Python raises TypeError, because it would crash the process.
     """
     compiled = _cached(function, options, "parts")
     template = compiled.get_call_template
@@ -153,30 +158,30 @@ def _part(function: Function, options: dict[str, Any]) -> Any:
 
 
 def compile_key(function: Callable[..., float]) -> Any:
-    """A Python function of five float64 as machine code with an `address`; whatever numba raises when it cannot.
+    """Compile a Python function of five float64 to machine code with an `address`; raises numba's errors if it cannot.
 
-    The result must be kept as long as its address is used.
+    Keep the result as long as its address is used.
     """
     return numba.cfunc(types.float64(*KEY), error_model="numpy")(function)
 
 
 def reads(function: Callable[..., float], places: tuple[int, ...]) -> bool:
-    """Whether a function of five float64 makes use of the arguments at `places`.
+    """Whether a function of five float64 uses the arguments at the given positions.
 
-    The compiler is asked: with something there that allows no operation it compiles only what never touches it.
+    The function is compiled with a type without operations at these positions, which fails if they are used.
     """
     nothing = types.Opaque("nothing")
     kinds = tuple(nothing if place in places else kind for place, kind in enumerate(KEY))
     try:
         numba.njit(function, error_model="numpy").compile(kinds)
-    except Exception:  # numba has many kinds; each says that something was done with nothing
+    except Exception:  # numba raises many types of errors; each means that the argument is used
         return True
     return False
 
 
 @intrinsic
 def call_address(context: Any, address: Any, *numbers: Any) -> Any:
-    """Call the machine code of `compile_key` at an address: an indirect call, nothing looked up, nothing recompiled."""
+    """Call the machine code of `compile_key` at an address, as an indirect call without any look-up."""
     from llvmlite import ir
 
     def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Array helpers that several kernels use.
 
-The arrays of a record inside a kernel, sets as bits of int64 words, insertion sort for what is short, and a kernel
-called where it already is, instead of taking its code in and compiling it once more.
+They return the arrays of a record inside a kernel, handle sets as bits of int64 words, sort short arrays, and call a
+compiled kernel by address instead of compiling it again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,17 @@ Record = Any
 
 
 def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]:
-    """How a kernel gets the array of this name out of its record: (n,) of `dtype`, or (n, columns)."""
+    """Return a function with which a kernel reads an array from its record.
+
+    Parameters
+    ----------
+    name
+        Name of the array in the record.
+    dtype
+        Type of its elements.
+    columns
+        0 for shape (n,), else the second dimension of shape (n, columns).
+    """
     if not OWN_PASSES:
         return _carray_in(name, np.dtype(dtype), columns)
     from numba.np import arrayobj
@@ -69,7 +79,7 @@ def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]
 
 
 def _address_to_pointer(_context: Any, address: Any) -> Any:
-    """An address as numba's pointer to anything."""
+    """Converts an address to numba's pointer type."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
@@ -81,7 +91,7 @@ _pointer: Any = COMPILED(_address_to_pointer)
 
 
 def _carray_in(name: str, dtype: np.dtype[Any], columns: int) -> Callable[[Record], Any]:
-    """The same by numba's public `carray`."""
+    """Returns the same function as `array_in`, with numba's public `carray`."""
     size = f"{name}_size"
 
     @inlined
@@ -96,7 +106,7 @@ def _carray_in(name: str, dtype: np.dtype[Any], columns: int) -> Callable[[Recor
 
 
 def _of_a_word(build: Callable[[Any, Any], Any]) -> Callable[[int], int]:
-    """What kernels call: the code that `build` makes of a builder and a word."""
+    """Returns a function for kernels with the instructions that `build` generates for a word."""
 
     def instruction(_context: Any, word: Any) -> Any:
         return WORD(WORD), lambda _context, builder, _signature, arguments: build(builder, arguments[0])
@@ -120,7 +130,9 @@ lowest = _of_a_word(_lowest)  # the place of the lowest bit set; of 0 it is not 
 
 @inlined
 def insert(value: np.ndarray, order: np.ndarray, n: int) -> None:
-    """The first n of `order` so that their values ascend; equal ones stay as they are. O(n) sorted, O(n^2) at worst."""
+    """Sort the first n entries of `order` by their values, with a stable insertion sort. O(n) if sorted, O(n**2) at
+    worst.
+    """
     for a in range(1, n):
         j = order[a]
         b = a - 1
@@ -134,9 +146,9 @@ TYPES: Any = types  # numba has no annotations here
 
 
 def address_of(whole: Any, *arguments: Any) -> int:
-    """Where the machine code of a kernel for such arguments begins; it is compiled, or read, if it was not yet.
+    """Return the address of a kernel's machine code for these arguments; compile or load it if needed.
 
-    The address holds as long as this process. 0 without the project's own passes: nobody asks for it then.
+    The address is valid in this process only. Without batchcast's own passes the result is 0 and is not used.
     """
     if not OWN_PASSES:
         return 0
@@ -147,7 +159,7 @@ def address_of(whole: Any, *arguments: Any) -> int:
 
 
 def _call_there(_context: Any, address: Any, record: Any, rules: Any) -> Any:
-    """Call the kernel of two arrays at an `address_of` it; it returns an int64."""
+    """Calls a kernel of two arrays at its address; the kernel returns an int64."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         convention, kinds = context.call_conv, signature.args[1:]
@@ -163,7 +175,9 @@ _at_address: Any = intrinsic(_call_there)
 
 
 def called_there(whole: Any) -> Any:
-    """What kernels call as (address of `whole`, record, rules): at the address, or by name without our own passes."""
+    """Return the function (address, record, rules) with which kernels call `whole`: by address, or by name without
+    own passes.
+    """
     if OWN_PASSES:
         return _at_address
 

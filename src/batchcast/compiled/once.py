@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lock between processes: the first that wants a kernel compiles it, the others wait and load it.
+"""A lock between processes, so that only one process compiles a kernel and the others wait and load it.
 
-And the line on a terminal that says so.
+A line on the terminal shows what is being compiled.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from numba.core import event as compiler
 from .versions import declare
 
 KIND = "numba:compile"
-LEFT = "\r\x1b[2K"  # back to the left edge, the line emptied
+LEFT = "\r\x1b[2K"  # terminal codes: go to the begin of the line and erase it
 
 
 class CompilerLine(compiler.Listener):
-    """Redraws one line of stderr at every kernel of ours that the compiler takes up; nested ones are part of it."""
+    """Shows one line on stderr while batchcast's kernels are compiled, nested compilations included."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -34,7 +34,9 @@ class CompilerLine(compiler.Listener):
 
     @contextmanager
     def waiting(self, name: str) -> Iterator[None]:
-        """Another process has taken it up: said while that lasts, for reading what it leaves makes no event."""
+        """A context that shows that another process is compiling a kernel. Loading its result creates no event of
+        its own.
+        """
         shown = sys.stderr.isatty()
         if shown:
             line = f"batchcast: another process compiles {name}: waiting for it"
@@ -48,7 +50,7 @@ class CompilerLine(compiler.Listener):
                 sys.stderr.flush()
 
     def on_start(self, event: Any) -> None:
-        """The compiler takes up a kernel."""
+        """Show the kernel whose compilation begins."""
         function = event.data["dispatcher"].py_func
         self.depth += 1
         if not function.__module__.startswith("batchcast.") or not sys.stderr.isatty():
@@ -60,7 +62,7 @@ class CompilerLine(compiler.Listener):
         sys.stderr.flush()
 
     def on_end(self, event: Any) -> None:
-        """A kernel is compiled; the line is taken away with the outermost one."""
+        """Remove the line after the outermost kernel is compiled."""
         self.depth -= 1
         if self.depth == 0 and self.count and sys.stderr.isatty():
             sys.stderr.write(LEFT)
@@ -69,7 +71,7 @@ class CompilerLine(compiler.Listener):
 
 @cache
 def watch_compiler() -> CompilerLine:
-    """Listen to numba from now on; once a process."""
+    """Listen to numba's compiler events; once per process."""
     register: Any = compiler.register
     line = CompilerLine()
     register(KIND, line)
@@ -79,17 +81,17 @@ def watch_compiler() -> CompilerLine:
 LOCK: Any = compiler_lock  # numba has no annotations here
 SYSTEM: Any = runtime
 FILE = "compiling"
-RUNTIME = b"NRT_"  # begins the names of numba's run-time; called where nobody has set it up they end the process
+RUNTIME = b"NRT_"  # prefix of functions of numba's run-time, which crash the process if it is not initialised
 _held: set[int] = set()
 
 
 def compile_once(compiled: Any, folder: str, keep: Callable[[], None]) -> None:
-    """Let a dispatcher with its cache in `folder` compile each kind of arguments in one process at a time.
+    """Let only one process at a time compile or load a kernel with its cache in `folder`.
 
-    A kernel has a byte of one file, held while it is compiled or read (a record lock of POSIX, gone with its process).
-    It asks for those that it calls while it holds its own; calls have no cycles, so nobody waits in one. numba's own
-    lock is taken first: threads of a process wait there. Where a file cannot be locked each compiles for itself.
-    `keep` gives the dispatcher its cache, once.
+    Each kernel has one byte of a file, which is locked during compilation (a POSIX record lock, released when the
+    process ends). A kernel locks the kernels that it calls while it holds its own lock; calls have no cycles, so there
+    is no deadlock. numba's own lock is taken first, for threads of one process. If the file system has no locks, each
+    process compiles for itself. `keep` sets up the cache of the dispatcher, once.
     """
     name = f"{compiled.py_func.__module__}.{compiled.py_func.__qualname__}".removeprefix("batchcast.")
     compile_here: Callable[[Any], Any] = compiled.compile
@@ -105,10 +107,10 @@ def compile_once(compiled: Any, folder: str, keep: Callable[[], None]) -> None:
 
 
 def read_alone(compiled: Any) -> None:
-    """Let a dispatcher read its machine code from disk without numba's declarations, which only compiling needs.
+    """Let a dispatcher load machine code without importing numba's declarations, which only compiling needs.
 
-    numba brings in all it knows to compile before it looks on disk, a quarter of a second at every start; its compiler
-    does so anyway where nothing is found. Code that allocates, itself or in what it calls, needs numba's run-time.
+    numba imports them before it looks for the machine code, which takes a quarter of a second at every start. Code that
+    allocates needs numba's run-time, which is then initialised here.
     """
     kept = compiled._cache
     rebuild = kept._impl.rebuild
@@ -132,11 +134,12 @@ def read_alone(compiled: Any) -> None:
 
 @contextmanager
 def _alone(folder: str, name: str) -> Iterator[None]:
+    """Holds the lock of a kernel."""
     place = crc32(name.encode())
     if place in _held:
         yield
         return
-    with suppress(OSError):  # no locks in that file system
+    with suppress(OSError):  # the file system has no locks
         _take(_opened(folder, os.getpid()), place, name)
     _held.add(place)
     try:
@@ -148,14 +151,17 @@ def _alone(folder: str, name: str) -> Iterator[None]:
 
 
 def _take(file: int, place: int, name: str) -> None:
+    """Takes the lock of a kernel, and shows a message while it waits."""
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
-    except (BlockingIOError, PermissionError):  # somebody has it; POSIX allows both
+    except (BlockingIOError, PermissionError):  # another process holds it; POSIX allows either error
         with watch_compiler().waiting(name):
             fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
 
 
 @cache
 def _opened(folder: str, _process: int) -> int:
-    """One file a process: closing any other of it would let go of all its locks."""
+    """Returns the lock file, opened once per process, because closing any descriptor of it would release all its
+    locks.
+    """
     return os.open(Path(folder) / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

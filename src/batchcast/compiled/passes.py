@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our own compiler passes for numba: they remove the two steps that took most of a scheduling kernel's compile time.
+"""batchcast's own compiler passes for numba. They remove the two steps that took most of a scheduling kernel's compile
+time.
 
-numba passes a named tuple by its members, seven machine words for each array, to every kernel and from each kernel to
-the next. A class registered here is passed as the address of its members instead; kernels read them as before,
-`state.free[k]`, and cannot put another array in their place, nor make one.
+numba passes a named tuple to a kernel by its members, seven machine words for each array. A class registered here is
+passed as the address of its members instead. Kernels read the members as before (`state.free[k]`), but cannot replace
+an array or create such a tuple.
 
-numba tries some fifty declarations of `+`, each with and without literals, wherever two numbers are added. Its answer
-depends on the operation, the kinds of its arguments and how kernels are compiled: it is asked once, not at every place
-of every kernel.
+For every addition of two numbers, numba tries some fifty declarations of `+`, each with and without literals. The
+result depends only on the operation, the types of its arguments and the options, so it is computed once and remembered.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from numba.core.untyped_passes import (
 from numba.np import arrayobj, numpy_support
 
 BARRIER = "=r,0,~{memory}"
-COUNT, DATA = 2, 4  # places in numba's array: how many entries, and their address; nobody owns it (the first two)
+COUNT, DATA = 2, 4  # fields of numba's array struct: number of entries, and address; the first two are the owner
 
 # numba has no annotations
 LLVM: Any = cgutils
@@ -49,7 +49,7 @@ TEMPLATES: Any = templates
 
 
 class ByAddress(types.Type):
-    """The address of a named tuple's members; equal where class and kinds of members are."""
+    """The type of an address of a named tuple's members; two types are equal if class and member types are."""
 
     def __init__(self, bundle: Any, members: tuple[Any, ...]) -> None:
         self.bundle = bundle
@@ -60,17 +60,17 @@ class ByAddress(types.Type):
 
     @property
     def key(self) -> tuple[type, tuple[Any, ...]]:
-        """What makes two of them one."""
+        """The values that make two of these types equal."""
         return self.bundle, self.members
 
     @property
     def mangling_args(self) -> tuple[str, tuple[()]]:
-        """A short name in the machine code's symbols."""
+        """A short name for symbols in the machine code."""
         return self.name, ()
 
 
 def register(bundle: Any) -> None:
-    """Let kernels get instances of this named tuple class by address."""
+    """Let kernels receive instances of this named tuple class by address."""
 
     def kind_of(value: Any, context: Any) -> ByAddress:
         return ByAddress(bundle, tuple(EXTEND.typeof_impl(member, context) for member in value))
@@ -82,7 +82,9 @@ ANY_ARRAY = EXTEND.typeof_impl.dispatch(np.ndarray)
 
 
 def kind_of_array(value: np.ndarray, context: Any) -> Any:
-    """As numba says, which loads numpy's masked arrays to see that it is none of them."""
+    """Return the numba type of an array, without the import of NumPy's masked arrays that numba's own function
+    needs.
+    """
     if type(value) is not np.ndarray or value.dtype.kind not in "biufV":
         return ANY_ARRAY(value, context)
     layout, readonly = SUPPORT.map_layout(value), not value.flags.writeable
@@ -93,16 +95,17 @@ EXTEND.typeof_impl.register(np.ndarray, kind_of_array)
 
 
 def kind_of_member(_: Any, bundle: ByAddress, name: str) -> Any:
-    """A member's kind by its name; None where there is no such member: numba then says so."""
+    """Return the type of a member by its name; None if there is no such member, which numba then reports."""
     return bundle.members[bundle.names.index(name)] if name in bundle.names else None
 
 
 def _lean(kind: Any) -> bool:
-    """Whether an array is known by where it begins and its shape."""
+    """Whether an array is fully described by its address and its shape."""
     return isinstance(kind, TYPES.Array) and kind.layout == "C"
 
 
 def _layout(context: Any, bundle: ByAddress) -> Any:
+    """Returns the memory layout of the members."""
     word = context.get_value_type(TYPES.intp)
     return ir.LiteralStructType(
         [
@@ -115,7 +118,7 @@ def _layout(context: Any, bundle: ByAddress) -> Any:
 
 
 def write_members(bundle: ByAddress, value: Any, c: Any) -> Any:
-    """Members from a Python tuple to the caller's stack, which outlives the call."""
+    """Write the members of a Python tuple to the caller's stack, which outlives the call."""
     space = LLVM.alloca_once(c.builder, _layout(c.context, bundle))
     failed = LLVM.false_bit
     undo = []
@@ -139,14 +142,14 @@ def write_members(bundle: ByAddress, value: Any, c: Any) -> Any:
             if c.context.enable_nrt:
                 c.context.nrt.decref(c.builder, kind, native.value)
 
-    # loads are said to be invariant, so the compiler must not see that the members were written here
+    # Loads are marked invariant, so the compiler must not know that the members were written here.
     address = c.builder.bitcast(space, ir.IntType(8).as_pointer())
     barrier = ir.InlineAsm(ir.FunctionType(address.type, [address.type]), "", BARRIER, side_effect=True)
     return EXTEND.NativeValue(c.builder.call(barrier, [address]), is_error=failed, cleanup=give_back)
 
 
 def read_member(context: Any, builder: Any, bundle: ByAddress, address: Any, name: str) -> Any:
-    """A member, read where it is used."""
+    """Read one member where it is used."""
     place = bundle.names.index(name)
     kind = bundle.members[place]
     whole = builder.bitcast(address, _layout(context, bundle).as_pointer())
@@ -189,11 +192,11 @@ EXTEND.infer_getattr(
 
 
 FLAGS: Any = compiler.Flags
-KNOWN: dict[Any, Any] = {}  # by operation, kinds and the flags of the kernel: numba's answer
+KNOWN: dict[Any, Any] = {}  # numba's answer by operation, argument types and flags of the kernel
 
 
 class Settled(FLAGS):  # type: ignore[misc]
-    """How a kernel is compiled, compared by what was set: numba compares thirty options, a hundred thousand times."""
+    """Compiler flags with a fast comparison. numba compares thirty options, a hundred thousand times per kernel."""
 
     __slots__ = ()
 
@@ -205,7 +208,8 @@ class Settled(FLAGS):  # type: ignore[misc]
 
 
 class Remembering:
-    """numba's typing context in front of `KNOWN`: all else goes to the context itself."""
+    """numba's typing context with a cache (`KNOWN`) for its answers; other attributes come from the context
+    itself."""
 
     def __init__(self, context: Any, flags: Any) -> None:
         self._context = context
@@ -215,7 +219,9 @@ class Remembering:
         return getattr(self._context, name)
 
     def resolve_function_type(self, function: Any, arguments: Any, keywords: Any) -> Any:
-        """The signature of `function` for these kinds; what does not exist is asked for again, for numba says why."""
+        """Return the signature of a function for argument types. Failures are not cached, because numba reports
+        their reason.
+        """
         key = (function, tuple(arguments), tuple(keywords.items()), self._flags)
         lasting = isinstance(function, BuiltinFunctionType) or type(function) is TYPES.Function
         answer = KNOWN.get(key) if lasting else None
@@ -232,14 +238,16 @@ Pass: Any = LoweringPass
 PASSES: Any = DefaultPassBuilder
 REGISTER: Any = register_pass
 ENVIRONMENT = "_ZN08NumbaEnv"
-NEEDLESS = {  # for closures, `with`, unrolled tuples, arrays computed as a whole: not where nothing is made
+NEEDLESS = {  # passes for closures, `with`, unrolled tuples and array expressions, which our kernels do not have
     *(WithLifting, InlineClosureLikes, MakeFunctionToJitFunction, InlineInlinables, InlineOverloads),
     *(FindLiterallyCalls, LiteralUnroll, LiteralPropagationSubPipelinePass, NopythonRewrites),
 }
 
 
 def _places_alone(code: Any, entries: Any = ()) -> Any:
-    """A module with no more of `code` than the places that numba writes environments to, and names of functions."""
+    """Returns a module with only the variables in which numba stores environments, and empty functions named
+    `entries`.
+    """
     names = [each.name for each in code.global_variables if each.name.startswith(ENVIRONMENT)]
     lines = [f'@"{name}" = common global ptr null' for name in names]
     lines += [f'define void @"{name}"() {{\n ret void\n}}' for name in entries]
@@ -247,13 +255,13 @@ def _places_alone(code: Any, entries: Any = ()) -> Any:
 
 
 class Part(Library):  # type: ignore[misc]
-    """The code of one kernel for others to take in; of its own it has only the places of environments."""
+    """The code of a kernel that other kernels link; its own module only has the variables for environments."""
 
     def _optimize_final_module(self) -> None:
-        """Left to whatever takes it in."""
+        """Does nothing, because the kernel that links this code optimizes it."""
 
     def _finalize_final_module(self) -> None:
-        """Keep the code for linking, and hand the engine no more than the places that numba writes to."""
+        """Keeps the code for linking, and gives the execution engine only the variables that numba writes to."""
         self._finalized = True
         self._final_module = _places_alone(self._get_module_for_linking())
         self._final_module.name = self.name
@@ -261,17 +269,19 @@ class Part(Library):  # type: ignore[misc]
 
 
 class Whole(Library):  # type: ignore[misc]
-    """The code of a kernel that Python calls, with all that it calls: nothing else needs what it took in."""
+    """The code of a kernel that Python calls, with the code of all kernels that it calls."""
 
     def _optimize_final_module(self) -> None:
-        """With what was taken in as its own: a function called in one place then stands in that place."""
+        """Makes linked functions internal, so that a function with one caller is inlined."""
         for function in self._final_module.functions:
             if function.linkage == binding.Linkage.linkonce_odr:
                 function.linkage = "internal"
         self._optimize()
 
     def serialize_using_object_code(self) -> Any:
-        """For the disk, machine code and its names: nothing is linked with it, and each start read its bitcode."""
+        """Return machine code and names for the disk, without bitcode, which is slow to read and which no kernel
+        links.
+        """
         self._ensure_finalized()
         code = self._final_module
         entries = [
@@ -281,22 +291,22 @@ class Whole(Library):  # type: ignore[misc]
         return self.name, "object", (self._get_compiled_object(), _places_alone(code, entries).as_bitcode())
 
     def _optimize(self) -> None:
-        """As numba does."""
+        """Optimizes as numba does."""
         super()._optimize_final_module()
 
 
 class Branching(Whole):
-    """The same without vectors: for loops that are short or end early they cost more than they give."""
+    """A `Whole` without vector instructions, which cost more than they gain in short loops."""
 
     def _optimize(self) -> None:
-        """Once: numba's first, cheap round is there for counted references, and a kernel has none."""
+        """Optimizes once. numba's additional first round removes reference counts, which kernels do not have."""
         passes, builder = self._codegen._module_pass_manager(loop_vectorize=False, slp_vectorize=False)
         passes.run(self._final_module, builder)
 
 
 @REGISTER(mutates_CFG=False, analysis_only=True)
 class IntoOthers(Pass):  # type: ignore[misc]
-    """Let the kernel be lowered into a `Part` where Python has no way in, else into a `Whole`."""
+    """A pass that puts a kernel without entry point for Python into a `Part`, and other kernels into a `Whole`."""
 
     _name = "batchcast_into_others"
 
@@ -304,7 +314,7 @@ class IntoOthers(Pass):  # type: ignore[misc]
         Pass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        """No change of the code."""
+        """Choose the library; the code does not change."""
         library = Part if state.flags.no_cpython_wrapper else state.pipeline.whole
         state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
@@ -312,7 +322,7 @@ class IntoOthers(Pass):  # type: ignore[misc]
 
 
 class Pipeline(Compiler):  # type: ignore[misc]
-    """numba's own passes that a kernel has something for, and that one before code is made."""
+    """numba's passes that kernels need, with `IntoOthers` before code generation."""
 
     whole = Whole
 
@@ -320,7 +330,7 @@ class Pipeline(Compiler):  # type: ignore[misc]
         super().__init__(Remembering(context, flags), target, library, arguments, result, Settled(flags), names)
 
     def define_pipelines(self) -> list[Any]:
-        """One pipeline: there is no other mode to fall back to."""
+        """Return one pipeline, because there is no other mode to fall back to."""
         passes = PASSES.define_nopython_pipeline(self.state)
         if not self.state.flags.nrt:
             passes.passes = [each for each in passes.passes if each[0] not in NEEDLESS]
@@ -330,6 +340,6 @@ class Pipeline(Compiler):  # type: ignore[misc]
 
 
 class BranchingPipeline(Pipeline):
-    """The same for a kernel of branches."""
+    """The pipeline for kernels with many branches."""
 
     whole = Branching

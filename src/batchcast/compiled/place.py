@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache folder of compiled kernels: writable, and valid for exactly this code."""
+"""The cache folder of compiled kernels: writable, safe from other users, and valid for exactly this code."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from functools import cache
 from pathlib import Path
 from zlib import crc32
 
-KERNELS = (  # where kernels are, and what they call; tests/unit/compiled/test_place.py finds one that is left out
+KERNELS = (  # files with kernels and with code that they call; tests/unit/compiled/test_place.py checks the list
     *("compiled", "schedule", "events", "machines/loops", "predict/calibration"),
     *("predict/hazard", "predict/similarity", "predict/wait"),
     *("formats/scan.py", "metrics/paired.py", "simulation/periods.py", "simulation/kernel_clock.py"),
     *("trace/csv_lines.py", "papers/grid", "papers/online_knn_ga", "papers/quick_starters"),
 )
 OURS = "batchcast"
-UNMAPPED = 65534  # who owns the folders of the machine, seen from a container
+UNMAPPED = 65534  # owner of the host's folders as seen from a container
 LEARNED = (
     "compiled",
     "columns.py",
@@ -32,16 +32,23 @@ LEARNED = (
     "predict",
     "schedule",
     "table",
-)  # what a fitted predictor is of
+)  # code on which a fitted predictor depends
 
 
 @cache
 def kernel_folder() -> str:
-    """The folder of the kernels, made where it is missing; empty where none can be written.
+    """Return the folder of the kernels, and create it if needed; empty if no folder can be written.
 
-    What lies in it is run. So it is chosen by the environment alone (NUMBA_CACHE_DIR, else XDG_CACHE_HOME/batchcast or
-    ~/.cache/batchcast), never by a file in the working directory, and it counts only if nobody else can write to it or
-    put another folder in its place. Else it lies in the temporary folder. About two milliseconds, once a process.
+    Returns
+    -------
+    str
+
+    Notes
+    -----
+    Files in this folder are executed. So only the environment chooses it (NUMBA_CACHE_DIR, else
+    XDG_CACHE_HOME/batchcast or ~/.cache/batchcast), never a file in the working directory, and it is used only if no
+    other user can write to it or replace it. Otherwise a private folder in the temporary directory is used. It takes
+    about two milliseconds, once per process.
     """
     name = f"kernels-{fingerprint():08x}"
     named = os.environ.get("NUMBA_CACHE_DIR")
@@ -49,7 +56,7 @@ def kernel_folder() -> str:
     for home in [lambda: Path(str(named)), *homes] if named else homes:
         try:
             folder = Path(os.path.realpath(home() / name))
-            if _leads_through_another_user(folder):  # as under `sudo` with a user's HOME: leave nothing of root's there
+            if _leads_through_another_user(folder):  # e.g. sudo with a user's HOME: create no files of root there
                 continue
             _make_closed(folder)
             if os.access(folder, os.W_OK) and _is_closed(folder) and _is_reached_safely(folder):
@@ -60,31 +67,33 @@ def kernel_folder() -> str:
 
 
 def _make_closed(folder: Path) -> None:
-    """Make the folder for this user alone, whatever the umask; those made on the way are closed to others' writing."""
+    """Creates the folder for this user only, whatever the umask; new parent folders are not writable for others."""
     above = folder.parent
     for way in reversed([above, *above.parents]):
-        way.mkdir(mode=0o755, exist_ok=True)  # one at a time: `parents` would leave what the umask leaves
+        way.mkdir(mode=0o755, exist_ok=True)  # mkdir(parents=True) would ignore the mode for parents
     if above.name == OURS and above.stat().st_uid == os.geteuid() and above.stat().st_mode & 0o022:
-        above.chmod(0o755)  # under a umask of 002 it was made for a group
+        above.chmod(0o755)  # a umask of 002 has made it writable for the group
     folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _is_closed(folder: Path) -> bool:
-    """Whether a folder is this user's own and nobody else gets into it: numba makes folders in it under any umask."""
+    """Whether a folder belongs to this user and nobody else can enter it. numba creates subfolders in it under any
+    umask.
+    """
     there = folder.lstat()
     return stat.S_ISDIR(there.st_mode) and there.st_uid == os.geteuid() and not there.st_mode & 0o077
 
 
 def _leads_through_another_user(folder: Path) -> bool:
-    """Whether a folder on the way that is there already belongs to neither this user nor root."""
+    """Whether an existing parent folder belongs to neither this user nor root."""
     return any(way.stat().st_uid not in (0, os.geteuid(), UNMAPPED) for way in folder.parents if way.exists())
 
 
 def _is_reached_safely(folder: Path) -> bool:
-    """Whether only this user and root can put another folder in the place of one on the way to it, as sshd asks.
+    """Whether only this user and root can replace a folder on the path, by the rules of sshd.
 
-    In a folder that others can write to, the sticky bit keeps them from moving what is not theirs. Into one that is
-    closed to others they do not get at all, whatever lies below it.
+    In a folder that others can write to, the sticky bit keeps them from moving other users' folders. They cannot reach
+    anything below a folder that they cannot enter.
     """
     is_safe = True
     for way in (parent.stat() for parent in folder.parents):
@@ -98,13 +107,13 @@ def _is_reached_safely(folder: Path) -> bool:
 
 
 def cache_home() -> Path:
-    """XDG_CACHE_HOME/batchcast, else ~/.cache/batchcast."""
+    """Return XDG_CACHE_HOME/batchcast, else ~/.cache/batchcast."""
     named = os.environ.get("XDG_CACHE_HOME")
     return (Path(named) if named else Path.home() / ".cache") / OURS
 
 
 def _private_home() -> Path:
-    """A directory in the temporary folder that nobody else can write to: what lies in it is run."""
+    """Returns a directory in the temporary folder that nobody else can write to, because its files are executed."""
     place = Path(tempfile.gettempdir()) / f"batchcast-{os.geteuid()}"
     try:
         place.mkdir(mode=0o700)
@@ -115,9 +124,17 @@ def _private_home() -> Path:
 
 
 def fingerprint(rooms: tuple[str, ...] = KERNELS) -> int:
-    """A number for the state of the modules of `rooms`, by default all that hold kernels, the interpreter included.
+    """Return a number for the state of the modules in `rooms` and the interpreter.
 
-    A room is a folder with what lies in it, two deep, or one file. What is edited elsewhere leaves kernels compiled.
+    Parameters
+    ----------
+    rooms
+        Folders (with their subfolders) and files. Default: all code with kernels. Changes in other code do not change
+        the number, so kernels stay compiled.
+
+    Returns
+    -------
+    int
     """
     root = Path(__file__).parent.parent
     state = [f"{sys.version} {root}"]
@@ -131,4 +148,5 @@ def fingerprint(rooms: tuple[str, ...] = KERNELS) -> int:
 
 
 def _state(name: str, entry: os.stat_result) -> str:
+    """Returns name, modification time and size of a file as text."""
     return f"{name} {entry.st_mtime_ns} {entry.st_size}"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numba version: our own compiler passes run only on the versions that CI has tested.
+"""The numba version. batchcast's own compiler passes run only on versions that CI has tested.
 
-On any other version, or with BATCHCAST_NUMBA=public, numba's public decorators compile kernels: the same results,
-a longer first use. numba is imported here, without what it only asks after.
+On other versions, or with BATCHCAST_NUMBA=public, kernels are compiled by numba's public decorators. The results are
+the same, but the first use takes longer. The module imports numba without optional packages that batchcast does not
+need.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from functools import cache
 from importlib import import_module
 from typing import Any, cast
 
-TESTED = ((0, 68),)  # what constraints.txt pins and .ci/run has run; a new one is added with a whole run of CI
+TESTED = ((0, 68),)  # the version in constraints.txt, with which .ci/run passed; add a version after a full CI run
 
 
 @contextmanager
 def numba_alone() -> Iterator[None]:
-    """While it lasts numba finds no SciPy and no YAML; both are found again after it.
+    """A context in which numba finds neither SciPy nor YAML.
 
-    SciPy takes a quarter of a second to import. By YAML numba would read `.numba_config.yaml` in the working directory,
-    a file of whoever made that directory, which may name another cache of kernels: what lies there is run.
+    Importing SciPy takes a quarter of a second. With YAML, numba would read `.numba_config.yaml` in the working
+    directory. This file may belong to another user and could name another cache of kernels, which would be executed.
     """
     hidden = {name: sys.modules.get(name) for name in ("scipy", "yaml") if name == "yaml" or name not in sys.modules}
     loaded = cast("dict[str, Any]", sys.modules)
-    loaded |= dict.fromkeys(hidden)  # None is Python's own sign for a module that must not be found
+    loaded |= dict.fromkeys(hidden)  # None in sys.modules makes the import of a module fail
     try:
         yield
     finally:
@@ -40,18 +41,31 @@ def numba_alone() -> Iterator[None]:
 
 @cache
 def declare() -> None:
-    """Bring in what numba declares of numpy, before anything is compiled; once a process.
+    """Import numba's declarations of NumPy before the first compilation, once per process.
 
-    It asks for SciPy's BLAS once, to choose how inner products of `np.correlate` and `np.convolve` are computed; our
-    kernels have none, and `np.dot` and `np.linalg` in somebody else's kernels look for it anew. 0.1 s less.
+    numba looks for SciPy's BLAS once, for `np.correlate` and `np.convolve`, which batchcast's kernels do not use.
+    `np.dot` and `np.linalg` in users' kernels look for it again. Hiding SciPy saves 0.1 s.
     """
     with numba_alone(), suppress(ImportError):
         import_module("numba.np.arraymath")
 
 
 def own_passes(version: str, wish: str) -> bool:
-    """Whether the project's own passes may run on this version of numba; a version never tried is said once.
+    """Whether batchcast's own passes can run on a version of numba; warns once about an untested version.
 
+    Parameters
+    ----------
+    version
+        The version of numba.
+    wish
+        The value of BATCHCAST_NUMBA.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
     >>> own_passes("0.68.1", ""), own_passes("0.68.1", "public")
     (True, False)
     """
@@ -61,8 +75,8 @@ def own_passes(version: str, wish: str) -> bool:
     if not known:
         tried = ", ".join(".".join(map(str, each)) for each in TESTED)
         warnings.warn(
-            f"numba {version} was never tried with batchcast (numba {tried} was): kernels are compiled by numba's own "
-            "passes, with the same results and a longer first use; BATCHCAST_NUMBA=public says that this is known",
+            f"numba {version} was never tested with batchcast (tested: {tried}): kernels are compiled by numba's own "
+            "passes, with the same results and a longer first use; set BATCHCAST_NUMBA=public to hide this warning",
             RuntimeWarning,
             stacklevel=2,
         )
