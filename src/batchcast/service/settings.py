@@ -56,7 +56,7 @@ class Values(Struct, frozen=True, kw_only=True):
     ] = ""
     scheduler: Annotated[Literal["slurm", "pbs"], _words("The batch system.", "slurm, pbs")] = "slurm"
     cluster: Annotated[str, _words("Name of the cluster. Empty: the name that the batch system reports.")] = ""
-    runtime: Annotated[str, _words("Run-time predictors, NAME:key=value,...")] = "kernel,recent_mean,last_2"
+    runtime: Annotated[str, _words("Run-time predictors, NAME:key=value,...")] = "kernel,recent_mean,last_2,calibrated"
     memory: Annotated[
         str,
         _words("Run-time methods that predict peak memory. Users see the first. Empty: no memory predictions."),
@@ -137,7 +137,7 @@ class Values(Struct, frozen=True, kw_only=True):
     plan_partitions: Annotated[str, _words("Partitions whose jobs are planned, separated by commas.")] = ""
     plan_qos: Annotated[str, _words("QOS whose jobs are planned, separated by commas.")] = ""
     plan_by: Annotated[
-        str, _words("Run-time predictor used for planning: one of `runtime`, with quantiles. Empty: the first.")
+        str, _words("Run-time predictor used for planning: one of `runtime`, with quantiles. Empty: calibrated.")
     ] = ""
     plan_level: Annotated[
         float,
@@ -337,6 +337,18 @@ def _plain(name: str, value: Any, unit: str | None) -> Any:
 
 
 LEAST_DAYS = 2.0
+
+
+def planned_by(settings: Settings) -> str:
+    """The run-time method that planning uses: `plan_by`; if empty, `calibrated` if `runtime` has it, else the first.
+
+    On a new site the first method learns its bounds from few jobs, and they hold too seldom: `calibrated` moves them.
+    """
+    from ..predict.registry import split_specs
+
+    methods = split_specs(settings["runtime"])
+    calibrated = next((one for one in methods if one.partition(":")[0] == "calibrated"), methods[0])
+    return str(settings["plan_by"] or calibrated)
 
 
 def keep_since(settings: Settings, now: float) -> float | None:

@@ -8,7 +8,7 @@ import pytest
 
 from batchcast.errors import InputError, UsageError
 from batchcast.service.answers.answer import staleness
-from batchcast.service.settings import NAMES, is_private, load, meaning
+from batchcast.service.settings import NAMES, is_private, load, meaning, planned_by
 
 
 def from_file(tmp_path: Path, text: str, **environment: str) -> object:
@@ -99,3 +99,17 @@ def test_looks_closer_than_the_floor_are_refused() -> None:
 def test_what_is_stale_follows_the_interval(interval: float, ago: float, stale: bool) -> None:
     memory = {"cycle_at": 10_000.0, "told_until": 10_000.0, "interval_s": interval}
     assert bool(staleness(memory, 10_000.0 + ago)) is stale
+
+
+@pytest.mark.parametrize(
+    ("given", "by"),
+    [
+        ({}, "calibrated"),
+        ({"runtime": "kernel,recent_mean"}, "kernel"),
+        ({"runtime": "kernel,calibrated:of=last_2"}, "calibrated:of=last_2"),
+        ({"plan_by": "kernel"}, "kernel"),
+    ],
+)
+def test_planning_uses_the_calibrated_method_unless_told_otherwise(given: dict[str, str], by: str) -> None:
+    """With `kernel` the watchdog stopped planning in its first cycle: 69 % of its 90 % bounds held on a new site."""
+    assert planned_by(load(given, {})) == by

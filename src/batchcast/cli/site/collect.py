@@ -31,7 +31,9 @@ def _predictor_option(of: str, kind: str, help: str) -> Callable[..., Any]:
 @click.option(
     "--history-days", "history_days", metavar="DAYS", help="Days of history to read at the first start.  [default: 30]"
 )
-@_predictor_option("runtime", "runtime", "Run-time predictor, NAME:key=value,...  [default: kernel,recent_mean,last_2]")
+@_predictor_option(
+    "runtime", "runtime", "Run-time predictor, NAME:key=value,...  [default: kernel,recent_mean,last_2,calibrated]"
+)
 @_predictor_option(
     "wait", "wait", "Wait predictor, NAME:key=value,...  [default: forecast,recent_wait,log_uniform,qbets]"
 )

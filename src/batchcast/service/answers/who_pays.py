@@ -23,11 +23,10 @@ from ...metrics.schedule import bounded_slowdown
 from ...planning.decide import is_drawn
 from ...planning.order import OrderRule
 from ...planning.record import opted_in
-from ...predict.registry import split_specs
 from ...results.whatif import by_group
 from ...store.reader import Reader, Row
 from ...table import Trace
-from ..settings import Settings
+from ..settings import Settings, planned_by
 from .disclosure import Site, is_of_several, rounded
 
 MOST = 20_000
@@ -53,7 +52,7 @@ def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
     steps = site.reader.ask("plan_changes", cluster=site.cluster, since=since)
     begun = min((step["at"] for step in steps if step["what"] == FACTOR_SET), default=math.inf)
     settings = site.settings
-    trace, points = _jobs(site, begun, until, str(settings["plan_by"] or split_specs(settings["runtime"])[0]))
+    trace, points = _jobs(site, begun, until, planned_by(settings))
     if not len(trace):
         return []
     machine = homogeneous(1, int(total))

@@ -12,13 +12,12 @@ from ...formats.slurm.plannable import Plannable, Submitted, why_not
 from ...planning.record import How, Terms, in_minutes, names_in
 from ...predict.conditional import given_waited
 from ...predict.protocol import Grounds
-from ...predict.registry import split_specs
 from ...slurm import limits
 from ...slurm.limits import Ground
 from ...slurm.transport import Transport
 from ...store.rows import as_prediction
 from ...units import span
-from ..settings import Settings
+from ..settings import Settings, planned_by
 
 if TYPE_CHECKING:
     from ...store.database import Connection
@@ -88,7 +87,7 @@ def over_time_cuts(before: Mapping[str, float], now: Mapping[str, float]) -> lis
 
 def method_of(settings: Settings) -> str:
     """The run-time method that is planned with."""
-    return str(settings["plan_by"] or split_specs(settings["runtime"])[0])
+    return planned_by(settings)
 
 
 def forecasts_by(
