@@ -448,6 +448,58 @@ def read_likeness(documents: list[Any], _: Path) -> Figures:
     return Figures({}, {"table": table(head, rows)})
 
 
+def read_operator(documents: list[Any], _: Path) -> Figures:
+    """The waits of an operator's day by several methods, without and with the machine described."""
+    found, rows = Figures(), []
+    for part, document in zip(("plain", "machine"), documents, strict=True):
+        for name, row in by_name(document).items():
+            name = name.rpartition(":")[2]
+            spans = row["median_abs_error_s"], row["mean_abs_error_s"]
+            kept = [row.get(f"interval_{level}") for level in (80, 90)]
+            found.values |= {
+                f"{part}.jobs": row["jobs"],
+                f"{part}.{name}.median_s": round(spans[0]),
+                f"{part}.{name}.mean_s": round(spans[1]),
+                f"{part}.{name}.crps": round(row["crps_log"], 2),
+            }
+            if None not in kept:
+                named = zip((80, 90), kept, strict=True)
+                found.values |= {f"{part}.{name}.kept{level}_share": round(one, 3) for level, one in named}
+            shares = ("-" if one is None else f"{100 * one:.1f} %" for one in kept)
+            cells = (span(one) for one in spans)
+            rows.append((part, f"`{name}`", *cells, *shares, f"{row['crps_log']:.2f}"))
+    head = "simulated on | predictor | median error | mean error | 80 % interval | 90 % interval | CRPS"
+    found.blocks["table"] = table(head, [("processors" if row[0] == "plain" else "nodes", *row[1:]) for row in rows])
+    return found
+
+
+def read_first_bounds(documents: list[Any], _: Path) -> Figures:
+    """How often the 90 % bounds of two run-time methods held of the first jobs of logs."""
+    found, rows = Figures(), []
+    for log, document in zip(FIRST_JOBS, documents, strict=True):
+        held = {name: row["coverage_90"] for name, row in by_name(document).items()}
+        name = re.sub(r"\.(csv\.gz|parquet)$", "", log)
+        found.values |= {f"{name}.{method}": round(share, 3) for method, share in held.items()}
+        rows.append((name, f"{document['results'][0]['jobs']:,}", *(f"{100 * held[m]:.1f} %" for m in BOUNDS)))
+    shares = {m: [found.values[key] for key in found.values if key.endswith(f".{m}")] for m in BOUNDS}
+    found.values |= {f"{m}.{word}": of(shares[m]) for m in BOUNDS for word, of in (("least", min), ("most", max))}
+    found.blocks["table"] = table("log | jobs | `kernel` | `calibrated`", rows)
+    return found
+
+
+def read_operator_day(printed: list[Any], _: Path) -> Figures:
+    """The tables that tests/slurm/operator_day.py prints."""
+    lines = printed[0].splitlines()
+    tables = [line for line in lines if line.startswith("|")]
+    found = Figures({"day": lines[0]}, {"answers": [line for line in tables if line.count("|") == 6]})
+    found.blocks["planning"] = [line for line in tables if line.count("|") == 3]
+    for line in found.blocks["answers"][2:]:
+        kind, judged, kept, middle, worst = (cell.strip() for cell in line.strip("|").split("|"))
+        found.values |= {f"{kind}.judged": int(judged), f"{kind}.kept_90": kept, f"{kind}.median_min": middle}
+        found.values[f"{kind}.worst_min"] = worst
+    return found
+
+
 def read_sizes(printed: list[Any], _: Path) -> Figures:
     """What tools/sizes.py prints."""
     return Figures(json.loads(printed[-1]))
@@ -460,6 +512,12 @@ def runs(selection: str) -> str:
 
 LIMITED = (KTH, SP2, CTC, DS, BLUE, HPC2N, DAS2, LPC)
 RECORDED = ("backfill", "fifo", "limits", "multifactor", "reservation", "newer-backfill", "newer-reservation")
+OPERATOR = "operator-day.parquet"
+MIT = "mit-supercloud-2021-q1.csv.gz"
+BOUNDS = "kernel", "calibrated"
+FIRST_JOBS = {
+    OPERATOR: "--procs-total 32", MIT: f"--map {MIT[:-7]}.map.toml --procs-total peak", THETA: "", GWU: "",
+}  # fmt: skip
 ARMS = "none,limits,order,both,order/account"
 STUDIES = (
     Study(
@@ -513,6 +571,26 @@ STUDIES = (
         "demo-site-accuracy",
         ("python -m tools.demo_site demo.db --steady", "batchcast accuracy --store demo.db | head -7"),
         read_accuracy, json=False,
+    ),
+    Study(
+        "operator-day-waits",
+        tuple(
+            f"batchcast wait {OPERATOR} --procs-total 32 --places 301:655 "
+            f"--predictor forecast,recent_wait,log_uniform,qbets,benchmarks.waits.constant:FiveMinutes{more}"
+            for more in ("", " --machine operator-day.machine.toml")
+        ),
+        read_operator, (OPERATOR, "operator-day.machine.toml"),
+    ),
+    Study(
+        "planning-bounds",
+        tuple(f"batchcast runtime {log} {how} --first 500 --predictor {','.join(BOUNDS)}".replace("  ", " ")
+              for log, how in FIRST_JOBS.items()),
+        read_first_bounds, (*FIRST_JOBS, f"{MIT[:-7]}.map.toml"),
+    ),
+    Study(
+        "lab-operator-day",
+        ("python tests/slurm/operator_day.py --hours 3.2 --speed 22 --rate 34 -o day.json",), read_operator_day,
+        rerun="lab",
     ),
     Study(
         "order-kth",
