@@ -211,10 +211,16 @@ class Day:
         """Planning on or off, as an operator does it: the setting, a restart, and for off the verb first."""
         if how == "off":
             begin = self.lab.now()
-            self.off = self.collector.run("plan", "--off", check=False).strip().splitlines()[-3:]
+            try:
+                self.off = self.collector.run("plan", "--off").strip().splitlines()[-3:]
+            except RuntimeError as error:
+                self.off = str(error).splitlines()[:5]
             with contextlib.suppress(TimeoutError):
                 self.lab.wait(lambda: not self._factors(), "no factor", 60)
                 self.restored_s = self.lab.now() - begin
+            if left := self._factors():
+                steps = self.collector.run("plan", "--audit", check=False).splitlines()
+                self.off += [f"left: {left[:10]}", *[line for line in steps if f" {left[0]} " in f" {line} "][-8:]]
         try:
             self.collector.kill(15)
         except subprocess.TimeoutExpired:  # it finishes its cycle first, which a crowded machine makes long
