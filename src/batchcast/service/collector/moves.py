@@ -25,6 +25,9 @@ LEAST_S, LEAST_SHARE = 300.0, 0.1
 """A likely start has moved when it is so many seconds, and such a share of the rest of the wait, from what was told."""
 PAUSE_SHARE = 0.05
 """What a job was told is not remembered again before such a share of its wait has passed."""
+EXPLAINED = 20.0
+"""Runs that ended earlier or later than forecast by so many seconds in all explain a move of so many times that: a job
+that runs two minutes longer is no reason to start a day and a half later."""
 BACK_S = 86400.0
 """That a node came back is remembered so long."""
 Row = Mapping[str, Any]
@@ -69,6 +72,8 @@ def remember(connection: Connection, cluster: str, answers: Iterable[StartTimes]
             by = one.likely - before["likely_start"]
             changed = _changed_nodes(nodes, key[1], before["as_of"], one, by < 0)
             reason = spans[key].reason(mine.get("priority"), by < 0, changed)
+            if "seconds" in reason and abs(by) > EXPLAINED * reason["jobs"] * reason["seconds"]:
+                reason = {"cause": ""}
             if not reason["cause"] and before["likely_start"] <= now and by > 0:
                 reason = {"cause": "passed"}
             why[one.row] = json.dumps({"by_s": by, "since": before["as_of"], **reason})

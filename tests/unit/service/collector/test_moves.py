@@ -84,6 +84,14 @@ def test_a_large_job_that_ended_early_is_said_to_be_why_it_starts_sooner(site: S
     assert disclosed(start_answer(site.row(), 700.0), hidden=True)["why_it_moved"].startswith("jobs ended early: ")
 
 
+def test_a_minute_is_no_reason_for_a_move_of_an_hour(site: Site) -> None:
+    """A job that ran two minutes longer than forecast was said to be why another one starts a day and a half later."""
+    site.take(700.0, seen("2", -35300.0, "COMPLETED", procs=512.0, start_time=-35300.0, end_time=600.0))
+    answer = site.tell(3600.0, 700.0)
+    assert answer["why_it_moved"].endswith("sooner; nothing seen in the queue explains it")
+    assert answer["moved_by_s"] == pytest.approx(-3600.0)
+
+
 def test_only_jobs_of_higher_priority_that_came_since_are_why_it_starts_later(site: Site) -> None:
     site.take(800.0, *(seen(str(k), 700.0 + k, user="bo", priority=90.0) for k in range(10, 15)),
               *(seen(str(k), 700.0 + k, user="bo", priority=10.0) for k in range(20, 25)))  # fmt: skip
