@@ -148,7 +148,7 @@ class Day:
         self.worst_factor = 0
         self.restored_s = math.nan
         self.off: list[str] = []
-        self.phase = "before"
+        self.phase, self.counted_from = "before", 0.0
         self.asker = subprocess.Popen(
             [sys.executable, __file__, "--answers"], env=collector.env, text=True, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -157,12 +157,13 @@ class Day:
     def run(self) -> None:
         """A drained node, a maintenance, planning on, `plan --off`, the rest of the day.
 
-        Calls are counted once the maintenance is over: while jobs wait for one, reservations are asked for too.
+        Calls are counted once the maintenance is over (while jobs wait for one, reservations are asked for too), and
+        after planning from a quarter of an hour on: factors that went back are watched for ten minutes.
         """
         lab, begin = self.lab, self.lab.now()
         end = begin + 3600 * self.hours
         maintained = begin + 0.15 * (end - begin)
-        counted_from = maintained + 1800 + 300
+        self.counted_from = maintained + 1800 + 300
         events = [
             (begin + 300, lambda: self._node("state=drain", "reason=day")),
             (begin + 600, self.load.cancel),
@@ -192,7 +193,7 @@ class Day:
                 after = self._calls()
                 spent, cycles = self.calls.get(self.phase, (0, 0))
                 # a collector that was started anew counts from 0
-                if phase == self.phase and after[0] >= before[0] and now > counted_from:
+                if phase == self.phase and after[0] >= before[0] and now > self.counted_from:
                     self.calls[phase] = spent + after[0] - before[0], cycles + after[1] - before[1]
                 before, phase, cycle = after, self.phase, now - begin + 300
             if self.phase == "during":
@@ -227,6 +228,7 @@ class Day:
             self.collector.kill(9)
         self.collector.env["BATCHCAST_PLAN"] = how
         self.phase = "after" if how == "off" else "during"
+        self.counted_from = self.lab.now() + (900 if how == "off" else 0)
         self.collector.start()
 
     def _factors(self) -> list[str]:
