@@ -589,7 +589,7 @@ STUDIES = (
     ),
     Study(
         "lab-operator-day",
-        ("python tests/slurm/operator_day.py --hours 3.2 --speed 22 --rate 34 -o day.json",), read_operator_day,
+        ("python tests/slurm/operator_day.py --hours 2.4 --speed 22 --rate 40 -o day.json",), read_operator_day,
         rerun="lab",
     ),
     Study(
