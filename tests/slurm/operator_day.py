@@ -337,7 +337,7 @@ def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float)
         if job is None or job["state"].startswith("CANCELLED") or (job["eligible"] or 0) > (job["submit"] or 0) + 60:
             continue
         late, start = one.by_90, job["start"]
-        if start is not None and start >= one.at - 60:
+        if start is not None and start >= one.at - 60 and one.likely == one.likely:
             errors.append(abs(start - one.likely))
             worst = max(worst, (errors[-1], one.job_id))
             if late == late:
