@@ -126,7 +126,7 @@ def printed(verb: str, reply: Answer, as_json: bool, parsable2: bool) -> bool:
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds what tables on a terminal leave out: hand what the options gave to `show_tables`."""
     for option in (
-        click.option("--explain", is_flag=True, help="Also print which jobs decide each difference."),
+        click.option("--explain", is_flag=True, help="Also print what decides each difference."),
         click.option("--all-columns", "every_column", is_flag=True, help="Print all columns of the tables."),
     ):
         command = option(command)

@@ -101,9 +101,8 @@ def plan_options(
             default=policies,
             show_default=True,
             metavar="NAMES",
-            help="fcfs, easy, easy-sjbf, conservative, forecast, with parameters: "
-            "easy:order=saf,correct=incremental,head_after=6h; "
-            "or your own MODULE:CLASS.",
+            help="Policies: fcfs, easy, easy-sjbf, conservative, forecast, with parameters "
+            "(easy:order=saf,head_after=6h; an unknown word lists them), or your own MODULE:CLASS.",
         ),
         click.option("--protocol", type=Accepted(["honest", "paper"]), default="honest", show_default=True,
                      help="honest: a prediction uses only jobs that have ended by then; paper: all earlier jobs."),

@@ -270,7 +270,7 @@ def load(
     whole = Values(**values)
     if whole.interval_s < whole.floor_s and passed_over is None:
         raise UsageError(
-            "interval_s is below floor_s: the queue cannot be looked at more often than a daemon is called"
+            "interval_s is shorter than floor_s, the minimum time between two calls (accepted: floor_s or longer)"
         )
     return Settings(whole, source, tuple(overruled))
 

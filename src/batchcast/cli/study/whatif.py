@@ -39,9 +39,9 @@ NOW = "now"
     multiple=True,
     required=True,
     metavar="CHANGES",
-    help="One variant: nodes=+10%, policy=fifo|backfill|multifactor, limits=forecast[:PREDICTOR],"
+    help="A changed machine, repeatable: nodes=+10%, policy=fifo|backfill|multifactor, limits=forecast[:PREDICTOR],"
     " memory=forecast[:RISK]|least_waste, order=none|forecast[:PREDICTOR]|limit (with within=queue|account|user and"
-    " age=TIME), or slurm.conf's words, by commas. May be repeated.",
+    " age=TIME), or settings of slurm.conf; commas separate changes.",
 )
 @click.option(
     "--replicates",
