@@ -97,13 +97,12 @@ class Forecast:
     is told before the outcome of anything later than it is known, only some count (`training_rows.Bursts`), for the
     model, for the weights and for both corrections; each is answered. Beside the model stand the simulation's own
     curve, spread widely, closely, or as much later as jobs of the same class (queue, partition, QOS, size) have started
-    of late than it said, the same of Slurm's loops on a described machine's nodes, and recent waits of that class. Their
-    mean answers, each weighing by
-    its CRPS of log(1 + wait) so far, corrected twice by what became of earlier answers: by the transform of the last
-    2,000 forecasts, and by one adaptive level a bound (hazard.calibrated_waits). It also looks at a few of those that
-    wait, learns what is left of their waits from what they see by then, and so renews what is told of a waiting job
-    (`renewed`, hazard.renewal). The source is this project's study (docs/evidence/waits.md). Cost: 0.2 ms of features a
-    submission, some seconds a fit.
+    of late than it said, the same of Slurm's loops on a described machine's nodes, and recent waits of that class.
+    Their mean answers, each weighing by its CRPS of log(1 + wait) so far, corrected twice by what became of earlier
+    answers: by the transform of the last 2,000 forecasts, and by one adaptive level a bound
+    (hazard.calibrated_waits). It also looks at a few of those that wait, learns what is left of their waits from what
+    they see by then, and so renews what is told of a waiting job (`renewed`, hazard.renewal). The source is this
+    project's study (docs/evidence/waits.md). Cost: 0.2 ms of features a submission, some seconds a fit.
 
     References
     ----------
