@@ -66,7 +66,7 @@ ON_SLURM = (
     "service/submit_cost.py",
 )
 """Programs that need a real Slurm, or what one of these wrote: tests/slurm/programs/test_benchmarks.py runs them."""
-NO_PROGRAMS = ("__init__.py", "__main__.py", "slurm_record.py", "speed/__init__.py")
+NO_PROGRAMS = ("__init__.py", "__main__.py", "slurm_record.py", "speed/__init__.py", "waits/constant.py")
 
 
 def command(program: str) -> list[str]:

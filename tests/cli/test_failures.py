@@ -55,7 +55,7 @@ def test_a_file_that_is_no_store(verb: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "junk.db").write_bytes(b"not a database at all, but long enough" * 200)
     code, said = failure(*verb, store=str(tmp_path / "junk.db"))
     assert code == 1
-    assert "move it away" in said
+    assert "move the file away" in said
 
 
 def test_a_damaged_store_is_said_by_doctor(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tools.reference import PAGES, on_files, on_page_markdown
         ("methods.md", "`k=5`, `fields=user_id+req_time+procs`"),
         ("method-details.md", "::: batchcast.predict.runtime.kernel.Kernel"),
         ("settings.md", "| `interval_s` |"),
-        ("settings.md", "`kernel,recent_mean,last_2`"),
+        ("settings.md", "`kernel,recent_mean,last_2,calibrated`"),
         ("columns.md", "| `req_time` | s | submission |"),
         ("columns.md", "| `kpoints` |"),
         ("columns.md", "`end_time` | `date`, `epoch_ms` |"),

@@ -134,6 +134,7 @@ def found_in(text: str, asked: str, words: tuple[str, ...], figures: tuple[str, 
     text = re.sub(
         r'\b(?:[cr]?[xy][12]?|width|height|d|points|style|transform|viewBox)="[^"]*"', "", text
     )  # of drawings
+    text = re.sub(r"\d+[\xa0 ](?:d|h|min|s)\b", "", text)  # of waits, which may have these digits
     of_question = set(re.findall(r"\d+", said))
     hits = (re.search(rf".{{0,40}}(?<![\w.:-]){each}(?![\w.:]|-\d).{{0,20}}", text) for each in figures)
     return found | {hit[0] for each, hit in zip(figures, hits) if hit and each not in of_question}

