@@ -12,7 +12,7 @@ from batchcast.store.reader import Reader
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.usefixtures("lab_here")]
 WAITING = 2000
-METHODS = 7  # kernel, last_2 and recent_mean of the run time, four of the wait
+METHODS = 8  # kernel, last_2, recent_mean and calibrated of the run time, four of the wait
 
 
 class Cost(NamedTuple):
