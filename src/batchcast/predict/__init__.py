@@ -14,6 +14,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "last_2": "runtime.last_2:Last2",
         "recent_mean": "runtime.recent_mean:RecentMean",
         "requested": "runtime.requested:Requested",
+        "soft_walltime": "runtime.soft_walltime:SoftWalltime",
     },
     "wait": {
         "forecast": "wait.forecast:Forecast",

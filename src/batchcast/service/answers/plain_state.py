@@ -57,6 +57,7 @@ _CLASSES = {
     "papers.vasp.parzen": "Parzen",
     "predict.runtime.recent_mean": "RecentMean",
     "predict.runtime.requested": "Requested",
+    "predict.runtime.soft_walltime": "SoftWalltime",
     "papers.online_knn_ga.smith_templates": "SmithTemplates Template",
     "papers.su.su": "Su TextClusters",
     "papers.su.trip": "Tobit Trip",
