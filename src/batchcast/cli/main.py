@@ -90,6 +90,7 @@ VERBS: dict[str, str] = {
     "start": "Predict when your waiting jobs, or a script not yet submitted, will start. Over a log: wait.",
     "walltime": "Suggest a time limit and memory request for your next job, from your past jobs. Over a log: limits.",
     "report": "Show what jobs requested and used, and which options to change.",
+    "mcp": "Answer an AI assistant's questions about your jobs (read-only).",
     "accuracy": "Show the coverage and errors of past predictions, beside `squeue --start`.",
     "collect": "Collect a running cluster's history and store predictions (read-only).",
     "serve": "Answer users over HTTP, with JSON and web pages (read-only).",
@@ -107,7 +108,7 @@ OF_THE_SITE: dict[str, str] = {
 """The verbs of `batchcast site`."""
 ROOMS: dict[str, str] = {
     "study": "evaluate evaluate:demo evaluate:compare info runtime wait simulate limits whatif machine sweep",
-    "users": "start walltime report accuracy",
+    "users": "start walltime report accuracy mcp",
     "site": "collect collect:serve plan setup:doctor setup:install store:token store:purge store:export",
     "logs": "convert convert:anonymize synth",
 }
