@@ -114,6 +114,10 @@ class UsageError(BatchcastError):
     exit_code = 2
 
 
+class WrongCluster(UsageError):
+    """Another cluster answers than the cluster whose jobs are to be stored. Exit code 2."""
+
+
 class Refused(InputError):
     """The site's privacy rules do not let this user see the requested data. Exit code 1."""
 

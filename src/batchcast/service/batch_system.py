@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..formats.sighting import NodeAway, Site, Snapshot
-from ..slurm.transport import Commands, Recording, Transport
+from ..slurm.transport import Commands, OneCluster, Recording, Transport
 from .settings import Settings
 
 
@@ -45,7 +45,11 @@ class BatchSystem(Protocol):
 
 
 def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, Callable[[], dict[str, Any]]]:
-    """The batch system the settings name, and the counters of its transport."""
+    """The batch system the settings name, and the counters of its transport.
+
+    If the settings or SLURM_CLUSTERS name one cluster of Slurm and another answers, the first question raises
+    WrongCluster. A name of PBS is a label that the operator chooses.
+    """
     local = {"TZ": "UTC"} if settings["scheduler"] == "pbs" else {}  # PBS prints local time only
     commands = Commands(
         environment=local,
@@ -58,6 +62,8 @@ def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, 
     if settings["scheduler"] == "slurm":
         from ..slurm.client import Slurm
 
+        if name := settings["cluster"] or os.environ.get("SLURM_CLUSTERS", ""):
+            transport = OneCluster(transport, name)
         return Slurm(transport), commands.health
     from ..pbs import Pbs
 

@@ -18,7 +18,7 @@ from ..formats.slurm.resources import expand
 from ..formats.slurm.scontrol import parse_config, parse_records
 from ..formats.slurm.squeue import parse_marked
 from ..units import parse_duration
-from .transport import MARK, Transport
+from .transport import CONFIG, MARK, Transport
 
 if TYPE_CHECKING:
     from ..machines.machine import Machine
@@ -27,7 +27,6 @@ SNAPSHOT = (
     "squeue", "--all", "--array", "--states=all", "--Format=" + ",".join(f"{name}:{MARK}" for name in squeue.FIELDS)
 )  # fmt: skip
 LIMITS = ("scontrol", "--oneliner", "show", "partition")
-CONFIG = ("scontrol", "show", "config")
 STATISTICS = ("sdiag",)
 PASSING = frozenset({"BOOT_TIME", "NEXT_JOB_ID", "HASH_VAL"})
 """Words of the configuration that say nothing of the machine."""
@@ -44,13 +43,14 @@ AWAY = ("sinfo", "--noheader", "--Node", "--states=down,drain,fail,no_respond", 
 class Slurm:
     """A Slurm cluster behind a transport. Nothing here changes a job: it asks squeue, sacct and scontrol show.
 
-    `gathers` is how accounting measures jobs, and `slurm_user` whom slurmctld runs as, as `scontrol show config` last
-    said; asked when it is first needed.
+    `gathers` is how accounting measures jobs, `slurm_user` whom slurmctld runs as, `answered_by` the cluster's name,
+    as `scontrol show config` last said; asked when it is first needed.
     """
 
     transport: Transport
     gathers: Mapping[str, str] = field(default_factory=dict)
     slurm_user: str = ""
+    answered_by: str = ""
 
     def now(self) -> float:
         """The transport's clock."""
@@ -212,6 +212,7 @@ class Slurm:
     def _config(self) -> Mapping[str, str]:
         config = parse_config(self.transport.ask(CONFIG).text)
         self.slurm_user = config.get("SlurmUser", "").partition("(")[0]
+        self.answered_by = config.get("ClusterName", "")
         self.gathers = {name: config.get(f"JobAcctGather{name}", "") for name in ("Type", "Frequency", "Params")}
         return config
 

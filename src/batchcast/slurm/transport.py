@@ -19,7 +19,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypedDict
 
-from ..errors import InputError, Unreachable
+from ..errors import InputError, Unreachable, WrongCluster
+from ..formats.slurm.scontrol import parse_config
 from .sealed import opened, sealed
 
 MARK = "{mark}"
@@ -31,6 +32,11 @@ DAEMONS = {
     "tracejob": "pbs_server",
 }
 """Which daemon a program asks; any other asks slurmctld. Where sdiag is refused, the queue is asked nevertheless."""
+_LEFT_OUT = (
+    "SQUEUE_FORMAT", "SQUEUE_FORMAT2", "SACCT_FORMAT", "SQUEUE_STATES", "SQUEUE_SORT", "SQUEUE_USERS", "SLURM_CLUSTERS"
+)  # fmt: skip
+"""Variables that no client of Slurm inherits. squeue, sinfo and scontrol follow SLURM_CLUSTERS and sacct does not: with
+it, one answer would be put together from two clusters."""
 
 
 class Answer(NamedTuple):
@@ -142,7 +148,7 @@ class Commands:
     def _run(self, argv: Sequence[str], hidden: Mapping[str, str], may_be_refused: bool) -> tuple[str, str]:
         environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8", **self.environment}
         environment["SLURM_BITSTR_LEN"] = "0"  # sacct shortens lists of array tasks beyond it
-        for name in ("SQUEUE_FORMAT", "SQUEUE_FORMAT2", "SACCT_FORMAT", "SQUEUE_STATES", "SQUEUE_SORT", "SQUEUE_USERS"):
+        for name in _LEFT_OUT:
             environment.pop(name, None)
         environment |= hidden
         try:
@@ -187,6 +193,73 @@ def _run_whole(argv: Sequence[str], environment: Mapping[str, str], timeout_s: f
                 os.killpg(process.pid, signal.SIGKILL)
             raise
         return process.returncode, out, complaint
+
+
+CONFIG = ("scontrol", "show", "config")
+
+
+class OneCluster:
+    """Passes questions on if Slurm's clients ask this cluster, which the first question finds out.
+
+    Slurm's clients ask the cluster of their slurm.conf, whatever name batchcast was given: without this check, jobs of
+    one cluster would be stored, shown or changed as jobs of another.
+
+    Parameters
+    ----------
+    inner
+        The transport that runs the clients.
+    name
+        The cluster that must answer; letters may differ in case.
+
+    Examples
+    --------
+    >>> line = {"command": CONFIG, "asked_at": 0.0, "text": "ClusterName = alpha", "mark": "~"}
+    >>> OneCluster(Recorded([line]), "beta").ask(("squeue",))
+    Traceback (most recent call last):
+    batchcast.errors.WrongCluster: beta was meant, but Slurm's clients here ask alpha (ClusterName in scontrol show ...
+    """
+
+    def __init__(self, inner: Transport, name: str) -> None:
+        self.inner, self.name, self._is_checked = inner, name, False
+
+    def now(self) -> float:
+        """The inner transport's clock."""
+        return self.inner.now()
+
+    def ticks(self) -> float:
+        """The inner transport's monotonic clock."""
+        return self.inner.ticks()
+
+    def ask(self, command: Sequence[str]) -> Answer:
+        """The inner transport's answer; WrongCluster if another cluster answers."""
+        self._check()
+        return self.inner.ask(command)
+
+    def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
+        """The same of a command that may be refused."""
+        self._check()
+        return self.inner.attempt(command)
+
+    def _check(self) -> None:
+        if self._is_checked:
+            return
+        answered_by = parse_config(self.inner.ask(CONFIG).text).get("ClusterName", "")
+        if answered_by.lower() != self.name.lower():  # slurmdbd keeps names of clusters in lower case
+            raise wrong_cluster(self.name, answered_by)
+        self._is_checked = True
+
+
+def wrong_cluster(meant: str, answered_by: str) -> WrongCluster:
+    """The error for a cluster that answers in another's place.
+
+    >>> print(wrong_cluster("beta", "alpha").hint)
+    SLURM_CONF=/path/to/beta/slurm.conf asks beta; without -M and SLURM_CLUSTERS, alpha is meant
+    """
+    return WrongCluster(
+        f"{meant} was meant, but Slurm's clients here ask {answered_by} (ClusterName in scontrol show config)",
+        hint=f"SLURM_CONF=/path/to/{meant}/slurm.conf asks {meant}; without -M and SLURM_CLUSTERS, {answered_by} is "
+        "meant",
+    )
 
 
 class Recording:

@@ -77,4 +77,8 @@ def _session_lock(store: Store) -> Iterator[None]:
 
 def _busy(store: Store) -> BatchcastError:
     """Returns the error for a store that another collector writes to."""
-    return BatchcastError(f"another collector is writing to {store.shown}", hint="systemctl status batchcast-collect")
+    return BatchcastError(
+        f"another collector is writing to {store.shown}",
+        hint="one store has one running collector: give each cluster a store of its own (--store PATH), or stop the "
+        "other (systemctl status batchcast-collect)",
+    )

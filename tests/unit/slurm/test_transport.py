@@ -6,12 +6,13 @@ import contextlib
 import os
 import select
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from batchcast.errors import Unreachable
-from batchcast.slurm.transport import Commands, Recorded, Recording
+from batchcast.errors import Unreachable, WrongCluster
+from batchcast.slurm.transport import CONFIG, Answer, Commands, OneCluster, Recorded, Recording
 
 
 class Hands:
@@ -120,3 +121,48 @@ def test_a_client_that_hangs_goes_with_what_it_started(tmp_path: Path) -> None:
 def test_lists_of_array_tasks_are_asked_for_unshortened() -> None:
     commands, _ = transport()
     assert commands.ask(("sh", "-c", "echo $SLURM_BITSTR_LEN")).text.strip() == "0"
+
+
+class ByConfiguration:
+    """Clients of Slurm that all ask one cluster, whatever name batchcast was given."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.asked = name, [("",)]
+
+    def now(self) -> float:
+        return 0.0
+
+    def ticks(self) -> float:
+        return 0.0
+
+    def ask(self, command: Sequence[str]) -> Answer:
+        self.asked.append(tuple(command))
+        return Answer(f"ClusterName             = {self.name}\n", "~", 0.0)
+
+    def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
+        return self.ask(command), ""
+
+
+@pytest.mark.parametrize("question", ["ask", "attempt"])
+def test_no_question_reaches_a_cluster_that_was_not_meant(question: str) -> None:
+    """`collect -M beta` beside alpha's clients stored alpha's jobs as beta's, and `plan` would have changed them."""
+    clients = ByConfiguration("alpha")
+    with pytest.raises(WrongCluster, match="beta was meant, but Slurm's clients here ask alpha") as refused:
+        getattr(OneCluster(clients, "beta"), question)(("squeue",))
+    assert "SLURM_CONF=/path/to/beta/slurm.conf" in refused.value.hint
+    assert ("squeue",) not in clients.asked
+
+
+def test_the_cluster_that_was_meant_is_asked_once_who_it_is() -> None:
+    clients = ByConfiguration("beta")
+    meant = OneCluster(clients, "Beta")
+    meant.ask(("squeue",))
+    meant.ask(("sacct",))
+    assert clients.asked[1:] == [CONFIG, ("squeue",), ("sacct",)]
+
+
+def test_no_client_inherits_the_names_of_other_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """squeue follows SLURM_CLUSTERS and sacct does not: one store would hold the jobs of two clusters as one's."""
+    monkeypatch.setenv("SLURM_CLUSTERS", "beta")
+    answer = Commands().ask(("sh", "-c", "echo [$SLURM_CLUSTERS]"))
+    assert answer.text == "[]\n"

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...errors import BatchcastError, Unreachable
+from ...errors import BatchcastError, Unreachable, WrongCluster
 from ...formats.sighting import NodeAway, Site, Snapshot, measures_memory
 from ...formats.slurm.reasons import Rule, rule
 from ...planning.record import CycleOutcome
 from ...predict.registry import split_specs
 from ...service import settings
+from ...slurm.transport import wrong_cluster
 from ...store import clock_jobs, history
 from ...store.database import Store
 from ...store.history import remove_some
@@ -93,11 +94,15 @@ class Collector:
         return self.settings["cluster"] or self.site.cluster
 
     def cycle(self) -> Cycle:
-        """Look, fetch what is missing, move the clock. Raises nothing a scheduler or database can cause."""
+        """Look, fetch what is missing, move the clock. Raises nothing a scheduler or database can cause, except
+        WrongCluster: another cluster's jobs are never stored, and waiting does not help.
+        """
         done = Cycle(self.scheduler.now())
         for part in (self._look, self._plan, self._fetch, self._tell, self._let_go):
             try:
                 part(done)
+            except WrongCluster:
+                raise
             except BatchcastError as error:
                 done.problems.append(error.message)
                 done.unreachable |= isinstance(error, Unreachable)
@@ -192,6 +197,9 @@ class Collector:
         """Jobs that are hidden from now on are hidden at the next answer, not at the next hourly look."""
         assert self.site is not None
         private = self.scheduler.hides_jobs()
+        answered_by = getattr(self.scheduler, "answered_by", "")
+        if answered_by and answered_by != self.site.cluster:
+            raise wrong_cluster(self.site.cluster, answered_by)
         if private != self.site.private:
             self.site = self.site._replace(private=private)
             with self.store.begin() as connection:
@@ -200,7 +208,10 @@ class Collector:
 
     def _learn_site(self, now: float) -> None:
         """What holds for the machine; after a restart the store's memory does until the batch system answers."""
-        self.site = self.scheduler.site()
+        site = self.scheduler.site()
+        if self.site is not None and self.site.cluster != site.cluster:
+            raise wrong_cluster(self.site.cluster, site.cluster)
+        self.site = site
         self._site_at = now
         memory_by = self.settings["memory"] if measures_memory(self.site) else ""
         if self._clock is None or memory_by != self._memory_by:

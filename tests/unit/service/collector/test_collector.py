@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict
 
-from batchcast.errors import BatchcastError, NoAnswer, Refused, Unreachable
+from batchcast.errors import BatchcastError, NoAnswer, Refused, Unreachable, WrongCluster
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.machines.files import open_machine
 from batchcast.machines.machine import Machine, homogeneous
@@ -19,6 +19,7 @@ from batchcast.service.answers.accuracy import accuracy
 from batchcast.service.answers.answer import staleness
 from batchcast.service.answers.disclosure import Viewer, refuse_open_store
 from batchcast.service.answers.script import answer_options
+from batchcast.service.batch_system import open_scheduler
 from batchcast.service.collector.cycle import Collector, Cycle, run
 from batchcast.service.operations.doctor import store_findings
 from batchcast.service.settings import Settings, is_private, keep_since, load
@@ -630,3 +631,35 @@ def test_what_start_test_said_is_judged_by_the_job_that_was_then_submitted(setti
         (asked,) = [r for r in accuracy(reader, "c", 0.0, 9000.0, now=9000.0) if r["moment"] == "asked"]
     assert (asked["kind"], asked["forecasts"], asked["came_out"]) == ("wait", 1, 1)
     assert asked["mae_s"] == pytest.approx(abs(answer["likely_wait_s"] - 60.0))
+
+
+@pytest.mark.parametrize("way", ["setting", "variable"])
+def test_a_collector_named_after_another_cluster_stores_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str
+) -> None:
+    """Alpha's clients with -M beta (or SLURM_CLUSTERS=beta) filled a store with alpha's jobs under beta's name."""
+    clients = tmp_path / "bin"
+    clients.mkdir()
+    for name in ("scontrol", "squeue", "sacct", "sdiag", "sinfo"):
+        (clients / name).write_text("#!/bin/sh\necho 'ClusterName             = alpha'\n")
+        (clients / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{clients}:{os.environ['PATH']}")
+    if way == "variable":
+        monkeypatch.setenv("SLURM_CLUSTERS", "beta")
+    given = settings.replaced(cluster="beta" if way == "setting" else "", floor_s=0.0)
+    scheduler, health = open_scheduler(given)
+    collector = Collector(scheduler, Store(given["store"], create=True), given, health)
+    with pytest.raises(WrongCluster, match="beta was meant, but Slurm's clients here ask alpha"):
+        collector.cycle()
+    assert stored(given) == []
+
+
+def test_a_configuration_that_is_replaced_by_another_clusters_ends_the_collector(settings: Settings) -> None:
+    script = Script([Job("1", 0.0, 5.0, 50.0)])
+    collector = Collector(script, Store(settings["store"], create=True), settings)
+    step(script, collector, 10.0)
+    before = stored(settings)
+    script.answered_by = "d"  # type: ignore[attr-defined]
+    with pytest.raises(WrongCluster, match="c was meant, but Slurm's clients here ask d"):
+        step(script, collector, 60.0)
+    assert stored(settings) == before
