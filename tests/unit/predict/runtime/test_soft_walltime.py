@@ -38,7 +38,9 @@ def test_every_answer_is_that_of_the_rule(jobs: int, seed: int) -> None:
         {
             "submit_time": np.sort(draw.choice(200_000, jobs, replace=False)).astype(float),
             "wait_time": draw.integers(0, 5000, jobs) + draw.uniform(0.01, 0.99, jobs).round(6),
-            "run_time": np.maximum(runs, 1.0), "req_time": limits, "req_procs": np.ones(jobs),
+            "run_time": np.maximum(runs, 1.0),
+            "req_time": limits,
+            "req_procs": np.ones(jobs),
             "user_id": [f"u{one}" for one in draw.integers(0, 3, jobs)],
         }
     )
