@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -41,6 +42,23 @@ def test_a_job_on_drained_nodes_has_no_answer_until_an_administrator_acts(beside
         jobs = {"drained": lab.submit("-n1", "-t5", "-w", "n2", seconds=1)}
         lab.wait(lambda: "ReqNodeNotAvail" in reasons(lab).get(jobs["drained"], ""), "Slurm's reason", 120)
         lab.wait(lambda: "no answer until an administrator acts" in _answers(follower, jobs), "that answer", 120)
+
+
+def test_jobs_that_take_the_advised_limit_start_before_the_maintenance() -> None:
+    """The sentence for users is followed to the letter: as the user, with the command that is printed below it."""
+    with Lab(nodes=2, cpus=4) as lab:
+        follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.02", WAIT="recent_wait:need=1")
+        lab.run("scontrol", "create", "reservation", "reservationname=power", "starttime=now+3hours", "duration=60",
+                "nodes=ALL", "flags=maint", "users=root")  # fmt: skip
+        jobs = {str(k): lab.submit("-n1", "-t", "8:00:00", seconds=1) for k in range(8)}
+        lab.wait(lambda: all("maintenance" in reasons(lab).get(one, "") for one in jobs.values()), "the reason", 120)
+        lab.wait(lambda: "can start before that" in _answers(follower, jobs), "the sentence", 60)
+        told = _answers(follower, jobs)
+        (limit,) = set(re.findall(r"a time limit of at most (\S+) the job can start", told))
+        assert "scontrol update JobId=JOBID TimeLimit=LIMIT" in told
+        for one in jobs.values():
+            lab.run("scontrol", "update", f"JobId={one}", f"TimeLimit={limit}", user=USERS[0])
+        lab.wait(lambda: not reasons(lab).keys() & set(jobs.values()), "all of them to start", 120)
 
 
 WANTED = {

@@ -98,6 +98,20 @@ def why_moved(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -
     return [f"{_names(ids)}, {words}" for words, ids in list(lines.items())[:most]]
 
 
+def before_maintenance(results: Iterable[Mapping[str, Any]], most: int = 5) -> list[str]:
+    """One line for each of the first `most` limits that let jobs start before a maintenance, and how to set it.
+
+    A user may shorten the limit of an own waiting job; the job keeps its place in the queue.
+    """
+    lines: dict[str, list[str]] = {}
+    for r in results:
+        if r.get("maintenance"):
+            lines.setdefault(str(r["maintenance"]), []).append(str(r["job_id"]))
+    told = [f"{_names(ids)}: {words}" for words, ids in list(lines.items())[:most]]
+    how = "to shorten a limit and keep the place in the queue: scontrol update JobId=JOBID TimeLimit=LIMIT"
+    return [*told, how] if told else []
+
+
 def sentence(r: Mapping[str, Any], now: float, record: str = "") -> str:
     """Between the 10 and the 90 % time, most likely at the middle; the chances; the record given.
 

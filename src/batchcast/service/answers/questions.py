@@ -100,7 +100,10 @@ def _said(
     now: float,
     hidden: bool,
 ) -> Answer:
-    answers = [(row, start_answer(row, now, releases.get(row["row"]), latest_start(row, memory, now))) for row in rows]
+    ahead = memory.get("reservations") or []
+    answers = [
+        (row, start_answer(row, now, releases.get(row["row"]), latest_start(row, memory, now), ahead)) for row in rows
+    ]
     results = [
         {**answer, **track_record.record_fields(records[row["partition_id"]], answer["likely_wait_s"])}
         for row, answer in answers

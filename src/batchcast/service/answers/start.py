@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 import json
 import math
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from ...predict.conditional import chance_to_start, given_waited
 from ...predict.protocol import Prediction
 from ...store.reader import Reader, Row
 from ...store.rows import NOTHING, as_prediction, newest
-from ...units import span
+from ...units import format_duration, span
 from .answer import Sentence
 from .disclosure import OfOthers, basis_of
 
@@ -59,7 +60,15 @@ NODES = {
 }
 PASSED = "the likely time went by without a start: %(by)s later"
 MANY_PROCESSORS, ONE_PROCESSOR = "%(procs)s processors", "one processor"
-SENTENCES = (PASSED, *(text for table in (ONE, SOME, HIDDEN, UNEXPLAINED, NODE, NODES) for text in table.values()))
+MAINTENANCE = (
+    "the maintenance %(name)s begins at %(begin)s. With a time limit of at most %(limit)s the job can start before "
+    "that; otherwise it probably waits until %(end)s"
+)
+RESERVED = (
+    "the reservation %(name)s begins at %(begin)s. With a time limit of at most %(limit)s the job can start before "
+    "that; otherwise it probably waits until %(end)s"
+)
+SENTENCES = (PASSED, MAINTENANCE, RESERVED, *(text for table in (ONE, SOME, HIDDEN, UNEXPLAINED, NODE, NODES) for text in table.values()))
 SENTENCES += tuple(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) for text in SENTENCES if MANY_PROCESSORS in text)
 
 
@@ -138,6 +147,35 @@ def _reservation(memory: Mapping[str, Any], row: Row, now: float) -> Release:
     if not ends:
         return Release(math.nan, math.nan, "the end of a reservation that nobody names", "a reservation")
     return Release(min(ends), max(ends), RESERVED_UNTIL, "the reservations that scontrol shows")
+
+
+SETTLE_S, STEP_S = 600.0, 300.0
+"""A shortened job needs so long to be looked at by the scheduler, and a limit is a multiple of the second."""
+
+
+def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float | None, now: float) -> Sentence | str:
+    """Which time limit lets a job start before the reservation that it waits for; "" if no limit does.
+
+    The reservation is the first one ahead that a job of this limit, started now, would run into. The limit leaves ten
+    minutes until the scheduler starts the job: each minute that it waits is a minute less until the reservation.
+
+    >>> friday = {"name": "power", "start": 90_000.0, "end": 120_000.0, "maintenance": True}
+    >>> "a time limit of at most 1-00:50:00 the job can start before that" in fits_before([friday], 172_800.0, 0.0)
+    True
+    >>> fits_before([friday], 3600.0, 0.0)  # it ends before the maintenance begins
+    ''
+    """
+    length = math.inf if limit_s is None or not limit_s > 0 else limit_s
+    ahead = [one for one in reservations if one["end"] > one["start"] > now and now + length > one["start"]]
+    if not ahead:
+        return ""
+    first = min(ahead, key=lambda one: one["start"])
+    most = (first["start"] - now - SETTLE_S) // STEP_S * STEP_S
+    if most < STEP_S:
+        return ""
+    begin, end = (time.strftime("%Y-%m-%d %H:%M", time.localtime(first[key])) for key in ("start", "end"))
+    text = MAINTENANCE if first["maintenance"] else RESERVED
+    return Sentence(text, name=first["name"], begin=begin, limit=format_duration(most), end=end)
 
 
 def _behind_reservation(reader: Reader, cluster: str, memory: Mapping[str, Any], row: Row, now: float) -> Release:
@@ -322,7 +360,13 @@ def latest_start(row: Row, memory: Mapping[str, Any], now: float) -> float:
     return now + wait + MARGIN_SHARE * wait + MARGIN_S
 
 
-def start_answer(row: Row, now: float, held: Release | None = None, latest: float = math.inf) -> dict[str, Any]:
+def start_answer(
+    row: Row,
+    now: float,
+    held: Release | None = None,
+    latest: float = math.inf,
+    reservations: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
     """When one waiting job starts, as far as its newest forecast reaches, given how long it has waited.
 
     Times are epoch seconds. The reason it waits for decides (formats.reasons.Rule): what waits for the machine has the
@@ -330,7 +374,8 @@ def start_answer(row: Row, now: float, held: Release | None = None, latest: floa
     by when that is over (`held`); what waits for its owner, a time or another job from then on: `counts_from` says from
     when, and without a known instant the waits alone are told; what only an administrator ends, or nothing, has no
     answer. Why the answer moved last is said where
-    it waits for the machine. What counts jobs of others is `OfOthers`, for `disclosed` to decide on.
+    it waits for the machine. `maintenance` says which limit would let it start before one of the `reservations` that it
+    waits for. What counts jobs of others is `OfOthers`, for `disclosed` to decide on.
     """
     row = {**newest(row)}
     reason = row["reason"] or ""
@@ -355,6 +400,8 @@ def start_answer(row: Row, now: float, held: Release | None = None, latest: floa
         point, by_10, by_90 = (min(value, latest - at) for value in (point, by_10, by_90))
         basis = _cut(basis)
     spans = SPANS_S if kind is Rule.MACHINE and issued is not None else {}
+    limit = row.get("req_time") if row.get("limit_now") is None else row["limit_now"]
+    shorter = fits_before(reservations, limit, now) if kind is Rule.RESERVATION and not row.get("reservation") else ""
     chances = {name: chance_to_start(issued, waited, span) for name, span in spans.items() if issued is not None}
     return {
         "job_id": row["job_id"],
@@ -372,6 +419,7 @@ def start_answer(row: Row, now: float, held: Release | None = None, latest: floa
         "counts_from": _counts_from(kind, name, held),
         "reason": reason,
         "reason_in_words": plain_reason(reason),
+        "maintenance": shorter,
         "slurm_start_s": math.nan if row["expected_start"] is None or name == "BeginTime" else row["expected_start"],
         "basis": basis,
         "grounds": row["grounds"],

@@ -76,7 +76,7 @@ def ask(url: str) -> Ask:
                     clock_jobs.issue(connection, [{**one, "issued_at": NOW, "prediction": prediction}])
         reader = Reader(url)
         (row,) = reader.waiting("c", "m", [jobs[-1].job_id])
-        return start_answer(row, NOW, release(reader, "c", memory, row, NOW))
+        return start_answer(row, NOW, release(reader, "c", memory, row, NOW), reservations=memory.get("reservations", ()))
 
     return answer
 
@@ -177,6 +177,28 @@ RESERVED = [{"name": "course", "start": NOW + 3600, "end": NOW + 7200, "maintena
 )
 def test_a_reservation_begins_and_a_maintenance_ends(ask: Ask, reason: str, more: dict[str, str], at: float) -> None:
     assert ask(job("1", reason, **more), reservations=RESERVED)["likely_start_s"] == at
+
+
+AHEAD = [{"name": "power", "start": NOW + 3 * 86400, "end": NOW + 4 * 86400, "maintenance": True}]
+WAITS_FOR_IT = "ReqNodeNotAvail, Reserved for maintenance"
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason", "own", "advised"),
+    [
+        (5 * 86400.0, WAITS_FOR_IT, {}, "2-23:50:00"),  # ten minutes are left for the scheduler
+        (math.nan, WAITS_FOR_IT, {}, "2-23:50:00"),  # no limit at all runs into it as well
+        (3600.0, WAITS_FOR_IT, {}, ""),  # it would end long before
+        (5 * 86400.0, "Priority", {}, ""),  # it waits for something else
+        (5 * 86400.0, "Reservation", {"reservation": "power"}, ""),  # it is to run inside it
+    ],
+)
+def test_a_limit_that_fits_before_the_maintenance_is_named(
+    ask: Ask, limit: float, reason: str, own: dict[str, str], advised: str
+) -> None:
+    """What support staff write by hand today. A running reservation has no room before it."""
+    said = str(ask(job("1", reason, req_time=limit, **own), reservations=[*RESERVED[1:], *AHEAD])["maintenance"])
+    assert (f"a time limit of at most {advised} the job can start" in said) if advised else said == ""
 
 
 def test_the_queue_behind_a_maintenance_counts(ask: Ask) -> None:
