@@ -1,14 +1,17 @@
-"""What the order brings on a real Slurm: the same jobs under none, limits, order and both, among whom it is chosen.
+"""What the order brings on a real Slurm: the same jobs in order of arrival, by time limits and by predictions.
 
-    python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 --arms none,limits,order,both,order/user -o order.jsonl
+    python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 --load 2 --arms none,order-limits,order,both-limits,both \
+        --against none,order-limits -o order.jsonl
 
 Workload, lab and history are those of planning_gain.py, with priority/multifactor and age as the only weight. An arm
-is a word of the setting `plan` (none: off) and, after a slash, of `plan_within`; with `+reserve` Slurm keeps processors
+is a word of the setting `plan` (none: off) and, after a slash, of `plan_within`. `order-limits` and `both-limits` are
+the control: the order by the users' own time limits (`plan_order_by = "limits"`), which needs no predictions. With `+reserve` Slurm keeps processors
 only for jobs past the age (bf_min_prio_reserve), with `+wide` the band is three times the weight of age. One line a
 run in the file; a run that stands there is not made again.
 A run takes nine to ten minutes and a machine that is not full: at nice 10 beside a load of 18 jobs ran up to 15 %
 longer, and half of them were never ordered, because Slurm's clients failed.
-Waits in minutes; differences from the first arm, with a 90 % interval over bursts. A second table has the simulated
+Waits in minutes; differences from the first arm, or from each arm of `--against`, with a 90 % interval over bursts.
+With `--padding default` two thirds of the people request one default limit, as most of the jobs of the log GWU-2019 do. A second table has the simulated
 Slurm's means of the same jobs, by seed and arm, beside the lab's; with `--replicates`, what chance makes of them, and
 in a third table who is worse off by more than chance.
 """
@@ -24,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from planning_gain import _bursts, lateness, measure, parts, show, simulated, workload
+from planning_gain import PADDINGS, _bursts, lateness, measure, parts, show, simulated, workload
 from slurm_lab import missing
 
 from batchcast.machines.loops.simulate import LOOKS_S
@@ -37,18 +40,22 @@ SLURM = {
 }  # fmt: skip
 
 
-def run_of(seed: int, jobs: int, load: float, speed: float, arm: str, keep: Path | None = None) -> dict[str, Any]:
+def run_of(
+    seed: int, jobs: int, load: float, speed: float, arm: str, padding: str = "people", keep: Path | None = None
+) -> dict[str, Any]:
     """One arm on a lab of its own; what slurmctld wrote, its cycles included, as a file in `keep`."""
-    plan, within, words, band = parts(arm)
+    plan, within, words, band, by = parts(arm)
     loops = ",".join([SLURM["SchedulerParameters"], *(f"{name}={value}" for name, value in words.items())])
     more = {"PLAN": "off" if plan == "none" else plan, "PLAN_WITHIN": within, "PLAN_BAND": str(band)}
+    more["PLAN_ORDER_BY"] = by
     slurm = SLURM | {"SchedulerParameters": loops}
     if keep is not None:
         slurm["DebugFlags"] = "Backfill"
-    run = {**measure(seed, jobs, load, speed, plan != "none", slurm, **more), "arm": arm}
+    run = {**measure(seed, jobs, load, speed, plan != "none", slurm, padding, **more), "arm": arm}
+    run["padding"] = padding
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
-        (keep / f"{seed}-{load:g}-{arm.replace('/', ':')}.log").write_text(run.pop("slurmctld"))
+        (keep / f"{seed}-{load:g}-{padding}-{arm.replace('/', ':')}.log").write_text(run.pop("slurmctld"))
     return run
 
 
@@ -180,6 +187,8 @@ def main() -> int:
     parser.add_argument("--load", type=float, default=1.3)
     parser.add_argument("--speed", type=float, default=60.0)
     parser.add_argument("-o", "--output", type=Path, default=Path("order_gain.jsonl"))
+    parser.add_argument("--padding", choices=PADDINGS, default="people")
+    parser.add_argument("--against", default="", help="arms to compare the others with; the first of --arms by itself")
     parser.add_argument("--replicates", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="a folder for what slurmctld writes, which order_decisions.py reads")
     given = parser.parse_args()
@@ -192,14 +201,14 @@ def main() -> int:
     arms, chosen = given.arms.split(","), []
     for seed in map(int, given.seeds.split(",")):
         for arm in arms:
-            asked = (seed, given.jobs, given.load, given.speed, arm)
+            asked = (seed, given.jobs, given.load, given.speed, arm, given.padding)
             if asked not in runs:
                 runs[asked] = run_of(*asked, given.keep)
                 with given.output.open("a") as out:
                     out.write(json.dumps(runs[asked]) + "\n")
             chosen.append(runs[asked])
-    print(show(compare(chosen, arms)))
-    print()
+    for against in given.against.split(",") if given.against else arms[:1]:
+        print(f"Differences from {against}:\n\n{show(compare(chosen, [against, *(a for a in arms if a != against)]))}\n")
     print(show(foretold(chosen, given.replicates)))
     if given.replicates > 1 and len(arms) > 1:
         print(f"\n{show(beyond_chance(chosen, arms, given.replicates))}")
@@ -207,7 +216,7 @@ def main() -> int:
 
 
 def _key(run: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(run[name] for name in ("seed", "jobs", "load", "speed", "arm"))
+    return (*(run[name] for name in ("seed", "jobs", "load", "speed", "arm")), run.get("padding", "people"))
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ def main() -> int:
             "PLAN": "order",
             "PLAN_PARTITIONS": "main",
             "RUNTIME": "requested",
-            "PLAN_BY": "requested",
+            "PLAN_ORDER_BY": "limits",
             "MEMORY": "",
         }
         follower = agent(lab, "load", interval=INTERVAL, **more)

@@ -35,8 +35,9 @@ from batchcast.machines.machine import Machine
 from batchcast.machines.simulate_log import reorder_by, requests_of
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.schedule import bounded_slowdown
-from batchcast.planning.order import OrderRule
+from batchcast.planning.order import LENGTH_QUANTILE, ORDER_QUANTILE, OrderRule
 from batchcast.planning.record import in_minutes
+from batchcast.predict.batched import quantiles_of
 from batchcast.predict.registry import make
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
@@ -50,7 +51,12 @@ OVER_TIME = 240
 MEMORY_KIB = 4000.0 * 1024
 """Of a node of the lab, which Slurm says of a job that asks for none."""
 INTERVAL = 60.0
-LEVEL = 0.9
+PADDINGS = ("people", "default")
+"""How limits are padded: each person has a factor; or two thirds of the people request `DEFAULT` whatever they run.
+
+In the log GWU-2019, half of all jobs request the default of 4 h, and the median limit is 165 times the run time.
+"""
+DEFAULT, OF_DEFAULT = 240, 8
 BAND = 100_000
 """Of priority for the order: as much as the lab's age weight."""
 CLASSES = (("1 to 2", 1, 2), ("3 to 8", 3, 8), ("9 to 32", 9, 32), ("all", 1, 32))
@@ -67,12 +73,16 @@ class Wish(NamedTuple):
 
 
 class Person(NamedTuple):
-    """A habit: processors, typical run time (s) and its spread, and how many times that is asked for."""
+    """A habit: processors, typical run time (s) and its spread, and how many times that is requested.
+
+    `limit` is a fixed limit in minutes in place of that; 0: none.
+    """
 
     procs: int
     typical: float
     spread: float
     padding: float
+    limit: int = 0
 
 
 def people(rng: np.random.Generator) -> list[Person]:
@@ -87,13 +97,20 @@ def people(rng: np.random.Generator) -> list[Person]:
 def job_of(person: Person, rng: np.random.Generator) -> tuple[int, float]:
     """A limit in minutes, to fives, and a run time below it in seconds."""
     limit = min(math.ceil(person.typical * person.padding / 300) * 5, OVER_TIME)
-    return limit, float(min(person.typical * rng.lognormal(0.0, person.spread), 0.95 * limit * 60))
+    runs = float(min(person.typical * rng.lognormal(0.0, person.spread), 0.95 * limit * 60))
+    return person.limit or limit, runs
 
 
-def workload(seed: int, jobs: int, load: float) -> tuple[list[Person], list[Wish]]:
-    """Bursts of one person's jobs, as much work as the machine does in the span, times `load`."""
+def workload(seed: int, jobs: int, load: float, padding: str = "people") -> tuple[list[Person], list[Wish]]:
+    """Bursts of one person's jobs, as much work as the machine does in the span, times `load`.
+
+    The padding changes the limits alone: jobs and run times of one seed are the same under each.
+    """
     rng = np.random.default_rng([seed, 7])
     crowd = people(rng)
+    if padding == "default":
+        whose = set(np.random.default_rng([seed, 9]).permutation(PEOPLE)[:OF_DEFAULT].tolist())
+        crowd = [one._replace(limit=DEFAULT) if k in whose else one for k, one in enumerate(crowd)]
     drawn: list[tuple[int, int, float]] = []
     while len(drawn) < jobs:
         who = int(rng.integers(PEOPLE))
@@ -167,17 +184,18 @@ def remember(store: str, rows: Sequence[dict[str, Any]], now: float) -> None:
 
 
 def measure(
-    seed: int, jobs: int, load: float, speed: float, planning: bool, slurm: Mapping[str, str] = {}, **more: str
-) -> dict[str, Any]:
+    seed: int, jobs: int, load: float, speed: float, planning: bool, slurm: Mapping[str, str] = {},
+    padding: str = "people", **more: str,
+) -> dict[str, Any]:  # fmt: skip
     """One run on a lab of its own: what was asked for and what became of it. `slurm` and `more` are settings.
 
     With Slurm's `DebugFlags` among them also what slurmctld wrote.
     """
-    crowd, wishes = workload(seed, jobs, load)
+    crowd, wishes = workload(seed, jobs, load, padding)
     conf = {"OverTimeLimit": str(OVER_TIME), **slurm}
     with Lab(nodes=NODES, cpus=CPUS, speed=speed, conf=conf) as lab:
         collector = agent(
-            lab, "gain", interval=INTERVAL, RUNTIME="kernel", PLAN_LEVEL=str(LEVEL), PLAN_PARTITIONS="main", MEMORY="",
+            lab, "gain", interval=INTERVAL, RUNTIME="kernel", PLAN_PARTITIONS="main", MEMORY="",
             TIMEOUT_S=str(15 * speed), SETTLE_S=str(speed / 2), **{"PLAN": "limits" if planning else "off", **more},
         )  # fmt: skip
         now = lab.now()
@@ -227,7 +245,7 @@ def simulated(
     For the words of an arm see `parts`. A limit is planned `late` seconds after the submission, see `lateness`.
     Under an arm that is in `unseen` the order sees a job from so many seconds after its submission on.
     """
-    crowd, wishes = workload(seed, run["jobs"], run["load"])
+    crowd, wishes = workload(seed, run["jobs"], run["load"], run.get("padding", "people"))
     before = past(crowd, seed, run["now"])
     since = [
         _row(r["submit"], r["start"] - r["submit"], r["end"] - r["start"], w.procs, w.limit, w.who)
@@ -238,7 +256,7 @@ def simulated(
     machine = _machine(run["machine"])
     seen = _trace([*_told(before, False), *_told(rows[len(before) :], True)])
     told = replay(seen, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"]
-    needs, points = told.quantiles[:, told.levels.index(LEVEL)], told.points
+    needs, upper = quantiles_of(told, LENGTH_QUANTILE), quantiles_of(told, ORDER_QUANTILE)
     least = in_minutes(3 * INTERVAL)
     requests, left = requests_of(_trace(rows), machine)  # placed as they asked, by processors alone
     assert len(requests) == len(rows), left
@@ -249,11 +267,12 @@ def simulated(
 
     found = []
     for arm in arms:
-        word, within, slurm, band = parts(arm)
+        word, within, slurm, band, order_by = parts(arm)
         planned, ordered = word in ("limits", "both"), word in ("order", "both")
+        by = upper if order_by == "prediction" else np.full(len(upper), math.nan)
         rule = OrderRule(within, band=band)
         here = replace(machine, settings=machine.settings | slurm)
-        bounded = {r.key: rule.length(points[int(r.key)], r.limit) for r in requests}
+        bounded = {r.key: rule.length(by[int(r.key)], r.limit) for r in requests}
         reorder = reorder_by(rule, here, requests, lambda r, of=bounded: of[r.key]) if ordered else None
         if reorder is not None and unseen.get(arm, 0.0) > 0:
             reorder = _not_before(reorder, np.array(sorted(r.submit for r in requests)), unseen[arm])
@@ -292,16 +311,17 @@ def lateness(runs: Sequence[dict[str, Any]], what: str = "planned_at") -> float:
     return float(np.median(late)) if late else 0.0
 
 
-def parts(arm: str) -> tuple[str, str, dict[str, str], int]:
+def parts(arm: str) -> tuple[str, str, dict[str, str], int, str]:
     """The arm's word of `plan`, among whom the order is made (queue, account, user), what slurm.conf has besides, the
-    band.
+    band, and what the order goes by.
 
-    With `+reserve` Slurm keeps processors only for jobs past the age, with `+wide` the band is three times as wide.
+    `order-limits` and `both-limits` order by the users' time limits, without predictions. With `+reserve` Slurm keeps processors only for jobs past the age, with `+wide` the band is three times as wide.
     """
     words, *more = arm.split("+")
     plan, _, within = words.partition("/")
+    plan, _, by = plan.partition("-")
     band = 3 * BAND if "wide" in more else BAND
-    return plan, within or "queue", {"bf_min_prio_reserve": str(band)} if "reserve" in more else {}, band
+    return plan, within or "queue", {"bf_min_prio_reserve": str(band)} if "reserve" in more else {}, band, by or "prediction"
 
 
 def _bursts(wishes: Sequence[Wish]) -> np.ndarray:

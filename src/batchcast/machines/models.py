@@ -7,7 +7,7 @@ Both are a `Model`, so whoever simulates (`simulate`, `evaluate`, `whatif`, a sw
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..simulation import Schedule, simulate, simulate_split
@@ -89,15 +89,19 @@ class Nodes:
         return vary(machine, self.changes) if self.changes else machine
 
     def run(self, trace: Trace, policy: Any, planner: Any, *, clock: Clock = None, tick: Tick = None) -> Schedule:
-        """The schedule by the machine's own priorities, whatever the policy, unless it is `LEAST_WORK`.
+        """The schedule by the machine's own priorities and the planner's points, whatever the policy, but for two.
 
-        Then the planner orders the queue as `batchcast plan` can, and Slurm plans with the users' limits as it does.
+        Under `SLURM` the planner's upper quantiles become the limits of waiting jobs, as with `plan = "limits"`. Under
+        `LEAST_WORK` they order the queue, as with `plan = "order"`, and Slurm plans with the users' limits.
         """
         from .simulate_log import Ordering, QueuePlan, simulate_on  # sixty kernels, which a pool does without
 
         queue = self.queue or QueuePlan()
         if policy == LEAST_WORK:
-            queue = QueuePlan(order=Ordering("limit" if planner == YARDSTICK else "forecast", planner))
+            queue = replace(queue, order=Ordering("limit" if planner == YARDSTICK else "forecast", planner))
+        elif policy == SLURM and planner != YARDSTICK:
+            queue = replace(queue, lengths=planner)
+        if policy in (SLURM, LEAST_WORK):
             planner = YARDSTICK
         return simulate_on(
             self.machine_for(trace), trace, planner, procs=self.procs, protocol=self.protocol, queue=queue,

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, UsageError
-from ..planning.order import AgeFinder, OrderRule, Queue, decide_order
-from ..predict.batched import replay
+from ..planning.order import LENGTH_QUANTILE, ORDER_QUANTILE, AgeFinder, OrderRule, Queue, decide_order
+from ..predict.batched import quantiles_of, replay
 from ..predict.registry import method_of, parse_spec
 from ..simulation.clock import possible
 from ..simulation.schedule import Schedule
@@ -37,7 +37,8 @@ FOUND_EVERY_S = 300.0
 class Ordering:
     """What orders waiting jobs (`none`, `forecast`, `limit`), by which predictor, under which rule.
 
-    A predictor may also be the forecasts themselves, one a job of the log (n,), s; NaN: by its limit.
+    A predictor orders by the 90 % quantile of its prediction, as `batchcast plan` does, or by its point if it has no
+    quantiles. A predictor may also be the run times themselves, one a job of the log (n,), s; NaN: by its limit.
 
     >>> Ordering.of("forecast:last_2").predictor, Ordering.of("forecast").predictor
     ('last_2', 'kernel')
@@ -250,12 +251,13 @@ class QueuePlan:
     `memory` places jobs by other memory than they asked: one that runs out is run again, and its start is that of the
     second attempt; jobs that could never run as they asked are left out, so that the same jobs run. `lengths` (n,),
     seconds, stand in place of the limits of waiting jobs alone (NaN: its limit): running jobs are planned with their
-    own again, as `batchcast plan` gives them back. `order` gives waiting jobs priorities at looks of 30 s, as
+    own again, as `batchcast plan` gives them back. A predictor in place of `lengths` plans the 80 % quantile of its
+    prediction. `order` gives waiting jobs priorities at looks of 30 s, as
     `batchcast plan` can; where it forecasts, then within what `OrderRule.length` allows.
     """
 
     memory: MemoryPlan | None = None
-    lengths: np.ndarray | None = None
+    lengths: Any = None
     order: Ordering | None = None
 
 
@@ -289,22 +291,32 @@ def simulate_on(
     reorder, order = None, queue.order
     if order is not None and order.by != "none":
         machine = orderable(machine)
-        by = _plan(trace, machine, "requested" if order.by == "limit" else order.predictor, procs, protocol)
+        spec = "requested" if order.by == "limit" else order.predictor
+        by = _plan(trace, machine, spec, procs, protocol, ORDER_QUANTILE)
         rule = order.rule
         reorder = reorder_by(rule, machine, jobs, lambda r: rule.length(math.nan if by is None else by(r), r.limit))
     before = clock() if clock is not None else math.nan
-    lengths = _lengths(plan, queue.lengths)
+    shorter = None
+    if queue.lengths is not None:
+        shorter = _plan(trace, machine, queue.lengths, procs, protocol, LENGTH_QUANTILE)
+    lengths = _lengths(plan, shorter)
     schedule = simulate_slurm(machine, jobs, lengths=lengths, reorder=reorder, lazy=1, tick=tick)
     took = clock() - before if clock is not None else math.nan
     return _as_schedule(trace, machine, schedule, queue.memory, left, took)
 
 
-def _lengths(plan: Callable[[NodeRequest], float] | None, lengths: np.ndarray | None) -> Lengths | None:
+def _lengths(
+    plan: Callable[[NodeRequest], float] | None, shorter: Callable[[NodeRequest], float] | None
+) -> Lengths | None:
     """What Slurm plans with in place of limits; None: the limits."""
-    if lengths is None:
+    if shorter is None:
         return None if plan is None else Lengths(plan)
-    shorter = np.where(np.isnan(lengths), math.inf, lengths)
-    return Lengths(lambda r: min(float(shorter[row_of(r)]), math.inf if plan is None else plan(r)), restored=True)
+
+    def of(request: NodeRequest) -> float:
+        length = shorter(request)  # NaN: the job's own limit
+        return min(length if length == length else math.inf, math.inf if plan is None else plan(request))
+
+    return Lengths(of, restored=True)
 
 
 def _as_schedule(
@@ -339,8 +351,9 @@ def _as_schedule(
 
 
 def _plan(
-    trace: Trace, machine: Machine, runtime: Any, procs: str, protocol: str
+    trace: Trace, machine: Machine, runtime: Any, procs: str, protocol: str, level: float | None = None
 ) -> Callable[[NodeRequest], float] | None:
+    """The run time of each request by a predictor, its point or its quantile at `level`; None: by the limits."""
     if isinstance(runtime, np.ndarray):
         return lambda r: float(runtime[row_of(r)])
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
@@ -351,5 +364,5 @@ def _plan(
     size, vouched = float(machine.cpus), trace.info.known_at_submit
     predictor = method_of("runtime", runtime, known_at_submit=vouched, trace=trace, max_procs=size)
     forecasts = replay(trace, {"it": predictor}, protocol=protocol, procs=procs, total=float(machine.cpus))
-    points = forecasts["it"].points
-    return lambda r: possible(float(points[row_of(r)]), trace.job_id[row_of(r)])
+    times = forecasts["it"].points if level is None else quantiles_of(forecasts["it"], level)
+    return lambda r: possible(float(times[row_of(r)]), trace.job_id[row_of(r)])

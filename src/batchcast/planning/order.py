@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of waiting jobs: which SiteFactor each should have, by forecast, by arrival after an age. Pure.
 
-What orders is a job's work: its forecast times its processors. Under Slurm's loops a wide job at the head keeps the
+What orders is a job's work: its run time times its processors. The run time is the `ORDER_QUANTILE` of its
+prediction, which replaces a time limit where limits are bad and is close to it where they are good
+(docs/evidence/order.md); or the time limit itself. Under Slurm's loops a wide job at the head keeps the
 machine waiting for its processors, so the shortest first loses what it gains (docs/guides/planning.md). Among everybody
 (`within="queue"`) a job's factor is that of its level: 63 levels by work, five to two doublings, and one above them for
 who waited longer than the age. Within an account or a user's own jobs, in one QOS and one partition, the priorities
@@ -28,6 +30,8 @@ HALF_LIFE = 200
 """After so many jobs that left the queue, what earlier ones say of waits counts half."""
 LEAST_SHARE = 0.25
 """A job counts as at least this share of its time limit, so that short jobs under one name gain a long one little."""
+ORDER_QUANTILE, LENGTH_QUANTILE = 0.9, 0.8
+"""Quantiles of the predicted run time that order jobs, and that become the planned limits of waiting jobs."""
 WITHIN = ("queue", "account", "user")
 
 

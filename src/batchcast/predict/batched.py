@@ -110,3 +110,20 @@ def _where_asked(forecasts: Forecasts, ask: np.ndarray | None) -> Forecasts:
         basis=[word if asked else "" for word, asked in zip(forecasts.basis, wanted.tolist())],
         grounds=[word if asked else "" for word, asked in zip(forecasts.grounds, wanted.tolist())],
     )
+
+
+def quantiles_of(issued: Forecasts, level: float) -> np.ndarray:
+    """`quantile_of` for all jobs of a log, shape (n,); NaN for jobs that were not predicted.
+
+    >>> issued = Forecasts(np.array([100.0, 9.0]), (0.5, 0.9), np.array([[100.0, 500.0], [np.nan, np.nan]]), [])
+    >>> quantiles_of(issued, 0.9).tolist()
+    [500.0, 9.0]
+    """
+    if not issued.levels:
+        return issued.points
+    if level in issued.levels:
+        at = issued.quantiles[:, issued.levels.index(level)]
+    else:
+        rows = (Prediction(p, issued.levels, tuple(q), "") for p, q in zip(issued.points, issued.quantiles))
+        at = np.array([quantile_of(one, level) for one in rows])
+    return np.where(np.isnan(at), issued.points, at)

@@ -46,6 +46,16 @@ def given_waited(issued: Prediction, waited: float, levels: Sequence[float] = (0
     return replace(issued, point=answers[0], levels=tuple(levels), quantiles=answers)
 
 
+def quantile_of(issued: Prediction, level: float) -> float:
+    """The predicted time (s) at a level: its point if it has no quantiles, infinite beyond its highest level.
+
+    >>> issued = Prediction(100.0, (0.5, 0.9), (100.0, 500.0), "like jobs")
+    >>> [quantile_of(issued, level) for level in (0.5, 0.9, 0.95)], quantile_of(Prediction(9.0, (), (), ""), 0.9)
+    ([100.0, 500.0, inf], 9.0)
+    """
+    return given_waited(issued, 0.0, (level,)).point if issued.levels else issued.point
+
+
 def chance_to_start(issued: Prediction, waited: float, span: float) -> float:
     """The chance that a job which has waited `waited` seconds starts within `span` more; NaN without quantiles.
 

@@ -136,18 +136,23 @@ class Values(Struct, frozen=True, kw_only=True):
     ] = "off"
     plan_partitions: Annotated[str, _words("Partitions whose jobs are planned, separated by commas.")] = ""
     plan_qos: Annotated[str, _words("QOS whose jobs are planned, separated by commas.")] = ""
-    plan_by: Annotated[
-        str, _words("Run-time predictor used for planning: one of `runtime`, with quantiles. Empty: calibrated.")
-    ] = ""
-    plan_level: Annotated[
+    plan_order_by: Annotated[
+        Literal["prediction", "limits"],
+        _words(
+            "order: what counts as a job's run time. prediction: the 90 % quantile of the predicted run time, at most"
+            " the time limit. limits: the user's time limit, without predictions.",
+            "prediction, limits",
+        ),
+    ] = "prediction"
+    plan_length_quantile: Annotated[
         float,
         Meta(
-            description="Quantile of the predicted run time that becomes the planned time.",
+            description="limits: quantile of the predicted run time that becomes the planned time limit.",
             gt=0,
             lt=1,
             extra={"accepted": "0 to 1"},
         ),
-    ] = 0.9
+    ] = 0.8
     plan_shortest_s: Annotated[
         float, _seconds("Jobs with a shorter median prediction are not planned. 0: plan all.")
     ] = 30.0
@@ -340,7 +345,7 @@ LEAST_DAYS = 2.0
 
 
 def planned_by(settings: Settings) -> str:
-    """The run-time method that planning uses: `plan_by`; if empty, `calibrated` if `runtime` has it, else the first.
+    """The run-time predictor that planning uses: `calibrated` if `runtime` has it, else the first of `runtime`.
 
     On a new site the first method learns its bounds from few jobs, and they hold too seldom: `calibrated` moves them.
     """
@@ -348,7 +353,7 @@ def planned_by(settings: Settings) -> str:
 
     methods = split_specs(settings["runtime"])
     calibrated = next((one for one in methods if one.partition(":")[0] == "calibrated"), methods[0])
-    return str(settings["plan_by"] or calibrated)
+    return str(calibrated)
 
 
 def keep_since(settings: Settings, now: float) -> float | None:

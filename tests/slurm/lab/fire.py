@@ -88,7 +88,7 @@ class Fire:
         self.service: subprocess.Popen[bytes] | None = None
         if run.forecasts != NOBODY:
             name = "hasty:Uneven" if run.ordered else "hasty:Hasty"
-            hasty = {"RUNTIME": name, "PLAN_LEVEL": "0.01"}  # or the watchdog ends it: none of them holds
+            hasty = {"RUNTIME": name, "PLAN_LENGTH_QUANTILE": "0.01"}  # or the watchdog ends it: none of them holds
             settings = hasty if run.forecasts == "hasty" else {"RUNTIME": run.forecasts}
             settings["PLAN_AGE_S"] = "1800"  # of the fast clock: who waits passes it while others come
             settings["PLAN"] = run.mode

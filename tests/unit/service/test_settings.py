@@ -107,7 +107,6 @@ def test_what_is_stale_follows_the_interval(interval: float, ago: float, stale: 
         ({}, "calibrated"),
         ({"runtime": "kernel,recent_mean"}, "kernel"),
         ({"runtime": "kernel,calibrated:of=last_2"}, "calibrated:of=last_2"),
-        ({"plan_by": "kernel"}, "kernel"),
     ],
 )
 def test_planning_uses_the_calibrated_method_unless_told_otherwise(given: dict[str, str], by: str) -> None:

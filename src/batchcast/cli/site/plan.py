@@ -21,6 +21,8 @@ from ..site_options import clock, parse_when, site_options
 if TYPE_CHECKING:
     from ...service.settings import Settings
 
+SHOWN = ("plan", "plan_partitions", "plan_qos", "plan_order_by", "plan_length_quantile", "plan_percent")
+"""Settings that the JSON documents repeat."""
 Preview = Callable[["Settings"], tuple[list[str], list[dict[str, Any]]]]
 
 
@@ -52,9 +54,8 @@ def dry_run_since(
     except NoAnswer as error:
         warnings.append(error.message)
     if as_json:
-        names = ("plan", "plan_partitions", "plan_qos", "plan_level", "plan_percent")
         shown = {"asked": "dry-run", "starttime_s": parse_when(since), "machine": machine, "seed": seed}
-        shown |= {name: settings[name] for name in names} | {"past": rows}
+        shown |= {name: settings[name] for name in SHOWN} | {"past": rows}
         shown |= {} if judged is None else {"validity": judged.row()}
         emit(document("plan", {"cluster": cluster}, shown, warnings, waiting))
         return
@@ -142,9 +143,10 @@ def command(
     """Show, start or stop planning: which waiting jobs batchcast has given a new time limit or priority.
 
     The collector plans if the setting `plan` is limits, order or both. Limits: it sets the time limit of waiting jobs
-    that opted in to their predicted run time, and restores the own limit when they start. A limit is never below the
-    own limit minus OverTimeLimit, so no job ends before its own limit. Order: it sets priorities (SiteFactor), least
-    predicted work first, and long-waiting jobs by arrival.
+    that opted in to a quantile of their predicted run time (`plan_length_quantile`), and restores the own limit when
+    they start. A limit is never below the own limit minus OverTimeLimit, so no job ends before its own limit. Order: it
+    sets priorities (SiteFactor), least work first, and long-waiting jobs by arrival. The work is counted by predictions
+    or by time limits (`plan_order_by`).
     """
     from ...errors import UsageError
     from ...service.settings import load
@@ -166,7 +168,7 @@ def command(
     else:
         warnings, results = _stored(settings, audit)
     if as_json:
-        shown = {name: settings[name] for name in ("plan", "plan_partitions", "plan_qos", "plan_level", "plan_percent")}
+        shown = {name: settings[name] for name in SHOWN}
         verb = "off" if off else "on" if on else "audit" if audit else "standing"
         emit(document("plan", {"cluster": settings["cluster"]}, {"asked": verb, **shown}, warnings, results))
         return
@@ -189,7 +191,7 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
     from ...service.planning.agent import Planner
     from ...service.planning.checkup import why_stopped
     from ...service.planning.order import extremes
-    from ...service.planning.terms import ORDERS
+    from ...service.planning.terms import ORDERS, plan_words
     from ...store.database import Store
     from ...store.reader import Reader
 
@@ -209,7 +211,7 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
     with Reader(settings["store"]) as reader:
         stopped = why_stopped(reader.memory(cluster), time.time())
     would = sum(limit < job.limit for job, _, limit, _ in rows)
-    said = [f"{would} of {len(rows)} waiting jobs would be planned now; nothing was changed"]
+    said = [f"{would} of {len(rows)} waiting jobs would be planned now; nothing was changed", plan_words(settings)]
     if stopped:
         said.insert(0, f"{stopped}; what follows holds from then on")
     if settings["plan"] == "order":

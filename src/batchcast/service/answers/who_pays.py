@@ -26,6 +26,7 @@ from ...planning.record import opted_in
 from ...results.whatif import by_group
 from ...store.reader import Reader, Row
 from ...table import Trace
+from ..planning.terms import order_time
 from ..settings import Settings, planned_by
 from .disclosure import Site, is_of_several, rounded
 
@@ -52,14 +53,14 @@ def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
     steps = site.reader.ask("plan_changes", cluster=site.cluster, since=since)
     begun = min((step["at"] for step in steps if step["what"] == FACTOR_SET), default=math.inf)
     settings = site.settings
-    trace, points = _jobs(site, begun, until, planned_by(settings))
+    trace, run_times = _jobs(site, begun, until)
     if not len(trace):
         return []
     machine = homogeneous(1, int(total))
     rule = OrderRule(settings["plan_within"], settings["plan_age_s"] or math.nan, settings["plan_band"])
     try:
         plain = simulate_on(machine, trace)
-        ordered = simulate_on(machine, trace, queue=QueuePlan(order=Ordering("forecast", points, rule)))
+        ordered = simulate_on(machine, trace, queue=QueuePlan(order=Ordering("forecast", run_times, rule)))
     except BatchcastError:  # no job of that time fits the machine as it is now
         return []
     everybody = np.ones(len(trace), bool)
@@ -69,12 +70,12 @@ def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
     return [{**row, "by": names[row["by"]], **_recorded(trace, row)} for row in rows if row["by"] in names]
 
 
-def _jobs(site: Site, since: float, until: float, method: str) -> tuple[Trace, np.ndarray]:
-    """The jobs that ran, in log order, and the run time forecast for each at its submission (s; NaN: none)."""
+def _jobs(site: Site, since: float, until: float) -> tuple[Trace, np.ndarray]:
+    """The jobs that ran, in log order, and the run time (s) that orders each, by `order_time`."""
     chosen = {"cluster": site.cluster, "since": since, "until": until}
     if not since < math.inf:
         return Trace.from_arrays({"submit_time": []}), np.zeros(0)
-    asked = {(r["job_id"], r["submit_time"]): r for r in site.reader.each("plan_week", **chosen, method=method)}
+    asked = {(r["job_id"], r["submit_time"]): r for r in site.reader.each("plan_week", **chosen, method=planned_by(site.settings))}
     ran = [r for r in site.reader.each("arms", **chosen) if (r["job_id"], r["submit_time"]) in asked and r["req_procs"]]
     ran = sorted(ran, key=lambda r: r["submit_time"])[-MOST:]
     more = [asked[r["job_id"], r["submit_time"]] for r in ran]
@@ -88,7 +89,7 @@ def _jobs(site: Site, since: float, until: float, method: str) -> tuple[Trace, n
         "user_id": [r["user_id"] for r in ran],
         "account": [one["account"] for one in more],
     }
-    return Trace.from_arrays(columns), np.array([_number(one["point_s"]) for one in more])
+    return Trace.from_arrays(columns), np.array([order_time(one, site.settings) for one in more])
 
 
 def _recorded(trace: Trace, row: dict[str, Any]) -> dict[str, float]:

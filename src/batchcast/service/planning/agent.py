@@ -19,7 +19,6 @@ from ...formats.slurm.plannable import Plannable
 from ...planning.decide import PLANNED_BY_ANOTHER, Action, decide, planned_by_another, verdict
 from ...planning.record import CycleOutcome, Entry, How, Owner, State, Terms, owner_of, start_list
 from ...planning.update import at_once, chunks, is_done, is_same, stale, targets
-from ...predict.registry import split_specs
 from ...slurm import limits
 from ...slurm.transport import Transport
 from ...store import clock_jobs, planned
@@ -36,6 +35,7 @@ from .terms import (
     method_of,
     over_time_cuts,
     terms_of,
+    uses_predictions,
     why_forecasts_fail,
 )
 
@@ -219,7 +219,7 @@ class Planner:
         if now - began > 5 * self.settings["plan_call_s"]:
             why = f"five calls to slurmctld took {now - began:.0f} s"
         self._cycle_at = now
-        if self.settings["plan"] != "off" and not 0 <= now - self._judged_at < self.settings["history_every_s"]:
+        if uses_predictions(self.settings) and not 0 <= now - self._judged_at < self.settings["history_every_s"]:
             self._judged_at = now
             with self._may_fail(done), self.store.begin() as connection:
                 why = why_forecasts_fail(connection, cluster, self.settings, now) or why
@@ -249,7 +249,7 @@ class Planner:
     def _forecasts(self, cluster: str) -> Callable[[Plannable], float | str]:
         with self.store.begin() as connection:
             issued = planned.run_forecasts(connection, cluster, method_of(self.settings))
-        return forecasts_by(issued, self.settings["plan_level"], self.settings["plan_shortest_s"])
+        return forecasts_by(issued, self.settings["plan_length_quantile"], self.settings["plan_shortest_s"])
 
     def _notice(self, cluster: str, others: list[str], done: CycleOutcome) -> None:
         """Jobs that another batchcast stands behind: said when they are seen first, remembered for `doctor`."""
@@ -382,8 +382,6 @@ def planner_of(scheduler: Any, store: Store, settings: Settings) -> Planner | No
         if settings["plan"] != "off":
             raise UsageError(f"plan = {settings['plan']}: only a Slurm can be planned for, not {settings['scheduler']}")
         return None
-    if settings["plan"] != "off" and method_of(settings) not in split_specs(settings["runtime"]):
-        raise UsageError(f"plan_by = {settings['plan_by']!r} is none of `runtime` ({settings['runtime']})")
     return Planner(scheduler.transport, store, settings)
 
 

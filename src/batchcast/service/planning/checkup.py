@@ -18,7 +18,7 @@ from ...store.reader import Reader
 from ...units import span
 from ..batch_system import own_name
 from ..settings import Settings
-from .terms import FEWEST, LIMITS, ORDERS, why_site_refused
+from .terms import FEWEST, LIMITS, ORDERS, plan_words, why_site_refused
 
 JUDGED = 400
 """So many forecasts that came out the watchdog goes by (store/planned.py)."""
@@ -67,13 +67,13 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
     if settings["plan"] == "off" and not rows and not memory.get("plan_off"):
         return
     switched = memory.get("plan_off")
-    words = f"switched off by {switched['by']}" if switched else f"plan = {settings['plan']}"
+    words = f"switched off by {switched['by']}" if switched else plan_words(settings)
     yield finding("planning", "ok", f"{words}; {len(rows)} jobs stand on a planned limit")
     if placed := ordered(memory):
         yield finding("order", "ok", f"{len(placed)} jobs stand on a place in the order (SiteFactor)")
     stopped = "" if settings["plan"] == "off" or switched else why_stopped(memory, now)
     if settings["plan"] in LIMITS or stopped:
-        do = "batchcast accuracy shows how the run-time forecasts held; plan_by names another method to plan with"
+        do = "batchcast accuracy shows how the run-time forecasts held; name another predictor first in `runtime`"
         yield judged("watchdog", not stopped, stopped or bounds(settings), do, "failed")
     if settings["plan"] in LIMITS:
         yield from _hands(reader, cluster, memory, now)
@@ -111,7 +111,7 @@ def bounds(settings: Settings) -> str:
     return (
         f"stops for an hour, limits given back: a cycle {settings['plan_lag_s']:g} s after the one before, a call to "
         f"slurmctld of {settings['plan_call_s']:g} s, fewer of the last {JUDGED} jobs within the planned quantile than "
-        f"{settings['plan_level']:.0%} by three standard errors (from {FEWEST} on)"
+        f"{settings['plan_length_quantile']:.0%} by three standard errors (from {FEWEST} on)"
     )
 
 

@@ -27,9 +27,8 @@ from ...slurm.transport import Transport
 from ...store import clock_jobs, planned
 from ...store.database import Store
 from ...store.planned import Standing, Step
-from ...store.rows import as_prediction
 from ..settings import Settings
-from .terms import ORDERS, UNKNOWN, method_of
+from .terms import ORDERS, method_of, order_time
 
 MOST_CALLS = 20
 """So many calls set factors in one look; giving back has no such bound."""
@@ -94,7 +93,7 @@ class Orderer:
         if stop and not record:
             return done
         stop = stop or limits.why_unordered(self.transport, self.settings["plan_band"])
-        if not stop and not forecasts:
+        if not stop and not forecasts and self.settings["plan_order_by"] == "prediction":
             stop = f"there is no forecast by {method_of(self.settings)} of any waiting job"
         if stop and stop != "off":
             done.problems.append(f"nothing is ordered: {stop}")
@@ -193,7 +192,7 @@ class Orderer:
             for job in group.tasks:
                 said = forecasts.get((job.job_id, job.submit_time))
                 ids.append(job.job_id)
-                length = rule.length(_point(said), job.limit)
+                length = rule.length(order_time(said, self.settings), job.limit)
                 columns.append(
                     (k, shown.eligible, shown.cpus, shown.priority, shown.factor, _is_ours(shown, record.get(name)),
                      length, number)
@@ -260,10 +259,11 @@ class Orderer:
     ) -> None:
         """Write down, call, read back."""
         steps, changes = [], [(group, factor) for factor, some in calls for group in some]
+        placed = f"its place by {'time limit' if self.settings['plan_order_by'] == 'limits' else 'forecast'} and arrival"
         for group, factor in changes:
             name, now = group.first.raw_id, group.seen.factor
             record[name] = Standing(factor, now)
-            why = stop or ("its place by forecast and arrival" if factor else "it may not be ordered any longer")
+            why = stop or (placed if factor else "it may not be ordered any longer")
             what = "sets" if factor else "returns"
             steps.append(Step(group.target, group.first.submit_time, what, now, factor, why))
         try:
@@ -322,11 +322,6 @@ def extremes(factors: Mapping[str, int]) -> str:
     lowest, highest = min(factors, key=lambda i: factors[i]), max(factors, key=lambda i: factors[i])
     low = f"the lowest factor would be {factors[lowest]:+d}, of job {lowest}"
     return f"{low}; the highest {factors[highest]:+d}, of job {highest}"
-
-
-def _point(said: Mapping[str, Any] | None) -> float:
-    """The forecast run time (s); NaN if there is none, or if nothing like the job has ended."""
-    return math.nan if said is None or as_prediction(said).grounds in UNKNOWN else float(said["point_s"])
 
 
 def _is_ours(seen: Priority, standing: Standing | None) -> bool:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...formats.slurm.plannable import Plannable, Submitted, why_not
+from ...planning.order import ORDER_QUANTILE
 from ...planning.record import How, Terms, in_minutes, names_in
-from ...predict.conditional import given_waited
+from ...predict.conditional import given_waited, quantile_of
 from ...predict.protocol import Grounds
 from ...slurm import limits
 from ...slurm.limits import Ground
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 LIMITS, ORDERS = ("plan", "limits", "both", "time-min"), ("order", "both")
 """Words of the setting `plan` under which limits change, and under which factors do."""
+ORDERED_BY_LIMITS = "the users' time limits"
 FEWEST = 50
 """So many forecasts must have come out before they are judged."""
 WITHIN_S = 14 * 86400.0
@@ -90,6 +92,30 @@ def method_of(settings: Settings) -> str:
     return planned_by(settings)
 
 
+def plan_words(settings: Settings) -> str:
+    """What the settings make planning do, in words: by which times it orders jobs and plans their limits.
+
+    >>> from ..settings import load
+    >>> plan_words(load({"plan": "both", "plan_order_by": "limits"}, {}))
+    "plan = both: planned limits at the 80 % quantile of the predicted run time; order by the users' time limits"
+    >>> plan_words(load({"plan": "off"}, {}))
+    'plan = off'
+    """
+    said = []
+    if settings["plan"] in LIMITS:
+        level = 100 * settings["plan_length_quantile"]
+        said.append(f"planned limits at the {level:g} % quantile of the predicted run time")
+    if settings["plan"] in ORDERS:
+        predicted = f"the {100 * ORDER_QUANTILE:g} % quantile of the predicted run time"
+        said.append(f"order by {predicted if settings['plan_order_by'] == 'prediction' else ORDERED_BY_LIMITS}")
+    return ": ".join(filter(None, (f"plan = {settings['plan']}", "; ".join(said))))
+
+
+def uses_predictions(settings: Settings) -> bool:
+    """Whether planning changes anything by run-time predictions, so that the watchdog must judge them."""
+    return settings["plan"] != "off" and not (settings["plan"] == "order" and settings["plan_order_by"] == "limits")
+
+
 def forecasts_by(
     issued: Mapping[tuple[str, float], Mapping[str, Any]], level: float, shortest: float
 ) -> Callable[[Plannable], float | str]:
@@ -114,8 +140,20 @@ def planned_time(row: Mapping[str, Any], level: float, shortest: float = 0.0) ->
         return "its forecast has no quantiles"
     if shortest > 0 and given_waited(prediction, 0.0, (0.5,)).point < shortest:
         return TOO_SHORT
-    at = given_waited(prediction, 0.0, (level,)).point
+    at = quantile_of(prediction, level)
     return at if math.isfinite(at) else f"its forecast does not reach the level {level:g}"
+
+
+def order_time(row: Mapping[str, Any] | None, settings: Settings) -> float:
+    """The run time (s) that orders a job before its limit bounds it: a quantile of its issued forecast.
+
+    NaN, the job is ordered by its time limit: under `plan_order_by = "limits"`, without a forecast, and if nothing
+    like the job has ended.
+    """
+    if row is None or row["point_s"] is None or settings["plan_order_by"] == "limits":
+        return math.nan
+    prediction = as_prediction(row)
+    return math.nan if prediction.grounds in UNKNOWN else quantile_of(prediction, ORDER_QUANTILE)
 
 
 def why_forecasts_fail(connection: Connection, cluster: str, settings: Settings, now: float) -> str:
@@ -125,7 +163,7 @@ def why_forecasts_fail(connection: Connection, cluster: str, settings: Settings,
     """
     from ...store import planned
 
-    level = settings["plan_level"]
+    level = settings["plan_length_quantile"]
     rows = planned.run_outcomes(connection, cluster, method_of(settings), now - WITHIN_S)
     judged = [(row["outcome_s"], at) for row in rows if isinstance(at := planned_time(row, level), float)]
     if len(judged) < FEWEST:

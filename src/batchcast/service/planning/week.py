@@ -28,7 +28,7 @@ from ...store.reader import Reader, Row
 from ...table import Trace
 from ...units import counted
 from ..settings import Settings
-from .terms import method_of, planned_time, terms_of
+from .terms import method_of, order_time, planned_time, terms_of
 
 UNKNOWN = "--signal, --deadline, --time-min, dependencies, comments, reservations and users' own changes of limits"
 SHORT = "it started before a cycle of the collector could plan it"
@@ -76,8 +76,7 @@ def week(settings: Settings, reader: Reader, cluster: str, terms: Terms, since: 
         for row, at, wait in zip(found, submit, trace.wait_time.tolist())
     ]
     planned, why = zip(*judged)
-    points = np.array([row["point_s"] if row else None for row in found], float)
-    forecast = np.fmin(points, trace.number("req_time"))
+    forecast = np.array([order_time(row, settings) for row in found], float)
     return Week(trace, np.array(planned), forecast, why, never_seen(trace.run_time, settings["interval_s"]))
 
 
@@ -104,7 +103,7 @@ def _judged(row: Row | None, wait: float, terms: Terms, settings: Settings) -> t
     needs = (
         "it has no forecast yet"
         if row["point_s"] is None
-        else planned_time(row, settings["plan_level"], settings["plan_shortest_s"])
+        else planned_time(row, settings["plan_length_quantile"], settings["plan_shortest_s"])
     )
     planned, why = verdict(job, terms, lambda _: needs, lambda _: "")
     return (math.nan, SHORT) if planned == planned and wait < settings["interval_s"] else (planned, why)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given
 from hypothesis import settings as rules
 from hypothesis import strategies as st
-from sqlalchemy import update
+from sqlalchemy import delete, select, update
 from tests.scripted_slurm import Job, Site
 
 from batchcast.cli.main import cli
@@ -20,7 +20,7 @@ from batchcast.service import batch_system
 from batchcast.service.planning.checkup import ground_findings, standing_findings
 from batchcast.store import clock_jobs, planned
 from batchcast.store.reader import Reader
-from batchcast.store.schema import forecasts
+from batchcast.store.schema import forecasts, jobs
 
 
 def site(tmp_path: Path, *jobs: Job, **settings: object) -> Site:
@@ -34,6 +34,14 @@ def look(one: Site) -> CycleOutcome:
 
 def factors(one: Site) -> dict[str, int]:
     return {i: job.factor for i, job in one.slurm.jobs.items()}
+
+
+def predict(one: Site, job_id: str, point: float, upper: float = 0.0) -> None:
+    """Replace the run-time prediction of a job: its point and its 90 % quantile, seconds."""
+    said = {"point_s": point, "levels": "[0.5, 0.9]", "quantiles_s": f"[{point}, {upper or point}]"}
+    with one.store.begin() as connection:
+        of_job = forecasts.c.row == select(jobs.c.row).where(jobs.c.job_id == job_id).scalar_subquery()
+        connection.execute(update(forecasts).where(of_job).values(**said))
 
 
 def record(one: Site) -> dict[str, planned.Standing]:
@@ -71,6 +79,25 @@ def test_without_a_forecast_that_rests_on_anything_the_limit_counts(tmp_path: Pa
     now = factors(one)
     assert before["1"] > now["1"] > 0
     assert now["2"] < before["2"]
+
+
+def test_by_limits_the_shorter_limit_goes_first_and_no_prediction_counts(tmp_path: Path) -> None:
+    one = site(tmp_path, Job("1", 90), Job("2", 60), plan_order_by="limits")
+    predict(one, "2", 3600.0)  # job 1 is predicted to take 15 min: by predictions it would go first
+    look(one)
+    by_limits = factors(one)
+    assert by_limits["2"] > by_limits["1"] > 0
+    with one.store.begin() as connection:
+        connection.execute(delete(forecasts))
+    done = look(one)
+    assert (done.placed, done.problems, factors(one)) == (2, [], by_limits)  # by predictions, all would go back
+
+
+def test_the_order_goes_by_the_upper_quantile_and_not_by_the_point(tmp_path: Path) -> None:
+    one = site(tmp_path, Job("1", 120), Job("2", 120))
+    predict(one, "1", 60.0, 7000.0)
+    look(one)
+    assert factors(one)["2"] > factors(one)["1"]  # its point is the shortest, but one job in ten runs 2 h
 
 
 def test_jobs_of_one_level_share_a_call(tmp_path: Path) -> None:
