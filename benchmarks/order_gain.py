@@ -5,15 +5,15 @@
 
 Workload, lab and history are those of planning_gain.py, with priority/multifactor and age as the only weight. An arm
 is a word of the setting `plan` (none: off) and, after a slash, of `plan_within`. `order-limits` and `both-limits` are
-the control: the order by the users' own time limits (`plan_order_by = "limits"`), which needs no predictions. With `+reserve` Slurm keeps processors
-only for jobs past the age (bf_min_prio_reserve), with `+wide` the band is three times the weight of age. One line a
-run in the file; a run that stands there is not made again.
+the control: the order by the users' own time limits (`plan_order_by = "limits"`), which needs no predictions. With
+`+reserve` Slurm keeps processors only for jobs past the age (bf_min_prio_reserve), with `+wide` the band is three times
+the weight of age. One line a run in the file; a run that stands there is not made again.
+With `--padding default` two thirds of the people request one default limit, as half of the jobs of GWU-2019 do.
 A run takes nine to ten minutes and a machine that is not full: at nice 10 beside a load of 18 jobs ran up to 15 %
 longer, and half of them were never ordered, because Slurm's clients failed.
 Waits in minutes; differences from the first arm, or from each arm of `--against`, with a 90 % interval over bursts.
-With `--padding default` two thirds of the people request one default limit, as most of the jobs of the log GWU-2019 do. A second table has the simulated
-Slurm's means of the same jobs, by seed and arm, beside the lab's; with `--replicates`, what chance makes of them, and
-in a third table who is worse off by more than chance.
+A second table has the simulated Slurm's means of the same jobs, by seed and arm, beside the lab's; with
+`--replicates`, what chance makes of them, and in a third table who is worse off by more than chance.
 """
 
 from __future__ import annotations
@@ -208,7 +208,8 @@ def main() -> int:
                     out.write(json.dumps(runs[asked]) + "\n")
             chosen.append(runs[asked])
     for against in given.against.split(",") if given.against else arms[:1]:
-        print(f"Differences from {against}:\n\n{show(compare(chosen, [against, *(a for a in arms if a != against)]))}\n")
+        rows = compare(chosen, [against, *(arm for arm in arms if arm != against)])
+        print(f"Differences from {against}:\n\n{show(rows)}\n")
     print(show(foretold(chosen, given.replicates)))
     if given.replicates > 1 and len(arms) > 1:
         print(f"\n{show(beyond_chance(chosen, arms, given.replicates))}")

@@ -315,13 +315,15 @@ def parts(arm: str) -> tuple[str, str, dict[str, str], int, str]:
     """The arm's word of `plan`, among whom the order is made (queue, account, user), what slurm.conf has besides, the
     band, and what the order goes by.
 
-    `order-limits` and `both-limits` order by the users' time limits, without predictions. With `+reserve` Slurm keeps processors only for jobs past the age, with `+wide` the band is three times as wide.
+    `order-limits` and `both-limits` order by the users' time limits, without predictions. With `+reserve` Slurm keeps
+    processors only for jobs past the age, with `+wide` the band is three times as wide.
     """
     words, *more = arm.split("+")
     plan, _, within = words.partition("/")
     plan, _, by = plan.partition("-")
     band = 3 * BAND if "wide" in more else BAND
-    return plan, within or "queue", {"bf_min_prio_reserve": str(band)} if "reserve" in more else {}, band, by or "prediction"
+    slurm = {"bf_min_prio_reserve": str(band)} if "reserve" in more else {}
+    return plan, within or "queue", slurm, band, by or "prediction"
 
 
 def _bursts(wishes: Sequence[Wish]) -> np.ndarray:

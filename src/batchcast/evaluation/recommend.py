@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of `batchcast plan` that carry out a simulated schedule. The reports and the planning tests share them."""
+"""The settings of `batchcast plan` that carry out a simulated schedule, for reports and for tests on a real Slurm."""
 
 from __future__ import annotations
 

@@ -16,6 +16,8 @@ import numpy as np
 from ..events import recorded
 from ..events.recorded import Forecasts
 from ..table import Trace
+from .conditional import quantile_of
+from .protocol import Prediction
 
 METHODS = ("predict", "observe", "refit", "predict_trace", "assign")
 SETTINGS = ("refit_every_jobs", "refit_every_s", "deadlines")

@@ -14,6 +14,7 @@ from batchcast.machines.machine import homogeneous
 from batchcast.machines.request import NodeRequest
 from batchcast.machines.simulate_log import Ordering, QueuePlan, orderable, simulate_on
 from batchcast.planning.order import OrderRule
+from batchcast.predict.protocol import Prediction
 from batchcast.table import Trace
 
 MACHINE = homogeneous(1, 4)
@@ -77,6 +78,50 @@ def test_short_jobs_under_a_name_do_not_carry_a_long_one_past_an_honest_job(shar
 def test_a_machine_without_weights_keeps_arrival() -> None:
     trace = log([600.0, 7200.0, 60.0, 300.0])
     assert simulate_on(orderable(MACHINE), trace).start_time.tolist() == simulate_on(MACHINE, trace).start_time.tolist()
+
+
+class Unlearning:
+    """A predictor that learns nothing from finished jobs."""
+
+    def observe(self, event: object, at: object) -> None:
+        pass
+
+
+class OftenShort(Unlearning):
+    """Predicts a minute for the job with a limit of 3 h, whose 90 % quantile is 2 h; half an hour for the others."""
+
+    def predict(self, job: object, at: object) -> Prediction:
+        if job.req_time == 10_800.0:  # type: ignore[attr-defined]
+            return Prediction(60.0, (0.5, 0.8, 0.9), (60.0, 3600.0, 7200.0), "like jobs")
+        return Prediction(1800.0, (0.5, 0.8, 0.9), (1800.0, 1800.0, 1800.0), "like jobs")
+
+
+def test_a_predictor_orders_by_its_upper_quantile_and_not_by_its_point() -> None:
+    trace = log([600.0, 10_800.0, 10_000.0], runs=[600.0, 60.0, 1800.0])
+    order = Ordering("forecast", OftenShort, OrderRule(age=1e6, least_share=0.0))
+    start = simulate_on(MACHINE, trace, queue=QueuePlan(order=order)).start_time
+    assert start[2] < start[1]  # by points, the first of the two would go first
+
+
+class HalfHour(Unlearning):
+    """An 80 % quantile of half an hour."""
+
+    def predict(self, job: object, at: object) -> Prediction:
+        return Prediction(10_000.0, (0.5, 0.8, 0.9), (100.0, 1800.0, 10_000.0), "like jobs")
+
+
+def test_a_predictor_as_lengths_plans_its_80_percent_quantile() -> None:
+    """Two of four processors are busy for an hour, the next job needs all four, and the last one two for a minute."""
+    trace = Trace.from_arrays(
+        {
+            "submit_time": [0.0, 1.0, 2.0], "run_time": [3600.0, 600.0, 60.0], "req_time": [3600.0, 10_000.0, 10_800.0],
+            "req_procs": [2, 4, 2], "user_id": [0, 1, 2],
+        }
+    )  # fmt: skip
+    own, planned = (simulate_on(MACHINE, trace, queue=QueuePlan(lengths=spec)).start_time for spec in (None, HalfHour))
+    assert own[2] > own[1] >= 3600.0
+    assert planned[2] < 3600.0 <= planned[1]
+    assert simulate_on(MACHINE, trace, queue=QueuePlan(lengths=np.full(3, np.nan))).start_time.tolist() == own.tolist()
 
 
 @pytest.mark.parametrize("words", ["shortest", "limit:kernel", ""])

@@ -75,7 +75,8 @@ def _jobs(site: Site, since: float, until: float) -> tuple[Trace, np.ndarray]:
     chosen = {"cluster": site.cluster, "since": since, "until": until}
     if not since < math.inf:
         return Trace.from_arrays({"submit_time": []}), np.zeros(0)
-    asked = {(r["job_id"], r["submit_time"]): r for r in site.reader.each("plan_week", **chosen, method=planned_by(site.settings))}
+    issued = site.reader.each("plan_week", **chosen, method=planned_by(site.settings))
+    asked = {(r["job_id"], r["submit_time"]): r for r in issued}
     ran = [r for r in site.reader.each("arms", **chosen) if (r["job_id"], r["submit_time"]) in asked and r["req_procs"]]
     ran = sorted(ran, key=lambda r: r["submit_time"])[-MOST:]
     more = [asked[r["job_id"], r["submit_time"]] for r in ran]

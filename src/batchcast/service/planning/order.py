@@ -259,11 +259,11 @@ class Orderer:
     ) -> None:
         """Write down, call, read back."""
         steps, changes = [], [(group, factor) for factor, some in calls for group in some]
-        placed = f"its place by {'time limit' if self.settings['plan_order_by'] == 'limits' else 'forecast'} and arrival"
+        by = "time limit" if self.settings["plan_order_by"] == "limits" else "forecast"
         for group, factor in changes:
             name, now = group.first.raw_id, group.seen.factor
             record[name] = Standing(factor, now)
-            why = stop or (placed if factor else "it may not be ordered any longer")
+            why = stop or (f"its place by {by} and arrival" if factor else "it may not be ordered any longer")
             what = "sets" if factor else "returns"
             steps.append(Step(group.target, group.first.submit_time, what, now, factor, why))
         try:
