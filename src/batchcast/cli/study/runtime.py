@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
@@ -26,6 +27,11 @@ from ..periods import in_periods_option, refuse_others
     help="Methods, NAME:key=value,..., or `all`. Default: requested,kernel,last_2,recent_mean; with --memory also"
     " largest_recent.",
     metavar="NAMES",
+)
+@click.option(
+    "--new",
+    metavar="JOB",
+    help="Predict one job that is not in LOG: procs=64[,request=2h,at=DATE,user=NAME,name=NAME,COLUMN=VALUE].",
 )
 @click.option(
     "--protocol",
@@ -56,6 +62,7 @@ from ..periods import in_periods_option, refuse_others
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
     predictors: str | None,
+    new: str | None,
     protocol: str,
     by: str | None,
     of_memory: bool,
@@ -71,7 +78,8 @@ def command(
 
     LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet: plain, .gz, .xz, or - for stdin. A prediction
     uses only jobs that have ended by then. Jobs that never ran are counted and not scored. With --memory, jobs without
-    a measured peak and jobs that ran out of memory are not scored either.
+    a measured peak and jobs that ran out of memory are not scored either. With --new, nothing is scored: the answer is
+    the run time of one job that is not in LOG, learned from all of LOG.
     """
     from ...errors import NoAnswer, UsageError
     from ...evaluation.accuracy import figures, score
@@ -89,6 +97,10 @@ def command(
             raise UsageError("--in-periods goes through the log once", hint="--protocol honest, or paper")
         return forecasts_in_periods("runtime", specs, {**given, "seed": seed, "as_json": as_json}, protocol)
     del given["in_periods"]
+    if new is not None:
+        if of_memory:
+            raise UsageError("--new predicts a run time, not memory", hint="leave out --memory")
+        return _answer_new(new, specs, seed, as_json, given)
     log = take_log(given)
     mask = take_score(given, log)
     settings = {**log.settings, "predictor": specs, "protocol": protocol, "by": by, "against": against, "seed": seed}
@@ -139,6 +151,46 @@ def command(
         return
     said = [f"{note}."] if note else []
     show_tables([*tables, *said], every_column, explain, explained)
+
+
+BOUND = 0.9
+"""The level of the bound that is printed for a new job."""
+
+
+def _answer_new(new: str, specs: list[str], seed: int, as_json: bool, given: dict[str, Any]) -> None:
+    """Print the run time of one new job by every method, learned from the whole log up to its submission."""
+    from ...evaluation.new_jobs import end_of, forecast_new, instant, parse_new
+    from ...predict.protocol import Prediction, named
+    from ...predict.recommend import bound_at
+    from ...report.blocks import Table, TableColumn
+    from ...units import span
+
+    job = parse_new(new, ("procs",))
+    log = take_log(given)
+    at = instant(log.trace, job.at)
+    at = end_of(log.trace) if at is None else at
+    asked = {"req_procs": job.procs, "req_time": job.request, **job.columns}
+    said = forecast_new(log.trace, specs, [asked], at, procs=log.procs, seed=seed)
+    rows: list[dict[str, Any]] = []
+    for spec, one in said.items():
+        forecast = Prediction(float(one.points[0]), one.levels, tuple(one.quantiles[0].tolist()))
+        has_bound = bool(one.levels) and one.levels[-1] >= BOUND
+        bound = bound_at(forecast, BOUND) if has_bound else math.nan
+        row = {"predictor": spec, "submit_s": at, "run_s": forecast.point, "bound_s": bound}
+        rows.append({**row, "level": BOUND if has_bound else math.nan, "basis": one.basis[0] if one.basis else ""})
+    if as_json:
+        settings = {**log.settings, "predictor": specs, "new": new, "seed": seed}
+        emit(document("runtime-new", describe_log(log.trace), settings, log.warnings, rows))
+        return
+    columns = [
+        TableColumn("predictor", "predictor"), TableColumn("run_s", "run time", "seconds"),
+        TableColumn("bound_s", "bound", "seconds"), TableColumn("level", "level", "share"),
+        TableColumn("basis", "from"),
+    ]  # fmt: skip
+    limit = "" if job.request != job.request else f" for at most {span(job.request)}"
+    title = f"A new job of {job.procs:g} processors{limit} · {log.trace.info.source}"
+    shown = [{**row, "predictor": named(row["predictor"])} for row in rows]
+    show_tables([Table(title, columns, shown)], True, False)
 
 
 def _never_ran(count: int, of_memory: bool) -> str:

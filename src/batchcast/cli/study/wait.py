@@ -7,15 +7,14 @@ With `--new`, the wait of one job that is not in the log.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...errors import UsageError
-from ...units import parse_duration, span
+from ...units import span
 from ..completion import specs
 from ..grammar import page_option, verb
 from ..options import Log, describe_log, log_options, predictor_options, take_log, workers_for, workers_option
@@ -24,78 +23,11 @@ from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
 if TYPE_CHECKING:
+    from ...evaluation.new_jobs import NewJob
     from ...evaluation.wait import WaitRun
     from ...machines.machine import Machine
     from ...report.blocks import Table
     from ...table import Trace
-
-NAMED = {"user": "user_id", "group": "group_id", "queue": "queue_id", "app": "app_id", "partition": "partition_id"}
-FORM = "procs=64,request=2h[,at=DATE or the log's seconds][,user=,group=,queue=,app=,partition=]"
-
-
-@dataclass(frozen=True, slots=True)
-class NewJob:
-    """What is asked for: processors, limit (s), instant on the log's clock (None: after the last submission), names."""
-
-    procs: float
-    request: float
-    at: str | None
-    names: Mapping[str, str]
-
-
-def parse_new(text: str) -> NewJob:
-    """A job from `key=value,...`; UsageError names the form.
-
-    >>> parse_new("procs=64,request=2h")
-    NewJob(procs=64.0, request=7200.0, at=None, names={})
-    """
-    given = dict(piece.partition("=")[::2] for piece in text.split(","))
-    strange = [key for key in given if key not in ("procs", "request", "at", *NAMED)]
-    if strange or not {"procs", "request"} <= given.keys():
-        wrong = f"no key {strange[0]!r}" if strange else "procs and request are needed"
-        raise UsageError(f"--new {text}: {wrong} (accepted: {FORM})")
-    try:
-        procs = int(given["procs"])
-    except ValueError:
-        procs = 0
-    if procs < 1:
-        raise UsageError(f"--new: procs={given['procs']!r} (accepted: a whole number from 1)")
-    names = {NAMED[key]: value for key, value in given.items() if key in NAMED}
-    return NewJob(float(procs), parse_duration(given["request"]), given.get("at"), names)
-
-
-def with_new_job(trace: Trace, job: NewJob) -> tuple[Trace, int]:
-    """The log as it was known at the job's submission, with the job in it, and the job's row.
-
-    Jobs submitted later are left out; what the others did later no forecast sees, as in any replay. The job itself has
-    no start and no end. Raises UsageError for an instant before the log's first job.
-    """
-    import numpy as np
-
-    from ...table import Nominal, Trace
-
-    at = _instant(trace, job.at)
-    known = trace.take(np.flatnonzero(trace.submit_time <= at))
-    if not len(known):
-        raise UsageError(f"--new: at={job.at} is before the log's first submission")
-    new: dict[str, Any] = {"submit_time": at, "req_procs": job.procs, "req_time": job.request}
-    columns: dict[str, Any] = {}
-    for name in known.names:
-        values = known.column(name)
-        if isinstance(values, Nominal):
-            codes, categories = values.codes, values.categories
-            wanted = job.names.get(name)
-            place = next((k for k, v in enumerate(categories) if wanted is not None and str(v) == wanted), -1)
-            if wanted is not None and place < 0:
-                place, categories = len(categories), (*categories, wanted)
-            columns[name] = Nominal(np.append(codes, np.int32(place)).astype(np.int32), categories)
-        elif name == "job_id":
-            columns[name] = np.append(values, "new" if values.dtype.kind in "UO" else values.max() + 1)
-        else:
-            columns[name] = np.append(values, new.get(name, math.nan))
-    columns.setdefault("req_procs", np.append(known.procs(), job.procs))
-    columns.setdefault("req_time", np.append(np.full(len(known), math.nan), job.request))
-    return Trace(columns, known.info, is_sorted=True), len(known)
 
 
 def forecasts(
@@ -104,9 +36,12 @@ def forecasts(
     """One row a method: the wait it foretells and its bound, with the grounds in words."""
     import numpy as np
 
+    from ...evaluation.new_jobs import instant, with_new_jobs
     from ...evaluation.wait import RecordedClock, run_wait
 
-    log, row = with_new_job(trace, job)
+    at = instant(trace, job.at)
+    asked = {"req_procs": job.procs, "req_time": job.request, **job.columns}
+    log, (row,) = with_new_jobs(trace, [asked], float(trace.submit_time[-1]) if at is None else at)
     ask = np.arange(len(log)) == row
     rows = []
     for spec in specs:
@@ -121,18 +56,6 @@ def forecasts(
             }
         )  # fmt: skip
     return rows
-
-
-def _instant(trace: Trace, text: str | None) -> float:
-    """Seconds on the log's clock; the last submission where nothing is given."""
-    from ...trace.select import parse_date, zone
-
-    if text is None:
-        return float(trace.submit_time[-1])
-    try:
-        return float(text)
-    except ValueError:
-        return parse_date(text, zone(trace.info.timezone)) - trace.info.unix_start
 
 
 @verb("wait")
@@ -367,6 +290,7 @@ def _answer_new(
     new: str, specs: list[str], cancelled: str, as_json: bool, given: dict[str, Any], described: Machine | None
 ) -> None:
     """One new job's wait by every method, history the whole log up to its submission."""
+    from ...evaluation.new_jobs import parse_new
     from ...predict.protocol import named
     from ...report.blocks import Table, TableColumn
 

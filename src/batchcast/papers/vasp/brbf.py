@@ -122,6 +122,8 @@ class Brbf(FeatureMethod):
         Whether a fit goes on from the one before.
     seed
         Of the models that draw.
+    train_when_asked
+        Whether the model is also trained on all ended jobs when a prediction is asked for.
 
     Raises
     ------

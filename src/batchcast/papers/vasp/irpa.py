@@ -112,6 +112,8 @@ class Irpa(FeatureMethod):
         Whether a fit goes on from the one before.
     seed
         Of the models that draw.
+    train_when_asked
+        Whether the model is also trained on all ended jobs when a prediction is asked for.
 
     Raises
     ------

@@ -143,14 +143,21 @@ class FeatureLearner:
     left), or while fewer than `min_jobs` jobs have taught the model. Predictions are kept inside the range of run
     times the model has seen and under the limit. Quantiles: the point times the factors by which the model missed the
     last 300 jobs that ended after it was taught, once there are 20. Prediction: the model's cost; one row of memory a
-    job; `trained` lists the refits.
+    job; `trained` lists the refits. With `train_when_asked` the model is also trained on every finished job when a
+    prediction is asked for, which suits a single question after a whole log.
     """
 
     levels = LEVELS
     falls_back_to = "recent_mean"
 
     def __init__(
-        self, model: Model, features: tuple[str, ...], refit_every_jobs: int, window: int, min_jobs: int
+        self,
+        model: Model,
+        features: tuple[str, ...],
+        refit_every_jobs: int,
+        window: int,
+        min_jobs: int,
+        train_when_asked: bool = False,
     ) -> None:
         if not features:
             raise ValueError("at least one feature column is needed")
@@ -159,6 +166,7 @@ class FeatureLearner:
         self.model = model
         self.uses = columns_of(features)
         self.window = window
+        self.train_when_asked = train_when_asked
         self.min_jobs = max(min_jobs, 5)
         self.most_new = refit_every_jobs
         self.refit_every_jobs = min(refit_every_jobs, self.min_jobs)  # how often the clock is to ask, in submissions
@@ -173,6 +181,8 @@ class FeatureLearner:
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The model's answer, or the history's with the reason."""
         row = class_key(job, self.uses)
+        if self.train_when_asked and self.new and len(self.learnt) >= self.min_jobs:
+            self._train(at.now)
         reason = self._unusable(row, job.extra.get("vasp_inputs"))
         if not reason and not self.trained:
             reason = f"{self.model.name} is not trained yet ({len(self.learnt)} finished jobs with features)"
@@ -203,8 +213,11 @@ class FeatureLearner:
     def refit(self, now: float) -> None:
         """Trains on the last `window` jobs that have ended, if there are enough new ones."""
         taught = self.trained[-1]["training_jobs"] if self.trained else self.min_jobs
-        if len(self.learnt) < self.min_jobs or self.new < min(self.most_new, taught):
-            return
+        if len(self.learnt) >= self.min_jobs and self.new >= min(self.most_new, taught):
+            self._train(now)
+
+    def _train(self, now: float) -> None:
+        """Trains on the last `window` jobs that have ended."""
         self.new = 0
         self.learnt = sorted(self.learnt, key=lambda job: job[:2])[-self.window :]
         log_run = np.array([job[3] for job in self.learnt])
@@ -262,10 +275,13 @@ class FeatureMethod(FeatureLearner):
     min_jobs: int = 50
     warm_start: bool = False
     seed: int = 0
+    train_when_asked: bool = False
 
     def __post_init__(self) -> None:
         names = self.features + self.also
-        super().__init__(self.untaught(names), names, self.refit_every_jobs, self.window, self.min_jobs)
+        super().__init__(
+            self.untaught(names), names, self.refit_every_jobs, self.window, self.min_jobs, self.train_when_asked
+        )
 
     def untaught(self, names: tuple[str, ...]) -> Model:
         """The model of these columns, before its first fit."""

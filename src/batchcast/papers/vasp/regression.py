@@ -57,6 +57,8 @@ class Regression(FeatureMethod):
         Whether a fit goes on from the one before; `forest` and `boosted` can.
     seed
         Of the models that draw.
+    train_when_asked
+        Whether the model is also trained on all ended jobs when a prediction is asked for.
 
     Raises
     ------

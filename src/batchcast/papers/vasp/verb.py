@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...cli.grammar import Verbs, output_option
-from ...cli.output import console, document, emit, progress, say
-from ...units import counted
+from ...cli.output import console, document, echo, emit, progress, say
+from ...units import counted, format_duration, span
+
+if TYPE_CHECKING:
+    from ...table import Trace
+    from .estimate import Estimate
 
 
 @click.group(cls=Verbs)
@@ -50,6 +56,164 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
     ]
     show(console(), [Table(f"{directory}", [TableColumn(name, name) for name in rows[0]], rows)] if rows else [])
     say(f"defaults: {DEFAULTS_FROM}")
+
+
+@command.command()
+@click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path())
+@click.option(
+    "--history",
+    metavar="FILE|STORE",
+    help="Finished jobs with features: a file of `vasp collect`, a CSV, or a store (path, sqlite:///, postgresql://)."
+    " Default: the site's store.",
+)
+@click.option("--procs", type=click.IntRange(min=1), required=True, metavar="N", help="Processors of each job.")
+@click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes of each job.")
+@click.option("--user", metavar="NAME", help="Owner of the jobs. Default: you.")
+@click.option("--name", "job_name", metavar="NAME", help="Name of the jobs, for also=job_name.")
+@click.option(
+    "--predictor",
+    default="boosted",
+    show_default=True,
+    metavar="NAME",
+    help="Run-time method, NAME:key=value,...: boosted, forest, irpa, brbf, ...",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def estimate(
+    directories: tuple[str, ...],
+    history: str | None,
+    procs: int,
+    nodes: int | None,
+    user: str | None,
+    job_name: str | None,
+    predictor: str,
+    as_json: bool,
+) -> None:
+    """Estimate the run time of the VASP job in each DIR, and suggest its time limit.
+
+    The predictor learns from the finished jobs of the history, and finds the past runs whose inputs are nearest. The
+    suggested time limit is the 90 % bound, rounded up to five minutes: about one job of ten would need longer. Several
+    directories are printed as a table. A directory that cannot be read is reported, and the others are answered.
+    """
+    from ...cli.site_options import myself
+    from ...errors import InputError
+    from ...trace.select import describe_log
+    from .estimate import BOUND
+    from .estimate import estimate as run
+
+    past = _history(history)
+    owner = myself().name if user is None else user
+    columns = {name: value for name, value in (("user_id", owner), ("job_name", job_name)) if value is not None}
+    found = run(past, directories, procs=procs, nodes=nodes, columns=columns, predictor=predictor)
+    problems = [one.problem for one in found if one.problem]
+    if len(problems) == len(found):
+        raise InputError(problems[0], hint=f"batchcast vasp features {found[0].directory}" if len(found) == 1 else
+                         f"none of the {len(found)} directories can be read; this is the first")  # fmt: skip
+    if as_json:
+        settings = {"history": history, "procs": procs, "nodes": nodes, "predictor": predictor, "level": BOUND}
+        settings |= columns
+        notes = [*past.info.notes, *problems, *(note for one in found for note in one.notes)]
+        emit(document("vasp-estimate", describe_log(past), settings, notes, [_as_row(one) for one in found]))
+        return
+    for note in [*past.info.notes, *(note for one in found for note in one.notes)]:
+        say(f"note: {note}")
+    _show_one(found[0]) if len(found) == 1 else _show_several(found)
+
+
+def _history(name: str | None) -> Trace:
+    """Return finished jobs from a file, from a store that is named, or from the site's store."""
+    from ...trace import read_trace
+
+    is_store = name is None or name.startswith(("sqlite:", "postgresql:"))
+    if name is not None and not is_store:
+        try:
+            with open(name, "rb") as file:
+                is_store = file.read(15) == b"SQLite format 3"
+        except OSError:
+            pass  # read_trace explains it
+    if not is_store:
+        return read_trace(str(name))
+    from ...cli.site_options import myself
+    from ...service.answers.disclosure import exported
+    from ...service.settings import load
+
+    return exported(load({} if name is None else {"store": name}), myself()).trace
+
+
+def _as_row(one: Estimate) -> dict[str, Any]:
+    """Return an estimate as a flat object with its nearest runs."""
+    row = {"directory": one.directory, "run_s": one.run_s, "bound_s": one.bound_s, "limit_s": one.limit_s}
+    row |= {"limit": _limit(one), "basis": one.basis, "fallback": one.is_fallback, "problem": one.problem}
+    near = [
+        {"job": run.job, "run_s": run.run_s, "procs": run.procs, "directory": run.directory,
+         "differs": {name: list(pair) for name, pair in run.differs.items()}}
+        for run in one.nearest
+    ]  # fmt: skip
+    return {**row, "nearest": near}
+
+
+def _limit(one: Estimate) -> str:
+    """Return the time limit as sbatch takes it; empty without one."""
+    return "" if math.isnan(one.limit_s) else format_duration(one.limit_s)
+
+
+def _show_one(one: Estimate) -> None:
+    """Print the answer for one directory: the line for the script, and the runs that it can be compared with."""
+    bound = "" if math.isnan(one.bound_s) else f"; 90 % of such jobs end within {span(one.bound_s)}"
+    echo(f"{one.directory}: likely run time {span(one.run_s)}{bound}")
+    echo(f"#SBATCH --time={_limit(one)}" if _limit(one) else "no 90 % bound yet: this answer rests on too few jobs")
+    if one.is_fallback:
+        echo("The input files were not used, so this is only what past jobs say.")
+    echo(f"basis: {one.basis}")
+    _show_nearest(one)
+
+
+def _show_nearest(one: Estimate) -> None:
+    """Print the nearest past runs as a table."""
+    from ...report.blocks import Table, TableColumn
+    from ...report.terminal import show
+
+    rows = [
+        {"job": run.job, "run": run.run_s, "procs": run.procs, "differs": _differences(run.differs),
+         "directory": run.directory or "-"}
+        for run in one.nearest
+    ]  # fmt: skip
+    columns = [
+        TableColumn("job", "job"), TableColumn("run", "run time", "seconds"), TableColumn("procs", "procs", "count"),
+        TableColumn("differs", "past value, here"), TableColumn("directory", "directory"),
+    ]  # fmt: skip
+    show(console(), [Table("Nearest past runs", columns, rows)])
+
+
+def _differences(differs: dict[str, tuple[Any, Any]] | Any) -> str:
+    """Return the features that differ in words: `encut 400, 520`.
+
+    >>> _differences({"encut": (400.0, 520.0), "prec": ("normal", "low")}), _differences({})
+    ('encut 400, 520; prec normal, low', 'nothing')
+    """
+    words = [
+        f"{name} " + ", ".join(value if isinstance(value, str) else f"{value:.5g}" for value in pair)
+        for name, pair in list(differs.items())[:4]
+    ]
+    more = [f"{len(differs) - 4} more"] if len(differs) > 4 else []
+    return "; ".join([*words, *more]) or "nothing"
+
+
+def _show_several(found: list[Estimate]) -> None:
+    """Print a line for each directory."""
+    from ...report.blocks import Table, TableColumn
+    from ...report.terminal import show
+
+    rows = [
+        {"directory": one.directory, "run": one.run_s, "bound": one.bound_s, "limit": _limit(one) or "-",
+         "nearest": one.nearest[0].run_s if one.nearest else math.nan, "basis": one.problem or one.basis}
+        for one in found
+    ]  # fmt: skip
+    columns = [
+        TableColumn("directory", "directory"), TableColumn("run", "likely", "seconds"),
+        TableColumn("bound", "90 % bound", "seconds"), TableColumn("limit", "--time="),
+        TableColumn("nearest", "nearest past run", "seconds"), TableColumn("basis", "basis"),
+    ]  # fmt: skip
+    show(console(), [Table("Estimated run times", columns, rows)])
 
 
 @command.command()

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The run time of jobs that were not submitted yet, from their input files and a history of jobs with features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError, NoAnswer
+from ...evaluation.new_jobs import end_of, forecast_new
+from ...predict.protocol import Grounds, Prediction
+from ...predict.recommend import bound_at, rounded_request
+from ...table import Nominal, Trace
+from .collect import STATUS, read_features
+from .features import FEATURES
+from .learner import Encoder
+
+BOUND = 0.9
+"""The level of the bound, and so of the suggested time limit."""
+STEP_S = 300.0
+"""The suggested time limit is a multiple of this many seconds."""
+NEAREST = 3
+COMPARED = ("core_num", *FEATURES)
+"""What two runs are compared by: processors and the features of the paper."""
+COLLECT = "batchcast vasp collect --log sacct.txt --root / -o jobs.parquet, then --history jobs.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class NearRun:
+    """A finished job whose inputs are similar.
+
+    Its id, run time in seconds, processors, working directory (None: unknown or hidden), and the features that differ
+    from the new job, each as (past value, new value).
+    """
+
+    job: str
+    run_s: float
+    procs: float
+    directory: str | None
+    differs: Mapping[str, tuple[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The run time of one directory's job in seconds, or the reason why there is none.
+
+    `run_s` is the likely run time, `bound_s` the 90 % bound (NaN: the predictor has none yet), `limit_s` the time limit
+    to ask for, `is_fallback` whether the answer rests on past jobs alone and not on the features.
+    """
+
+    directory: str
+    run_s: float = math.nan
+    bound_s: float = math.nan
+    limit_s: float = math.nan
+    basis: str = ""
+    is_fallback: bool = False
+    nearest: Sequence[NearRun] = ()
+    notes: Sequence[str] = ()
+    problem: str = ""
+
+
+def estimate(
+    history: Trace,
+    directories: Sequence[str | Path],
+    *,
+    procs: float,
+    nodes: float | None = None,
+    columns: Mapping[str, Any] | None = None,
+    predictor: str = "boosted",
+) -> list[Estimate]:
+    """Predict the run time of the VASP jobs in some directories from a history of jobs with features.
+
+    Parameters
+    ----------
+    history
+        A log that `batchcast vasp collect` wrote, or any other with columns of features.
+    directories
+        Working directories with the inputs of jobs that were not submitted yet.
+    procs, nodes
+        What each job asks for.
+    columns
+        Further columns of each new job, for example `user_id` and `job_name`.
+    predictor
+        A run-time method, `NAME:key=value,...`.
+
+    Returns
+    -------
+    list of Estimate
+        One for each directory, in order. A directory that cannot be read has a `problem` and no run time.
+
+    Raises
+    ------
+    NoAnswer
+        If no finished job of the history has features.
+
+    Notes
+    -----
+    The predictor replays the history, so its bound comes from its errors on jobs that it had not seen. A predictor
+    on features is trained once more on all finished jobs before it answers. The cost is the predictor's: seconds for
+    10,000 jobs with `boosted`.
+    """
+    learnt = rows_with_features(history)
+    estimates: dict[str, Estimate] = {}
+    jobs: dict[str, dict[str, Any]] = {}
+    asked = {"req_procs": procs, **({} if nodes is None else {"req_nodes": nodes}), **(columns or {})}
+    for directory in map(str, directories):
+        try:
+            found = read_features(directory)
+        except InputError as error:
+            estimates[directory] = Estimate(directory, problem=error.message)
+            continue
+        estimates[directory] = Estimate(directory, notes=found.notes)
+        jobs[directory] = {**asked, STATUS: "read", "work_dir": directory, **found.values}
+    if jobs:
+        (said,) = forecast_new(history, _trained_at_last(predictor), list(jobs.values()), end_of(history)).values()
+        for k, (directory, job) in enumerate(jobs.items()):
+            forecast = Prediction(float(said.points[k]), said.levels, tuple(said.quantiles[k].tolist()))
+            bound = bound_at(forecast, BOUND) if forecast.levels and forecast.levels[-1] >= BOUND else math.nan
+            limit = rounded_request(bound, STEP_S, STEP_S) if bound == bound else math.nan
+            near = nearest_runs(history, learnt, job)
+            is_fallback = bool(said.grounds) and said.grounds[k] != Grounds.MODEL
+            notes = estimates[directory].notes
+            estimates[directory] = Estimate(
+                directory, forecast.point, bound, limit, said.basis[k], is_fallback, near, notes
+            )
+    return [estimates[str(directory)] for directory in directories]
+
+
+def _trained_at_last(predictor: str) -> str:
+    """Return the spec with the switch that trains on all finished jobs before it answers, if the method has it."""
+    from ...predict.registry import parse_spec, takes
+
+    name, given = parse_spec(predictor)
+    if "train_when_asked" in given or not takes("runtime", name, "train_when_asked"):
+        return predictor
+    return f"{predictor}{',' if given else ':'}train_when_asked=yes"
+
+
+def rows_with_features(history: Trace) -> np.ndarray:
+    """Return the rows of finished jobs with features; NoAnswer if there is none."""
+    source = history.info.source
+    missing = [name for name in FEATURES if name not in history.names]
+    if not len(history):
+        raise NoAnswer(f"{source} has no job", hint=COLLECT)
+    if missing:
+        few = ", ".join(missing[:4])
+        raise NoAnswer(f"{source} has no features of input files (no column {few})", hint=COLLECT)
+    known = history.run_time > 0
+    for name in FEATURES:
+        column = history.column(name)
+        known &= column.is_known() if isinstance(column, Nominal) else ~np.isnan(column)
+    if not known.any():
+        raise NoAnswer(f"{source}: none of its {len(history):,} jobs has both a run time and features", hint=COLLECT)
+    return np.flatnonzero(known)
+
+
+def nearest_runs(history: Trace, rows: np.ndarray, job: Mapping[str, Any], most: int = NEAREST) -> list[NearRun]:
+    """Return the finished jobs whose processors and features are nearest to a new job's, the nearest first.
+
+    The distance is Euclidean, over continuous features scaled to [0, 1] and discrete features one-hot, as `irpa` sees
+    them. Of equally near runs the latest come first.
+    """
+    past = _table(history, rows)
+    new = (float(job["req_procs"]), *(job[name] for name in FEATURES))
+    encoder = Encoder.fit(COMPARED, [*past, new])
+    points = encoder.one_hot([*past, new])
+    distance = np.sqrt(((points[:-1] - points[-1]) ** 2).sum(axis=1))
+    is_hidden = "work_dir" not in history.names or history.info.private
+    places = [None] * len(history) if is_hidden else history.nominal("work_dir").decode()
+    sizes, found = history.procs(), []
+    for k in np.lexsort((-rows, distance))[:most].tolist():
+        row = int(rows[k])
+        differs = {n: (a, b) for n, a, b in zip(COMPARED, past[k], new) if a != b}
+        place = None if places[row] is None else str(places[row])
+        run_s = float(history.run_time[row])
+        found.append(NearRun(str(history.job_id[row]), run_s, float(sizes[row]), place, differs))
+    return found
+
+
+def _table(history: Trace, rows: np.ndarray) -> list[tuple[Any, ...]]:
+    """Return processors and features of some jobs, one tuple a job."""
+    columns: list[list[Any]] = [history.procs()[rows].tolist()]
+    for name in FEATURES:
+        values = history.column(name)
+        chosen = np.asarray(values.decode(), object) if isinstance(values, Nominal) else np.asarray(values)
+        columns.append(chosen[rows].tolist())
+    return list(zip(*columns))
