@@ -28,8 +28,8 @@ INSTRUCTIONS = (
 )
 TIMES = ("start_s", "end_s", "time_s", "now_s", "as_of_s", "since_s", "endtime_s")
 REASONS = (
-    "job_id", "reason", "reason_in_words", "maintenance", "why_it_moved", "moved_by", "moved_since", "basis", "likely_start",
-    "by_90_start",
+    "job_id", "reason", "reason_in_words", "maintenance", "why_it_moved", "moved_by", "moved_since", "basis",
+    "likely_start", "by_90_start",
 )  # fmt: skip
 """What `why` tells of a job."""
 SHARES = ("share", "chance", "came_true", "coverage", "risk")

@@ -68,7 +68,8 @@ RESERVED = (
     "the reservation %(name)s begins at %(begin)s. With a time limit of at most %(limit)s the job can start before "
     "that; otherwise it probably waits until %(end)s"
 )
-SENTENCES = (PASSED, MAINTENANCE, RESERVED, *(text for table in (ONE, SOME, HIDDEN, UNEXPLAINED, NODE, NODES) for text in table.values()))
+SENTENCES: tuple[str, ...] = (PASSED, MAINTENANCE, RESERVED)
+SENTENCES += tuple(text for table in (ONE, SOME, HIDDEN, UNEXPLAINED, NODE, NODES) for text in table.values())
 SENTENCES += tuple(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) for text in SENTENCES if MANY_PROCESSORS in text)
 
 

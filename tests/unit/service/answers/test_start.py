@@ -76,7 +76,8 @@ def ask(url: str) -> Ask:
                     clock_jobs.issue(connection, [{**one, "issued_at": NOW, "prediction": prediction}])
         reader = Reader(url)
         (row,) = reader.waiting("c", "m", [jobs[-1].job_id])
-        return start_answer(row, NOW, release(reader, "c", memory, row, NOW), reservations=memory.get("reservations", ()))
+        held, reservations = release(reader, "c", memory, row, NOW), memory.get("reservations", ())
+        return start_answer(row, NOW, held, reservations=reservations)
 
     return answer
 
