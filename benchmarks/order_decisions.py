@@ -27,13 +27,13 @@ import numpy as np
 from planning_gain import _machine, _row, _trace, show, workload
 
 from batchcast.compiled import kernel
-from batchcast.machines.loops.arrays import FAR, NONE, RUNNING
-from batchcast.machines.loops.priority import reprioritize
-from batchcast.machines.loops.requests import Phases
-from batchcast.machines.loops.start import list_by_end, run_order, stop_order, unlist
-from batchcast.machines.simulate_log import requests_of
+from batchcast.schedule.slurm.arrays import FAR, NONE, RUNNING
+from batchcast.schedule.slurm.priority import reprioritize
+from batchcast.schedule.slurm.requests import Phases
+from batchcast.schedule.slurm.start import list_by_end, run_order, stop_order, unlist
+from batchcast.simulation.on_nodes import requests_of
 
-clock: Any = importlib.import_module("batchcast.machines.loops.simulate")
+clock: Any = importlib.import_module("batchcast.schedule.slurm.simulate")
 NEAR_S = 35.0
 """A cycle's time and a little more."""
 LOOK_S = 1.0

@@ -30,9 +30,9 @@ import numpy as np
 from planning_gain import PADDINGS, _bursts, lateness, measure, parts, show, simulated, workload
 from slurm_lab import missing
 
-from batchcast.machines.loops.simulate import LOOKS_S
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.schedule import bounded_slowdown
+from batchcast.schedule.slurm.simulate import LOOKS_S
 
 SLURM = {
     "PriorityType": "priority/multifactor", "PriorityWeightAge": "100000", "PriorityMaxAge": "2-00:00:00",

@@ -23,21 +23,21 @@ from typing import Any
 import numpy as np
 from planning_gain import show
 
+from batchcast.events.machine_size import machine_of_log
 from batchcast.events.recorded import replay
-from batchcast.machines.learned.machine import machine_of_log
 from batchcast.machines.machine import vary
-from batchcast.machines.simulate_log import Ordering, QueuePlan, simulate_on
 from batchcast.metrics.bursts import user_weeks
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.planning.order import OrderRule
 from batchcast.predict.registry import make
 from batchcast.simulation import Schedule, simulate
+from batchcast.simulation.on_nodes import Ordering, QueuePlan, simulate_on
 from batchcast.table import Trace
 from batchcast.trace import read_trace
 
 pure: Any = importlib.import_module("batchcast.planning.order")
-clock: Any = importlib.import_module("batchcast.machines.loops.simulate")
+clock: Any = importlib.import_module("batchcast.schedule.slurm.simulate")
 FINE = 64
 """Without levels: so many times as many, in a band so many times as wide."""
 

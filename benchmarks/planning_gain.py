@@ -29,19 +29,19 @@ from slurm_lab import USERS, Lab, missing
 
 from batchcast.events.recorded import replay
 from batchcast.formats.sighting import Sighting
-from batchcast.machines.files import DUMPS, machine_of, open_machine, toml_of
-from batchcast.machines.loops.simulate import Lengths, Reorder, Seen, simulate_slurm
 from batchcast.machines.machine import Machine
-from batchcast.machines.simulate_log import reorder_by, requests_of
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.planning.order import LENGTH_QUANTILE, ORDER_QUANTILE, OrderRule
 from batchcast.planning.record import in_minutes
 from batchcast.predict.batched import quantiles_of
 from batchcast.predict.registry import make
+from batchcast.schedule.slurm.simulate import Lengths, Reorder, Seen, simulate_slurm
+from batchcast.simulation.on_nodes import reorder_by, requests_of
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.table import Trace
+from batchcast.trace.machine_files import DUMPS, machine_of, open_machine, toml_of
 
 NODES, CPUS = 4, 8
 PEOPLE = 12

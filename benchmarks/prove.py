@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 
 from batchcast.errors import InputError
-from batchcast.machines.files import open_machine
-from batchcast.machines.loops.requests import Phases
-from batchcast.machines.loops.simulate import Recorded, SlurmSchedule, Takes, simulate_slurm
 from batchcast.machines.machine import Machine, vary
-from batchcast.machines.simulate_log import simulate_on
 from batchcast.metrics.curves import cdf_distance, rank_correlation
+from batchcast.schedule.slurm.requests import Phases
+from batchcast.schedule.slurm.simulate import Recorded, SlurmSchedule, Takes, simulate_slurm
+from batchcast.simulation.on_nodes import simulate_on
 from batchcast.table import Trace
+from batchcast.trace.machine_files import open_machine
 from batchcast.trace.read import read_trace
 from benchmarks.slurm_record import Record, open_record
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from batchcast.evaluation.wait import crps_of, recorded_wait, run_wait
 from batchcast.formats.slurm.scontrol import table
-from batchcast.machines.files import open_machine, read_texts
 from batchcast.table import Trace
+from batchcast.trace.machine_files import open_machine, read_texts
 from batchcast.trace.read import read_trace
 
 PROCESSORS, NODES = "forecast", "forecast, nodes"

@@ -15,9 +15,9 @@ from batchcast.errors import InputError, UsageError
 from batchcast.formats.slurm.resources import expand
 from batchcast.formats.slurm.sbatch import parse_script
 from batchcast.formats.slurm.scontrol import gres, read_machine, table
-from batchcast.machines.files import read_texts
 from batchcast.machines.machine import Machine
 from batchcast.machines.request import NodeRequest
+from batchcast.trace.machine_files import read_texts
 from batchcast.units import parse_duration, parse_memory
 
 NEEDED = ("run.json", "node.txt", "partition.txt", "submissions.tsv", "sacct.psv")

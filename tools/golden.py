@@ -144,8 +144,8 @@ def _filled(word: str, words: dict[str, str]) -> str:
 
 
 def _write_machine(path: Path) -> None:
-    from batchcast.machines.files import toml_of
     from batchcast.trace.demo import cluster_machine
+    from batchcast.trace.machine_files import toml_of
 
     path.write_text(toml_of(cluster_machine()))
 

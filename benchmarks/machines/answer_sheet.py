@@ -20,12 +20,12 @@ from pathlib import Path
 import numpy as np
 from benchmarks.prove import CLEARLY, DEFAULTS, PAST_USE, Run, Waits, runs_of, waits_of
 
-from batchcast.machines.files import open_machine
-from batchcast.machines.loops.simulate import LOOKS_S, Recorded, Seen, Takes, simulate_slurm
 from batchcast.machines.machine import Machine, vary
-from batchcast.machines.simulate_log import requests_of, row_of
 from batchcast.metrics.curves import rank_correlation
+from batchcast.schedule.slurm.simulate import LOOKS_S, Recorded, Seen, Takes, simulate_slurm
+from batchcast.simulation.on_nodes import requests_of, row_of
 from batchcast.table import Trace
+from batchcast.trace.machine_files import open_machine
 from batchcast.trace.read import read_trace
 
 Key = tuple[str, ...]

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchcast.machines.learned.caps import steps
-from batchcast.machines.learned.learn import implied
 from batchcast.machines.machine import Limits, Machine, NodeGroup, Partition, Qos
-from batchcast.machines.simulate_log import simulate_on
+from batchcast.simulation.learned.caps import steps
+from batchcast.simulation.learned.learn import implied
+from batchcast.simulation.on_nodes import simulate_on
 from batchcast.table import Trace
 
 KINDS = ("none", "cpu", "jobs", "gpu", "cpu+jobs", "cpu+gpu", "jobs+gpu")

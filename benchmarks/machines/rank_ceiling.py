@@ -21,14 +21,14 @@ from pathlib import Path
 import numpy as np
 
 from batchcast.evaluation.validity import MINUTE
-from batchcast.machines.files import open_machine
-from batchcast.machines.learned.caps import find_held, with_releases
-from batchcast.machines.learned.learn import SHARE, split
 from batchcast.machines.machine import Machine
-from batchcast.machines.simulate_log import simulate_on
 from batchcast.metrics.curves import cdf_distance, rank_correlation
+from batchcast.simulation.learned.caps import find_held, with_releases
+from batchcast.simulation.learned.learn import SHARE, split
+from batchcast.simulation.on_nodes import simulate_on
 from batchcast.table import Trace
 from batchcast.trace.demo import cluster_machine, cluster_path
+from batchcast.trace.machine_files import open_machine
 from batchcast.trace.read import read_trace
 
 LATER_S, TENTH, HALF, MISSING = 60.0, 0.1, 0.5, 0.02

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from batchcast.machines.machine import homogeneous
-from batchcast.machines.simulate_log import Ordering, QueuePlan, simulate_on
 from batchcast.planning.order import OrderRule
+from batchcast.simulation.on_nodes import Ordering, QueuePlan, simulate_on
 from batchcast.table import Trace
 
 NODES, CPUS, USERS, DAYS = 4, 8, 11, 3

@@ -25,14 +25,14 @@ import numpy as np
 from benchmarks.planning_gain import show
 
 from batchcast import read_trace
+from batchcast.events.machine_size import machine_of_log
 from batchcast.events.recorded import replay
-from batchcast.machines.learned.machine import machine_of_log
 from batchcast.machines.machine import vary
-from batchcast.machines.simulate_log import Ordering, QueuePlan, simulate_on
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.planning.order import OrderRule
 from batchcast.predict.registry import make
+from batchcast.simulation.on_nodes import Ordering, QueuePlan, simulate_on
 from batchcast.table import Trace
 
 BAND = 100_000

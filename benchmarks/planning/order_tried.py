@@ -31,9 +31,9 @@ from benchmarks import planning_gain
 from benchmarks.planning.order_payers import by_arm, columns_of, people, waits_of
 from benchmarks.planning_gain import BAND, show, workload
 
-from batchcast.machines.simulate_log import reorder_by
 from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.planning.order import LEAST_AGE, AgeFinder, OrderRule, _by_level
+from batchcast.simulation.on_nodes import reorder_by
 
 LOOK_S = 60.0
 

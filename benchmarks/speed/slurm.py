@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from batchcast.machines.loops.simulate import simulate_slurm
 from batchcast.machines.machine import Machine, homogeneous
 from batchcast.machines.request import NodeRequest
+from batchcast.schedule.slurm.simulate import simulate_slurm
 
 CORES = 32
 TABLE = ((200, 20_000, 0.7), (200, 100_000, 0.7), (200, 20_000, 1.0), (200, 5_000, 1.3), (200, 20_000, 1.3),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from batchcast.machines.loops.simulate import simulate_slurm
 from batchcast.machines.machine import Machine, NodeGroup, Partition, Qos
 from batchcast.machines.request import NodeRequest
+from batchcast.schedule.slurm.simulate import simulate_slurm
 from tests.golden.test_slurm_rules import AT_ZERO, BACKFILL, agrees, machine
 
 BY_TIER = {**BACKFILL, "PreemptType": "preempt/partition_prio", "PreemptMode": "REQUEUE", "requeue_delay": "9"}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from batchcast.machines.loops.requests import Phases
-from batchcast.machines.loops.simulate import Lengths, Recorded, simulate_slurm
 from batchcast.machines.machine import Limits, Machine, NodeGroup, Partition, Qos, Reservation
 from batchcast.machines.request import NodeRequest
+from batchcast.schedule.slurm.requests import Phases
+from batchcast.schedule.slurm.simulate import Lengths, Recorded, simulate_slurm
 
 UNIT = 10.0
 AT_ZERO = Recorded(phases=Phases(cycle=0.0, second=0.0))

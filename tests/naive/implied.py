@@ -1,4 +1,4 @@
-"""The slow twins of `machines.learned`: refusals and caps by trying every value, causes by the second, closed hours."""
+"""The slow twins of `simulation.learned`: refusals and caps by every value, causes by the second, closed hours."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from batchcast.machines.learned import caps
-from batchcast.machines.learned import fit as hours
-from batchcast.machines.learned.caps import LOOKS, OUTAGE_S, PATIENCE_S, Queue
-from batchcast.machines.learned.causes import KINDS
-from batchcast.machines.learned.fit import CLOSED, HOUR_S, ROOM, WEEK_S
+from batchcast.simulation.learned import caps
+from batchcast.simulation.learned import fit as hours
+from batchcast.simulation.learned.caps import LOOKS, OUTAGE_S, PATIENCE_S, Queue
+from batchcast.simulation.learned.causes import KINDS
+from batchcast.simulation.learned.fit import CLOSED, HOUR_S, ROOM, WEEK_S
 
 
 def held_at(queue: Queue, rows: np.ndarray, size: np.ndarray, when: float) -> float:

@@ -1,11 +1,11 @@
-"""The slow twin of `machines.learned.order`: pairs by looking at every two jobs, past use by adding up every job."""
+"""The slow twin of `simulation.learned.order`: pairs by looking at every two jobs, past use by adding up every job."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from batchcast.machines.learned.caps import PATIENCE_S, Queue
-from batchcast.machines.learned.order import HOUR_S, NEAR
+from batchcast.simulation.learned.caps import PATIENCE_S, Queue
+from batchcast.simulation.learned.order import HOUR_S, NEAR
 
 
 def pairs(queue: Queue, users: np.ndarray) -> set[tuple[int, int]]:

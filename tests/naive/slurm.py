@@ -1,4 +1,4 @@
-"""Slurm's two loops, second by second, with dicts and lists: slow, obvious, and the oracle of machines/loops."""
+"""Slurm's two loops, second by second, with dicts and lists: slow, obvious, and the oracle of schedule/slurm."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from benchmarks.prove import (
 from benchmarks.slurm_record import Record, open_record
 from tests.conftest import SHARED
 
-from batchcast.machines.files import STATE, machine_of, read_texts
-from batchcast.machines.loops.requests import make_rules
+from batchcast.schedule.slurm.requests import make_rules
+from batchcast.trace.machine_files import STATE, machine_of, read_texts
 
 FOLDER = SHARED / "reference" / "slurm"
 pytestmark = [

@@ -27,12 +27,12 @@ import pytest
 from batchcast.errors import BatchcastError
 from batchcast.formats.pbs.qstat import parse_qstat, sighting
 from batchcast.formats.slurm.resources import fold
-from batchcast.machines.files import open_machine, toml_of
-from batchcast.machines.loops.site import make_site
 from batchcast.machines.toml import describe
+from batchcast.schedule.slurm.site import make_site
 from batchcast.service.settings import load
 from batchcast.sweep.study import read_study
 from batchcast.trace.demo import demo_workload
+from batchcast.trace.machine_files import open_machine, toml_of
 from batchcast.trace.read import read_trace
 from batchcast.trace.write import write_by_ending
 from tests.unit.formats.test_batsim import LOG as BATSIM

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..machines.machine import Machine
-    from ..machines.simulate_log import Ordering
     from ..simulation import Policy
+    from ..simulation.on_nodes import Ordering
     from ..simulation.own_clock import OwnPolicy
 
 
@@ -129,7 +129,7 @@ def take_order(given: dict[str, Any], slurm: bool) -> Ordering | None:
     """
     words, within, age = (given.pop(name) for name in ("order", "within", "age"))
     if slurm and words is not None:
-        from ..machines.simulate_log import Ordering  # sixty kernels
+        from ..simulation.on_nodes import Ordering  # sixty kernels
 
         order = Ordering.of(words, within, math.nan if age is None else age)
         return None if order.by == "none" else order
@@ -233,7 +233,7 @@ def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
             )
     if described is None or described == LEARNED:
         return "slurm", described
-    from ..machines.files import open_machine
+    from ..trace.machine_files import open_machine
 
     return "slurm", open_machine(described)
 
@@ -245,7 +245,7 @@ def settle(machine: Machine | str | None, log: Log, mask: np.ndarray | None) -> 
     """
     if not isinstance(machine, str):
         return machine, log, mask
-    from ..machines.learned.learn import split
+    from ..simulation.learned.learn import split
 
     learned, trace, rest = split(log.trace, log.procs)
     log = log._replace(trace=trace, warnings=[*log.warnings, *(f"learned: {line}" for line in learned.sentences())])

@@ -13,7 +13,7 @@ from pathlib import Path
 from zlib import crc32
 
 KERNELS = (  # files with kernels and with code that they call; tests/unit/compiled/test_place.py checks the list
-    *("compiled", "schedule", "events", "machines/loops", "predict/calibration"),
+    *("compiled", "schedule", "events", "predict/calibration"),
     *("predict/hazard", "predict/similarity", "predict/wait"),
     *("formats/scan.py", "metrics/paired.py", "simulation/periods.py", "simulation/kernel_clock.py"),
     *("trace/csv_lines.py", "papers/grid", "papers/online_knn_ga", "papers/quick_starters"),
@@ -25,9 +25,7 @@ LEARNED = (
     "columns.py",
     "events",
     "job.py",
-    "machines/loops",
-    "machines/machine.py",
-    "machines/request.py",
+    "machines",
     "papers",
     "predict",
     "schedule",

@@ -13,14 +13,14 @@ import numpy as np
 
 from .. import plots
 from ..errors import InputError, NoAnswer, UsageError, check_word, says_arguments
+from ..events.machine_size import machine_of_log
 from ..events.recorded import PROTOCOLS, irregular
-from ..machines.learned.machine import machine_of_log
 from ..machines.machine import Machine
-from ..machines.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK, Nodes, Pool
 from ..metrics.paired import PairedDifference
 from ..predict.registry import named_methods
 from ..processes import Task, in_processes, under_bars
 from ..simulation import Policy, Schedule
+from ..simulation.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK, Nodes, Pool
 from ..simulation.own_clock import OwnPolicy
 from ..simulation.policies import named_policies
 from ..simulation.simulate import LOOPS

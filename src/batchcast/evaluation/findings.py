@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from ..machines.models import ORACLE, YARDSTICK
 from ..metrics.paired import PairedDifference
+from ..simulation.models import ORACLE, YARDSTICK
 from .validity import Verdict
 
 Row = Mapping[str, Any]

@@ -28,7 +28,7 @@ from .limits import largest_groups
 from .target import measured, of_memory
 
 if TYPE_CHECKING:
-    from ..machines.simulate_log import MemoryPlan
+    from ..simulation.on_nodes import MemoryPlan
 
 RULES = ("advice", "least_waste", "rule_of_thumb", "own")
 SPENT, RAN_OUT = "mean_spent_gib_h", "killed_per_thousand"
@@ -245,7 +245,7 @@ def placed_by(trace: Trace, machine: Machine, rule: str, risk: float, procs: str
 
     NoAnswer where the log has no measured peak. Costs what `find_memory_limits` costs.
     """
-    from ..machines.simulate_log import plan_of  # sixty kernels more
+    from ..simulation.on_nodes import plan_of  # sixty kernels more
 
     most = max((group.memory_mib for group in machine.nodes), default=math.inf)
     found = find_memory_limits(trace, risk=risk, floor=STEP, step=STEP, most=most, procs=procs)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..machines.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK
 from ..planning.order import LENGTH_QUANTILE
+from ..simulation.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK
 
 
 def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] | None:

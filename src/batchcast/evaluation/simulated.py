@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import BatchcastError, InputError, NoAnswer
-from ..machines.learned.machine import LEARNED, SOURCE
+from ..events.machine_size import LEARNED, SOURCE
 from ..machines.machine import Machine
-from ..machines.models import ORACLE, YARDSTICK, Model, Nodes, Pool, Tick
 from ..predict.protocol import named
 from ..processes import Task, under_bars
 from ..simulation import Schedule
+from ..simulation.models import ORACLE, YARDSTICK, Model, Nodes, Pool, Tick
 from ..table import Trace
 from .accuracy import Maker, predictor
 from .validity import MODELLED_AS_LEARNED, MODELLED_ON_NODES, Validity, Verdict, judge_validity, validity

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ..events.machine_size import over_size, partition_sizes, peak_procs
 from ..events.recorded import outcome
-from ..machines.learned.machine import over_size, partition_sizes, peak_procs
 from ..metrics.curves import cdf_distance, rank_correlation
 from ..simulation.policy import Policy
 from ..simulation.schedule import Schedule

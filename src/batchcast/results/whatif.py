@@ -21,17 +21,17 @@ from ..evaluation.replay import jobs_mask
 from ..evaluation.resampling import replicated
 from ..evaluation.simulated import MADE_FROM_LOG
 from ..evaluation.validity import MODELLED_ON_NODES, Validity, judge_validity
-from ..machines.files import open_machine
-from ..machines.learned.machine import machine_of_log
+from ..events.machine_size import machine_of_log
 from ..machines.machine import Machine, parse_changes, vary
-from ..machines.models import Nodes
-from ..machines.simulate_log import MemoryPlan, Ordering, QueuePlan
 from ..metrics.accuracy import SIZE_CLASSES, size_class
 from ..metrics.paired import paired_differences
 from ..processes import in_processes
+from ..simulation.models import Nodes
+from ..simulation.on_nodes import MemoryPlan, Ordering, QueuePlan
 from ..simulation.schedule import Schedule
 from ..table import Trace, check_log
 from ..table.result import Picture, Rows
+from ..trace.machine_files import open_machine
 from ..units import counted, parse_duration, parse_share
 
 BY = ("user_id", "account", "qos", "partition_id")

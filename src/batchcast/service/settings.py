@@ -421,6 +421,6 @@ def machine_at(path: str, captured: Path | None = None) -> Machine | None:
         path = str(captured)
     if path in ("", NO_MACHINE):
         return None
-    from ..machines.files import open_machine
+    from ..trace.machine_files import open_machine
 
     return open_machine(path)

@@ -317,7 +317,7 @@ def simulate_split(
 ) -> Schedule:
     """One schedule of a log whose partitions are separate machines; `options` are those of `simulate`.
 
-    `sizes` gives processors and their source by partition id (`machines.learned.machine.partition_sizes`). Records
+    `sizes` gives processors and their source by partition id (`events.machine_size.partition_sizes`). Records
     without a partition are left out, and so is a partition of which nothing is known to run. Each partition has a
     predictor of its own, by name, class or a function of the partition's jobs and processors, of an object a copy, and
     it learns from that partition alone. A job without a request is planned with the log's largest, or

@@ -169,14 +169,14 @@ class Slurm:
         """
         config = {name: value for name, value in self._config().items() if name not in PASSING}
         nodes = sorted(self.transport.ask(KINDS).text.splitlines())
-        from ..machines.files import DUMPS  # loads numpy, which `report` does without
+        from ..trace.machine_files import DUMPS  # loads numpy, which `report` does without
 
         said = [self.transport.ask(words).text for words in (LIMITS, DUMPS["reservation.txt"], DUMPS["qos.txt"])]
         return "\n".join([*(f"{name}={value}" for name, value in sorted(config.items())), *nodes, *said])
 
     def machine(self) -> Machine:
         """The machine as Slurm describes it now."""
-        from ..machines.files import DUMPS, machine_of
+        from ..trace.machine_files import DUMPS, machine_of
 
         return machine_of({name: self.transport.ask(words).text for name, words in DUMPS.items()}, "Slurm")
 

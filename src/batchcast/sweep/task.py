@@ -25,10 +25,10 @@ from ..ceilings import open_regular
 from ..errors import BatchcastError, InputError
 from ..evaluation.differences import burst_groups
 from ..evaluation.resampling import replicate
-from ..machines.models import Pool
 from ..metrics.bursts import geometric_mean
 from ..metrics.schedule import bounded_slowdown
 from ..simulation import Schedule
+from ..simulation.models import Pool
 from ..table import Trace
 from ..trace.open import Opening
 from ..trace.select import Selection, select

@@ -9,7 +9,7 @@ from .read import read_trace
 from .select import Selection, select, selection_mask
 
 if TYPE_CHECKING:
-    from ..machines.learned.machine import partition_sizes, peak_procs
+    from ..events.machine_size import partition_sizes, peak_procs
     from ..table.arrow import from_arrow, to_arrow
     from .demo import demo_path
     from .parquet import read_parquet, write_parquet
@@ -34,8 +34,8 @@ __all__ = [
 _LATER = {
     "demo_path": ".demo",
     "from_arrow": "..table.arrow",
-    "partition_sizes": "..machines.learned.machine",
-    "peak_procs": "..machines.learned.machine",
+    "partition_sizes": "..events.machine_size",
+    "peak_procs": "..events.machine_size",
     "read_parquet": ".parquet",
     "to_arrow": "..table.arrow",
     "write_parquet": ".parquet",

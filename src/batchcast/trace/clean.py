@@ -14,8 +14,8 @@ import numpy as np
 
 from ..columns import COLUMNS
 from ..errors import NoAnswer, UsageError, input_error
+from ..events.machine_size import peak_procs
 from ..events.recorded import irregular, outcome
-from ..machines.learned.machine import peak_procs
 from ..table import Nominal, Trace
 from ..table.memory import memory_use, share_of
 from .repeats import last_of_each_number

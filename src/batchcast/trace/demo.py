@@ -124,7 +124,7 @@ def synthesize_on(rng: np.random.Generator, machine: Machine, crowd: Crowd = Cro
     for at, batch in zip(starts, batches, strict=True):
         pause = 0.0 if batch[0][0].tasks > 5 else 60.0 + 600.0 * rng.random()  # an array is submitted at once
         jobs += [(math.floor(at + k * pause), *one) for k, one in enumerate(batch)]
-    from ..machines.simulate_log import simulate_on  # imported here because it loads numba
+    from ..simulation.on_nodes import simulate_on  # imported here because it loads numba
 
     trace = _trace(sorted(jobs, key=lambda job: job[0]), machine, crowd)
     return with_waits(rng, trace, crowd.cancelled, partial(simulate_on, machine))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import NoAnswer, UsageError
-from ..machines.learned.machine import peak_procs
+from ..events.machine_size import peak_procs
 from ..table import Trace
 from .clean import clean
 from .read import Reading, read_pieces, read_trace

@@ -9,10 +9,10 @@ import pytest
 
 import batchcast
 from batchcast.evaluation.validity import Verdict
-from batchcast.machines.learned.machine import machine_of_log
+from batchcast.events.machine_size import machine_of_log
 from batchcast.machines.machine import Machine
-from batchcast.machines.models import LEAST_WORK, SLURM
-from batchcast.machines.simulate_log import simulate_on
+from batchcast.simulation.models import LEAST_WORK, SLURM
+from batchcast.simulation.on_nodes import simulate_on
 from batchcast.table import Trace
 from batchcast.trace.demo import cluster_machine, cluster_path
 

@@ -11,8 +11,8 @@ from tests.forked import batchcast
 
 from batchcast.errors import InputError
 from batchcast.formats.slurm.conf import dumps_of
-from batchcast.machines.files import machine_of, open_machine
 from batchcast.machines.machine import Machine
+from batchcast.trace.machine_files import machine_of, open_machine
 
 PLAIN = "NodeName=n[1-4] CPUs=8 RealMemory=16000\nPartitionName=all Nodes=ALL Default=YES MaxTime=60\n"
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from batchcast.machines.files import machine_of
 from batchcast.slurm.client import Slurm
 from batchcast.slurm.transport import Answer
+from batchcast.trace.machine_files import machine_of
 
 USABLE = (
     "IDLE", "MIXED+PLANNED", "ALLOCATED+CLOUD", "IDLE+CLOUD+POWERED_DOWN", "IDLE+CLOUD+POWERING_DOWN",

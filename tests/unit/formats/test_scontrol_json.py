@@ -9,7 +9,7 @@ import pytest
 
 from batchcast.errors import InputError
 from batchcast.formats.slurm.scontrol_json import UNTOLD
-from batchcast.machines.files import machine_of
+from batchcast.trace.machine_files import machine_of
 
 FOLDER = Path(__file__).with_name("slurm-24.11")
 TEXTS = {path.name: path.read_text() for path in FOLDER.iterdir()}

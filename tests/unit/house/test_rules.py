@@ -18,8 +18,7 @@ SOURCE = Path(batchcast.__file__).parent
 PURE = ("machines", "metrics", "formats", "schedule", "events", "predict", "simulation")
 SHELL = ("ceilings.py", "client.py", "processes.py")  # they open files, a socket, processes
 FILES = sorted(SOURCE.rglob("*.py"))
-READS_FILES = SOURCE / "machines" / "files.py"
-CORE = [p for name in PURE for p in sorted((SOURCE / name).rglob("*.py")) if p != READS_FILES]
+CORE = [p for name in PURE for p in sorted((SOURCE / name).rglob("*.py"))]
 CORE += [p for p in sorted(SOURCE.glob("*.py")) if p.name not in SHELL]
 IMPURE_MODULES = {
     "os",

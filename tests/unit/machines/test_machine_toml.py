@@ -12,9 +12,9 @@ from batchcast.errors import InputError
 from batchcast.formats.slurm import scontrol
 from batchcast.formats.slurm.resources import Names, expand, fold
 from batchcast.formats.slurm.scontrol import read_machine
-from batchcast.machines.files import machine_of, toml_of
 from batchcast.machines.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation, vary
 from batchcast.machines.toml import describe, read_machine_toml
+from batchcast.trace.machine_files import machine_of, toml_of
 
 WHOLE = Machine(
     (NodeGroup(("a1", "a2"), 16, memory_mib=64000.0, gres={"gpu:a100": 4}, features=("new",), down=("a2",)),),

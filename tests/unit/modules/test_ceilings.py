@@ -12,10 +12,10 @@ import pytest
 
 from batchcast.ceilings import Ceilings, parse_toml
 from batchcast.errors import InputError, UsageError
-from batchcast.machines.files import open_machine
 from batchcast.sweep import read_study
 from batchcast.sweep.task import tasks_of
 from batchcast.trace import read_trace
+from batchcast.trace.machine_files import open_machine
 
 LINE = b"1 10 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1\n"
 NODE = "NodeName=n1 CPUTot=4 RealMemory=1000 State=IDLE\n"

@@ -20,7 +20,7 @@ import batchcast
 from batchcast.cli.main import cli
 from batchcast.cli.options import workers_for
 from batchcast.errors import BatchcastError, InputError, UsageError
-from batchcast.machines.learned.machine import machine_of_log
+from batchcast.events.machine_size import machine_of_log
 from batchcast.processes import Task, in_processes, under_bars
 
 MEASURED = {"seconds", "kernel_s"}

@@ -13,10 +13,10 @@ import pytest
 import batchcast
 from batchcast.errors import BatchcastError, UsageError
 from batchcast.evaluation.wait import compare, run_wait
-from batchcast.machines.simulate_log import simulate_on
 from batchcast.predict.adapters import RiverRuntime
 from batchcast.predict.registry import named_methods
 from batchcast.simulation import simulate_split
+from batchcast.simulation.on_nodes import simulate_on
 from batchcast.testing import check_predictor, check_wait_predictor, small_log
 
 

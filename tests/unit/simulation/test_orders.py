@@ -9,7 +9,7 @@ import pytest
 from tests.naive.orders import odd
 
 from batchcast.errors import UsageError
-from batchcast.machines.learned.machine import partition_sizes
+from batchcast.events.machine_size import partition_sizes
 from batchcast.schedule.advance import advance
 from batchcast.schedule.state import GIVEN, make_jobs, make_state
 from batchcast.simulation import Policy, simulate, simulate_split

@@ -31,10 +31,10 @@ def dry_run_since(
 ) -> None:
     """Print what planning would do now, would have done since, and, with a machine, what that would have brought."""
     from ...errors import NoAnswer
-    from ...machines.files import open_machine
     from ...service.batch_system import open_scheduler
     from ...service.planning import week
     from ...store.reader import Reader
+    from ...trace.machine_files import open_machine
 
     described = None if machine is None else open_machine(machine)
     now = time.time()

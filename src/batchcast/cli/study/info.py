@@ -50,8 +50,8 @@ def command(as_json: bool, described: str | None, **given: Any) -> None:
 
 def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
     """How many jobs the machine could run, and why not the others."""
-    from ...machines.files import open_machine
-    from ...machines.simulate_log import requests_of
+    from ...simulation.on_nodes import requests_of
+    from ...trace.machine_files import open_machine
 
     jobs, left = requests_of(log.trace, open_machine(described), log.procs)
     return [{"what": "it can run", "jobs": len(jobs)}, *({"what": why, "jobs": n} for why, n in left.items() if n)]

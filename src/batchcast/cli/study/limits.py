@@ -100,6 +100,6 @@ def _memory(name: str, text: str | None) -> float:
 
 def _node_memory(path: str) -> float:
     """MiB of the largest node of a described machine; infinity where it says none."""
-    from ...machines.files import open_machine
+    from ...trace.machine_files import open_machine
 
     return max(group.memory_mib for group in open_machine(path).nodes)

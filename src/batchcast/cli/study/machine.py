@@ -51,7 +51,7 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
     """
     from ...errors import BatchcastError
     from ...formats.batsim import platform_of
-    from ...machines.files import open_machine, toml_of
+    from ...trace.machine_files import open_machine, toml_of
 
     if dumps is not None:
         machine = open_machine(dumps)
@@ -88,8 +88,8 @@ def show(machine: Path, as_json: bool) -> None:
     batchcast machine show machine.toml
     """
     from ...formats.slurm.resources import fold
-    from ...machines.files import open_machine, toml_of
     from ...machines.toml import describe
+    from ...trace.machine_files import open_machine, toml_of
 
     opened = open_machine(machine)
     if as_json:
@@ -128,13 +128,13 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     batchcast whatif jobs.psv --machine machine.toml --vary nodes=+10%
     """
     from ...evaluation.simulated import judged_on
-    from ...machines.files import toml_of
-    from ...machines.learned.causes import wait_hours
-    from ...machines.learned.learn import commented, split
-    from ...machines.simulate_log import simulate_on
     from ...report.blocks import Table, TableColumn
     from ...report.terminal import show
     from ...report.validity import judgement
+    from ...simulation.learned.causes import wait_hours
+    from ...simulation.learned.learn import commented, split
+    from ...simulation.on_nodes import simulate_on
+    from ...trace.machine_files import toml_of
 
     log = take_log(given)
     with progress("Learning", 2) as tick:

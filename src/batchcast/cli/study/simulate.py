@@ -16,9 +16,9 @@ from ..periods import in_periods_option
 from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_order, take_plan
 
 if TYPE_CHECKING:
-    from ...machines.models import Model
-    from ...machines.simulate_log import Ordering, QueuePlan
     from ...simulation import Policy, Schedule
+    from ...simulation.models import Model
+    from ...simulation.on_nodes import Ordering, QueuePlan
     from ...table import Trace
 
 
@@ -74,8 +74,8 @@ def command(**given: Any) -> None:
     from ...evaluation.differences import schedule_differences
     from ...evaluation.simulated import DOUBTS, judge
     from ...machines.machine import parse_changes
-    from ...machines.models import Nodes, Pool
     from ...predict.protocol import named
+    from ...simulation.models import Nodes, Pool
 
     changed, (scheduler, described) = given.pop("settings"), take_nodes(given)
     slurm = scheduler == "slurm"
@@ -186,7 +186,7 @@ def _replicated(
 
 def _queue(order: Ordering | None) -> QueuePlan | None:
     """The plan of Slurm's queue with an order of its own."""
-    from ...machines.simulate_log import QueuePlan
+    from ...simulation.on_nodes import QueuePlan
 
     return QueuePlan(order=order) if order else None
 

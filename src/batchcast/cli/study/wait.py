@@ -276,8 +276,8 @@ def _write_page(
 
 def _described(path: str | None, specs: list[str]) -> Machine | None:
     """The machine of --machine, where a method takes one."""
-    from ...machines.files import open_machine
     from ...predict.registry import parse_spec, takes
+    from ...trace.machine_files import open_machine
 
     if path is None:
         return None

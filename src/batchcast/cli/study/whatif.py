@@ -63,10 +63,10 @@ def command(**given: Any) -> None:
     """
     import numpy as np
 
-    from ...machines.files import open_machine
-    from ...machines.learned.machine import machine_of_log
+    from ...events.machine_size import machine_of_log
     from ...processes import Task, under_bars
     from ...results.whatif import Variants
+    from ...trace.machine_files import open_machine
 
     variants, described = _each(given["variants"]), given["described"]
     now = LEARNED if described == LEARNED else open_machine(described) if described else None

@@ -183,7 +183,7 @@ def _ask_of_script(
     if ignored:
         say(f"not taken into account: {', '.join(ignored)} (start times are those of a job without them)")
     if machine is not None:  # the file is this user's, so the store is read here and no service is asked
-        from ...machines.files import open_machine
+        from ...trace.machine_files import open_machine
 
         return answer_options(settings, options, myself(), now, open_machine(machine))
     if not where:

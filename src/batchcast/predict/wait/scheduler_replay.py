@@ -19,10 +19,10 @@ from ...events.event import Change, Event, Submit
 from ...events.state import SystemState
 from ...formats.slurm.resources import expand
 from ...job import JobRequest
-from ...machines.loops.arrays import FAR
-from ...machines.loops.simulate import Recorded, Takes, simulate_slurm
 from ...machines.machine import Machine
 from ...machines.request import UNKNOWN, MachineSizes, NodeRequest, RequestDetails, keys_by_id
+from ...schedule.slurm.arrays import FAR
+from ...schedule.slurm.simulate import Recorded, Takes, simulate_slurm
 from ..fallback import LargestLimit
 from ..protocol import Grounds, Prediction, at_least_a_second
 from ..registry import make

@@ -10,8 +10,8 @@ import math
 
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import Findings, Step
-from ...machines.models import YARDSTICK
 from ...predict.protocol import named
+from ...simulation.models import YARDSTICK
 from ..blocks import Block, Callout, Table, TableColumn, shown
 from ..figures import span
 from .gains import next_step, policy_words, recorded_words

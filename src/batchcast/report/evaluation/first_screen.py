@@ -18,8 +18,8 @@ from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import SAME
 from ...evaluation.waste import waste_rows
 from ...events.recorded import outcome
-from ...machines.models import YARDSTICK
 from ...metrics.accuracy import relative_accuracy
+from ...simulation.models import YARDSTICK
 from ...table import Trace
 from ...table.columns import LogInfo
 from ...units import counted

@@ -17,9 +17,9 @@ import numpy as np
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import SAME, Findings, Step
 from ...evaluation.validity import Doubt, Verdict
-from ...machines.models import ORACLE, YARDSTICK
 from ...predict.protocol import named
 from ...report import figures
+from ...simulation.models import ORACLE, YARDSTICK
 from ..blocks import Card, Choices, Figure, shown
 from ..difference import difference_words, history_needed
 from ..figures import signed, span

@@ -15,8 +15,8 @@ import numpy as np
 
 from ...evaluation.calendar import Cells, by_size, by_time
 from ...evaluation.evaluation import Evaluation, Outcome
-from ...machines.models import YARDSTICK
 from ...metrics.wait import HOURS, LEAST_JOBS, LIMITS, SHADES_S, SIZES, shade_of
+from ...simulation.models import YARDSTICK
 from ...units import counted
 from ..blocks import Figure, Table, TableColumn
 from ..figures import signed, span, tick

@@ -12,11 +12,11 @@ from ...evaluation.calendar import periods
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.validity import MINUTE, MOST_DISTANCE, ComparedWaits
 from ...events.recorded import outcome
-from ...machines.models import YARDSTICK
 from ...metrics.accuracy import SIZE_CLASSES, size_class
 from ...metrics.curves import busy_share, mean_count
 from ...predict.protocol import named
 from ...report import figures
+from ...simulation.models import YARDSTICK
 from ...units import counted
 from ..blocks import Block, Figure, shown
 from ..difference import Gap, cdf_minus, or_minus

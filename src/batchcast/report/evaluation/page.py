@@ -11,10 +11,10 @@ import numpy as np
 from ...evaluation.calendar import periods
 from ...evaluation.evaluation import Evaluation
 from ...events.recorded import outcome
-from ...machines.models import ORACLE, YARDSTICK
 from ...metrics.curves import busy_share
 from ...predict.protocol import named
 from ...report import figures
+from ...simulation.models import ORACLE, YARDSTICK
 from ..accuracy import accuracy_table, bound_figures, planned_figure
 from ..blocks import Block, Callout, Figure, Section, Table, TableColumn, folded
 from ..difference import FORECAST, SCHEDULE, cdf_minus, difference_blocks, interval_figures, interval_words

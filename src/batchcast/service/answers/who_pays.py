@@ -15,7 +15,6 @@ import numpy as np
 
 from ...errors import BatchcastError
 from ...machines.machine import homogeneous
-from ...machines.simulate_log import Ordering, QueuePlan, simulate_on
 from ...metrics.accuracy import SIZE_CLASSES, size_class
 from ...metrics.bursts import bursts, user_weeks
 from ...metrics.paired import arm_difference
@@ -24,6 +23,7 @@ from ...planning.decide import is_drawn
 from ...planning.order import OrderRule
 from ...planning.record import opted_in
 from ...results.whatif import by_group
+from ...simulation.on_nodes import Ordering, QueuePlan, simulate_on
 from ...store.reader import Reader, Row
 from ...table import Trace
 from ..planning.terms import order_time

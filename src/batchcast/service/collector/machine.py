@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import BatchcastError
-from ...machines.files import open_machine, toml_of
-from ...machines.loops.site import make_site
 from ...machines.machine import Machine
+from ...schedule.slurm.site import make_site
 from ...store.place import machine_path
+from ...trace.machine_files import open_machine, toml_of
 from ...trace.whole_file import whole_file
 from ..settings import Settings, machine_at
 

@@ -144,10 +144,10 @@ def simulated(
     """
     from ...evaluation.differences import schedule_differences
     from ...evaluation.simulated import judged_on
-    from ...machines.simulate_log import Ordering, QueuePlan, simulate_on
     from ...metrics.accuracy import SIZE_CLASSES, size_class
     from ...metrics.bursts import bursts
     from ...results.whatif import by_group
+    from ...simulation.on_nodes import Ordering, QueuePlan, simulate_on
 
     trace, everybody = one.trace, np.ones(len(one.trace), bool)
     age = settings["plan_age_s"] or math.nan

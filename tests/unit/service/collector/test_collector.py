@@ -13,7 +13,6 @@ from msgspec.structs import asdict
 
 from batchcast.errors import BatchcastError, NoAnswer, Refused, Unreachable, WrongCluster
 from batchcast.formats.sighting import Sighting, Site, Snapshot
-from batchcast.machines.files import open_machine
 from batchcast.machines.machine import Machine, homogeneous
 from batchcast.service.answers.accuracy import accuracy
 from batchcast.service.answers.answer import staleness
@@ -26,6 +25,7 @@ from batchcast.service.settings import Settings, is_private, keep_since, load
 from batchcast.store.database import Connection, Store
 from batchcast.store.place import asked_path, machine_path
 from batchcast.store.reader import Reader
+from batchcast.trace.machine_files import open_machine
 
 
 @dataclass

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from batchcast.formats.sighting import Sighting
-from batchcast.machines.files import toml_of
 from batchcast.machines.machine import homogeneous
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers import track_record
@@ -21,6 +20,7 @@ from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.store.place import machine_path
 from batchcast.store.reader import Reader
+from batchcast.trace.machine_files import toml_of
 
 NOW = 1_000_000.0
 

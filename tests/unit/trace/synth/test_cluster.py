@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from batchcast.machines.simulate_log import simulate_on
+from batchcast.simulation.on_nodes import simulate_on
 from batchcast.trace import read_trace
 from batchcast.trace.demo import cluster_machine, cluster_path, cluster_workload
 from batchcast.trace.write import write_csv

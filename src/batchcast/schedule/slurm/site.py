@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import UsageError
+from ...machines.machine import Association, Machine, NodeGroup, Partition, Qos
 from ...units import parse_duration
-from ..machine import Association, Machine, NodeGroup, Partition, Qos
 from .arrays import (
     ASSOC_RECORD,
     FAR,

@@ -12,9 +12,9 @@ from ..formats.slurm.conf import dumps_of
 from ..formats.slurm.resources import Names, fold
 from ..formats.slurm.scontrol import read_machine
 from ..formats.slurm.scontrol_json import UNTOLD, as_text
-from ..trace.source import unpacked_text
-from .machine import Machine
-from .toml import read_machine_toml, write_machine
+from ..machines.machine import Machine
+from ..machines.toml import read_machine_toml, write_machine
+from .source import unpacked_text
 
 _LARGEST_DUMP = 1 << 30  # bytes: a site of 100,000 nodes prints a tenth of it
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...events.recorded import outcome
+from ...machines.machine import Machine
 from ...metrics.curves import cdf_distance, rank_correlation
-from ...simulation.schedule import Schedule
 from ...table import Trace
-from ..machine import Machine
-from ..simulate_log import simulate_on
+from ..on_nodes import simulate_on
+from ..schedule import Schedule
 from .caps import OUTAGE_S, Queue, steps
 
 HOUR_S, WEEK_S = 3600.0, 7 * 86400.0

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...events.recorded import outcome
-from ...simulation.schedule import Schedule
+from ...machines.machine import Machine
 from ...table import Trace
-from ..machine import Machine
+from ..schedule import Schedule
 from .caps import Queue
 
 SHORTER: Mapping[str, str] = {

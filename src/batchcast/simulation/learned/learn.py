@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...errors import InputError
+from ...events.machine_size import LEARNED, count_whole, machine_of_log, peak_procs, with_gpus
 from ...events.recorded import outcome
+from ...machines.machine import Machine, Partition, Qos, Reservation
 from ...table import Trace
 from ...table.memory import per_processor, units_of
 from ...units import span
-from ..machine import Machine, Partition, Qos, Reservation
 from .caps import Cap, Queue, find_caps, find_held, limits_of, with_releases
 from .causes import Cause, pools_of
 from .fit import WEEK_S, Closed, closed_hours, kept_until, nearest, outages, parts_of, size_of, with_intervals
-from .machine import LEARNED, count_whole, machine_of_log, peak_procs, with_gpus
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
 
 SHARE = 0.6

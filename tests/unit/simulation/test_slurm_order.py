@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from batchcast.errors import UsageError
-from batchcast.machines.loops.simulate import Lengths, simulate_slurm
 from batchcast.machines.machine import homogeneous
 from batchcast.machines.request import NodeRequest
-from batchcast.machines.simulate_log import Ordering, QueuePlan, orderable, simulate_on
 from batchcast.planning.order import OrderRule
 from batchcast.predict.protocol import Prediction
+from batchcast.schedule.slurm.simulate import Lengths, simulate_slurm
+from batchcast.simulation.on_nodes import Ordering, QueuePlan, orderable, simulate_on
 from batchcast.table import Trace
 
 MACHINE = homogeneous(1, 4)

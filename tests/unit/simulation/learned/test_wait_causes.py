@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive.implied import seconds
 
-from batchcast.machines.learned.caps import Queue
-from batchcast.machines.learned.causes import KINDS, SHORTER, by_cause, wait_hours
 from batchcast.machines.machine import homogeneous
-from batchcast.machines.simulate_log import simulate_on
+from batchcast.simulation.learned.caps import Queue
+from batchcast.simulation.learned.causes import KINDS, SHORTER, by_cause, wait_hours
+from batchcast.simulation.on_nodes import simulate_on
 from batchcast.table import Trace
 
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive.pairs import pairs, standing
 
-from batchcast.machines.learned import order
-from batchcast.machines.learned.caps import Queue
-from batchcast.machines.learned.order import SIZE, USE, find_pairs, learn_order, past_use, siblings, with_order
 from batchcast.machines.machine import Machine, Qos, homogeneous
-from batchcast.machines.simulate_log import simulate_on
+from batchcast.simulation.learned import order
+from batchcast.simulation.learned.caps import Queue
+from batchcast.simulation.learned.order import SIZE, USE, find_pairs, learn_order, past_use, siblings, with_order
+from batchcast.simulation.on_nodes import simulate_on
 from batchcast.table import Trace
 
 NODES, DAYS, USERS = 16, 60, 30

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive.implied import shut
 
-from batchcast.machines.learned import fit as hours
-from batchcast.machines.learned.caps import Queue
-from batchcast.machines.learned.fit import HOUR_S, WEEK_S, closed_hours, kept_until, shut_hours
 from batchcast.machines.machine import Reservation, homogeneous
-from batchcast.machines.simulate_log import simulate_on
+from batchcast.simulation.learned import fit as hours
+from batchcast.simulation.learned.caps import Queue
+from batchcast.simulation.learned.fit import HOUR_S, WEEK_S, closed_hours, kept_until, shut_hours
+from batchcast.simulation.on_nodes import simulate_on
 from batchcast.table import Trace
 
 NODES, WEEKS = 16, 20

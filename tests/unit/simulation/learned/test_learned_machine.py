@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.naive.implied import caps_of, refusal
 
 from batchcast.errors import InputError
-from batchcast.machines.learned import caps, fit
-from batchcast.machines.learned import learn as learned
-from batchcast.machines.learned.caps import Queue, find_held
 from batchcast.machines.machine import Limits, Machine, Qos, homogeneous
-from batchcast.machines.simulate_log import simulate_on
+from batchcast.simulation.learned import caps, fit
+from batchcast.simulation.learned import learn as learned
+from batchcast.simulation.learned.caps import Queue, find_held
+from batchcast.simulation.on_nodes import simulate_on
 from batchcast.table import Nominal, Trace
 
 NODES, CPUS, DAYS = 16, 16, 30

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..simulation import Schedule, simulate, simulate_split
+from ..events.machine_size import machine_of_log, partition_sizes
+from ..machines.machine import Machine, vary
 from ..table import Trace
-from .learned.machine import machine_of_log, partition_sizes
-from .machine import Machine, vary
+from . import Schedule, simulate, simulate_split
 
 if TYPE_CHECKING:
-    from .simulate_log import QueuePlan
+    from .on_nodes import QueuePlan
 
 YARDSTICK, ORACLE = "requested", "actual"
 SLURM, LEAST_WORK = "slurm", "slurm-least-work"
@@ -94,7 +94,7 @@ class Nodes:
         Under `SLURM` the planner's upper quantiles become the limits of waiting jobs, as with `plan = "limits"`. Under
         `LEAST_WORK` they order the queue, as with `plan = "order"`, and Slurm plans with the users' limits.
         """
-        from .simulate_log import Ordering, QueuePlan, simulate_on  # sixty kernels, which a pool does without
+        from .on_nodes import Ordering, QueuePlan, simulate_on  # sixty kernels, which a pool does without
 
         queue = self.queue or QueuePlan()
         if policy == LEAST_WORK:

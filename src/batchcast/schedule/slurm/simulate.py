@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import UsageError
-from ..machine import Machine
-from ..request import NodeRequest
+from ...machines.machine import Machine
+from ...machines.request import NodeRequest
 from .arrays import FAR, NONE, QUEUED, RUNNING, Jobs, Rules, Site, State
 from .clock import PATIENCE, advance
 from .priority import fair_tree, reprioritize

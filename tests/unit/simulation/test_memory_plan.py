@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from batchcast.machines.machine import homogeneous
-from batchcast.machines.simulate_log import MemoryPlan, QueuePlan, plan_of, simulate_on
+from batchcast.simulation.on_nodes import MemoryPlan, QueuePlan, plan_of, simulate_on
 from batchcast.table import Trace
 
 MIB = 1024.0

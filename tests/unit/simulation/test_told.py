@@ -8,7 +8,7 @@ from batchcast.formats.pbs.accounting import read_pbs
 from batchcast.formats.slurm.sacct import read_sacct
 from batchcast.machines.machine import Machine, NodeGroup, Partition
 from batchcast.machines.request import NodeRequest
-from batchcast.machines.simulate_log import REFUSED, requests_of, simulate_on
+from batchcast.simulation.on_nodes import REFUSED, requests_of, simulate_on
 from batchcast.table import Trace
 
 NAMES = ("n1", "n2")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batchcast.machines.learned.machine import machine_of_log, partition_sizes
+from batchcast.events.machine_size import machine_of_log, partition_sizes
 from batchcast.machines.machine import homogeneous
-from batchcast.machines.models import LEAST_WORK, Model, Nodes, Pool
-from batchcast.machines.simulate_log import simulate_on
 from batchcast.simulation import simulate, simulate_split
+from batchcast.simulation.models import LEAST_WORK, Model, Nodes, Pool
+from batchcast.simulation.on_nodes import simulate_on
 from batchcast.table import Trace
 
 

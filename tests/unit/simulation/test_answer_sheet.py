@@ -11,9 +11,9 @@ import pytest
 from benchmarks.prove import agreement_of, answers, main
 
 from batchcast.errors import InputError
-from batchcast.machines.files import open_machine
 from batchcast.machines.machine import vary
-from batchcast.machines.simulate_log import simulate_on
+from batchcast.simulation.on_nodes import simulate_on
+from batchcast.trace.machine_files import open_machine
 from batchcast.trace.read import read_trace
 
 USERS = 6

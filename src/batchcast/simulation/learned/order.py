@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..machine import Association, Machine, Qos
+from ...machines.machine import Association, Machine, Qos
 from .caps import PATIENCE_S, Queue, steps
 
 SIZE, USE = "size", "past use"

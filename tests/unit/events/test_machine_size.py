@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from batchcast.errors import InputError
-from batchcast.machines.learned.machine import machine_of_log
+from batchcast.events.machine_size import machine_of_log
 from batchcast.table import LogInfo, Trace
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...errors import InputError
-from ...events.recorded import outcome
-from ...table import Trace
-from ...table.memory import units_of
+from ..errors import InputError
+from ..table import Trace
+from ..table.memory import units_of
+from .recorded import outcome
 
 if TYPE_CHECKING:
-    from ..machine import Machine, NodeGroup, Partition
+    from ..machines.machine import Machine, NodeGroup, Partition
 
 
 def peak_procs(trace: Trace, rule: str = "alloc") -> float:
@@ -117,7 +117,7 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
     >>> machine.cpus, machine.nodes[0].cpus
     (48, 16)
     """
-    from ..machine import Machine, NodeGroup, Partition
+    from ..machines.machine import Machine, NodeGroup, Partition
 
     sizes = {str(name): size for name, (size, _) in partition_sizes(trace, rule).items() if size > 0}
     if len(sizes) <= 1:
@@ -146,7 +146,7 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
 
 def _on_shared_nodes(groups: list[NodeGroup], partitions: list[Partition], total: float) -> Machine:
     """Partitions that together held more than the machine has: they share its nodes, the larger ones all of them."""
-    from ..machine import Machine, NodeGroup
+    from ..machines.machine import Machine, NodeGroup
 
     cpus = max(group.cpus for group in groups)
     names = tuple(f"node-{k + 1}" for k in range(math.ceil(total / cpus)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from batchcast.errors import InputError
-from batchcast.machines.files import open_machine
+from batchcast.trace.machine_files import open_machine
 
 NODE = "NodeName=n1 CPUTot=4 RealMemory=8000 Sockets=1 ThreadsPerCore=1 State=IDLE Weight=1 Gres=(null)\n"
 PARTITION = "PartitionName=all Nodes=n1 Default=YES MaxTime=1-00:00:00 DefaultTime=01:00:00 State=UP\n"

@@ -21,8 +21,8 @@ from itertools import pairwise
 import numpy as np
 
 from ...events.recorded import outcome
+from ...machines.machine import Limits
 from ...table import Nominal, Trace
-from ..machine import Limits
 
 TRES = {"cpu": "cpu", "gpu": "gres/gpu"}
 """What Slurm calls what a cap may be on, but for jobs."""

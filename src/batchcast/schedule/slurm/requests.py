@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import UsageError
+from ...machines.machine import Machine
+from ...machines.request import NodeRequest
 from ...units import parse_duration
-from ..machine import Machine
-from ..request import NodeRequest
 from .arrays import (
     ACTIVE_RECORD,
     AFTERANY,
