@@ -81,10 +81,10 @@ def _policies() -> list[str]:
 
 
 def commands() -> str:
-    """Every verb with its usage, arguments and options, as `--help` says them."""
+    """Return the page of commands: each verb with its arguments and all its options, as its help describes them."""
     from batchcast.cli.main import cli
 
-    lines = ["# Commands and their options", "", "The text of `batchcast VERB --help` for every verb."]
+    lines = ["# Commands and their options", "", "The text of `batchcast help VERB --all` for every verb."]
     for path, command in _walk(cli, ()):
         lines += ["", f"## batchcast {' '.join(path)}", "", *_paragraph(command), *_options(command)]
     return "\n".join([*lines, ""])

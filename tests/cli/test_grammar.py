@@ -126,9 +126,32 @@ def test_export_goes_by_its_ending(tmp_path: Path) -> None:
 
 def test_options_of_a_log_stand_under_headings() -> None:
     said = run("simulate", "--help").stdout
-    places = [said.index(f"\n{word}:") for word in ("Options", "Read", "Select", "Plan", "Details")]
+    places = [said.index(f"\n{word}:") for word in ("Options", "Read", "Select", "Plan")]
     assert places == sorted(places)
     assert said.index("\nRead:") < said.index("--timezone") < said.index("\nSelect:") < said.index("--from")
+
+
+@pytest.mark.parametrize("verb", ["simulate", "evaluate", "whatif"])
+def test_help_fits_two_screens_with_a_line_for_each_option(verb: str) -> None:
+    lines = run(verb, "--help").stdout.splitlines()
+    assert len(lines) <= 55
+    after = lines[lines.index("Options:") + 1 :]
+    assert all(re.match(r"  \S", line) for line in after if line and not line.endswith(":"))
+
+
+def test_rare_options_are_set_by_name_and_listed_on_demand() -> None:
+    assert "--protocol" not in run("simulate", "--help").stdout
+    assert "--protocol" in run("help", "simulate", "--all").stdout
+    words = ("simulate", DEMO, "--first", "50", "--json")
+    flags = json.loads(run(*words, "--protocol", "paper", "--no-kill", "--seed", "3").stdout)["settings"]
+    named = json.loads(run(*words, "--set", "protocol=paper", "--set=no_kill=yes", "--seed=3").stdout)["settings"]
+    assert named == flags
+    assert (named["protocol"], named["kill"], named["seed"]) == ("paper", False, 3)
+
+
+@pytest.mark.parametrize(("setting", "said"), [("speed=3", "accepted: cluster"), ("no-kill=5", "accepted: yes, no")])
+def test_a_wrong_setting_says_what_is_accepted(setting: str, said: str) -> None:
+    assert said in str(CliRunner().invoke(cli, ["evaluate", DEMO, "--set", setting]).exception)
 
 
 def options() -> list[tuple[str, click.Command, click.Option]]:

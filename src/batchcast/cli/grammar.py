@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one grammar of all verbs: options under headings, `-o` for what is written.
+"""What all verbs share: options under headings, rare options behind `--set`, and `-o` for output files.
 
-A verb is declared with `verb` in place of `click.command`.
+A verb is declared with `verb` instead of `click.command`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,26 @@ from ..units import parse_share
 from .output import document, emit, is_emitted, say
 
 HEADINGS: dict[str, tuple[str, ...]] = {
-    "Read": ("--format", "--map", "--timezone", "--strict", "--procs-total", "--known-at-submit", "--private"),
-    "Select": ("--from", "--to", "--status", "--partition", "--queue", "--user", "--first", "--clean", "--score-from",
-               "--score-to", "--score-status"),
-    "Plan": ("--predictor", "--policy", "--machine", "--scheduler", "--set", "--vary", "--plan-level", "--partitions"),
-    "Details": ("--procs", "--protocol", "--loop", "--wide", "--no-kill", "--default-request", "--seed", "--resamples",
-                "--trace-parameters", "--schedule-format", "--in-periods", "--log-format"),
+    "Read": ("--format", "--map", "--timezone", "--strict", "--keep-repeats", "--procs-total", "--procs",
+             "--known-at-submit", "--private", "--in-periods"),
+    "Select": ("--from", "--to", "--status", "--partition", "--queue", "--user", "--cluster", "--first", "--clean",
+               "--score-from", "--score-to", "--score-status"),
+    "Plan": ("--predictor", "--policy", "--machine", "--scheduler", "--vary", "--order", "--order-within", "--age",
+             "--plan-level", "--partitions", "--protocol", "--loop", "--wide", "--no-kill", "--default-request"),
 }  # fmt: skip
-"""Under which heading of a verb's help an option stands, where the verb reads a LOG; all others stand first."""
+"""Headings in the help of verbs that read a LOG; options without a heading come first."""
+
+RARE = frozenset({
+    "--strict", "--keep-repeats", "--procs", "--cluster", "--score-to", "--score-status", "--order-within", "--age",
+    "--plan-level", "--partitions", "--protocol", "--loop", "--wide", "--no-kill", "--default-request", "--seed",
+    "--resamples", "--trace-parameters", "--schedule-format", "--log-format",
+})  # fmt: skip
+"""Options of verbs that read a LOG which the help leaves out: `--set KEY=VALUE` sets them, `help VERB --all` lists
+them.
+
+They work as flags too, so scripts may write `--seed 3` as well as `--set seed=3`.
+"""
+_ALL = "batchcast.help.all"  # in a context's `meta`: the help lists rare options too
 
 
 class Verb(click.Command):
@@ -34,16 +46,49 @@ class Verb(click.Command):
     says_first: Callable[[Mapping[str, Any]], str] | None = None
     """What a long command will do and how long that takes, said on stderr before it begins."""
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        reads_log = any(each.name == "log" and isinstance(each, click.Argument) for each in self.params)
+        self.rare = {_long(each)[2:]: each for each in self.params if reads_log and _long(each) in RARE}
+        self.takes_more = any("--set" in each.opts for each in self.params)
+        if self.rare and not self.takes_more:
+            self.params.append(set_option("Rare settings; `batchcast help VERB --all`."))
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does; with `--json` an error leaves its document too."""
+        """Parse as click does, with `--set KEY=VALUE` read as `--KEY VALUE`; with `--json`, an error prints its
+        document.
+        """
         ours = args[: args.index("--")] if "--" in args else args
         as_json = "--json" in ours and any(each.name == "as_json" for each in self.params)
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, [*self._written_out(ours, str(ctx.info_name)), *args[len(ours) :]])
         except (BatchcastError, click.UsageError) as error:
             if as_json and not ctx.resilient_parsing:
                 _leave_document(ctx, error)
             raise
+
+    def _written_out(self, args: list[str], verb: str) -> list[str]:
+        """Return the arguments with `--set KEY=VALUE` replaced by the option `--KEY VALUE`, if KEY is a rare option."""
+        words, out = iter(args), []
+        for word in words:
+            if not self.rare or not (word == "--set" or word.startswith("--set=")):
+                out.append(word)
+                continue
+            setting = word[len("--set=") :] if word != "--set" else next(words, "")
+            key, is_given, value = setting.partition("=")
+            option = self.rare.get(key.replace("_", "-"))
+            if option is None and self.takes_more:
+                out += ["--set", setting]
+            elif option is None or not is_given:
+                raise UsageError(f"--set {setting}: no such setting (accepted: {', '.join(sorted(self.rare))})",
+                                 hint=f"batchcast help {verb} --all")  # fmt: skip
+            elif not getattr(option, "is_flag", False):
+                out += [_long(option), value]
+            elif value in ("yes", "no"):
+                out += [_long(option)] * (value == "yes")
+            else:
+                raise UsageError(f"--set {setting}: {value!r} is not a switch (accepted: yes, no)")
+        return out
 
     def invoke(self, ctx: click.Context) -> Any:
         """As click does; with `--json` an error leaves its document too, empty, with the message as a warning."""
@@ -57,17 +102,31 @@ class Verb(click.Command):
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The verb's own options first, then the shared ones, each under its heading."""
+        """Write the verb's own options first, then shared ones by heading, and rare ones only for `help VERB --all`."""
         under: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *HEADINGS)}
         reads = any(each.name == "log" for each in self.params)
         place = {name: heading for heading, names in HEADINGS.items() for name in names} if reads else {}
         for parameter in self.get_params(ctx):
-            if record := parameter.get_help_record(ctx):
+            is_left_out = _long(parameter)[2:] in self.rare and not ctx.meta.get(_ALL)
+            if not is_left_out and (record := parameter.get_help_record(ctx)):
                 under[place.get(_long(parameter), "Options")].append(record)
         for heading, records in under.items():
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
+
+
+def full_help(command: click.Command, ctx: click.Context) -> str:
+    """Return a verb's help with its rare options."""
+    ctx.meta[_ALL] = True
+    return command.get_help(ctx)
+
+
+def set_option(help: str, name: str | None = None) -> click.Option:
+    """`--set KEY=VALUE`; with a name, the verb receives the settings that are not rare options."""
+    return click.Option(
+        ["--set", *([name] if name else [])], multiple=True, metavar="KEY=VALUE", help=help, expose_value=bool(name)
+    )
 
 
 class Verbs(click.Group):

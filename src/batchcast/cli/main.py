@@ -18,7 +18,7 @@ import click
 
 from ..errors import BatchcastError, UsageError, flags_in_messages, how_to_install
 from ..version import __version__
-from .grammar import Verbs, in_our_words
+from .grammar import Verbs, full_help, in_our_words
 from .interrupt import end, end_on_interrupt
 from .output import echo, speak_any_encoding
 
@@ -254,8 +254,9 @@ def cli(ctx: click.Context, debug: bool, color: str) -> None:
 
 @click.command("help")
 @click.argument("words", nargs=-1, metavar="[VERB]...")
+@click.option("--all", "with_rare", is_flag=True, help="With VERB: also list the rare options that --set takes.")
 @click.pass_context
-def help_command(ctx: click.Context, words: tuple[str, ...]) -> None:
+def help_command(ctx: click.Context, words: tuple[str, ...], with_rare: bool) -> None:
     """Show all verbs, or the help of one verb."""
     parent: click.Context = ctx.find_root()
     if not words:
@@ -269,7 +270,7 @@ def help_command(ctx: click.Context, words: tuple[str, ...]) -> None:
         if found is None:
             raise UsageError(f"no command {' '.join(words)!r}", hint="batchcast help")
         parent, command = click.Context(found, info_name=word, parent=parent), found
-    echo(command.get_help(parent))
+    echo(full_help(command, parent) if with_rare else command.get_help(parent))
 
 
 site = Site("site", help="Manage the store: delete old history, issue tokens, export the history as a log.")

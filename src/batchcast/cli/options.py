@@ -38,77 +38,72 @@ class Log(NamedTuple):
 
 log_options = adds(
     click.argument("log", type=click.Path(allow_dash=True), metavar="LOG...", nargs=-1, required=True),
-    click.option(
-        "--from", "since", metavar="DATE", help="Keep jobs submitted at or after this date, in the log's time zone."
-    ),
+    click.option("--from", "since", metavar="DATE", help="Keep jobs submitted at or after this date."),
     click.option("--to", "until", metavar="DATE", help="Keep jobs submitted before this date."),
     click.option(
         "--status",
         multiple=True,
         metavar="WORDS",
         shell_complete=words(STATUS),
-        help="Keep jobs that ended this way: completed, failed, cancelled, ..., or SWF numbers.",
+        help="Keep jobs that ended as: completed, failed, ...",
     ),
     click.option(
         "--partition",
         multiple=True,
         metavar="NAMES",
-        help="Keep jobs of these partitions (id or name; `unknown`: jobs without one).",
+        help="Keep jobs of these partitions (`unknown`: of none).",
     ),
-    click.option("--queue", multiple=True, metavar="NAMES", help="Keep jobs of these queues (id or name)."),
+    click.option("--queue", multiple=True, metavar="NAMES", help="Keep jobs of these queues."),
     click.option("--user", multiple=True, metavar="NAMES", help="Keep jobs of these users."),
     click.option(
         "--cluster",
         multiple=True,
         metavar="NAMES",
-        help="Keep jobs of these clusters, if the log names the cluster of each job.",
+        help="Keep jobs of these clusters.",
     ),
-    click.option(
-        "--first", type=click.IntRange(min=1), metavar="N", help="Keep only the first N of the selected jobs."
-    ),
+    click.option("--first", type=click.IntRange(min=1), metavar="N", help="Keep the first N of the selected jobs."),
     click.option(
         "--clean",
         multiple=True,
         metavar="RULES",
         shell_complete=clean_rules,
-        help="Remove jobs by these cleaning rules, for example `reference` (`batchcast info` lists them).",
+        help="Remove suspect jobs by rules that `info` lists.",
     ),
     click.option(
         "--timezone",
         metavar="ZONE",
-        help="Time zone of the log: Europe/Stockholm or +01:00. Default: the log's own, else UTC.",
+        help="Time zone of LOG: Europe/Stockholm, +01:00, ...",
     ),
     click.option(
         "--procs",
         type=click.Choice(["alloc", "req"]),
-        help="Use requested or allocated processors as a job's size. Default: req.",
+        help="Size of a job: allocated or requested processors.",
     ),
     click.option(
         "--procs-total",
         metavar="N|peak",
-        help="Processors of the machine, or `peak`: the most in use at once. Default: the log's header.",
+        help="Processors of the machine; peak: the most in use.",
     ),
     click.option(
         "--format",
         "format",
         type=click.Choice(FORMATS),
-        help="Format of the log. Default: recognized by content.",
+        metavar="FORMAT",
+        help="{}.".format(", ".join(FORMATS)),
     ),
     click.option(
         "--map",
         metavar="FILE.toml|NAME",
         shell_complete=words_or_file(("nrel", "graham")),
-        help="Column map of a CSV: nrel, graham, or your own file.",
+        help="Column map of a CSV: nrel, graham, or a file.",
     ),
     click.option("--strict", is_flag=True, help="Stop at the first unreadable line."),
-    click.option(
-        "--keep-repeats", is_flag=True, help="Keep repeated records of the same job, as in overlapping dumps."
-    ),
+    click.option("--keep-repeats", is_flag=True, help="Keep repeated records of the same job."),
     click.option(
         "--private/--named",
         "private",
         default=None,
-        help="Hide (or show) user names in the output. Default: the site's `private` setting.",
+        help="Hide or show user names. Default: site's setting.",
     ),
 )
 """One LOG or several, and the options that read, clean and select; hand what they gave to `take_log`."""
@@ -117,21 +112,19 @@ predictor_options = adds(
         "--known-at-submit",
         multiple=True,
         metavar="NAMES",
-        help="Extra columns of LOG that are known at submission, so predictors may use them.",
+        help="Further columns of LOG known at submission.",
     ),
 )
-"""What predictors may be told beside batchcast's own columns; `take_log` takes it."""
+"""Columns that predictors may use beyond batchcast's own; `take_log` reads the option."""
 score_options = adds(
-    click.option(
-        "--score-from", metavar="DATE", help="Score only jobs submitted at or after this date; learn from all jobs."
-    ),
-    click.option("--score-to", metavar="DATE", help="Score only jobs submitted before this date; learn from all jobs."),
+    click.option("--score-from", metavar="DATE", help="Score jobs from this date; learn from all jobs."),
+    click.option("--score-to", metavar="DATE", help="Score jobs before this date; learn from all jobs."),
     click.option(
         "--score-status",
         multiple=True,
         metavar="WORDS",
         shell_complete=words(STATUS),
-        help="Score only jobs that ended this way; learn from all jobs.",
+        help="Score jobs that ended as: completed, failed, ...",
     ),
 )
 """The options that score a part; hand what they gave to `take_score`."""
@@ -143,8 +136,7 @@ workers_option = click.option(
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Number of processes; it does not change the results. Default: this machine's processors, "
-    f"at most {MOST_WORKERS}; one for a log of less than {WORTH_SEVERAL:,} jobs.",
+    help=f"Number of processes. Default: at most {MOST_WORKERS}.",
 )
 
 

@@ -54,8 +54,7 @@ in_periods_option = click.option(
     "--in-periods",
     type=click.Path(path_type=Path),
     metavar="OUT",
-    help="Process LOG, a folder written by `convert`, month by month, and write each job's result to the folder "
-    "OUT (Parquet).",
+    help="Process a LOG folder month by month into OUT.",
 )
 
 

@@ -65,14 +65,11 @@ class Accepted(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic
 
 
 _ORDER = (
-    click.option("--order", metavar="WORD", help="With --machine: order waiting jobs by forecast[:PREDICTOR] or "
-                                                 "limit, as `batchcast plan` does. Default: none, Slurm's own "
-                                                 "priority."),
+    click.option("--order", metavar="WORD", help="Order Slurm's queue by forecast[:NAME] or limit."),
     click.option("--order-within", "within", type=Accepted(["queue", "account", "user"]), default="queue",
                  show_default=True, help="With --order: jobs change places only within this group."),
     click.option("--age", metavar="TIME", callback=parsed(parse_duration),
-                 help="With --order: jobs that have waited this long start by arrival. Default: found from the "
-                      "queue."),
+                 help="With --order: jobs that have waited this long start by arrival."),
 )  # fmt: skip
 
 
@@ -89,20 +86,16 @@ def plan_options(
             "predictors",
             shell_complete=specs("runtime"),
             default=predictors,
-            show_default=predictors is not None,
             metavar="NAMES",
-            help="Predictors that plan, NAME:key=value,... (an unknown name lists them)."
-            + ("" if predictors else " Default: kernel for the policy forecast, else requested."),
+            help=f"Predictors. Default: {predictors or 'requested; for forecast: kernel'}.",
         ),
         click.option(
             "--policy",
             "policies",
             shell_complete=complete_policies,
             default=policies,
-            show_default=True,
             metavar="NAMES",
-            help="Policies: fcfs, easy, easy-sjbf, conservative, forecast, with parameters "
-            "(easy:order=saf,head_after=6h; an unknown word lists them), or your own MODULE:CLASS.",
+            help=f"Policies. Default: {policies}.",
         ),
         click.option("--protocol", type=Accepted(["honest", "paper"]), default="honest", show_default=True,
                      help="honest: a prediction uses only jobs that have ended by then; paper: all earlier jobs."),
@@ -203,13 +196,14 @@ node_options = adds(
     click.option(
         "--scheduler",
         type=click.Choice(["policy", "slurm"]),
-        help="policy: a pool of processors; slurm: Slurm's two loops on --machine, else on LOG's own machine.",
+        metavar="WORD",
+        help="policy (pool of processors) or slurm (two loops).",
     ),
     click.option(
         "--machine",
         type=click.Path(),
         metavar="FILE",
-        help="The machine: TOML, a folder of dumps, or `learned` from LOG. Implies --scheduler slurm.",
+        help="Simulate Slurm on this machine; `learned`: from LOG.",
     ),
 )
 """Which scheduler, on which machine; hand what they gave to `take_nodes`."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @output_option("Folder of the report.", default="report", show_default=True, metavar="FOLDER")
 @plan_options("kernel,last_2,recent_mean", "easy,easy-sjbf,forecast")
 @node_options
-@click.option("--against", metavar="NAME", help="Reference method for differences. Default: recent_mean.")
+@click.option("--against", metavar="NAME", help="Reference for differences. Default: recent_mean.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the methods.")
 @workers_option
 @click.option("--details", is_flag=True, help="Print every table and sentence of the report.")
@@ -60,6 +60,9 @@ def command(**given: Any) -> None:
     \b
     batchcast evaluate log.swf.gz -o report/
     batchcast evaluate jobs.psv --machine machine.toml -o report/
+
+    Policies are fcfs, easy, easy-sjbf, conservative, forecast and your own MODULE:CLASS. Predictors and policies take
+    settings: NAME:key=value,key=value. An unknown name lists what is accepted.
     """
     named = click.get_current_context().get_parameter_source("policies") is click.core.ParameterSource.COMMANDLINE
     free = given["scheduler"] is None and given["machine"] is None and not named

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="With --machine or --scheduler slurm: change a setting of slurm.conf (bf_interval=60) or nodes=+10%.",
+    help="slurm.conf, nodes; rare: `help simulate --all`.",
 )
 @click.option(
     "-o", "--output", "schedule_file", type=click.Path(), metavar="FILE.csv", help="Also write the schedule as CSV."
@@ -45,16 +45,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="Columns of that CSV: batchcast's, or those of Batsim's jobs.csv.",
 )
-@click.option(
-    "--against", metavar="'POLICY, PREDICTOR'", help="Reference schedule for differences. Default: the first."
-)
+@click.option("--against", metavar="SCHEDULE", help="Reference for differences. Default: the first.")
 @click.option(
     "--replicates",
     type=click.IntRange(min=0),
     default=0,
-    show_default=True,
     metavar="N",
-    help="Also simulate N logs resampled from this log's weeks.",
+    help="Also simulate N logs resampled by weeks.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of intervals and replicates.")
 @in_periods_option
@@ -65,6 +62,10 @@ def command(**given: Any) -> None:
 
     \b
     batchcast simulate log.swf.gz --policy easy,easy-sjbf:correct=incremental --predictor last_2
+    batchcast simulate log.swf.gz --machine machine.toml --set bf_interval=60 --set nodes=+10%
+
+    Policies are fcfs, easy, easy-sjbf, conservative, forecast and your own MODULE:CLASS. Predictors and policies take
+    settings: NAME:key=value,key=value. An unknown name lists what is accepted.
     """
     import time
 

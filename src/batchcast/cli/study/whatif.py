@@ -31,7 +31,7 @@ NOW = "now"
     "described",
     type=click.Path(),
     metavar="FILE",
-    help="The present machine, or `learned` from LOG. Default: LOG's own machine.",
+    help="The present machine, or `learned`. Default: LOG's.",
 )
 @click.option(
     "--vary",
@@ -39,17 +39,14 @@ NOW = "now"
     multiple=True,
     required=True,
     metavar="CHANGES",
-    help="A changed machine, repeatable: nodes=+10%, policy=fifo|backfill|multifactor, limits=forecast[:PREDICTOR],"
-    " memory=forecast[:RISK]|least_waste, order=none|forecast[:PREDICTOR]|limit (with within=queue|account|user and"
-    " age=TIME), or settings of slurm.conf; commas separate changes.",
+    help="A changed machine, such as nodes=+10%; repeatable.",
 )
 @click.option(
     "--replicates",
     type=click.IntRange(min=0),
     default=0,
-    show_default=True,
     metavar="N",
-    help="Also simulate N logs resampled from this log's weeks, without 1 % of the jobs.",
+    help="Also simulate N logs resampled by weeks.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of intervals and replicates.")
 @workers_option
@@ -60,6 +57,15 @@ def command(**given: Any) -> None:
 
     \b
     batchcast whatif jobs.psv --machine now.toml --vary nodes=+10% --vary limits=forecast
+
+    \b
+    Each --vary is one changed machine; commas separate its changes:
+      nodes=+10%                            more or fewer nodes
+      policy=fifo|backfill|multifactor      how Slurm orders and starts jobs
+      limits=forecast[:PREDICTOR]           predicted time limits
+      memory=forecast[:RISK]|least_waste    predicted memory requests
+      order=none|forecast[:PREDICTOR]|limit the queue order; with within=queue|account|user, age=TIME
+      bf_interval=60, ...                   settings of slurm.conf
     """
     import numpy as np
 
