@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictors of run time and wait behind one protocol."""
+"""Predictors of run time and queue wait, all with the same protocol."""
 
 from __future__ import annotations
 
@@ -22,4 +22,6 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "scheduler_replay": "wait.scheduler_replay:SchedulerReplay",
     },
 }
-"""The methods of this package; they are here, since reading the entry points of all that is installed takes long."""
+"""The predictors of this package. They are listed here because reading the entry points of every installed package is
+slow.
+"""

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods of other shapes as predictors: numbers for answers, river's and scikit-learn's estimators.
+"""Wraps methods of other shapes as predictors: functions, river estimators and scikit-learn estimators.
 
-Methods from outside the package are wrapped: what they answer is checked at every call, at the cost of half a
-microsecond.
+Every answer of a predictor from outside this package is checked when it is made. The check takes half a microsecond.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from .protocol import Grounds, Prediction, at_least_a_second, is_of_job
 
 SHAPES = "predict and observe; river's predict_one and learn_one; scikit-learn's fit and predict"
 FORMS = f"a name, a class, an object or a function of the log that makes one, with {SHAPES}; a function of (job, at)"
-MORE = "batchcast.testing.check_predictor finds what else it does wrong"
+MORE = "batchcast.testing.check_predictor lists every other fault"
 FEATURES = ("user_id", "req_time", "procs", "group_id", "app_id", "queue_id", "job_name", "account")
 
 
 def adapted(method: Any, kind: str = "runtime", who: str = "") -> Any:
-    """The method as a predictor of that kind (`runtime` or `wait`): as it is, adapted to its shape, or wrapped.
+    """Return the method as a predictor of the given kind (`runtime` or `wait`), wrapped in an adapter if necessary.
 
-    Raises UsageError for anything that has none of the shapes, naming what is missing.
+    Raises UsageError if the method has none of the accepted shapes. The message names the missing members.
 
     >>> adapted(7)
     Traceback (most recent call last):
@@ -70,7 +69,7 @@ def _has(method: Any, *names: str) -> bool:
 
 
 class OfJob:
-    """A function of a job, or of a job and the state, as a predictor that never learns.
+    """Makes a predictor that never learns from a function of a job, or of a job and the system state.
 
     >>> from batchcast import Trace, replay
     >>> log = Trace.from_arrays({"submit_time": [0.0], "run_time": [9.0], "req_time": [60.0]})
@@ -84,29 +83,29 @@ class OfJob:
         self.function, self.of_state = function, len(signature(function).parameters) > 1
 
     def predict(self, job: JobRequest, at: SystemState) -> Any:
-        """What the function says."""
+        """Return what the function returns for this job."""
         return self.function(job, at) if self.of_state else self.function(job)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Nothing is learned."""
+        """Do nothing: a function does not learn."""
 
 
 class Numbers:
-    """A predictor that may answer seconds as a number; every member but `predict` is the method's own."""
+    """Lets a predictor return a plain number of seconds; all members except `predict` are passed through."""
 
     def __init__(self, inner: Any, who: str = "") -> None:
         self.inner, self.who = inner, who or type(inner).__name__
 
     def predict(self, job: JobRequest, at: SystemState) -> Any:
-        """The method's answer; a number is a point."""
+        """Return the method's prediction; a plain number becomes the point of a Prediction."""
         return as_prediction(self.inner.predict(job, at))
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Passed on."""
+        """Pass the event on to the method."""
         self.inner.observe(event, at)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("inner", "who"):  # not yet there while it is being unpickled
+        if name.startswith("__") or name in ("inner", "who"):  # unpickling asks for them before they are set
             raise AttributeError(name)
         return getattr(self.inner, name)
 
@@ -115,7 +114,7 @@ class Numbers:
 
 
 def as_prediction(answer: Any) -> Any:
-    """A number as a Prediction of that point, in seconds; anything else as it is.
+    """Convert a number of seconds to a Prediction with that point; return anything else unchanged.
 
     >>> as_prediction(60).point
     60.0
@@ -124,7 +123,7 @@ def as_prediction(answer: Any) -> Any:
 
 
 class Checked(Numbers):
-    """The same, and what it answers is refused by name where it is wrong.
+    """Like `Numbers`, and rejects invalid predictions with a message that names the predictor.
 
     >>> class Nothing:
     ...     def predict(self, job, at):
@@ -137,7 +136,7 @@ class Checked(Numbers):
     """
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The method's answer, checked."""
+        """Return the method's prediction after checking it."""
         try:
             answer = self.inner.predict(job, at)
         except Exception as error:
@@ -145,18 +144,18 @@ class Checked(Numbers):
         return checked(answer, job.job_id, self.who)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Passed on; what it raises is said by name."""
+        """Pass the event on; an exception of the method is raised again with the predictor's name."""
         try:
             self.inner.observe(event, at)
         except Exception as error:
-            raise raised_outside(error, f"the predictor {self.who}, told of {type(event).__name__},", MORE) from error
+            raise raised_outside(error, f"the predictor {self.who}, observing {type(event).__name__},", MORE) from error
 
 
 def checked(answer: Any, job_id: Any, who: str = "") -> Prediction:
-    """What a predictor answered of a job, as a Prediction; a number is its point, in seconds.
+    """Check a predictor's answer and return it as a Prediction; a number becomes the point, in seconds.
 
-    Raises BatchcastError where that is no number or Prediction, not finite or negative, or where its quantiles are
-    not one a level, ascending.
+    Raises BatchcastError if the answer is neither a number nor a Prediction, if a value is infinite or negative, or if
+    the quantiles do not match the levels one to one in ascending order.
 
     >>> checked(60, "7")
     Prediction(point=60.0, levels=(), quantiles=(), basis='', grounds=<Grounds.UNSTATED: 'unstated'>)
@@ -173,7 +172,8 @@ def checked(answer: Any, job_id: Any, who: str = "") -> Prediction:
     levels, quantiles = answer.levels, answer.quantiles
     if levels or quantiles:
         if len(levels) != len(quantiles):
-            raise _refused(job_id, who, f"{len(quantiles)} quantiles for {len(levels)} levels", "one a level")
+            said = f"{len(quantiles)} quantiles for {len(levels)} levels"
+            raise _refused(job_id, who, said, "one quantile per level")
         if not all(0.0 < level < 1.0 for level in levels) or list(levels) != sorted(set(levels)):
             raise _refused(job_id, who, f"levels {tuple(levels)}", "ascending, above 0 and below 1")
         if not all(0.0 <= q < math.inf for q in quantiles) or list(quantiles) != sorted(quantiles):
@@ -189,27 +189,28 @@ def _refused(job_id: Any, who: str, said: str, forms: str) -> BatchcastError:
 
 
 class RiverRuntime:
-    """A river regressor (`predict_one(x)`, `learn_one(x, y)`) as a run-time predictor, taught at each end of a job.
+    """Uses a river regressor (`predict_one(x)`, `learn_one(x, y)`) as a run-time predictor that learns from ended jobs.
 
     Parameters
     ----------
     model
-        The regressor, or a pipeline that ends in one. It is taught as it is.
+        The regressor, or a pipeline that ends in one. The object itself is trained, not a copy.
     features
-        Columns known at submission; a job's unknown ones are left out of `x`.
+        Columns that are known at submission. A job's unknown values are left out of `x`.
     min_jobs
-        Ends that teach before the first answer of the model, at least 1; until then the limit is the forecast.
+        Number of ended jobs to learn from before the model predicts, at least 1. Until then the time limit is
+        predicted.
     log
-        Whether the model learns log10 seconds (run times span five decades) or seconds.
+        Whether the model learns log10 of seconds, since run times span five decades, or seconds.
     text
-        Names as text, for models that take it (trees with nominal attributes, pipelines that encode it themselves).
-        Most of river's take numbers alone: so a name is a feature of its own, {"user_id=ada": 1.0}, as river's
-        OneHotEncoder makes it.
+        Pass names (such as users) as text, for models that accept text: trees with nominal attributes, and pipelines
+        that encode text themselves. Most river models accept only numbers, so by default each name becomes a feature
+        with value 1, for example {"user_id=ada": 1.0}, as river's OneHotEncoder does.
 
     Notes
     -----
-    Forecasts are kept inside the range of run times that taught, and between one second and the limit. `predict_one`
-    must change nothing; the conformance suite finds one that does.
+    Predictions are limited to the range of run times that the model has learned from, to at least one second, and to
+    at most the time limit. `predict_one` must not change the model; the conformance suite detects a model that does.
 
     References
     ----------
@@ -247,7 +248,7 @@ class RiverRuntime:
         self.taught, self.low, self.high = 0, math.inf, 0.0
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The model's value; the limit before it has been taught enough, or where it has no finite value."""
+        """Return the model's value, or the time limit if the model has seen too few jobs or has no finite value."""
         if self.taught < self.min_jobs:
             return self.limits.forecast(job)
         value = self.model.predict_one(self._x(job))
@@ -262,7 +263,7 @@ class RiverRuntime:
         return Prediction(at_least_a_second(seconds, job.req_time), basis=basis, grounds=Grounds.MODEL)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """End: one more job that teaches."""
+        """Train the model with the run time of an ended job."""
         if isinstance(event, Submit):
             self.limits.note(event.job.req_time)
         elif isinstance(event, End) and event.run_time == event.run_time:
@@ -271,7 +272,7 @@ class RiverRuntime:
             self.taught, self.low, self.high = self.taught + 1, min(self.low, run), max(self.high, run)
 
     def _x(self, job: JobRequest) -> dict[str, Any]:
-        """The job as river takes it: known values by name; names are features of their own, also numbered ones."""
+        """Return the job's known values as river features; each name (also a numbered one) is a feature of its own."""
         x: dict[str, Any] = {}
         for name in self.features:
             value = field_value(job, name)

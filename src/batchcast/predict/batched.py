@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs many methods over one log, by a method's batch path where it has one, else event by event.
+"""Runs many predictors over one log and can measure their time.
 
-And a stop watch around them.
+A predictor with a batch method predicts the whole log at once; the other predictors receive the log event by event.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SETTINGS = ("refit_every_jobs", "refit_every_s", "deadlines")
 
 
 class Timed:
-    """Passes calls on to `inner` and adds up in `seconds` what they took by `watch`; has only the members inner has.
+    """Passes calls on to `inner` and adds the time of each call, read from `watch`, to `seconds`.
 
     >>> ticks = iter([1.0, 3.5])
     >>> watched = Timed(type("Rule", (), {"predict": lambda self, job, at: job + at})(), lambda: next(ticks))
@@ -70,10 +70,10 @@ def replay(
     ask: np.ndarray | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> dict[str, Forecasts]:
-    """The forecasts of every method on the recorded clock, NaN where not asked.
+    """Return each predictor's predictions for the recorded log; jobs that were not predicted have NaN.
 
-    A method with `predict_trace` answers as a fresh one would that was told the log event by event (the conformance
-    suite holds it to that); the others are driven together, in one pass over the events.
+    `predict_trace` must return what a fresh predictor would return if it received the log event by event; the
+    conformance suite checks this. Predictors without `predict_trace` share one pass over the events.
     """
     batched = {name: method for name, method in methods.items() if has_batch_path(method)}
     others = {name: method for name, method in methods.items() if name not in batched}
@@ -88,7 +88,7 @@ def replay(
 
 
 def has_batch_path(method: Any) -> bool:
-    """Whether `predict_trace` speaks for it: not where a class of one's own changes what it answers or learns.
+    """Return whether `predict_trace` may be used: not if a subclass overrides `predict` or `observe`.
 
     >>> from batchcast.predict.runtime.last_2 import Last2
     >>> has_batch_path(Last2()), has_batch_path(type("Mine", (Last2,), {"predict": lambda self, job, at: 60.0})())

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wait forecast for a job that has waited already: the same distribution, given that it was longer than that."""
+"""Updates the wait prediction of a job that is still waiting: the same distribution, given that it exceeds the wait so
+far.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,17 @@ LEAST_POWER, MOST_POWER = 0.3, 1.0
 
 
 def given_waited(issued: Prediction, waited: float, levels: Sequence[float] = (0.5, 0.9)) -> Prediction:
-    """The forecast of the whole wait at `levels`, given that it exceeds `waited` seconds; the first level is the point.
+    """Quantiles of the total wait at `levels`, given that the wait exceeds `waited` seconds; the first level is the
+    point.
 
-    F is linear between (0, 0) and the issued quantiles; the point counts as the median where no median was issued and
-    the quantiles leave room for it. The wanted quantile x solves
-    F(x) = F(waited) + level (1 - F(waited)). Once a job has waited, what lies beyond the highest issued level is not
-    empty: the share that still waits falls there as a power of time, as between the two highest levels, the power being
-    .3 to 1 (`_Tail`). Of a job that has not waited the answer is infinite there: the issued forecast says nothing. A
-    forecast without quantiles stays as it is while `waited` is below its point and is infinite afterwards. O(levels).
+    The cumulative distribution F is linear between (0, 0) and the issued quantiles. If no median was issued, the point
+    counts as the median, provided that the quantiles leave room for it. The wanted quantile x solves
+    F(x) = F(waited) + level (1 - F(waited)).
+
+    Above the highest issued level, the share of jobs that still wait falls as a power of time (`_Tail`). The exponent
+    is that between the two highest levels, limited to 0.3 to 1. If the job has not waited yet, quantiles above the
+    highest issued level are infinite, because the issued prediction does not cover them. A prediction without
+    quantiles is returned unchanged while `waited` is below its point, and is infinite afterwards. O(levels).
 
     >>> issued = Prediction(100.0, (0.5, 0.9), (100.0, 500.0), "like jobs")
     >>> given_waited(issued, 0.0).quantiles, given_waited(issued, 100.0, (0.5,)).quantiles
@@ -57,10 +62,10 @@ def quantile_of(issued: Prediction, level: float) -> float:
 
 
 def chance_to_start(issued: Prediction, waited: float, span: float) -> float:
-    """The chance that a job which has waited `waited` seconds starts within `span` more; NaN without quantiles.
+    """Probability that a job which has waited `waited` seconds starts within `span` seconds; NaN without quantiles.
 
-    By the same F as `given_waited`. Of a job that has not waited, where `span` lies beyond the highest issued level, it
-    is at least what is answered.
+    Uses the same F as `given_waited`. If the job has not waited yet and `span` lies above the highest issued quantile,
+    the result is a lower bound of the probability.
 
     >>> issued = Prediction(100.0, (0.5, 0.9), (100.0, 500.0), "like jobs")
     >>> chance_to_start(issued, 0.0, 100.0), round(chance_to_start(issued, 100.0, 200.0), 3)
@@ -75,11 +80,11 @@ def chance_to_start(issued: Prediction, waited: float, span: float) -> float:
 
 
 class _Tail(NamedTuple):
-    """Beyond the last finite quantile: at time x a share `left` (x / since) ** -power of the jobs still waits.
+    """Tail above the last finite quantile: the share of jobs that still wait at time x is left (x / since) ** -power.
 
-    Times are counted from a minute before the submission, so that a forecast of no wait has a tail too. The power is
-    that between the two highest levels, .3 to 1: waits of batch queues have heavy tails, and a lighter one breaks the
-    promise for those who have waited longest (docs/evidence/waits.md).
+    Times are counted from one minute before submission, so that a predicted wait of zero has a tail too. The power is
+    that between the two highest levels, limited to 0.3 to 1. Waits of batch queues have heavy tails; with a lighter
+    tail, the bounds fail for the jobs that have waited longest (docs/evidence/waits.md).
     """
 
     since: float
@@ -88,7 +93,7 @@ class _Tail(NamedTuple):
 
     @classmethod
     def beyond(cls, xs: Sequence[float], fs: Sequence[float]) -> _Tail | None:
-        """Of the points of F; None where none is finite but the first."""
+        """Fit the tail to the points of F; None if only the first point is finite."""
         known = [(x + MINUTE, 1.0 - f) for x, f in zip(xs, fs) if x < math.inf and f < 1.0]
         if len(known) < 2:
             return None
@@ -97,11 +102,11 @@ class _Tail(NamedTuple):
         return cls(since, left, min(max(steep, LEAST_POWER), MOST_POWER))
 
     def still_waits(self, x: float) -> float:
-        """The share of the jobs that still waits at x."""
+        """Return the share of jobs that still wait at time x."""
         return self.left * float(((x + MINUTE) / self.since) ** -self.power)
 
     def when(self, left: float) -> float:
-        """The time at which this share still waits."""
+        """Return the time at which the share `left` of the jobs still waits."""
         return self.since * float((self.left / left) ** (1.0 / self.power)) - MINUTE if left > 0 else math.inf
 
 
@@ -110,7 +115,7 @@ def _still_waits(xs: Sequence[float], fs: Sequence[float], tail: _Tail | None, x
 
 
 def _curve(issued: Prediction) -> tuple[list[float], list[float]]:
-    """The issued distribution as points of F."""
+    """Return the issued distribution as the points (x, F(x)) of a piecewise linear curve."""
     known = dict(zip(issued.levels, issued.quantiles))
     fits = all((q <= issued.point) if level < 0.5 else (q >= issued.point) for level, q in known.items())
     if 0.5 not in known and fits:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forecast where there is little history: the job's limit, else the largest limit seen before it, else a day.
+"""Predictions for jobs with little history: the job's time limit, else the largest earlier time limit, else one day.
 
-And quantiles from a handful of similar jobs.
+Also computes quantiles from a handful of similar jobs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_HISTORY = "limit: no history"
 
 
 class LargestLimit:
-    """The largest finite limit so far, and what it makes of a job without one. O(1) a job.
+    """Tracks the largest finite time limit so far, which replaces the time limit of jobs that have none. O(1) per job.
 
     >>> limits = LargestLimit()
     >>> limits.of(float("nan")); limits.note(600.0); limits.of(float("nan")), limits.of(60.0)
@@ -33,25 +33,25 @@ class LargestLimit:
         self.seconds = 0.0
 
     def note(self, req_time: float) -> None:
-        """One more job's limit; unknown and infinite ones say nothing."""
+        """Take one more job's time limit into account; unknown and infinite limits are ignored."""
         if self.seconds < req_time < math.inf:
             self.seconds = req_time
 
     def of(self, req_time: float) -> float:
-        """A job's limit in seconds; where it has none, what stands in for it."""
+        """Return a job's time limit in seconds, or the largest limit so far if the job has none."""
         if req_time == req_time and req_time != math.inf:
             return req_time
         return self.seconds if self.seconds > 0 else DAY
 
     def forecast(self, job: JobRequest, basis: str = NO_HISTORY) -> Prediction:
-        """The limit as a forecast."""
+        """Return the time limit as a prediction."""
         return Prediction(at_least_a_second(self.of(job.req_time)), basis=basis, grounds=Grounds.LIMIT)
 
 
 def limits_in_order(req_time: np.ndarray, order: np.ndarray, nothing: float = DAY) -> np.ndarray:
-    """What `LargestLimit` makes of each job of a log (n,), the jobs submitted in `order`, rows; unknown is NaN.
+    """Apply `LargestLimit` to every job of a log, in order of submission; `req_time` is in seconds, NaN if unknown.
 
-    `nothing` is that of a job without a limit before any is seen.
+    `order` lists the rows by submission. `nothing` is the result for jobs without a limit before the first known limit.
 
     >>> limits_in_order(np.array([np.nan, 600.0, np.nan]), np.arange(3)).tolist()
     [86400.0, 600.0, 600.0]
@@ -71,11 +71,12 @@ LEVELS = (0.1, 0.5, 0.9)
 def sample_quantiles(
     run_times: Sequence[float], limit: float = float("nan"), levels: Sequence[float] = LEVELS
 ) -> tuple[float, ...]:
-    """Quantiles of the next run time as order statistics of n earlier ones: the ceil(level * (n + 1))-th smallest.
+    """Quantiles of the next run time from n earlier run times: the ceil(level * (n + 1))-th smallest, in seconds.
 
-    That rank makes P(next <= value) at least `level` when the n + 1 run times are exchangeable; with too few jobs for
-    a level the largest (or smallest) stands in, which promises less: the report's coverage shows what it was worth.
-    Kept between one second and the limit, monotone. Seconds; () for no jobs. O(n log n).
+    If the n + 1 run times are exchangeable, the next run time is at most this value with probability `level` or more.
+    If n is too small for a level, the largest (or smallest) run time is used, whose probability is lower; the report's
+    coverage shows the effect. Results are at least one second, at most the time limit, and ascending. Without run
+    times the result is (). O(n log n).
 
     >>> sample_quantiles([30.0, 10.0, 20.0])
     (10.0, 20.0, 30.0)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only way from a log's columns to a predictor: which columns it may name, and what it reads of them.
+"""Decides which columns of a log a predictor may read, and reads their values for it.
 
-What is known at submission is said once, by the table of columns (columns.py). `Trace.at_submission` and
-`job.as_submitted` make requests of it for the recorded and simulated clocks and for the live one; here are the names a
-method may be pointed at, the value of one on a request, and its codes for the kernel's own predictors, so that both
-ways answer alike. O(names) a job, O(n log n) a column. Then what regressions make of them: names as the numbers they
-take, the hour as a point on a circle, and when to refit.
+`columns.py` declares which columns are known at submission. `Trace.at_submission` and `job.as_submitted` use that
+declaration to build job requests for the recorded, the simulated and the live clock. This module checks the column
+names that a predictor is configured with, reads one column of a request, and encodes columns as integers for compiled
+predictors. Both ways treat equal values alike, so predictions do not depend on the way. It also encodes names and
+hours as numbers for regression models, and decides when a model is refitted. O(names) a job, O(n log n) a column.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OWN = frozenset((*ATTRIBUTES, "procs")) - {"job_id"}
 
 
 def accepted(vouched: Collection[str] = ()) -> tuple[str, ...]:
-    """Every name that `fields`, `keys` or `features` of a predictor may hold, sorted.
+    """Return every column name that `fields`, `keys` or `features` of a predictor may contain, sorted.
 
     >>> "req_gpus" in accepted(), "run_time" in accepted(), "speed" in accepted(("speed",))
     (True, False, True)
@@ -36,7 +36,8 @@ def accepted(vouched: Collection[str] = ()) -> tuple[str, ...]:
 
 
 def check_names(names: Iterable[str], vouched: Collection[str] = (), who: str = "a predictor") -> None:
-    """UsageError unless every name is a column known at submission, or one the user vouched for.
+    """Raise UsageError unless every name is a column known at submission or one of `vouched`, which the user declared
+    so.
 
     >>> check_names(("user_id", "run_time"))
     Traceback (most recent call last):
@@ -60,14 +61,14 @@ def check_names(names: Iterable[str], vouched: Collection[str] = (), who: str = 
 
 
 def check_predictor(method: Any, vouched: Collection[str] = (), who: str = "") -> None:
-    """`check_names` of the columns that a predictor says it `uses`; one without that attribute names none."""
+    """Apply `check_names` to the columns in a predictor's attribute `uses`; without the attribute there are none."""
     check_names(getattr(method, "uses", ()), vouched, who or type(method).__name__)
 
 
 def field_value(job: JobRequest, name: str) -> Any:
-    """A column of a request by name; None when unknown.
+    """Return one column of a job request; None if unknown.
 
-    `procs_log2` is the size class of the processors: the next power of two, as its exponent.
+    `procs_log2` is the size class: the exponent of the next power of two at or above the number of processors.
 
     >>> field_value(JobRequest(0, 1, 0.0, 4.0, float("nan"), float("nan"), extra={"ispin": 2}), "ispin")
     2
@@ -79,7 +80,7 @@ def field_value(job: JobRequest, name: str) -> Any:
 
 
 def class_key(job: JobRequest, names: Sequence[str]) -> tuple[Any, ...]:
-    """The job's values on `names`: jobs with equal keys are one class; unknown is None, a value like any other.
+    """Return the job's values of `names`. Jobs with equal keys form one class; None (unknown) equals None.
 
     >>> class_key(JobRequest(0, 1, 0.0, 4.0, float("nan"), float("nan"), user_id="ada"), ("user_id", "req_time"))
     ('ada', None)
@@ -88,10 +89,10 @@ def class_key(job: JobRequest, names: Sequence[str]) -> tuple[Any, ...]:
 
 
 def class_codes(columns: dict[str, Values], names: Sequence[str], count: int) -> tuple[np.ndarray, int]:
-    """The classes of `class_key` for many jobs at once, as numbers (n,) from 0, and how many there are.
+    """Number the classes of many jobs from 0: returns the class of each job (n,), and the number of classes.
 
-    `columns` is what `Trace.at_submission` gave, cut to the `count` jobs asked about. A job with an unknown value on
-    one of the names is in no class: -1. O(n log n) a name.
+    `columns` is the result of `Trace.at_submission`, cut to the `count` jobs that are predicted. Unlike in `class_key`,
+    a job with an unknown value in one of the columns belongs to no class: -1. O(n log n) a name.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 1, 2], "req_gpus": [2, None, 2], "run_time": [5, 6, 7]})
     >>> class_codes(log.at_submission(), ("req_gpus",), 3)[0].tolist()
@@ -101,12 +102,12 @@ def class_codes(columns: dict[str, Values], names: Sequence[str], count: int) ->
     for name in names:
         codes = _codes(columns, name, count)
         numbers = np.where((numbers >= 0) & (codes >= 0), numbers * (int(codes.max(initial=0)) + 1) + codes, -1)
-        numbers, classes = numbered(numbers)  # renumbered at each name, so that the product never overflows
+        numbers, classes = numbered(numbers)  # renumber after each name, so that the product never overflows
     return numbers, classes
 
 
 def _codes(columns: dict[str, Values], name: str, count: int) -> np.ndarray:
-    """Equal values get equal numbers from 0, the unknown -1."""
+    """Number the distinct values of a column from 0; unknown values are -1."""
     values = columns.get("procs" if name == "procs_log2" else name)
     if values is None:
         return np.full(count, -1, np.int64)
@@ -123,15 +124,15 @@ def _codes(columns: dict[str, Values], name: str, count: int) -> np.ndarray:
 
 
 def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
-    """Codes renumbered from 0 without gaps (negative ones stay -1), and how many.
+    """Renumber codes from 0 without gaps, and return how many there are; negative codes become -1.
 
     >>> numbered(np.array([7, -1, 3, 7]))[0].tolist()
     [1, -1, 0, 1]
     """
-    if len(codes) > 0 and int(codes.max()) < 4 * len(codes):  # counted, where that is cheaper than to sort
+    if len(codes) > 0 and int(codes.max()) < 4 * len(codes):  # counting is cheaper than sorting here
         there = np.zeros(int(codes.max()) + 2, bool)
         there[np.maximum(codes, -1)] = True
-        there[-1] = False  # where negative ones went
+        there[-1] = False  # negative codes were counted at -1
         number = np.cumsum(there) - 1
         return np.where(codes >= 0, number[codes], -1), int(there.sum())
     known = codes >= 0
@@ -141,10 +142,10 @@ def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def lacking(method: Any, trace: Trace) -> tuple[str, ...]:
-    """Of the columns a predictor says it `uses`, those no job of the log knows: what a table should mark. O(n) each.
+    """Return the columns in the predictor's `uses` that are unknown for every job of the log. O(n) a column.
 
-    A predictor that reads one column where another is unknown names such groups in `either`; one known column of a
-    group is enough.
+    Tables mark a predictor that lacks a column. If a predictor can read one column instead of another, it lists both as
+    a group in `either`; one known column of a group is enough.
     """
     seen = trace.at_submission()
     unknown = [name for name in getattr(method, "uses", ()) if not _is_known(seen, name)]
@@ -153,7 +154,7 @@ def lacking(method: Any, trace: Trace) -> tuple[str, ...]:
 
 
 def _either(method: Any) -> tuple[tuple[str, ...], ...]:
-    """The groups of columns of which one is enough, of a predictor or of the one that it wraps."""
+    """Return the groups of alternative columns declared by a predictor, or by the predictor that it wraps."""
     while not hasattr(method, "either") and hasattr(method, "inner"):
         method = method.inner
     return tuple(getattr(method, "either", ()))
@@ -173,9 +174,9 @@ ABSURD = 1e9
 
 
 def size_and_hour(job: JobRequest, offset: float = 0.0) -> tuple[float, float, float]:
-    """Processors, and sine and cosine of the hour of submission; `offset` is the zone's, in seconds.
+    """Return processors, and sine and cosine of the hour of submission; `offset` is the time zone's, in seconds.
 
-    Processors are NaN where unknown or absurd (a thousand million and more).
+    Processors are NaN if unknown or implausible (10^9 or more).
 
     >>> size_and_hour(JobRequest(0, 1, 21600.0, 8.0, float("nan"), float("nan")))[:2]
     (8.0, 1.0)
@@ -185,15 +186,15 @@ def size_and_hour(job: JobRequest, offset: float = 0.0) -> tuple[float, float, f
     return procs, math.sin(angle), math.cos(angle)
 
 
-LARGEST = 1e30  # what single precision holds, since trees compare in it
+LARGEST = 1e30  # fits single precision, in which regression trees compare values
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """How rows become numbers: categories of the names, and what stands for an unknown value.
+    """Encodes rows as numbers: each distinct name gets a number, and unknown values get a fixed value.
 
-    A column is one of names when columns.py declares it so or a row that teaches holds text. Its categories are
-    numbered in sorted order, numbers before text; unknown and never seen ones are unknown.
+    A column holds names if columns.py declares it so, or if one of the training rows contains text. Names are
+    numbered in sorted order, numbers before text. Names that were not in the training rows count as unknown.
 
     >>> Numbers.of(("user_id", "procs"), [("b", 4.0), ("a", None)]).table([("a", 2.0), ("c", None)]).tolist()
     [[0.0, 2.0], [nan, nan]]
@@ -204,7 +205,9 @@ class Numbers:
 
     @classmethod
     def of(cls, names: Sequence[str], rows: Sequence[Sequence[Any]], with_unknown: bool = True) -> Numbers:
-        """From the rows that teach; unless `with_unknown`, the mean of a column stands for its unknown values."""
+        """Learn the encoding from training rows; without `with_unknown`, a column's mean replaces its unknown
+        values.
+        """
         codes = tuple(
             numbered_categories(column) if _is_of_names(name, column) else None
             for name, column in zip(names, zip(*rows))
@@ -218,7 +221,7 @@ class Numbers:
         return cls(codes, means)
 
     def table(self, rows: Sequence[Sequence[Any]]) -> np.ndarray:
-        """Rows as numbers, (rows, columns), float64, finite or NaN."""
+        """Encode rows as an array of shape (rows, columns), float64; every value is finite or NaN."""
         numbers = [
             [_number(value) if codes is None else codes.get(value, math.nan) for value, codes in zip(row, self.codes)]
             for row in rows
@@ -228,7 +231,7 @@ class Numbers:
 
 
 def numbered_categories(values: Sequence[Any]) -> dict[Any, int]:
-    """The distinct known values, numbered from 0 in sorted order, numbers before text.
+    """Number the distinct known values from 0 in sorted order, numbers before text.
 
     >>> numbered_categories(["b", 7, None, "a", 7])
     {7: 0, 'a': 1, 'b': 2}
@@ -247,9 +250,9 @@ def _number(value: Any) -> float:
 
 
 class Warming:
-    """Due after 100, 200, 400, ... submissions until the gap has grown to `every`, then every `every`.
+    """Decides when to refit: after 100, 200, 400, ... submissions, and every `every` once the gap has grown to `every`.
 
-    A clock asks every `cadence` submissions; `due` says whether this is one.
+    The clock asks after every `cadence` submissions; `due` returns whether to refit now.
 
     >>> pace = Warming(300)
     >>> [n for n in range(100, 1500, pace.cadence) if pace.due(n)]
@@ -265,7 +268,7 @@ class Warming:
         self.cadence = self.next = min(self.FIRST, every)
 
     def due(self, submitted: int) -> bool:
-        """Whether to refit now; moves on to the next time if so."""
+        """Return whether to refit now; if so, advance to the next refit."""
         if submitted < self.next:
             return False
         self.next = submitted + min(submitted, self.every)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limit or memory to request for a user's next job of a name and size, from ended jobs of that kind alone."""
+"""Suggests the time limit or memory for a user's next job from ended jobs of the same user, name and size only."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ from ..job import JobRequest
 from ..table import Trace
 
 HISTORY = 100
-"""So many of the last ended jobs of a kind speak for the next one."""
+"""Number of ended jobs of a kind that are remembered."""
 LEAST_NAMED = 3
-"""So many of a kind must have ended before they do."""
+"""Number of jobs of a kind that must have ended before the kind is used."""
 MOST_KINDS = 50_000
 _SPREAD = 0.5
-"""How far peaks of one process lie apart, in logarithms, before any has ended; it counts as one task."""
+"""Prior for the spread of one process's peaks (standard deviation of logarithms); it has the weight of one task."""
 _STEPS = np.linspace(-2.5, 2.5, 11)
 
 
 def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, asked: float, risk: float) -> float:
-    """The request of least expected memory-time among those that at most `risk` of such tasks outgrow.
+    """Find the cheapest memory request (in expected memory-time) that at most a share `risk` of similar tasks exceeds.
 
     Parameters
     ----------
     peaks, lengths
-        What ended tasks of the same process held at most, and how long they ran (n,), n >= 1, above 0, in any units.
+        Peak use and run time of ended tasks of the same process, shape (n,), n >= 1, above 0, in any units.
     asked
-        What the task itself asks, in the unit of `peaks`: its second attempt where that was enough for all; else that
-        is twice the largest peak. NaN unknown.
+        The task's own request, in the unit of `peaks`. It is the request of the second attempt if it was enough for
+        every ended task; otherwise the second attempt requests twice the largest peak. NaN: unknown.
     risk
-        In (0, 1]; 1 sets no bound, and the memory-time alone decides.
+        In (0, 1]. With 1 there is no bound, and only the expected memory-time decides.
 
     Returns
     -------
     float
-        In the unit of `peaks`; where `asked` is known, at most the larger of it and the largest peak.
+        In the unit of `peaks`. If `asked` is known, at most the larger of `asked` and the largest peak.
 
     Notes
     -----
-    The expected cost is that of Tovar et al. 2018 (see `least_waste`), eq. 1: the request for every task's length, and
-    the second attempt's for the tasks that outgrow it. Their empirical distribution is exceeded by every new largest
-    peak, so it is smoothed here: a normal kernel on the logarithm, half as wide as the peaks' spread over n^(1/5)
-    (Silverman 1986, section 3.4.1), the spread shrunk towards `_SPREAD` as if by one task more. O(n log n).
+    The expected cost follows Tovar et al. 2018 (see `least_waste`), eq. 1: the first request times every task's run
+    time, plus the second request times the run time of the tasks that exceed the first. Their empirical distribution
+    ends at the largest peak so far, which the next task may exceed. So we smooth it with a normal kernel on the
+    logarithm, with a bandwidth of half the peaks' spread over n^(1/5) (Silverman 1986, section 3.4.1). The spread is
+    shrunk towards `_SPREAD` with the weight of one task. O(n log n).
 
     >>> cheapest_at_risk(np.full(50, 10.0), np.ones(50), 40.0, 0.05).__round__(1)
     10.4
@@ -72,22 +73,24 @@ def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, asked: float, risk:
 
 
 ALIKE = 0.75
-"""Run times of a kind that lie further apart than this (standard deviation of logarithms) are not of one kind."""
+"""If the run times of a kind spread more than this (standard deviation of logarithms), the kind is not used."""
 MARGIN = 1.25
-"""So much is added to a time limit, within what was asked: the next run of a program is not always like the last."""
+"""Factor added to a time limit, up to the user's own limit, because a program's next run can be longer than all before.
+"""
 TWICE = 2.0
-"""So many times what a job got counts as its need where that was not enough."""
+"""If a job exceeded its request, its need is taken to be this factor times the request."""
 MOST_MISSES = 2.0
-"""A forecast decides over jobs of new kinds while it misses no more than so many times the risk of the last of them."""
+"""Predictions for new kinds are trusted while their share of exceeded bounds is at most this factor times the risk."""
 
 
 def share_for_new(shares: Sequence[float], risk: float) -> float:
-    """The share of what it asks that a job of a new kind should request, by the largest shares other kinds held.
+    """Return the share of the user's request that a job of a new kind should request.
 
-    Of n kinds and one more that nobody has seen, k + 1 may outgrow the request that k of the n outgrow: it has the
-    least expected cost among those with (k + 1) / (n + 1) <= `MOST_MISSES` x `risk`, the second attempt being what the
-    job asks. At most 1; NaN for too few kinds: fewer than 9 at a risk of 5 % or more, since a few kinds cannot tell
-    what is cheapest. O(n log n).
+    `shares` holds, for each known kind, the largest share of a request that its jobs used. If k of n known kinds exceed
+    a request, at most k + 1 of n + 1 kinds are expected to exceed it once a new kind is added. The result has the least
+    expected cost among the shares with (k + 1) / (n + 1) <= `MOST_MISSES` x `risk`; a second attempt is assumed to
+    request the full amount. At most 1. With too few kinds (fewer than 9 at a risk of 5 % or more) the result is NaN,
+    because a few kinds do not determine the cheapest share. O(n log n).
 
     >>> share_for_new([0.1, 0.2, 0.3, 0.2, 0.1, 0.3, 0.5, 0.2, 0.4], 0.05), share_for_new([0.1, 0.2], 0.05)
     (0.5, nan)
@@ -102,30 +105,32 @@ def share_for_new(shares: Sequence[float], risk: float) -> float:
 
 
 class Namesakes:
-    """What ended jobs of the same user, name and size needed, and what the next of them should request.
+    """Remembers what ended jobs of the same user, name and size needed, and suggests a request for the next such job.
 
-    Other programs' needs say little of a job that has a name: on three workflows most attempts that ran out of memory
-    had none of their own kind to go by (docs/evidence/memory.md). The last `HISTORY` of each kind are remembered, of
-    the `MOST_KINDS` that ended last.
+    Other programs' needs say little about a named job: on three workflows, most attempts that ran out of memory had no
+    ended job of their own kind (docs/evidence/memory.md). Of each kind the last `HISTORY` jobs are remembered, for the
+    `MOST_KINDS` kinds whose jobs ended last.
 
     Parameters
     ----------
     of
-        `memory`, in any one unit: `LEAST_NAMED` ended ones are enough, and an attempt costs its length. `time`,
-        seconds: an attempt costs what it requests, so many must have ended that an order statistic keeps the risk
-        (1/risk - 1; Vovk, Gammerman & Shafer 2005, sec. 2.2), and no request is below that statistic, with a
-        quarter added (`MARGIN`). Kinds whose run times differ by more than `ALIKE` do not speak: there a forecast knows
-        more than a name. A running job that has run longer than half of the ended ones counts as one that needs twice
-        as long as it has run, at most what is asked: of tasks sent together the short ones end first.
+        `memory`: the amounts are memory in any one unit, and an attempt costs memory times run time. `LEAST_NAMED`
+        ended jobs are enough.
 
-    A kind is new until `LEAST_NAMED` of it have ended. A forecast for its jobs rests on other programs, and may miss
-    far more of them than its risk allows. So its bounds for them are remembered (`expect`). `is_unknown` says whether
-    they were outrun too often (`MOST_MISSES`) among the last `HISTORY` that ended, or too few have ended to say: a job
-    of a new kind should keep what it asks for then.
+        `time`: the amounts are seconds, and an attempt costs the time that it requests. An order statistic must be able
+        to keep the risk, so 1/risk - 1 jobs must have ended (Vovk, Gammerman & Shafer 2005, sec. 2.2). The suggestion
+        is at least that statistic times `MARGIN`. A kind whose run times spread more than `ALIKE` is not used, because
+        a prediction is better there. A running job that has run longer than half of the ended jobs counts as a job that
+        needs twice its time so far, at most its limit: of tasks that are submitted together, short ones end first.
 
-    With `written` the requests are those that users wrote, so of memory the shares that the user's other names held of
-    theirs speak for a new one (`share_for_new`). Beside a live batch system they may be advised ones already: a share
-    of a share would shrink from job to job.
+    A kind is new until `LEAST_NAMED` of its jobs have ended. Predictions for new kinds rest on other programs and may
+    be exceeded far more often than the risk allows. So `expect` records the predicted bounds of such jobs, and
+    `is_unknown` tells whether bounds were exceeded too often (`MOST_MISSES`) among the last `HISTORY` that ended, or
+    whether too few have ended to tell. A job of a new kind should then keep its own request.
+
+    `written`: the requests were written by users. Then the shares that the user's other kinds used suggest a memory
+    request for a new kind (`share_for_new`). Beside a live batch system this must be false: requests there may already
+    be suggested ones, and suggesting a share of a suggestion would shrink requests from job to job.
 
     >>> known, job = Namesakes("memory"), JobRequest(0, 1, 0.0, 1.0, 600.0, 4096.0, user_id="ada", job_name="align")
     >>> for _ in range(LEAST_NAMED - 1):
@@ -145,24 +150,24 @@ class Namesakes:
         self.missed: deque[bool] = deque(maxlen=HISTORY)
 
     def expect(self, job: JobRequest, bound: float) -> None:
-        """A forecast says at a job's submission that it needs `bound` at most."""
+        """Record the bound that a prediction gave a job at its submission."""
         if self._is_new(job):
             self.expected[job.row] = bound
 
     def is_unknown(self, job: JobRequest, risk: float) -> bool:
-        """Whether its kind is new and forecasts of new kinds did not keep the risk. A job without a name is not."""
+        """Return whether the job's kind is new and bounds of new kinds do not hold; false for a job without a name."""
         return self._is_new(job) and (1 + sum(self.missed)) > MOST_MISSES * risk * (1 + len(self.missed)) + 1e-9
 
     def _is_new(self, job: JobRequest) -> bool:
         return job.job_name is not None and len(self.ended.get(_kind(job), ())) < LEAST_NAMED
 
     def begin(self, job: JobRequest, time: float) -> None:
-        """A job of a name began to run at `time`, seconds."""
+        """Record that a named job started to run at `time`, in seconds."""
         if job.job_name is not None:
             self.running.setdefault(_kind(job), {})[job.row] = time
 
     def stop(self, job: JobRequest) -> None:
-        """It runs no longer; what it needed is not known."""
+        """Record that a job has stopped without a known need."""
         self.expected.pop(job.row, None)
         of_kind = self.running.get(_kind(job), {})
         of_kind.pop(job.row, None)
@@ -170,12 +175,13 @@ class Namesakes:
             self.running.pop(_kind(job), None)
 
     def learn(self, job: JobRequest, amount: float, length: float = 1.0, asked: float = math.nan) -> None:
-        """A job of a name ended that needed so much of what it asked; one that ran out, twice what it got.
+        """Learn from an ended job that needed `amount` of the requested `asked`; `length` is its run time in seconds.
 
-        `length` in seconds.
+        If the job exceeded its request, `amount` is twice the request.
         """
         bound = self.expected.get(job.row)
-        if bound is not None and amount > 0:  # a job that came to its own limit outran no bound that could be kept
+        # a job killed at its own limit did not exceed a bound that it could exceed
+        if bound is not None and amount > 0:
             self.missed.append(bound < amount <= job.req_time)
         self.stop(job)
         if job.job_name is None or not amount > 0:
@@ -192,7 +198,7 @@ class Namesakes:
                 del of_user[next(iter(of_user))]
 
     def _of_others(self, job: JobRequest, asked: float, risk: float) -> float:
-        """What a job of a new name should request, never less than one of its kind held; NaN where nothing says."""
+        """Return the request for a job of a new name, at least the largest need of its own kind; NaN if unknown."""
         if self.shares is None or job.job_name is None or not asked > 0:
             return math.nan
         of_user = self.shares.get(job.user_id, {})
@@ -201,9 +207,9 @@ class Namesakes:
         return max(share * asked, held) if share == share else math.nan
 
     def request(self, job: JobRequest, asked: float, risk: float, now: float = math.nan) -> float:
-        """The cheapest request at the risk (`cheapest_at_risk`), as of `now`; NaN where the kind does not speak.
+        """Return the cheapest request at the risk (`cheapest_at_risk`) at time `now`; NaN if the kind cannot be used.
 
-        `asked` is what the job itself asks, which a second attempt would get; NaN unknown.
+        `asked` is the job's own request, which a second attempt would use; NaN if unknown.
         """
         of_kind = self.ended.get(_kind(job), ())
         least = LEAST_NAMED if self.of == "memory" else math.ceil(1.0 / risk - 1.0 - 1e-9)
@@ -222,7 +228,7 @@ class Namesakes:
 
 
 def needed_time(run_time: np.ndarray | float, limit: np.ndarray | float) -> np.ndarray:
-    """Seconds that jobs needed: what came to its limit needed twice that, as far as anybody knows.
+    """Return the seconds that jobs needed; a job that reached its time limit counts as needing twice the limit.
 
     >>> needed_time(np.array([50.0, 605.0]), np.array([600.0, 600.0])).tolist()
     [50.0, 1210.0]
@@ -241,11 +247,12 @@ def requests_over_log(
     procs: str = "req",
     bounds: np.ndarray | None = None,
 ) -> np.ndarray:
-    """What `namesakes` say at the submission of each job in `ask` (n,), a row a risk; NaN: no name, or too few.
+    """Return the requests that `namesakes` suggest at the submission of each job in `ask`, shape (risks, n).
 
-    `needed` (n,) is what each job teaches at its end (NaN: nothing), `asked` (n,) what it asks itself. With `bounds`
-    (n,), a forecast's at the first risk, a job of a new kind gets what it asks where they do not hold for such
-    (`Namesakes.is_unknown`). Some 60 microseconds a job with a name; nothing where no job has one.
+    `needed` (n,) is the need learned at each job's end (NaN: nothing is learned), `asked` (n,) each job's own request.
+    NaN in the result means that the job has no name or too few jobs of its kind have ended. `bounds` (n,) are a
+    predictor's bounds at the first risk: with them, a job of a new kind keeps its own request if such bounds do not
+    hold (`Namesakes.is_unknown`). About 60 microseconds a named job; no time if no job has a name.
     """
     found = np.full((len(risks), len(trace)), np.nan)
     if not len(trace.nominal("job_name").categories):

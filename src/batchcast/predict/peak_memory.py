@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a run-time method forecast peak memory: MiB in place of seconds, on the recorded and the live clock.
+"""Lets a run-time predictor predict peak memory, in MiB instead of seconds, on the recorded and the live clock.
 
-Where accounting comes late.
+Also handles accounting that reports a job's memory some time after the job's end.
 """
 
 from __future__ import annotations
@@ -24,34 +24,36 @@ from .registry import make
 
 MIB = 1024.0
 SPARE = 64.0
-"""A method keeps its answers inside the limit it is told. Memory is often used beyond what was asked, so the method is
-told so many times that; likeness looks at ratios of limits alone."""
+"""Factor applied to the memory request before the predictor sees it. Predictors keep their predictions below the time
+limit, but jobs often use more memory than they request. Similarity only compares ratios, so the factor does not affect
+it.
+"""
 _SWAPPED = {"req_time": "req_mem_kib", "req_mem_kib": "req_time"}
 _PASSED_ON = ("refit_every_jobs", "refit_every_s", "falls_back_to", "refit", "is_oracle", "is_fresh", "trained")
 
 
 class PeakMemory:
-    """Method `of`, asked for a job's peak memory and taught by it; MiB in every answer.
+    """Applies the run-time predictor `of` to peak memory; all predictions are in MiB.
 
     Parameters
     ----------
     of
-        Any run-time method; it sees the memory request where the time request stands, and the other way round.
+        Any run-time predictor. It receives the memory request as the time limit, and the time limit as memory request.
     asked
-        KiB that a job asks for, per node or processor, from its request alone; NaN unknown.
+        Function of a job's request: the requested memory in KiB per node or processor; NaN if unknown.
     used
-        KiB that it held at its peak, from its End; NaN where nobody measured. Called at the End and never before.
+        Function of a job's End: the peak memory in KiB; NaN if it was not measured. Never called before the End.
     most
-        MiB that there are of a node; no answer is above it.
+        Memory of a node in MiB; predictions do not exceed it.
 
     Notes
     -----
-    What a job that runs tells of its run time (that it is longer than this) says nothing of its memory, so Start is not
-    told. A job that ran out of memory needed more than it asked: the method is taught the median of what it thinks
-    beyond that (its `revise`), or twice that amount where it thinks nothing there. One without a measurement teaches
-    nothing. Where the method has nothing to go by, the answer is the request, else the largest peak seen so far.
-    Answers are at least a MiB, Slurm's unit of a request, and at most what a node has, the request or, if that is more,
-    twice the largest peak so far. O(1) beside the method's own.
+    Start events are not passed on: how long a running job has run says nothing about its memory. A job that ran out of
+    memory needed more than its request. The predictor then learns the median of its own distribution above the request
+    (its `revise`), or twice the request if it has no such median. A job without a measurement teaches nothing. Without
+    history, the prediction is the request, or the largest peak so far if there is no request. Predictions are at least
+    1 MiB, which is Slurm's unit of a request. They are at most a node's memory, and at most the request or twice the
+    largest peak so far, whichever is more. O(1) beside the predictor's own cost.
 
     Examples
     --------
@@ -81,7 +83,7 @@ class PeakMemory:
                 setattr(self, name, getattr(of, name))
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The method's answer, MiB; the request where the method has nothing to go by."""
+        """Return the prediction in MiB; the request if the predictor has no history."""
         answer: Prediction = self.inner.predict(self._seen(job), at)
         if answer.grounds == Grounds.LIMIT:
             return self._request(job, answer)
@@ -92,16 +94,18 @@ class PeakMemory:
         return replace(answer, point=point, quantiles=tuple(quantiles))
 
     def _most(self, job: JobRequest) -> float:
-        """What no answer is above: a node's memory; the request, else twice the largest peak that anybody had."""
+        """Return the upper limit of predictions: a node's memory, and the request or twice the largest peak so far."""
         asked, seen = self.asked(job) / MIB, TWICE * self.largest
         return min(self.most, max((a for a in (asked, seen) if a == a), default=math.inf))
 
     def distribution(self, job: JobRequest, at: SystemState) -> Any:
-        """The method's whole distribution of the peak, MiB, where it has one."""
+        """Return the predictor's full distribution of the peak in MiB, if the predictor has one."""
         return self.inner.distribution(self._seen(job), at)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: what the job asks; End: what it held; a start says nothing of memory."""
+        """Learn the request from Submit and the peak from End; Start is ignored because it tells nothing about
+        memory.
+        """
         if isinstance(event, End):
             self._end(event, at)
         elif isinstance(event, Submit | Requeue | Change | Withdraw):
@@ -121,7 +125,7 @@ class PeakMemory:
         self.inner.observe(event._replace(job=job, run_time=max(amount, 1.0)), at)
 
     def _needed(self, job: JobRequest, got: float, at: SystemState) -> float:
-        """What a job needed that held `got` when it ran out: as far as the method can tell."""
+        """Estimate the need of a job that ran out of memory at `got`, from the predictor's own distribution."""
         if not got > 0 or not hasattr(self.inner, "revise"):
             return got
         revised = float(self.inner.revise(job, got, at))
@@ -138,24 +142,24 @@ class PeakMemory:
         return Prediction(amount, answer.levels, (amount,) * len(answer.levels), words, grounds)
 
     def _seen(self, job: JobRequest) -> JobRequest:
-        """The request as the method is shown it."""
+        """Return the job request with memory in place of the time limit, for the run-time predictor."""
         return job._replace(req_time=self.asked(job) / MIB * SPARE, req_mem_kib=job.req_time)
 
 
 LATE_S = 3600.0
-"""How long after a job's end its memory is waited for."""
+"""How long after a job's end its measured memory is accepted, in seconds."""
 
 
 class LateMemory:
-    """Forecasts of the peak memory a node, KiB, by `PeakMemory` around a run-time method.
+    """Predicts peak memory per node in KiB: `PeakMemory` around a run-time predictor, with late measurements.
 
-    A job's peak may come with its end or later (`measured`); one whose memory nobody measures within an hour teaches
-    nothing. O(1) beside the method's own cost.
+    A job's peak may arrive with its end or later (`measured`). If it does not arrive within an hour, nothing is learned
+    from the job. O(1) beside the predictor's own cost.
 
     Parameters
     ----------
     of
-        The method, as `runtime` takes it: `NAME:key=value,...`.
+        Name of the predictor, as in `runtime`: `NAME:key=value,...`.
 
     Examples
     --------
@@ -174,14 +178,14 @@ class LateMemory:
         self.pending: dict[int, End] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The method's answer in KiB a node."""
+        """Return the prediction in KiB per node."""
         answer: Prediction = self.inner.predict(job, at)
         kib = tuple(value * MIB for value in answer.quantiles)
         words = answer.basis.replace("limit", "memory request")
         return replace(answer, point=answer.point * MIB, quantiles=kib, basis=words)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit, Withdraw: as they are; End: with what was measured, now or when `measured` tells it."""
+        """Pass on Submit and Withdraw; hold back an End until its memory is measured."""
         if isinstance(event, End):
             if event.peak_mem_kib == event.peak_mem_kib:
                 self._hear(event, at)
@@ -192,15 +196,15 @@ class LateMemory:
             self.inner.observe(event, at)
 
     def measured(self, row: int, peak_mem_kib: float, status: str | None, at: SystemState) -> None:
-        """What the ended job `row` held at most, KiB a node, now that accounting tells it."""
+        """Learn the measured peak memory per node, in KiB, of the ended job `row`."""
         event = self.pending.pop(row, None)
         if event is not None:
             self._hear(event._replace(time=at.now, peak_mem_kib=peak_mem_kib, status=status), at)
 
     def bound(self, job: JobRequest, risk: float, forecast: Prediction) -> Prediction | None:
-        """What the job needs at most, at the risk, KiB a node, as its one quantile; None where nothing speaks for it.
+        """Return an upper bound of the job's need at the risk, in KiB per node, as a single quantile; None if unknown.
 
-        A job with a name is spoken for by its namesakes alone (`Namesakes`), one without by its `forecast`.
+        For a job with a name, only jobs of the same name decide (`Namesakes`). Otherwise `forecast` decides.
         """
         if job.job_name is None:
             return forecast if forecast.grounds not in (Grounds.LIMIT, Grounds.NO_HISTORY) else None
@@ -217,7 +221,7 @@ class LateMemory:
         self.namesakes.learn(event.job, got, event.run_time)
 
     def _give_up(self, now: float, at: SystemState) -> None:
-        """Jobs whose memory did not become known in time; the oldest come first."""
+        """Drop jobs whose memory was not measured in time; the oldest come first."""
         for row in list(self.pending):
             if self.pending[row].time > now - LATE_S:
                 break
@@ -226,51 +230,51 @@ class LateMemory:
 
 
 class AskedANode:
-    """KiB that a job asks for a node; NaN unknown. A class, so that a kept clock can be read again.
+    """Computes the requested KiB per node; NaN if unknown. A class, so that a saved clock can be unpickled.
 
     >>> AskedANode()(JobRequest(0, 1, 0.0, 8.0, 600.0, 4096.0, req_nodes=2.0))
     2048.0
     """
 
     def __call__(self, job: JobRequest) -> float:
-        """From its request alone."""
+        """Return the request in KiB per node."""
         return job.req_mem_kib / (job.req_nodes if job.req_nodes > 1 else 1.0)
 
 
 class Held:
-    """KiB that one node of an ended job held at most."""
+    """Reads the peak memory per node, in KiB, from a job's End."""
 
     def __call__(self, end: End) -> float:
-        """As its end tells."""
+        """Return the measured peak in KiB per node."""
         return end.peak_mem_kib
 
 
 def least_waste(levels: Sequence[float], bounds: Sequence[float] | np.ndarray, again: float) -> float:
-    """The bound with the least expected memory-time where a job that runs out is run again, every attempt in full.
+    """Return the bound with the least expected memory-time, if a job that runs out of memory is rerun from the start.
 
     Parameters
     ----------
     levels
-        In (0, 1), ascending (n,).
+        Probabilities in (0, 1), ascending, shape (n,).
     bounds
-        What the peak keeps to with these chances (n,), not descending, in any unit above 0.
+        The peak stays below these bounds with these probabilities; shape (n,), not descending, in any unit above 0.
     again
-        What the second attempt asks, in the same unit; where it does not suffice or is unknown (NaN), each attempt
-        asks twice as much as the one before.
+        Request of the second attempt, in the same unit. If it is unknown (NaN) or too small, each attempt requests
+        twice the amount of the attempt before.
 
     Returns
     -------
     float
-        One of the bounds, the largest of equals.
+        One of the bounds. Of bounds with equal cost, the largest.
 
     Notes
     -----
-    The peak is taken to be the upper bound between two levels, and twice the last bound above it: with calibrated
-    levels these chances are kept, where the support of an empirical distribution is exceeded by every job that needs a
-    little more than the last. An attempt counts for the whole run time although it ends when memory does, which errs
-    on the side of the larger request; the run time is taken as independent of the peak. After Tovar et al., A job
+    A peak between two levels counts as the upper bound, and a peak above the last bound counts as twice that bound.
+    Calibrated levels hold for the next job; an empirical distribution would end at the largest peak so far, which the
+    next job may exceed. An attempt is charged for the whole run time although it ends when memory runs out, which
+    favors larger requests. The run time is assumed independent of the peak. After Tovar et al., A job
     sizing strategy for high-throughput scientific workflows, IEEE TPDS 29(2), 2018, doi:10.1109/TPDS.2017.2762310,
-    where the first request is chosen from an empirical distribution and the second is the largest peak seen. O(n^2).
+    who take the first request from an empirical distribution and use the largest peak so far as the second. O(n^2).
 
     >>> least_waste((0.75, 0.99), [1.0, 10.0], 16.0), least_waste((0.5, 0.99), [6.0, 10.0], 16.0)
     (1.0, 10.0)

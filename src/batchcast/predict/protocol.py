@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one protocol of predictors, run time and wait alike, and what a method is called where people read."""
+"""The protocol of all predictors (run time and wait), and the names of predictors that people read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
-if TYPE_CHECKING:  # an answer from a store takes a Prediction, and neither events nor numpy
+if TYPE_CHECKING:  # reading a stored Prediction must not import events and numpy
     from ..events.event import Event
     from ..events.state import SystemState
     from ..job import JobRequest
@@ -17,7 +17,7 @@ SHORTEST = 1.0
 
 
 class Grounds(StrEnum):
-    """What a forecast rests on, for code to ask; a text, so that it can be stored as it is.
+    """What a prediction rests on, for use by code. The values are text, so that they can be stored.
 
     >>> Grounds("class") is Grounds.CLASS
     True
@@ -25,42 +25,42 @@ class Grounds(StrEnum):
 
     UNSTATED = "unstated"
     NO_HISTORY = "no_history"
-    """Nothing to go by: the number is a placeholder, and no answer for a user."""
+    """There is no history: the number is a placeholder and must not be shown to users."""
     LIMIT = "limit"
-    """The user's limit, or what stands in for one."""
+    """The user's time limit, or a replacement for a missing time limit."""
     OWN_HISTORY = "own_history"
     """Finished jobs of the same user."""
     CLASS = "class"
-    """Finished jobs that look the same on some columns."""
+    """Finished jobs that agree on some columns."""
     EVERYONE = "everyone"
     """All finished jobs together."""
     MODEL = "model"
-    """A model or a distribution fitted to finished jobs."""
+    """A model or distribution fitted to finished jobs."""
     SIMULATION = "simulation"
-    """The schedule simulated forward."""
+    """A forward simulation of the schedule."""
     FALLBACK = "fallback"
-    """Another method answered in this one's place; the predictor's `falls_back_to` says which."""
+    """Another predictor answered instead; the attribute `falls_back_to` names it."""
     SCHEDULER = "scheduler"
     """The batch system's own estimate."""
     ORACLE = "oracle"
-    """The answer itself."""
+    """The true value, which is not known beforehand."""
 
 
 class Prediction(msgspec.Struct, frozen=True, gc=False):
-    """A forecast: a point, quantiles, and what it rests on. Frozen; `msgspec.structs.replace` makes a changed one.
+    """A prediction: a point, quantiles, and their basis. Immutable; `msgspec.structs.replace` returns a changed copy.
 
     Parameters
     ----------
     point
-        Seconds, finite, at least 1.
+        Predicted value in seconds, finite, at least 1.
     levels
-        Nominal levels of the quantiles, in (0, 1), ascending.
+        Probabilities of the quantiles, in (0, 1), ascending.
     quantiles
-        Seconds, one a level, at least 1, not descending.
+        Quantiles in seconds, one per level, at least 1, not descending.
     basis
-        What it rests on in words, for people; nothing may be steered by it.
+        What the prediction rests on, in words for people. Code must not depend on it.
     grounds
-        The same as one of a few kinds, for code.
+        What the prediction rests on, as one of a few kinds, for code.
 
     Examples
     --------
@@ -77,33 +77,39 @@ class Prediction(msgspec.Struct, frozen=True, gc=False):
 
 @runtime_checkable
 class Distribution(Protocol):
-    """All that a method knows of one job's value, for callers that need more than a few quantiles."""
+    """Full distribution of a job's predicted value, for callers that need more than a few quantiles."""
 
     def chance(self, span: float) -> float:
-        """The chance that the value is above `span` seconds, in [0, 1]; NaN where nothing is known."""
+        """Return the probability, in [0, 1], that the value exceeds `span` seconds; NaN if unknown."""
 
     def given(self, elapsed: float) -> Distribution:
-        """The same for a job of which it is known that the value is above `elapsed` seconds."""
+        """Return the conditional distribution for a job whose value exceeds `elapsed` seconds."""
 
 
 @runtime_checkable
 class Predictor(Protocol):
-    """Asked once per job at its submission, taught by events; it never sees a record before its end.
+    """Predicts a job's value at its submission and learns from events; it never sees a job's outcome before its end.
 
-    `predict` is pure: it changes nothing and may be skipped for jobs nobody scores; at that moment the job itself is
-    not yet in the state, earlier jobs of the same instant are. `observe` receives every event right after the state
-    took it in.
+    `predict` must not change the predictor, and may be skipped for jobs that are not scored. When it is called, the
+    state contains earlier submissions of the same instant, but not the job itself. `observe` receives every event right
+    after the state has been updated with it.
 
     Notes
     -----
-    Optional members: `uses`, the columns it reads, which the gate checks (predict/gate.py); `target`, the column it
-    forecasts (`run_time` where it says nothing, or `wait_time`); `refit(now)` with `refit_every_jobs` (submissions) or
-    `refit_every_s` (seconds of the log's clock), called by the clock before the submission at which it falls due;
-    `fitting`, a fit that `refit` has begun (`begin(run)`), which a live clock has worked out beside;
-    `revise(job, elapsed, at)` for a new plan when a running job outlived its own; `distribution(job, at)` for a
-    `Distribution`; `falls_back_to`, the method that answers where `grounds` is `Grounds.FALLBACK`;
-    `holds_entries`, true where jobs are kept by their entry in the state, which then forgets none that left;
-    `predict_trace(trace, protocol, procs)` for a batch path that gives the very numbers of the one-by-one path.
+    Optional members:
+
+    - `uses`: the columns that the predictor reads, which the gate checks (predict/gate.py).
+    - `target`: the column that it predicts, `run_time` (default) or `wait_time`.
+    - `refit(now)` with `refit_every_jobs` (submissions) or `refit_every_s` (seconds of the log's clock): called by the
+      clock before the submission at which a refit is due.
+    - `fitting`: a fit that `refit` has begun (`begin(run)`), which a live clock computes in a background process.
+    - `revise(job, elapsed, at)`: a new prediction for a running job that has exceeded its prediction.
+    - `distribution(job, at)`: the full `Distribution`.
+    - `falls_back_to`: the predictor that answers if `grounds` is `Grounds.FALLBACK`.
+    - `holds_entries`: true if the predictor refers to jobs by their entry in the state; the state then keeps the
+      entries of jobs that have left.
+    - `predict_trace(trace, protocol, procs)`: predicts a whole log, with exactly the numbers of `predict` and
+      `observe`.
 
     >>> class Hour:
     ...     def predict(self, job, at):
@@ -115,14 +121,14 @@ class Predictor(Protocol):
     """
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The forecast for a job submitted now (`at.now`)."""
+        """Predict the job's value; the job is submitted now (`at.now`)."""
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: note what will be needed; Start, End, Withdraw: learn."""
+        """Learn from an event: Submit, Start, End or Withdraw."""
 
 
 def at_least_a_second(seconds: float, limit: float = float("nan")) -> float:
-    """A prediction kept inside its range: not above the user's limit (where known), not below one second.
+    """Limit a prediction to at least one second and at most the user's time limit, if known.
 
     >>> at_least_a_second(0.0), at_least_a_second(500.0, limit=300.0)
     (1.0, 300.0)
@@ -132,11 +138,11 @@ def at_least_a_second(seconds: float, limit: float = float("nan")) -> float:
 
 
 FOR_PEOPLE = {"requested": "users' limits", "actual": "perfect knowledge"}
-"""Methods that are no forecasts: what users ask for, and the run times themselves, which nobody has beforehand."""
+"""Plain names of methods that do not predict: users' time limits, and the true run times (unknown beforehand)."""
 
 
 def name_and_settings(spec: str) -> tuple[str, str]:
-    """The name of `NAME:key=value,...`, with its class where it is a module's, and what follows it.
+    """Split `NAME:key=value,...` into name and settings; MODULE:CLASS counts as the name.
 
     >>> name_and_settings("last_2:need=2"), name_and_settings("my.methods:Mine:k=3")
     (('last_2', 'need=2'), ('my.methods:Mine', 'k=3'))
@@ -149,7 +155,7 @@ def name_and_settings(spec: str) -> tuple[str, str]:
 
 
 def method_name(spec: str) -> str:
-    """A method's name for people, without its settings.
+    """Return a predictor's name for people, without its settings.
 
     >>> method_name("requested"), method_name("forecast:window=1000,first=500"), method_name("squeue --start")
     ("users' limits", 'forecast', 'squeue --start')
@@ -159,7 +165,7 @@ def method_name(spec: str) -> str:
 
 
 def named(spec: str) -> str:
-    """The same with its settings, for tables where two may differ in nothing else.
+    """Return a predictor's name for people with its settings, for tables where two may differ only in settings.
 
     >>> named("actual"), named("kernel:k=5")
     ('perfect knowledge', 'kernel:k=5')
@@ -168,7 +174,7 @@ def named(spec: str) -> str:
 
 
 def is_of_job(given: object) -> bool:
-    """Whether it is a function that forecasts by itself: its first parameter is called `job`.
+    """Return whether the object is a function that predicts directly: its first parameter is called `job`.
 
     >>> is_of_job(lambda job: job.req_time), is_of_job(lambda job, at: 60.0), is_of_job(lambda log: None)
     (True, True, False)

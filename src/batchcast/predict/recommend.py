@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A limit to ask for, from the run times of like jobs or from a method's forecast, and what a job's attempts cost.
+"""Suggests time limits from similar jobs' run times or from a predictor, and computes the cost of a job's attempts.
 
-The first is an empirical quantile under a site's rules; the second the smallest limit whose risk of a kill is at most
-a stated one. Pure, without numpy: a page needs it too.
+From similar jobs, the suggestion is an empirical quantile under a site's rules. From a predictor, it is the smallest
+limit that kills the job with at most a given probability. Uses no numpy, because web pages import this module.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 
 def spent(request: float, peak: float, again: float) -> float:
-    """All that a job's attempts ask for until one is enough: `again` after the first where that suffices, else twice as
-    much each time. In the unit of the request; the run time of every attempt counts in full.
+    """Return the total that a job's attempts request until one succeeds, in the unit of the request.
+
+    The second attempt requests `again` if that is enough; otherwise each attempt doubles the request before it. Every
+    attempt is charged for the whole run time.
 
     >>> unknown = float("nan")
     >>> spent(4.0, 3.0, unknown), spent(4.0, 6.0, 7.0), spent(1.0, 3.0, unknown), spent(4.0, 9.0, 6.0)
@@ -40,7 +42,10 @@ def spent(request: float, peak: float, again: float) -> float:
 
 
 class Advice(NamedTuple):
-    """A limit in seconds, the rank it rests on, and what shaped it. `reached` false: too few jobs for that risk."""
+    """A suggested limit in seconds, its rank among the run times, and the site rule that changed it.
+
+    `reached` is false if there are too few jobs for the risk.
+    """
 
     limit_s: float
     quantile_s: float
@@ -61,21 +66,21 @@ def recommend_limit(
     step: float = 300.0,
     most: float = math.inf,
 ) -> Advice:
-    """The shortest limit that a job like these exceeds with probability `risk` at most; seconds.
+    """Return the shortest time limit, in seconds, that a similar job exceeds with probability `risk` at most.
 
-    The k-th smallest of n run times with k = ceil((n + 1)(1 - risk)): for exchangeable jobs the next one exceeds it
-    with probability 1 - k/(n + 1) <= risk (order statistics; Vovk, Gammerman & Shafer 2005, sec. 2.2). How long a job
-    would have run that was cut at its limit nobody knows, and users choose limits by what they expect, so no method
-    for independent censoring applies: the job counts as the longest of all (the worst-case bound of Peterson 1976).
-    If fewer than k jobs ended by themselves, no limit from these jobs keeps the risk: the longest run is taken, a
-    quarter added, and `reached` is false. So a risk of 5 % takes 19 jobs at least. Then up to `floor`, up to a
-    multiple of `step`, down to `most`. O(n log n).
+    The limit is the k-th smallest of n run times with k = ceil((n + 1)(1 - risk)). If the jobs are exchangeable, the
+    next job exceeds it with probability 1 - k/(n + 1) <= risk (order statistics; Vovk, Gammerman & Shafer 2005, sec.
+    2.2). The full run time of a job that was killed at its limit is unknown, and the limit depends on what the user
+    expected, so methods for independent censoring do not apply. Such a job counts as the longest of all (the worst-case
+    bound of Peterson 1976). If fewer than k jobs ended by themselves, no limit from these jobs keeps the risk: the
+    longest run time plus a quarter is used, and `reached` is false. A risk of 5 % therefore needs at least 19 jobs.
+    Finally the limit is raised to `floor`, rounded up to a multiple of `step`, and lowered to `most`. O(n log n).
 
     >>> recommend_limit([100.0] * 30 + [1000.0], [False] * 31, 0.05, floor=60, step=60)[:4]
     (1020.0, 1000.0, 31, 31)
     """
     if not run_times:
-        raise ValueError("no finished jobs to go by")
+        raise ValueError("no finished jobs to base a limit on")
     ended = sorted(run for run, cut in zip(run_times, was_cut) if not cut)
     n, longest = len(run_times), max(run_times)
     k = math.ceil((n + 1) * (1 - risk) - 1e-9)
@@ -90,10 +95,11 @@ def recommend_limit(
 
 
 def bound_at(forecast: Prediction, level: float) -> float:
-    """What a value keeps to with chance `level`, in the forecast's unit: between two levels linear in the logarithm.
+    """Return the value that is not exceeded with probability `level`, in the prediction's unit.
 
-    Below the first level its quantile; beyond the last one its quantile too, which then promises no more than that
-    level. The point where there are no quantiles. O(levels).
+    Interpolates between two levels linearly in the logarithm. Outside the issued levels it returns the nearest
+    quantile; above the last level, that quantile holds only with the last level's probability. Without quantiles it
+    returns the point. O(levels).
 
     >>> like = Prediction(10.0, (0.5, 0.9), (10.0, 1000.0))
     >>> round(bound_at(like, 0.7), 6), bound_at(like, 0.9), bound_at(like, 0.99), bound_at(Prediction(5.0), 0.9)
@@ -110,7 +116,7 @@ def bound_at(forecast: Prediction, level: float) -> float:
 
 
 def rounded_request(amount: float, floor: float, step: float, most: float = math.inf) -> float:
-    """At least `floor`, up to a multiple of `step` (0: as it is), never above `most`, what a node has.
+    """Raise the amount to `floor`, round it up to a multiple of `step` (0: no rounding), and lower it to `most`.
 
     >>> rounded_request(130.0, 100.0, 100.0), rounded_request(130.0, 100.0, 100.0, most=150.0)
     (200.0, 150.0)
@@ -120,7 +126,7 @@ def rounded_request(amount: float, floor: float, step: float, most: float = math
 
 
 def rule_of_thumb(run_times: Sequence[float], step: float = 300.0) -> float:
-    """The usual advice: 1.25 times the longest recent run, up to a full five minutes; seconds.
+    """Return the common rule of thumb in seconds: 1.25 times the longest recent run, rounded up to five minutes.
 
     >>> rule_of_thumb([600.0, 1000.0])
     1500.0
@@ -129,29 +135,32 @@ def rule_of_thumb(run_times: Sequence[float], step: float = 300.0) -> float:
 
 
 BY_NAME = "the user's jobs of this name and size"
-"""The basis of what a job's namesakes alone decide: no word about a job of another name."""
-NEW_NAME = "limit: the name is new, and forecasts of new names have not held so far"
-"""The basis of a job that keeps its limit: too many of them were outrun, or too few have ended to say."""
+"""Basis of a suggestion that rests only on ended jobs of the same user, name and size."""
+NEW_NAME = "limit: the name is new, and predictions for new names have not been reliable so far"
+"""Basis of a job that keeps its own limit: bounds of new names were exceeded too often, or too few jobs have ended."""
 RAISED = 1.25
 REACHES = 1.0 - 1e-9
 
 
 class LimitAdvice:
-    """A run-time method whose point is what to ask for, unrounded; its quantiles stay.
+    """Turns a run-time predictor into one whose point is a time limit to request, before rounding.
 
-    The point is the method's bound at level 1 - `risk`, of `calibrated` without lots. A bound never lies above the
-    limit that was asked for, so where it is that limit, and the method says so before its levels are moved
-    (`calibrated` moves them to keep its promise), more jobs than the risk allows come to their limit: how long they
-    need nobody knows, and a quarter above the limit is the point. A method without quantiles advises its point.
-    Where enough jobs of the same user, name and size have ended for the risk, they alone decide (`Namesakes`), at most
-    a quarter above the limit. A job whose name is new keeps its limit where the method's bound did not hold for such.
+    The point is the predictor's bound at level 1 - `risk` (of `calibrated`, without its randomization); the quantiles
+    are unchanged. A bound never exceeds the job's own limit. If the bound equals that limit, and the predictor also
+    reaches it before calibration (which moves the levels to correct the coverage), more jobs than the risk allows run
+    into their limit. Their full run time is unknown, so the point is then the limit plus a quarter. A predictor without
+    quantiles suggests its point.
+
+    If enough jobs of the same user, name and size have ended for the risk, only they decide (`Namesakes`), with at most
+    a quarter above the limit. A job with a new name keeps its limit if the predictor's bounds did not hold for such
+    jobs.
 
     Parameters
     ----------
     of
-        The method, as `runtime` takes it: `NAME:key=value,...`.
+        Name of the predictor, as in `runtime`: `NAME:key=value,...`.
     risk
-        The share of jobs that a limit may cut off, in (0, 1).
+        Share of jobs that the limit may kill, in (0, 1).
 
     Examples
     --------
@@ -164,7 +173,7 @@ class LimitAdvice:
     """
 
     def __init__(self, of: str = "calibrated", risk: float = 0.05) -> None:
-        from .namesakes import Namesakes  # with numpy, which no page needs
+        from .namesakes import Namesakes  # imports numpy, which web pages do not need
         from .registry import make
 
         self.inner: Any = make("runtime", of)
@@ -173,11 +182,11 @@ class LimitAdvice:
         self.uses = tuple(getattr(self.inner, "uses", ()))
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """What to ask for at the risk this was made with."""
+        """Return the suggested limit at the risk given to the constructor."""
         return self.advise(job, at, self.risk)
 
     def advise(self, job: JobRequest, at: SystemState, risk: float) -> Prediction:
-        """What to ask for at another risk."""
+        """Return the suggested limit at another risk."""
         answer = self._forecast(job, at)
         asked = job.req_time if math.isfinite(job.req_time) else math.nan
         alike = self.namesakes.request(job, asked, risk, at.now)
@@ -185,7 +194,7 @@ class LimitAdvice:
             own = (answer.levels, answer.quantiles) if answer.levels else ((1.0 - risk,), (alike,))
             point = min(alike, RAISED * job.req_time)
             return Prediction(point, *own, BY_NAME, Grounds.CLASS)
-        if asked > 0 and self.namesakes.is_unknown(job, self.risk):  # their bounds were recorded at that risk
+        if asked > 0 and self.namesakes.is_unknown(job, self.risk):  # bounds were recorded at the constructor's risk
             return replace(answer, point=asked, basis=NEW_NAME, grounds=Grounds.LIMIT)
         return self._of_forecast(answer, job, at, risk)
 
@@ -198,17 +207,17 @@ class LimitAdvice:
         return replace(answer, point=bound)
 
     def _forecast(self, job: JobRequest, at: SystemState) -> Prediction:
-        ask = getattr(self.inner, "steady", self.inner.predict)  # no lot decides over one job
+        ask = getattr(self.inner, "steady", self.inner.predict)  # randomization must not decide over a single job
         answer: Prediction = ask(job, at)
         return answer
 
     def _comes_to_it(self, job: JobRequest, at: SystemState, risk: float) -> bool:
-        """Whether the method, before it is calibrated, expects more than that share of such jobs at their limit."""
+        """Return whether the uncalibrated predictor expects more than the share `risk` of such jobs at their limit."""
         own: Prediction = getattr(self.inner, "inner", self.inner).predict(job, at)
         return bool(own.levels) and bound_at(own, 1.0 - risk) >= job.req_time * REACHES
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """The method observes, and those of a name are remembered."""
+        """Pass the event to the predictor, and record it for jobs of the same name."""
         from ..events.event import End, Requeue, Start, Submit, Withdraw
         from .namesakes import needed_time
 

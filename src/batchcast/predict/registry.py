@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictors by name, class, object or maker: one convention wherever a method is taken.
+"""Finds predictors by name, class, object or factory; every call that takes a predictor accepts all four.
 
-Names are those of `OWN` and of other packages' entry points, or one's own as MODULE:CLASS; one syntax,
-`NAME:key=value,key=value`.
+Names come from `OWN`, from other packages' entry points, or have the form MODULE:CLASS for the user's own code. The
+syntax of a name with settings is `NAME:key=value,key=value`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ GROUPS = {
 
 
 class Registered(NamedTuple):
-    """A method by name, not yet imported, and where it is: MODULE:CLASS."""
+    """Where a registered method is (MODULE:CLASS); it is imported when it is used."""
 
     name: str
     value: str
 
     def load(self) -> Any:
-        """The class or maker, imported."""
+        """Import and return the class or factory."""
         module, _, name = self.value.partition(":")
         return getattr(importlib.import_module(module), name)
 
@@ -47,7 +47,7 @@ def _own(kind: str) -> dict[str, Registered]:
 
 @cache
 def available(kind: str) -> Mapping[str, Registered]:
-    """Every registered method of a kind (`runtime`, `wait`, `heuristic`) by name, sorted; nothing is imported."""
+    """Return every registered method of a kind (`runtime`, `wait`, `heuristic`) by name, sorted, without importing."""
     from importlib.metadata import entry_points
 
     others = {point.name: Registered(point.name, point.value) for point in entry_points(group=GROUPS[kind])}
@@ -55,7 +55,7 @@ def available(kind: str) -> Mapping[str, Registered]:
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
-    """`NAME:key=value,key=value` as a name and its parameters in text; NAME is registered, or MODULE:CLASS.
+    """Split `NAME:key=value,key=value` into the name and its settings as text; NAME is registered, or MODULE:CLASS.
 
     >>> parse_spec("last_2:need=2,round=down"), parse_spec("my.methods:Mine:k=3")
     (('last_2', {'need': '2', 'round': 'down'}), ('my.methods:Mine', {'k': '3'}))
@@ -73,9 +73,9 @@ def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
 
 
 def split_specs(text: str, kind: str = "runtime") -> list[str]:
-    """A comma list of specs, where commas also part parameters: a piece with `=` and no `:` belongs to the one before.
+    """Split a comma-separated list of specs; a piece with `=` and no `:` is a setting of the spec before it.
 
-    `all` stands for every registered method of the kind.
+    `all` means every registered method of the kind.
 
     >>> split_specs("last_2:need=2,round=down,requested,mine:Own,k=3")
     ['last_2:need=2,round=down', 'requested', 'mine:Own:k=3']
@@ -90,7 +90,7 @@ def split_specs(text: str, kind: str = "runtime") -> list[str]:
 
 
 def load(kind: str, name: str) -> Any:
-    """The class behind a name, or any maker as MODULE:CLASS; UsageError names the nearest registered ones."""
+    """Return the class of a name, or the object at MODULE:CLASS; UsageError suggests the nearest registered names."""
     if ":" in name:
         return _imported(*name.split(":"), kind="policy" if kind == "policy" else "predictor")
     methods: Mapping[str, Registered] = _own(kind)
@@ -114,7 +114,7 @@ def _imported(module: str, name: str, *, kind: str) -> Any:
             f"no {kind} {module}:{name}: {error} (accepted: MODULE:CLASS of a module that Python finds)",
             hint=f"run where {module.split('.')[0]}.py is, or put its folder on PYTHONPATH",
         ) from None
-    except Exception as error:  # of the module's own lines
+    except Exception as error:  # raised by the user's own module
         raise raised_outside(error, f"{module}, imported,") from error
     if not callable(maker):
         if not any(hasattr(maker, shape) for shape in ("predict", "predict_one", "start")):
@@ -125,7 +125,7 @@ def _imported(module: str, name: str, *, kind: str) -> Any:
 
 
 def check_installed(kind: str, methods: Collection[Any]) -> None:
-    """ModuleNotFoundError where a method by name needs a package that is not here: said before the work, not after."""
+    """Raise ModuleNotFoundError if a named method needs a missing package, so that it fails before the work begins."""
     for spec in methods:
         if isinstance(spec, str):
             for package in getattr(load(kind, parse_spec(spec)[0]), "needs", ()):
@@ -134,12 +134,12 @@ def check_installed(kind: str, methods: Collection[Any]) -> None:
 
 
 def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), **given: Any) -> Any:
-    """A method from its spec; `given` passes objects that text cannot name (answers, a generator), where asked for.
+    """Create a method from its spec; `given` passes objects that text cannot express, if the constructor takes them.
 
-    Parameters are converted by the constructor's annotations: int, float, bool (yes/no), str, and tuples of text
-    parted by `+`. Raises UsageError for an unknown parameter, naming the accepted ones, and for columns that are not
-    known at submission: those the table does not declare must be in `known_at_submit` (None leaves the check to the
-    caller).
+    Settings are converted by the constructor's annotations: int, float, bool (yes/no), str, and tuples of text
+    separated by `+`. Raises UsageError for an unknown setting, naming the accepted ones, and for columns that are not
+    known at submission. Columns that `columns.py` does not declare must be in `known_at_submit`; None skips the check,
+    which the caller then makes.
     """
     name, text = parse_spec(spec)
     factory = load(kind, name)
@@ -167,10 +167,10 @@ def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), 
 
 
 def made(maker: Any, chosen: Mapping[str, Any] | None = None, **objects: Any) -> Any:
-    """What a class or a function makes, called with the arguments `chosen` and the `objects` that it has names for.
+    """Call a class or function with the settings `chosen` and with those of `objects` that it has parameters for.
 
-    A function's one parameter of another name gets the log (`trace`), its second one the processors (`max_procs`).
-    Raises UsageError for others without a default.
+    If a function has one parameter of another name, it receives the log (`trace`); a second one receives the number of
+    processors (`max_procs`). Raises UsageError if further parameters have no default.
 
     >>> made(lambda log: log, trace="the log"), made(lambda max_procs, seed=3: (max_procs, seed), max_procs=8.0)
     ('the log', (8.0, 3))
@@ -198,7 +198,7 @@ def made(maker: Any, chosen: Mapping[str, Any] | None = None, **objects: Any) ->
 
 
 def name_of(method: Any) -> str:
-    """What a method that came without a name is called: as its class or its function is, or by its spec.
+    """Return the name of a method that was given without one: its spec, or the name of its class or function.
 
     >>> name_of("last_2:need=2"), name_of(dict), name_of({})
     ('last_2:need=2', 'dict', 'dict')
@@ -210,12 +210,12 @@ def name_of(method: Any) -> str:
 
 
 def takes(kind: str, name: str, parameter: str) -> bool:
-    """Whether a method's constructor has a parameter of that name."""
+    """Return whether a method's constructor has a parameter of that name."""
     return parameter in inspect.signature(load(kind, name)).parameters
 
 
 def _function(factory: Any) -> Any:
-    """Whose annotations say how text becomes parameters."""
+    """Return the function whose annotations decide how text is converted to settings."""
     maker = factory.func if isinstance(factory, partial) else factory
     return maker.__init__ if inspect.isclass(maker) else maker
 
@@ -251,21 +251,20 @@ def _convert(name: str, key: str, value: str, hint: Any) -> Any:
 
 
 def named_methods(given: Any, kind: str = "runtime") -> dict[str, Any]:
-    """The methods that were asked for, by the names that results carry, in order.
+    """Return the requested methods by the names that results show, in order.
 
     Parameters
     ----------
     given
-        A name with parameters or a comma list of them; a class, an object or a function that makes one, which is
-        called as it is in its own code; a sequence of these; or a mapping of names to these (None: the method known by
-        that name).
+        A name with settings or a comma-separated list of names; a class, object or factory, which gets the name it has
+        in its own code; a sequence of these; or a mapping of names to these (None: the registered method of that name).
     kind
-        `runtime` or `wait`: whose names `all` stands for.
+        `runtime` or `wait`; decides what `all` means.
 
     Raises
     ------
     UsageError
-        Where nothing is asked for, or two would have one name.
+        If there is no method, or if two methods have the same name.
 
     Examples
     --------
@@ -296,19 +295,19 @@ def _named(method: Any, kind: str) -> list[tuple[str, Any]]:
 
 
 def is_made(given: Any) -> bool:
-    """Whether it is an object or a function of a job, not a name and not a class or function that makes one."""
+    """Return whether it is an object or a function of a job, not a name, class or factory."""
     shapes = ("predict", "predict_one")
     made_so = not isinstance(given, (str, type)) and any(callable(getattr(given, name, None)) for name in shapes)
     return made_so or is_of_job(given)
 
 
 def makes(given: Any) -> bool:
-    """Whether it is a class or a function that makes a method."""
+    """Return whether it is a class or function that creates a method."""
     return callable(given) and not is_made(given)
 
 
 def fresh(given: Any) -> Any:
-    """The same where it is a name or makes methods; a copy of an object, so that each use begins as it was given."""
+    """Return names and factories unchanged, and a copy of an object, so that each use starts from the given state."""
     return deepcopy(given) if is_made(given) else given
 
 
@@ -321,27 +320,27 @@ def method_of(
     trace: Any = None,
     **objects: Any,
 ) -> Any:
-    """A predictor from a name, a class, an object or a function that makes one.
+    """Return a predictor from a name, a class, an object or a factory.
 
     Parameters
     ----------
     kind
         `runtime` or `wait`.
     given
-        What was asked for. A class or function is called with those of `objects`, and `trace`, that it has parameters
-        for; the one parameter of a function, whatever its name, is the log. An object is used as it is, and so is a
-        function of `job` (and the state): it forecasts without learning.
+        The predictor, as the user gave it. A class or function is called with `trace` and those of `objects` that it
+        has parameters for; if a function has one parameter of another name, it receives the log. An object is used as
+        it is. A function of `job` (and the state) is used as a predictor that does not learn.
     known_at_submit
-        Columns beyond batchcast's own that it may use; None leaves the check to the caller.
+        Columns beyond batchcast's own that the predictor may use; None leaves the check to the caller.
     who
-        Its name in messages.
+        The predictor's name in messages.
     trace, objects
-        What a method can be made with: the log, `answers`, `rng`, `seed`, `max_procs`, `machine`.
+        Objects that constructors may take: the log, `answers`, `rng`, `seed`, `max_procs`, `machine`.
 
     Raises
     ------
     UsageError
-        Names what is missing or wrong, and what is accepted.
+        If something is missing or wrong; the message says what is accepted.
 
     Examples
     --------

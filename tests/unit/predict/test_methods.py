@@ -291,7 +291,7 @@ class _Starts:
     [
         (_Short, r"_Short.predict \(test_methods.py, line \d+\) takes \(job.*accepted: predict\(job, at\)"),
         (_Divides, r"_Divides raised ZeroDivisionError: .*\(test_methods.py, line \d+\)"),
-        (_Deaf, r"_Deaf, told of Submit, raised KeyError: 'user' \(test_methods.py"),
+        (_Deaf, r"_Deaf, observing Submit, raised KeyError: 'user' \(test_methods.py"),
         (_Unmade, r"_Unmade raised RuntimeError: no model file \(test_methods.py"),
     ],
 )

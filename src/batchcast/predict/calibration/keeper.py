@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Online calibration, one event at a time.
+"""Online calibration of prediction bounds, one event at a time.
 
-Each outcome moves the level at which a method is asked for its quantile, and levels are mapped by how recent forecasts
-came out.
+Each outcome changes the level that is requested from a predictor, so that its bounds reach the promised coverage. A
+second function maps predicted probabilities to the frequencies observed in recent outcomes.
 """
 
 from __future__ import annotations
@@ -16,24 +16,23 @@ import numpy as np
 
 GRID = np.linspace(0.0, 1.0, 201)
 IDENTITY = 100.0
-"""How many outcomes of a perfect forecaster are mixed in."""
+"""Number of outcomes of a perfectly calibrated predictor that are added as a prior."""
 
 
 def transform_curve(values: np.ndarray, ended: np.ndarray) -> np.ndarray:
-    """The distribution (201,) over GRID of the transforms of forecasts, by Kaplan-Meier; nothing known: the identity.
+    """Estimate the distribution (201,), over GRID, of predicted probabilities at the outcomes, by Kaplan-Meier.
 
     Parameters
     ----------
     values
-        The forecast chance (n,) of what happened: of the outcome where `ended`, else of what has passed so far, in
-        [0, 1].
+        Predicted probability (n,), in [0, 1]: of the outcome if `ended`, else of the time that has passed so far.
     ended
-        Whether the outcome is known (n,), bool; else it is beyond.
+        Whether the outcome is known (n,), bool. If not, the outcome lies beyond the value (it is censored).
 
     Notes
     -----
-    Kaplan & Meier 1958; at equal values outcomes come before the censored. What no outcome reaches follows the
-    identity, scaled. O(n log n).
+    Kaplan & Meier 1958; at equal values, outcomes come before censored values. Without outcomes the result is the
+    identity. Beyond the last outcome the curve follows the identity, scaled to reach 1. O(n log n).
 
     >>> transform_curve(np.full(200, 0.5), np.ones(200, bool))[[99, 100]].round(3).tolist()
     [0.165, 0.833]
@@ -48,7 +47,7 @@ def transform_curve(values: np.ndarray, ended: np.ndarray) -> np.ndarray:
     at = np.searchsorted(sorted_values, GRID, side="right")
     beyond = np.where(at > 0, stays[np.maximum(at - 1, 0)], 1.0)
     last = sorted_values[known][-1] if known.any() else 0.0
-    if beyond[-1] > 0.0 and last < 1.0:  # the rest lies beyond the last outcome, spread as the forecaster spreads it
+    if beyond[-1] > 0.0 and last < 1.0:  # beyond the last outcome, keep the predictor's own shape
         rest = np.clip((GRID - last) / (1.0 - last), 0.0, 1.0)
         beyond = np.where(last < GRID, beyond[-1] * (1.0 - rest), beyond)
     beyond[-1] = 0.0
@@ -57,7 +56,7 @@ def transform_curve(values: np.ndarray, ended: np.ndarray) -> np.ndarray:
 
 
 def kept_chances(curve: np.ndarray, chances: np.ndarray) -> np.ndarray:
-    """What forecast chances have meant of late: any shape, in [0, 1].
+    """Map predicted probabilities to the frequencies observed recently; any shape, in [0, 1].
 
     >>> kept_chances(GRID, np.array([0.25]))
     array([0.25])
@@ -65,32 +64,32 @@ def kept_chances(curve: np.ndarray, chances: np.ndarray) -> np.ndarray:
     return np.asarray(np.interp(chances, GRID, curve))
 
 
-ROUNDING = 1e-9  # of a bound that went through a logarithm: values often equal an earlier one to the second
-DECAY = 0.99  # what is left of an owner's own shift at each of its outcomes
-REMEMBERED = 5000.0  # outcomes that the account looks back on
-FREE = 50  # forecasts of one owner since its latest known one that count as evidence of their own
+ROUNDING = 1e-9  # tolerance for a bound computed through a logarithm: values often equal an earlier value to the second
+DECAY = 0.99  # an owner's own shift is multiplied by this at each of its outcomes
+REMEMBERED = 5000.0  # time constant of the account, in outcomes
+FREE = 50  # predictions of one owner since its latest known outcome that count as independent evidence
 GOLDEN = 0.6180339887498949
 
 
 class _Bounds(NamedTuple):
-    """Bounds that hold or fail: those that teach levels, those that were promised, or both at once."""
+    """Bounds of one prediction that will hold or fail: they change the levels, count in the account, or both."""
 
     seconds: np.ndarray  # (levels,)
-    open: np.ndarray  # (levels,) whether nothing is known of it yet
+    open: np.ndarray  # (levels,) whether the outcome is still unknown at this level
     teaches: bool
     promised: bool
 
 
 class _Issued(NamedTuple):
     owner: Hashable
-    number: int  # of the owner's
+    number: int  # counts the owner's predictions
     weight: float
-    certain: float  # a bound from here on cannot fail
+    certain: float  # a bound at or above this value cannot fail
     bounds: tuple[_Bounds, ...]
 
 
 class _Open:
-    """Of an owner with unresolved forecasts: how many, how many since there were none, the latest of those known."""
+    """An owner's unresolved predictions: how many, how many since none was unresolved, and the latest known one."""
 
     __slots__ = ("issued", "known", "unresolved")
 
@@ -99,38 +98,47 @@ class _Open:
 
 
 class OnlineCalibration:
-    """Adaptive conformal levels with late feedback: one shift for everybody, one for each owner (a user, a class).
+    """Adaptive conformal levels with delayed feedback: one shift shared by all, and one per owner (a user or class).
 
     Parameters
     ----------
     levels
-        The levels promised, in (0, 1), ascending.
+        The promised levels, in (0, 1), ascending.
     step, own_step
-        How far an outcome moves the level asked, of everybody and of the owner, at level 0.9; at others in proportion
-        to min(level, 1 - level). Without an own step no owner is remembered.
+        How far one outcome moves the shared shift and the owner's shift at level 0.9; at other levels in proportion to
+        min(level, 1 - level). Without an own step, owners have no shift.
     free
-        Forecasts of one owner, made since the latest one whose value is known, that count as evidence of their own.
+        Number of predictions of one owner, made since its latest known outcome, that count as independent evidence.
     memory
-        Outcomes, each by what it counts as evidence, after which a third is left of what one moved the shift of
-        everybody; infinite: all of it for good.
+        Number of outcomes (weighted as evidence) after which the effect of an outcome on the shared shift has decayed
+        to a third. Infinite: no decay.
 
     Notes
     -----
-    Gibbs & Candes 2021, eq. 2: asked += step (promised - 1{value <= bound}). Departures. *Late feedback*: a value that
-    has passed a bound (`waited`) counts as its miss at once, a bound that still holds counts when the value is known.
-    *Bursts*: what an owner is told blindly, k forecasts after the latest one whose value is known, counts 1 / (1 + k -
-    50) beyond the fiftieth, decided when it is issued, so that no outcome chooses its own weight: thousands of like
-    jobs submitted together are one piece of evidence. *Lots* (`drawn`): they also hold or fail together, so that no
-    single level keeps a share of them. Beyond the fiftieth such forecast a rising share, all from the hundredth on, is
-    asked at level 1 (the certain bound) or 0 (one that says nothing), by lot, in the proportion whose mean is the level
-    promised and paid back. Levels learn from the bounds without lots. *Account*: what was promised and not kept over
-    the last thousands of outcomes, each in full and less what was kept beyond the promise, is paid back, by at most
-    min(level, 1 - level): after a burst other owners' bounds move a little, not by all of it. Shift and account are the
-    proportional and the integral part of a controller (Angelopoulos, Candes & Tibshirani 2023). With a `memory` the
-    shift follows what evidence says of late, and the account alone keeps the share over all jobs: it may then bring a
-    level anywhere in [0, 1]. *Owners*: their own shift
-    decays by 0.99 at each outcome. A bound at `certain` (the limit) always holds.
-    O(levels) a forecast and outcome, and a heap's logarithm.
+    The level requested from the predictor follows Gibbs & Candes 2021, eq. 2:
+    asked += step (promised - 1{value <= bound}). We depart from the paper as follows.
+
+    *Delayed feedback*: a bound counts as missed as soon as the running value has passed it (`waited`). A bound that
+    still holds counts when the value is known.
+
+    *Bursts*: a user may submit thousands of similar jobs before the first one ends. Such jobs are one piece of
+    evidence, not thousands. So the k-th prediction after the latest known outcome has weight 1 / (1 + k - 50) for
+    k > 50. The weight is fixed when the prediction is issued, so that no outcome affects its own weight.
+
+    *Randomized bounds* (`drawn`): the jobs of a burst also meet or miss their bounds together, so no single level gives
+    the promised coverage. From the fiftieth prediction of a burst a rising share, and from the hundredth all, draw
+    level 1 (the certain bound) or level 0 (a bound without content). The proportion equals the promised level plus the
+    repayment below. The shift learns only from bounds that are not randomized.
+
+    *Account*: the difference between promised and reached coverage over the last thousands of outcomes is repaid, by at
+    most min(level, 1 - level). After a burst, other owners' bounds move a little, not by the whole debt. Shift and
+    account are the proportional and the integral part of a controller (Angelopoulos, Candes & Tibshirani 2023). With a
+    `memory`, the shift follows recent evidence and only the account controls the coverage over all jobs; it may then
+    move a level anywhere in [0, 1].
+
+    *Owners*: an owner's shift decays by 0.99 at each outcome. A bound at or above `certain` (the time limit) holds.
+
+    O(levels) a prediction and outcome, plus the logarithm of a heap.
 
     References
     ----------
@@ -170,7 +178,9 @@ class OnlineCalibration:
         self.deadlines: list[tuple[float, int, int, int]] = []
 
     def asked(self, owner: Hashable) -> np.ndarray:
-        """The levels (levels,) to ask for now, ascending, in [0, 1]; 1 is the certain bound."""
+        """Return the levels (levels,) to request from the predictor now, ascending, in [0, 1]; 1 is the certain
+        bound.
+        """
         own = self.owners.get(owner)
         asked = self.everybody + self._paid()
         if own is not None:
@@ -178,10 +188,10 @@ class OnlineCalibration:
         return np.asarray(np.maximum.accumulate(np.minimum(np.maximum(asked, 0.0), 1.0)))
 
     def drawn(self, owner: Hashable) -> np.ndarray | None:
-        """The levels (levels,), 0 or 1, that an owner told blindly draws next; None where no lot falls on it.
+        """Return the randomized levels (levels,), 0 or 1, of an owner's next prediction; None if it is not randomized.
 
-        The lot is the fraction of the golden ratio times the number of the owner's forecasts since none was unresolved:
-        the same until the next is issued, and spread evenly over a burst.
+        The random number is the fractional part of the golden ratio times the number of predictions in the burst. It
+        does not change until the next prediction is issued, and is spread evenly over a burst.
 
         >>> keeper, lots = OnlineCalibration((0.9,)), []
         >>> for row in range(300):
@@ -200,7 +210,7 @@ class OnlineCalibration:
         return np.asarray(np.where(lot < share * np.clip(self.levels + self._paid(), 0.0, 1.0), 1.0, 0.0))
 
     def blind(self, owner: Hashable) -> int:
-        """How many unresolved forecasts an owner has that are later than the latest one whose value is known."""
+        """Return the number of an owner's unresolved predictions since its latest known outcome."""
         open_ = self.open.get(owner)
         return 0 if open_ is None else min(open_.unresolved, open_.issued - open_.known)
 
@@ -213,9 +223,9 @@ class OnlineCalibration:
         drawn: np.ndarray | None = None,
         weight: float | None = None,
     ) -> None:
-        """Remember what was promised for `row`, `drawn` where a lot fell on it; the same row again replaces it.
+        """Record the bounds issued for `row`, and `drawn` if they were randomized; a repeated row is replaced.
 
-        `weight` is what it counts as evidence in place of the part of its burst.
+        `weight` replaces the weight that follows from the burst.
         """
         self.forget(row)
         if weight is None:
@@ -229,7 +239,7 @@ class OnlineCalibration:
         self.issued[row] = _Issued(owner, open_.issued, weight, certain, tuple(both))
 
     def begin(self, row: int, now: float) -> None:
-        """The value of `row` grows with the clock from `now` on: its bounds are due one after the other."""
+        """Record that the value of `row` grows with the clock from `now` on, which gives each bound a due time."""
         issued = self.issued.get(row)
         if issued is not None:
             for which, bounds in enumerate(issued.bounds):
@@ -239,7 +249,7 @@ class OnlineCalibration:
                         heapq.heappush(self.deadlines, (now + bound + 1e-6, row, which, k))
 
     def waited(self, now: float) -> None:
-        """Every bound that was due before `now` and whose value is not known yet has failed."""
+        """Count every bound that was due before `now` as missed if its value is not known yet."""
         while self.deadlines and self.deadlines[0][0] < now:
             _, row, which, k = heapq.heappop(self.deadlines)
             issued = self.issued.get(row)
@@ -247,7 +257,7 @@ class OnlineCalibration:
                 self._missed(issued, issued.bounds[which], k)
 
     def known(self, row: int, value: float) -> None:
-        """The value of `row`: what was still open is kept or missed."""
+        """Resolve the bounds of `row` that are still open: each is met or missed by the value."""
         issued = self.issued.get(row)
         if issued is not None:
             for bounds in issued.bounds:
@@ -259,7 +269,7 @@ class OnlineCalibration:
             self.forget(row)
 
     def forget(self, row: int) -> None:
-        """Nothing will become known of `row`."""
+        """Drop `row`; its value will never be known."""
         issued = self.issued.pop(row, None)
         if issued is not None:
             open_ = self.open[issued.owner]
@@ -272,7 +282,7 @@ class OnlineCalibration:
         return np.asarray(np.minimum(np.maximum(self.repaid * self.step * self.owed, low), high))
 
     def _missed(self, issued: _Issued, bounds: _Bounds, k: int) -> None:
-        """`_learn` of one level's miss."""
+        """Apply `_learn` to a miss at one level."""
         owed = self.levels[k]
         bounds.open[k] = False
         if bounds.promised:
@@ -304,7 +314,7 @@ class OnlineCalibration:
 def bounds_at(
     asked: np.ndarray, levels: Sequence[float], quantiles: Sequence[float], certain: float, least: float = 1.0
 ) -> np.ndarray:
-    """Bounds at any levels from a few quantiles: linear in log seconds, with `least` at 0 and `certain` at 1.
+    """Interpolate bounds at any levels from a few quantiles: linear in log seconds, `least` at 0 and `certain` at 1.
 
     >>> bounds_at(np.array([0.5, 0.95, 1.0]), (0.5, 0.9), (10.0, 100.0), 10_000.0).round().tolist()
     [10.0, 1000.0, 10000.0]
@@ -312,4 +322,4 @@ def bounds_at(
     most = max(certain, least, *quantiles)
     curve = np.log((least, *np.maximum(quantiles, least), most))
     read = np.interp(asked, (0.0, *levels, 1.0), curve).tolist()
-    return np.array([min(math.exp(high), most) for high in read])  # as the compiled pass, to the last bit
+    return np.array([min(math.exp(high), most) for high in read])  # bit for bit equal to the compiled pass

@@ -14,13 +14,13 @@ from ...schedule.heap import pop, push
 from .keeper import DECAY, GOLDEN, REMEMBERED, ROUNDING, OnlineCalibration
 
 DUE = np.dtype([("key", np.float64), ("tie", np.int64), ("item", np.int64)])
-CHUNK = 10_000  # events between two signs of progress
-NOTHING, STEADY, DRAWN = 0, 1, 2  # what was promised to a job: nothing, its bounds, those and bounds by lot
+CHUNK = 10_000  # events between two progress reports
+NOTHING, STEADY, DRAWN = 0, 1, 2  # what was issued for a job: nothing, its bounds, or also randomized bounds
 
 
 @by_address
 class _Log(NamedTuple):
-    """What is known beforehand, by event and by job, and the room for the bounds (n, levels)."""
+    """Inputs by event and by job, and output arrays for the bounds (n, levels)."""
 
     time: np.ndarray
     kind: np.ndarray
@@ -39,7 +39,7 @@ class _Log(NamedTuple):
 
 @by_address
 class _Keeper(NamedTuple):
-    """The state of an `OnlineCalibration`: by level, by owner, by job, and where its deadlines end."""
+    """State of an `OnlineCalibration` as arrays by level, by owner and by job, and the number of deadlines."""
 
     levels: np.ndarray
     step: np.ndarray
@@ -60,29 +60,29 @@ class _Keeper(NamedTuple):
 
 
 class LogOfCalibration:
-    """A log as a fresh keeper is told it: `advance` takes so many events in, `steady` and `drawn` are the bounds.
+    """Runs a fresh keeper over a whole log: `advance` processes events; `steady` and `drawn` hold the bounds.
 
     Parameters
     ----------
     keeper
-        A fresh one, for its levels, steps and `free`.
+        A fresh `OnlineCalibration`, which gives the levels, steps and `free`.
     events
         Times, kinds (SUBMIT, START, END, WITHDRAW) and jobs, (events,) each, in the order of the clock.
     owner
-        The code of each job's owner (n,), from 0.
+        Number of each job's owner (n,), from 0.
     longest, certain
-        The bound at level 1 (n,), and the one that cannot fail, infinite where there is none; seconds.
+        The bound at level 1 (n,), and the bound that cannot fail, infinite if there is none; seconds.
     run
-        What came of it (n,), seconds.
+        The true value (n,), seconds.
     said
-        What the method said: levels (k,) ascending, seconds (n, k), NaN where it said nothing.
+        The predictor's levels (k,), ascending, and quantiles in seconds (n, k), NaN if it made no prediction.
     lots
-        Whether lots are drawn in a burst.
+        Whether bounds are randomized in a burst.
 
     Notes
     -----
-    `tests/unit/predict/calibration` holds it to `OnlineCalibration`, number by number. O(levels) an event and a heap's
-    logarithm.
+    `tests/unit/predict/calibration` checks that every number equals that of `OnlineCalibration`. O(levels) an event,
+    plus the logarithm of a heap.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class LogOfCalibration:
         self.done = 0
 
     def advance(self) -> int:
-        """Take the next events in; how many are left."""
+        """Process the next events; return how many are left."""
         end = min(self.done + CHUNK, len(self.log.time))
         held = int(self.keeper.due[0])
         room = np.empty(held + 2 * len(self.keeper.levels) * (end - self.done), DUE)
@@ -151,7 +151,7 @@ class LogOfCalibration:
 
 @kernel
 def take_in(log: _Log, keeper: _Keeper, heap: np.ndarray, begin: int, end: int) -> None:
-    """The events from `begin` to `end`: at a submission bounds are promised, later they are due, or their end known."""
+    """Process events `begin` to `end`: issue bounds at submissions, set deadlines at starts, resolve bounds at ends."""
     for event in range(begin, end):
         now, kind, job = log.time[event], log.kind[event], log.job[event]
         if kind == SUBMIT:
@@ -167,7 +167,7 @@ def take_in(log: _Log, keeper: _Keeper, heap: np.ndarray, begin: int, end: int) 
 
 @inner
 def promise(log: _Log, keeper: _Keeper, job: int) -> None:
-    """The bounds of a job at the levels asked now, and those by lot in a burst, are promised to it."""
+    """Issue a job's bounds at the current levels, and randomized bounds in a burst."""
     count, owner = len(keeper.levels), log.owner[job]
     blind = min(keeper.unresolved[owner], keeper.issued[owner] - keeper.known[owner])
     keeper.promise[job] = STEADY
@@ -196,7 +196,7 @@ def promise(log: _Log, keeper: _Keeper, job: int) -> None:
 
 @inner
 def paid(keeper: _Keeper, k: int) -> float:
-    """What is paid back at a level."""
+    """Return the account's repayment at a level."""
     most = keeper.most_paid[k]
     back: float = min(max(keeper.step[k] * keeper.owed[k], -most), most)
     return back
@@ -204,7 +204,7 @@ def paid(keeper: _Keeper, k: int) -> float:
 
 @inner
 def bound_at(log: _Log, job: int, level: float) -> float:
-    """The bound of a job at any level, as `calibration.bounds_at` reads it."""
+    """Interpolate a job's bound at any level, as `keeper.bounds_at` does."""
     knots, last, j = log.knots, len(log.knots) - 1, 0
     while j < last and knots[j + 1] <= level:
         j += 1
@@ -217,7 +217,7 @@ def bound_at(log: _Log, job: int, level: float) -> float:
 
 @inner
 def become_due(log: _Log, keeper: _Keeper, heap: np.ndarray, job: int, now: float) -> None:
-    """The job has begun: its bounds are due one after the other."""
+    """Give each of a started job's bounds a due time."""
     count, certain = len(keeper.levels), log.certain[job] * (1.0 - ROUNDING)
     for which in range(keeper.promise[job]):
         for k in range(count):
@@ -229,7 +229,7 @@ def become_due(log: _Log, keeper: _Keeper, heap: np.ndarray, job: int, now: floa
 
 @inner
 def waited(log: _Log, keeper: _Keeper, heap: np.ndarray, now: float) -> None:
-    """What was due before `now` and is still open has failed."""
+    """Count bounds that were due before `now` and are still open as missed."""
     count = len(keeper.levels)
     while keeper.due[0] > 0 and heap[0].key < now:
         tie = heap[0].tie
@@ -242,7 +242,7 @@ def waited(log: _Log, keeper: _Keeper, heap: np.ndarray, now: float) -> None:
 
 @inner
 def become_known(log: _Log, keeper: _Keeper, job: int) -> None:
-    """The job has ended: what was still open is kept or has failed."""
+    """Resolve an ended job's open bounds."""
     count, owner, run = len(keeper.levels), log.owner[job], log.run[job]
     certain = log.certain[job] * (1.0 - ROUNDING)
     for which in range(keeper.promise[job]):
@@ -258,7 +258,7 @@ def become_known(log: _Log, keeper: _Keeper, job: int) -> None:
 
 @inner
 def learn(log: _Log, keeper: _Keeper, job: int, which: int, k: int, owed: float) -> None:
-    """One outcome at one level: bounds by lot count for the account, those without teach the levels."""
+    """Learn one outcome at one level: randomized bounds change the account, other bounds change the levels."""
     promised = keeper.promise[job] - 1
     if which == promised:
         keeper.owed[k] = (1.0 - 1.0 / REMEMBERED) * keeper.owed[k] + owed
@@ -270,7 +270,7 @@ def learn(log: _Log, keeper: _Keeper, job: int, which: int, k: int, owed: float)
 
 @inner
 def forget(log: _Log, keeper: _Keeper, job: int) -> None:
-    """Nothing more becomes known of the job; an owner with nothing open begins anew."""
+    """Drop a job whose value will not be known; an owner without open bounds starts a new burst."""
     if keeper.promise[job] != NOTHING:
         owner = log.owner[job]
         keeper.promise[job] = NOTHING

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`actual`: the oracle. It was constructed with the answers and says so in its name."""
+"""`actual`: perfect knowledge. It is constructed with the true run times, so it is not a predictor that a site
+can use.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,12 @@ class Actual:
     Parameters
     ----------
     answers
-        Recorded run times in log order, seconds, NaN where a job never ran.
+        Recorded run times in log order, in seconds; NaN if a job never ran.
 
     Notes
     -----
-    `is_oracle` excuses it from hiding the future; no other method is made with answers. O(1) a job.
+    `is_oracle` exempts it from the check that predictors do not use the future. No other method receives answers.
+    O(1) a job.
 
     Examples
     --------
@@ -36,11 +39,11 @@ class Actual:
         self.answers = [float(a) for a in answers]
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The truth."""
+        """Return the recorded run time."""
         run_time = self.answers[job.row]
         if run_time != run_time:
-            return LargestLimit().forecast(job, "oracle: never ran, so its limit")
+            return LargestLimit().forecast(job, "oracle: the job never ran; its time limit")
         return Prediction(at_least_a_second(run_time), basis="oracle: the recorded run time", grounds=Grounds.ORACLE)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Nothing is left to learn."""
+        """Do nothing: there is nothing to learn."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calibrated`: another method's bounds, moved until the intended share of jobs stays below them."""
+"""`calibrated`: another predictor's bounds, corrected until the intended share of jobs stays below them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..protocol import Prediction
 from ..registry import load, make
 
 ALIKE = ("queue_id", "partition_id", "procs_log2")
-"""Jobs of nobody that agree on these are taken for one owner's."""
+"""Jobs without a known owner share an owner if they agree on these columns."""
 LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 
 
@@ -32,32 +32,34 @@ class Calibrated:
     Parameters
     ----------
     of
-        Any method with quantiles; its parameters keep their defaults.
+        Any predictor with quantiles; it runs with its default settings.
     by
-        The field whose values have a shift of their own, beside the one for everybody. Where it is unknown, jobs of one
-        queue, partition and class of sizes have one.
+        Column whose values (owners) each have a shift of their own, beside the shared shift. If it is unknown, jobs
+        with the same queue, partition and size class share an owner.
     step, own_step
-        How far a miss moves the shift of everybody, and that of one value of `by`.
+        How far a miss moves the shared shift, and the shift of one owner.
     level
         One more level to promise, in (0, 1).
     lots
-        Whether jobs of a burst, told before any of its ends is known, draw the level they are asked at: for shares over
-        many jobs, never for an answer about one (below).
+        Whether bounds in a burst of similar jobs are randomized. This keeps the coverage over many jobs; it must not be
+        used for an answer about a single job (see Notes).
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a number is outside its range.
 
     Notes
     -----
-    See `OnlineCalibration` for how levels move. Jobs still running that have passed a bound count as its misses at
-    once. Between the method's own quantiles the bound is read linearly in log seconds; level 1 is the limit (without
-    one, the largest seen), and a bound at the limit holds, whatever the seconds a batch system takes to kill. Where no
-    limit was ever seen level 1 is a day, and nothing is certain. The jobs of a burst mostly hold or fail together: with
-    `lots` most of them get their limit and the others a second, which promises nothing, so that the promised share of
-    any burst is kept, as adaptive levels at 0 and 1 do (an empty and an
-    infinite set). `steady` answers without lots in any case. The cost is the method's and some tens of microseconds.
+    `OnlineCalibration` describes how levels move. A running job that has passed a bound counts as a miss at once.
+    Between the predictor's own quantiles, the bound is interpolated linearly in log seconds. Level 1 is the time limit,
+    or the largest limit so far if the job has none. A bound at the limit always holds: the few seconds that a batch
+    system takes to kill a job do not count. If no limit has been seen, level 1 is one day, and no bound is certain.
+
+    The jobs of a burst mostly meet or miss their bounds together. With `lots`, most of these jobs get their time limit
+    as bound and the others get one second, so that the promised share holds in any burst. Adaptive conformal levels do
+    the same when they reach 0 and 1 (an empty and an infinite set). `steady` is never randomized. The cost is that of
+    the predictor plus some tens of microseconds.
 
     References
     ----------
@@ -102,18 +104,18 @@ class Calibrated:
                 setattr(self, name, getattr(self.inner, name))
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The method's answer with bounds at the levels asked now, by lot in a burst."""
+        """Return the prediction with bounds at the current levels, randomized in a burst."""
         answer, bounds, _, drawn = self._bounds(job, at)
         return self._with(answer, bounds if drawn is None else drawn)
 
     def steady(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The same without lots."""
+        """Return the prediction with bounds that are never randomized."""
         answer, bounds, _, _ = self._bounds(job, at)
         return self._with(answer, bounds)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: promise; Start: the bounds are due from now on; End: kept or not; and the method observes too."""
-        if isinstance(event, Submit):  # what was told a moment ago is what is promised
+        """Pass the event on; issue bounds at Submit, set their deadlines at Start, resolve them at End."""
+        if isinstance(event, Submit):  # issue the bounds that `predict` returned for this job
             _, bounds, certain, drawn = self._bounds(event.job, at)
             self._promise(event.job, bounds, certain, drawn)
         self.keeper.waited(event.time)
@@ -129,9 +131,9 @@ class Calibrated:
     def drawn_and_steady(
         self, trace: Trace, protocol: str = "honest", procs: str = "req", tick: Callable[[int], None] | None = None
     ) -> tuple[Forecasts, np.ndarray]:
-        """What a fresh method answers for every job of a log, and its bounds (n, levels) without lots.
+        """Predict a whole log with a fresh method; also return the bounds (n, levels) without randomization.
 
-        For methods with a batch path; one compiled pass. `tick(done)` is called now and then.
+        For predictors with a batch method; one compiled pass. Calls `tick(done)` now and then.
         """
         answers: Forecasts = self.inner.predict_trace(trace, protocol, procs)
         plan = timeline(trace, protocol)
@@ -159,7 +161,7 @@ class Calibrated:
         return Prediction(answer.point, self.levels, tuple(bounds.tolist()), answer.basis, answer.grounds)
 
     def _bounds(self, job: JobRequest, at: SystemState) -> tuple[Prediction, np.ndarray, float, np.ndarray | None]:
-        """The method's answer, its bounds at the levels asked, the certain one, and the drawn ones if any."""
+        """Return the prediction, its bounds at the current levels, the certain bound, and randomized bounds if any."""
         answer = self._answer(job, at)
         return (answer, *self._bounds_of(job, answer.levels, answer.quantiles))
 
@@ -181,12 +183,12 @@ class Calibrated:
         self.limits.note(job.req_time)
 
     def _owner(self, job: JobRequest) -> Hashable:
-        """Whose shift is a job's, and whose burst it may be of."""
+        """Return the owner whose shift and burst a job belongs to."""
         value = field_value(job, self.by)
         return class_key(job, ALIKE) if value is None else value
 
     def _owners(self, columns: dict[str, Any], count: int) -> np.ndarray:
-        """The same for every job of a log, as numbers (count,) from 0."""
+        """Return the owner of every job of a log, as numbers (count,) from 0."""
         known, owners = class_codes(columns, (self.by,), count)
         alike = np.zeros(count, np.int64)
         for name in ALIKE:
@@ -195,7 +197,7 @@ class Calibrated:
         return numbered(np.where(known >= 0, known, owners + alike))[0]
 
     def _answer(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The method's answer, asked once between two events."""
+        """Return the predictor's prediction, computed once between two events."""
         if self.answered is None or self.answered[0] is not job or self.answered[1] != at.now:
             self.answered = (job, at.now, self.inner.predict(job, at))
         return self.answered[2]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kernel`: a distribution of run times from weighted similar jobs; also given the time that a job has run."""
+"""`kernel`: predicts a run-time distribution from weighted similar jobs, also for a job that has already run
+some time.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ from ..similarity.steps import answer, ended, follow, note, revised, started, st
 
 
 class RunTimes(NamedTuple):
-    """Values (n,) ascending, seconds, with their weights (n,), summing to one.
+    """A weighted empirical distribution: sorted values in seconds, shape (n,), and weights that sum to 1, shape (n,).
 
     >>> runs = RunTimes(np.array([10.0, 20.0, 60.0]), np.array([0.5, 0.25, 0.25]))
     >>> runs.quantile(0.5), runs.chance(20.0), runs.given(15.0).weights.tolist()
@@ -43,18 +45,20 @@ class RunTimes(NamedTuple):
     weights: np.ndarray
 
     def quantile(self, level: float) -> float:
-        """The smallest value with at least `level` of the weight at or below it; NaN where there is none."""
+        """Return the smallest value with at least `level` of the weight at or below it; NaN if there are no values."""
         if not len(self.seconds):
             return math.nan
         at = int(np.searchsorted(np.cumsum(self.weights), level - 1e-12))
         return float(self.seconds[min(at, len(self.seconds) - 1)])
 
     def chance(self, span: float) -> float:
-        """The chance to run longer than `span` seconds; NaN where nothing is known."""
+        """Return the probability that the job runs longer than `span` seconds; NaN if there are no values."""
         return float(self.weights[self.seconds > span].sum()) if len(self.seconds) else math.nan
 
     def given(self, elapsed: float) -> RunTimes:
-        """The same for a job that has run `elapsed` seconds: what is longer; empty where nothing is."""
+        """Return the distribution of a job that has run `elapsed` seconds: the longer values; empty if there
+        are none.
+        """
         longer = self.seconds > elapsed
         weights = self.weights[longer]
         total = weights.sum()
@@ -63,9 +67,9 @@ class RunTimes(NamedTuple):
 
 LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 WORDS = ("jobs", "jobs with this limit", "jobs of this size", "jobs with this limit and size")
-OTHERS, MIXED = 4, 5  # beside the four kinds of WORDS
+OTHERS, MIXED = 4, 5  # further kinds after the four of WORDS
 MOSTLY = 0.6
-NO_HISTORY = "limit: no like job has ended"
+NO_HISTORY = "limit: no similar job has ended"
 
 
 class Kernel:
@@ -74,37 +78,40 @@ class Kernel:
     Parameters
     ----------
     memory
-        Finished jobs that are kept, about 300 bytes each, beside 14 KB for each of the first 4,096 users.
+        Number of finished jobs kept, about 300 bytes each, plus 14 KB for each of the first 4,096 users.
     learn
-        Whether the likeness is learned; otherwise it stays as it begins.
+        Whether the similarity weights are learned; otherwise they keep their initial values.
     offsets
-        Whether each user has an offset, learned as well.
+        Whether an offset is learned for each user.
     running
-        The weight of the user's running jobs as censored evidence; 0 leaves them out.
+        Weight of the user's running jobs, which are censored observations of a run time; 0 ignores them.
     scaled
-        Whether a candidate with another limit stands a second time, its run time scaled by the ratio of the limits.
+        Whether a candidate with another time limit is added a second time, with its run time scaled by the ratio of the
+        limits.
     relative
-        Whether the score is taken in shares of the limit; otherwise in log seconds.
+        Whether the score is computed on run times as shares of the limit; otherwise on log seconds.
     point
-        What of the distribution is answered. `between`: the candidate between the 40 % and the 60 % quantile with the
-        largest expected accuracy min(p, y) / max(p, y), what that measure asks for where it costs hardly any absolute
-        error; `accuracy`: the same among all candidates; `median`: what the absolute error asks for; `geometric`: the
-        geometric mean, what orders a queue by expected log run time (docs/evidence/policy-study.md).
+        Which value of the distribution is the point. `between`: the candidate between the 40 % and the 60 % quantile
+        with the largest expected accuracy min(p, y) / max(p, y); this is nearly optimal for the accuracy and costs
+        hardly any absolute error. `accuracy`: the candidate with the largest expected accuracy. `median`: minimizes the
+        expected absolute error. `geometric`: the geometric mean, for a queue ordered by expected log run time
+        (docs/evidence/policy-study.md).
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a number is outside its range.
 
     Notes
     -----
-    Candidates of job i are the last finished of its classes (user 128; user and limit, user and processors, all three
-    64; limit alone, everybody's, 16), each once; j weighs exp(-theta . d(i, j)), d being how they differ: limit,
-    processors, every field that the log knows, user, time between their submissions, age of j, how many of the user's
-    jobs ended since, whether it is the last one. When a job ends, theta and an offset of its user take one AdaGrad step
-    on the CRPS of the distribution that its candidates at submission give. Answers lie between one second and the
-    limit; without any candidate the limit is the answer. Nothing is trained beforehand or refitted. O(candidates) a
-    job, at most 672 of them.
+    The candidates of job i are the most recently finished jobs of its classes, each job once: 128 of the same user, 64
+    of the same user and limit, 64 of the same user and processors, 64 that agree in all three, 16 of the same limit,
+    and 16 of everybody's. Candidate j has weight exp(-theta . d(i, j)). The vector d holds their differences: limit,
+    processors, every field that the log has, user, time between their submissions, age of j, number of the user's jobs
+    that have ended since j, and whether j is the latest. When a job ends, theta and the user's offset take one AdaGrad
+    step on the CRPS of the distribution that the job's candidates gave at its submission. Predictions lie between one
+    second and the limit; without a candidate, the limit is predicted. There is no training phase and no refit.
+    O(candidates) a job, at most 672.
 
     References
     ----------
@@ -157,11 +164,11 @@ class Kernel:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it has seen nothing yet."""
+        """Return whether the predictor has not seen any event yet."""
         return not self.coder.users
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """A point (`point`) of the weighted candidates that have ended by now, with quantiles."""
+        """Return the point (see `point`) and quantiles of the weighted candidates that have ended by now."""
         out = np.empty(1 + len(LEVELS) + 5)
         if self._ask(job, at.now, out) == 0:
             return self.limits.forecast(job, NO_HISTORY)
@@ -170,21 +177,25 @@ class Kernel:
         return Prediction(values[0], LEVELS, tuple(values[1 : 1 + len(LEVELS)]), words, Grounds.CLASS)
 
     def distribution(self, job: JobRequest, at: SystemState) -> RunTimes:
-        """The whole distribution, for chances of any span and for jobs that run; empty without a candidate."""
+        """Return the full distribution, also for jobs that already run; empty without a candidate."""
         n = self._ask(job, at.now, np.empty(1 + len(LEVELS) + 5))
         order = self.memory.order[0, :n]
         seconds = np.maximum(self.memory.length[0, SECONDS, order], 1.0)
         return RunTimes(np.fmin(seconds, max(job.req_time, 1.0)), self.memory.candidate[WEIGHT, order].copy())
 
     def revise(self, job: JobRequest, elapsed: float, at: SystemState) -> float:
-        """A new plan for a job past its own: the median of what is longer, else the limit, else twice as long."""
+        """Predict again for a job that exceeded its prediction: the median of longer values, else the limit, else twice
+        `elapsed`.
+        """
         numbers, codes = self._written(job, at.now)
         note(self.memory, 0, numbers, codes)
         itself = self.slots.get(job.row, NOBODY)
         return float(revised(self.memory, self.options, 0, itself, at.now, elapsed))
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: what the job is compared with; Start, Requeue: running or not; End: learn, and remember it."""
+        """Submit: store the job for comparison. Start, Requeue: note whether it runs. End: learn, and keep it as
+        candidate.
+        """
         if isinstance(event, Submit):
             self._enter(event.job, event.time)
             self.limits.note(event.job.req_time)
@@ -201,7 +212,7 @@ class Kernel:
             self._change(event)
 
     def predict_trace(self, trace: Trace, protocol: str = "honest", procs: str = "req") -> Forecasts:
-        """The same answers for every job of a log, told to a fresh method, in one compiled pass."""
+        """Predict a whole log with a fresh predictor, in one compiled pass; equals the event-by-event predictions."""
         plan = timeline(trace, protocol)
         _, _, run = outcome(trace)
         n = len(trace)
@@ -223,7 +234,7 @@ class Kernel:
         return self._forecasts(jobs.numbers[:, 1], out)
 
     def _forecasts(self, limit: np.ndarray, out: np.ndarray) -> Forecasts:
-        """Answers as the one-by-one path gives them: the limit, without quantiles, where there was no candidate."""
+        """Build Forecasts equal to the event-by-event path: without candidates the limit, without quantiles."""
         points, words, limits = out[:, 0], bases(out[:, 1 + len(LEVELS) :]), LargestLimit()
         grounds = [Grounds.CLASS] * len(points)
         noted = 0
@@ -241,7 +252,7 @@ class Kernel:
         return int(answer(self.memory, self.options, 0, itself, now, _LEVELS, out))
 
     def _written(self, job: JobRequest, now: float) -> tuple[np.ndarray, np.ndarray]:
-        """The job's numbers and codes; users and classes seen for the first time find room."""
+        """Return the job's numbers and codes; new users and classes are added to the tables."""
         codes = self.coder.row(job)
         if len(self.coder.users) > len(self.memory.ends):
             self.memory = grown(self.memory, "users", 2 * len(self.memory.ends))
@@ -275,7 +286,7 @@ class Kernel:
             self.free.append(slot)
 
     def _change(self, event: Change | Requeue) -> None:
-        """A requeued job runs no more; a changed one is compared as it is now."""
+        """A requeued job no longer runs; a changed job is compared by its new request."""
         slot = self.slots[event.job.row]
         if isinstance(event, Requeue):
             stopped(self.memory, slot)
@@ -291,7 +302,7 @@ _LEVELS = np.array(LEVELS)
 
 
 def basis(rests: list[float]) -> str:
-    """What an answer rests on, from weights (own, with this limit, of this size, both) and the effective number.
+    """Describe what a prediction rests on, from weights (own, this limit, this size, both) and the effective number.
 
     >>> basis([0.9, 0.8, 0.3, 0.2, 11.7])
     "mostly about 12 of the user's jobs with this limit"
@@ -301,13 +312,14 @@ def basis(rests: list[float]) -> str:
 
 
 def bases(rests: np.ndarray) -> list[str]:
-    """The same for rows (n, 5); where nothing is known, words that nobody is to read."""
+    """Describe many predictions, rows (n, 5); a row without a prediction gets a text that is never shown."""
     rests = np.nan_to_num(rests)
     otherwise = np.where(rests[:, 0] <= 1.0 - MOSTLY, OTHERS, MIXED)
     kind = np.select([rests[:, k] >= MOSTLY for k in (3, 2, 1, 0)], [3, 2, 1, 0], otherwise)
     count = np.maximum(np.rint(rests[:, 4]), 1.0).astype(np.int64)
     kinds = MIXED + 1
-    pairs, which = np.unique(count * kinds + kind, return_inverse=True)  # one number a pair: rows sort ten times slower
+    # one number per pair: sorting rows is 10x slower
+    pairs, which = np.unique(count * kinds + kind, return_inverse=True)
     words = [_words(pair % kinds, pair // kinds) for pair in pairs.tolist()]
     return [words[k] for k in which.tolist()]
 

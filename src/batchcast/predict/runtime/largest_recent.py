@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`largest_recent`: the usual rule of thumb, some share above the largest of the last few."""
+"""`largest_recent`: the usual rule of thumb, the longest of the last few run times plus a margin."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class LargestRecent:
     Parameters
     ----------
     k
-        How many of the last finished jobs count, at least 1.
+        Number of the latest finished jobs that count, at least 1.
     factor
-        What the largest is multiplied by, above 0.
+        Factor applied to the longest run time, above 0.
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a number is outside its range.
 
     Notes
     -----
-    What people advise for a limit or a memory request, as a method to compare with: it is meant to be rarely exceeded
-    and so is a poor forecast; `predict.recommend.rule_of_thumb` is the same for one list. Never above the limit, which
-    is the answer without a finished job of the user. O(k) a job.
+    People commonly advise this for a time limit or a memory request; it is here as a baseline. It is meant to be
+    exceeded rarely, so it is a poor prediction. `predict.recommend.rule_of_thumb` computes it for one list of run
+    times. The result is at most the time limit; without a finished job of the user, it is the time limit. O(k) a job.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class LargestRecent:
         self.recent: dict[tuple[Name, float | None], deque[float]] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The largest with its margin, kept between one second and the limit."""
+        """Return the longest run time times the factor, between one second and the time limit."""
         recent = next((self.recent[key] for key in _keys(job) if key in self.recent), None)
         if recent is None or job.user_id is None:
             return self.limits.forecast(job)
@@ -62,7 +62,7 @@ class LargestRecent:
         return Prediction(point, basis=f"{self.factor:g} x largest of the last {len(recent)}", grounds=Grounds.CLASS)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Keeps the last k values of each user and of each user and size."""
+        """Remember the last k run times of each user, and of each user and size."""
         if isinstance(event, End):
             for key in _keys(event.job):
                 self.recent.setdefault(key, deque(maxlen=self.k)).append(event.run_time)

@@ -25,20 +25,20 @@ class Last2:
     Parameters
     ----------
     need
-        Finished jobs it takes, 1 or 2.
+        Number of finished jobs required, 1 or 2.
     round
         `no`, or `down` to whole seconds.
 
     Raises
     ------
     ValueError
-        For another `need`.
+        If `need` is neither 1 nor 2.
 
     Notes
     -----
-    Section 4 of the source, capped by the limit, as there. Departures: one finished job is enough by default
-    (`need=2` is the rule of the 2015 reference schedules) and the mean is not rounded. Among jobs that end at one
-    instant, the later in log order counts as the more recent. A job whose user is unknown gets its limit. O(1) a
+    As in section 4 of the source, the result is at most the time limit. Departures: one finished job is enough by
+    default (`need=2` is the rule of the 2015 reference schedules), and the mean is not rounded. If jobs end at the same
+    instant, the later job in the log counts as more recent. A job whose user is unknown gets its time limit. O(1) a
     job, two numbers a user.
 
     References
@@ -66,7 +66,7 @@ class Last2:
         self.finished: dict[Name, tuple[float, ...]] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The mean of the last two, kept between one second and the limit."""
+        """Return the mean of the last two run times, between one second and the time limit."""
         last = self.finished.get(job.user_id, ()) if job.user_id is not None else ()
         if len(last) < self.need:
             return self.limits.forecast(job, "limit: too little history")
@@ -75,7 +75,7 @@ class Last2:
         return Prediction(point, basis=f"mean of the user's last {len(last)} finished", grounds=Grounds.OWN_HISTORY)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Keeps the two last-finished run times of each user."""
+        """Remember the run times of each user's last two finished jobs."""
         if isinstance(event, End):
             user = event.job.user_id
             self.finished[user] = (*self.finished.get(user, ())[-1:], event.run_time)
@@ -83,7 +83,7 @@ class Last2:
             self.limits.note(event.job.req_time)
 
     def predict_trace(self, trace: Trace, protocol: str = "honest", procs: str = "req") -> Forecasts:
-        """The same answers for every job of a log, told to a fresh method. O(n log n)."""
+        """Predict a whole log with a fresh predictor; equals the event-by-event predictions. O(n log n)."""
         plan, users = timeline(trace, protocol), class_codes(trace.at_submission(procs), ("user_id",), len(trace))[0]
         recent = recent_runs(plan, users, outcome(trace)[2], 2)
         recent[np.isnan(recent[:, 2 - self.need])] = np.nan

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`recent_mean`: the mean of the last k finished jobs that look the same."""
+"""`recent_mean`: the mean run time of the last k finished jobs with the same request."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class RecentMean:
     Parameters
     ----------
     k
-        How many of the last finished jobs count, at least 1.
+        Number of the latest finished jobs that count, at least 1.
     fields
-        Columns known at submission (predict/gate.py), parted by `+` in text.
+        Columns known at submission (predict/gate.py), separated by `+` in text.
 
     Raises
     ------
     ValueError
-        For `k` below 1.
+        If `k` is below 1.
 
     Notes
     -----
-    One finished job suffices at each step; the result is capped by the limit. Unknown values never match (NaN
-    equals nothing), so such a job goes to its user's history. The rule of papers/online-knn-ga.md ("mean of the
-    last 5 finished jobs of the same user, requested time and processors"). The kernel of the simulated clock knows
-    this method natively, with the same answers. O(k) a job, k numbers a class.
+    One finished job is enough at each step, and the result is at most the time limit. An unknown value equals no other
+    value, so a job with an unknown field uses its user's history. The rule is that of papers/online-knn-ga.md ("mean of
+    the last 5 finished jobs of the same user, requested time and processors"). The compiled simulation implements this
+    predictor too, with equal results. O(k) a job, k numbers a class.
 
     References
     ----------
@@ -64,7 +64,7 @@ class RecentMean:
             raise ValueError("k is at least 1 job")
         self.k = k
         self.fields = self.uses = fields
-        # one C call instead of a Python loop; a single field would come back bare, not as a tuple
+        # one C call instead of a Python loop; attrgetter of a single field would return the value, not a tuple
         several = len(fields) > 1 and all(name in JobRequest._fields for name in fields)
         self._plain = attrgetter(*fields) if several else None
         self.limits = LargestLimit()
@@ -72,7 +72,7 @@ class RecentMean:
         self.users: dict[Name, deque[float]] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The mean, kept between one second and the limit."""
+        """Return the mean run time, between one second and the time limit."""
         recent = self.same.get(self._key(job))
         basis, grounds = "same " + ", ".join(self.fields), Grounds.CLASS
         if not recent and job.user_id is not None:
@@ -83,7 +83,7 @@ class RecentMean:
         return Prediction(point, basis=f"mean of the last {len(recent)} finished, {basis}", grounds=grounds)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Keeps the last k run times of each class and of each user."""
+        """Remember the last k run times of each class and of each user."""
         if isinstance(event, End):
             job: JobRequest = event.job
             run_time: float = event.run_time
@@ -95,7 +95,7 @@ class RecentMean:
             self.limits.note(event.job.req_time)
 
     def predict_trace(self, trace: Trace, protocol: str = "honest", procs: str = "req") -> Forecasts:
-        """The same answers for every job of a log, told to a fresh method. O(k n + n log n)."""
+        """Predict a whole log with a fresh predictor; equals the event-by-event predictions. O(k n + n log n)."""
         plan, run, seen = timeline(trace, protocol), outcome(trace)[2], trace.at_submission(procs)
         like, own = (
             recent_runs(plan, class_codes(seen, names, len(trace))[0], run, self.k)
@@ -123,9 +123,9 @@ class RecentMean:
 
 
 def recent_runs(plan: Timeline, codes: np.ndarray, run: np.ndarray, k: int) -> np.ndarray:
-    """The last `k` run times of each job's class that had ended when it was submitted (n, k), the newest last.
+    """Return the last `k` run times of each job's class that had ended when the job was submitted (n, k), newest last.
 
-    NaN where there were fewer; a job in no class (code -1) has none. O(n log n + k n).
+    Missing values are NaN; a job in no class (code -1) has only NaN. O(n log n + k n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 5, 9], "wait_time": [0, 0, 0], "run_time": [3, 2, 1]})
     >>> recent_runs(timeline(log), np.zeros(3, int), log.run_time, 2).tolist()
@@ -150,14 +150,14 @@ def recent_runs(plan: Timeline, codes: np.ndarray, run: np.ndarray, k: int) -> n
 def means_or_limits(
     trace: Trace, plan: Timeline, recent: np.ndarray, rounding: Callable[[np.ndarray], np.ndarray] = np.positive
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The mean of each job's recent runs (n, k), between one second and its limit, else the limit; and how many (n,).
+    """Return the mean of each job's recent runs, at most its limit, else the limit (n,); and the number of runs (n,).
 
-    Summed from the oldest on, as `sum` does.
+    `recent` has shape (n, k). Values are added from the oldest on, so that the rounding equals Python's `sum`.
     """
     count = (~np.isnan(recent)).sum(axis=1)
     total = np.zeros(len(recent))
     for runs in recent.T:
         total = np.where(np.isnan(runs), total, total + runs)
     limit = limits_in_order(trace.req_time, plan.index[plan.kind == SUBMIT])
-    mean = np.fmin(rounding(total / np.maximum(count, 1)), trace.req_time)  # an unknown limit caps nothing
+    mean = np.fmin(rounding(total / np.maximum(count, 1)), trace.req_time)  # fmin ignores an unknown limit (NaN)
     return np.maximum(np.where(count > 0, mean, limit), SHORTEST), count

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`requested`: the user's limit is the forecast. The yardstick every other method has to beat."""
+"""`requested`: predicts the user's time limit. It is the baseline that other predictors should beat."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Requested:
 
     Notes
     -----
-    A job without a limit gets the largest limit seen before it, else a day. O(1) a job.
+    A job without a limit gets the largest earlier limit, or one day if there is none. O(1) a job.
 
     Examples
     --------
@@ -33,16 +33,16 @@ class Requested:
         self.limits = LargestLimit()
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The limit."""
+        """Return the time limit."""
         return self.limits.forecast(job, BASIS)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Notes the largest limit, for jobs without one."""
+        """Remember the largest time limit, for jobs without a limit."""
         if isinstance(event, Submit):
             self.limits.note(event.job.req_time)
 
     def predict_trace(self, trace: Trace, protocol: str = "honest", procs: str = "req") -> Forecasts:
-        """The same answers for every job of a log, told to a fresh method. O(n log n)."""
+        """Predict a whole log with a fresh predictor; equals the event-by-event predictions. O(n log n)."""
         plan, n = timeline(trace, protocol), len(trace)
         points = np.maximum(limits_in_order(trace.req_time, plan.index[plan.kind == SUBMIT]), SHORTEST)
         return Forecasts(points, (), np.empty((n, 0)), [BASIS] * n, [Grounds.LIMIT] * n)

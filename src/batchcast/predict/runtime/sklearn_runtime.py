@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`SklearnRuntime`: any scikit-learn regressor as a run-time predictor, fitted anew as jobs finish."""
+"""`SklearnRuntime`: uses any scikit-learn regressor as a run-time predictor and refits it as jobs finish."""
 
 from __future__ import annotations
 
@@ -26,39 +26,40 @@ Row = tuple[Any, ...]
 
 
 class SklearnRuntime:
-    """Forecasts run times by a scikit-learn regressor on columns known at submission.
+    """Predicts run times with a scikit-learn regressor on columns known at submission.
 
     Parameters
     ----------
     estimator
-        A regressor with `fit` and `predict`, or a pipeline that ends in one. It is cloned before each fit, never
-        changed; give it a `random_state`, or two runs differ.
+        A regressor with `fit` and `predict`, or a pipeline that ends in one. It is cloned before each fit and never
+        changed. Set its `random_state`, or two runs give different predictions.
     features
-        Columns known at submission, batchcast's own or vouched for (`Trace.knowing`). Names become numbers, in the
-        order of their categories among the jobs that teach; unknown and never seen values are NaN, or, where the
-        estimator takes none, the mean of the column. A column of which no job that teaches knows a value is left out
-        until the next fit: some estimators cannot take a column without a value.
+        Columns known at submission: batchcast's own, or columns that you declare with `Trace.knowing`. Names become
+        numbers, in sorted order of the names in the training jobs. Unknown and new values are NaN, or the column's mean
+        if the estimator does not accept NaN. A column that is unknown for every training job is left out until the next
+        fit, because some estimators reject an empty column.
     refit_every
-        Submissions between two fits, at least 1.
+        Number of submissions between two fits, at least 1.
     window
-        The last so many finished jobs teach, at least 1.
+        Number of the latest finished jobs used for training, at least 1.
     min_jobs
-        Finished jobs before the first fit, at least 1; until then the limit is the forecast.
+        Number of finished jobs before the first fit, at least 1. Until then the time limit is predicted.
     log
-        Whether the estimator learns log10 seconds (run times span five decades) or seconds.
+        Whether the estimator learns log10 of seconds (run times span five decades) or seconds.
 
     Raises
     ------
     UsageError
-        For an estimator without `fit` and `predict`, a feature that is not known at submission, or an estimator that
-        cannot be fitted to these features.
+        If the estimator has no `fit` and `predict`, if a feature is not known at submission, or if the estimator cannot
+        be fitted to these features.
 
     Notes
     -----
-    Forecasts are kept between one second and the limit and inside the range of run times that taught, and are rounded
-    to milliseconds. `predict_trace` asks the estimator once for all jobs between two fits: thousands of times fewer
-    calls than one by one, and the same forecasts; `replay`, `evaluate` and `batchcast runtime` use it. The simulated
-    clock has to ask one by one. `trained` lists the fits, with the columns that were left out of each (`left_out`).
+    Predictions lie between one second and the time limit, and inside the range of run times used for training; they
+    are rounded to milliseconds. `predict_trace` calls the estimator once for all jobs between two fits. This takes
+    thousands of times fewer calls than predicting job by job and gives the same predictions; `replay`, `evaluate` and
+    `batchcast runtime` use it. The simulated clock has to predict job by job. `trained` lists the fits, each with the
+    columns that were left out (`left_out`).
 
     References
     ----------
@@ -100,20 +101,20 @@ class SklearnRuntime:
         self._low = self._middle = self._high = 0.0
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The estimator's value for one job; the limit before the first fit."""
+        """Return the estimator's value for one job, or the time limit before the first fit."""
         if self._model is None:
             return self.limits.forecast(job)
         return self._answers([class_key(job, self.features)], [job])[0]
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """End: one more job that teaches."""
+        """Add an ended job to the training data."""
         if isinstance(event, End):
             self._learn(event.job, event.run_time)
         elif isinstance(event, Submit):
             self.limits.note(event.job.req_time)
 
     def refit(self, now: float) -> None:
-        """Fit a fresh clone to the last finished jobs, once there are enough."""
+        """Fit a new clone to the latest finished jobs, if there are enough."""
         from sklearn.base import clone
 
         if len(self.finished) < self.min_jobs:
@@ -135,12 +136,16 @@ class SklearnRuntime:
         self.trained.append({"now": now, "training_jobs": len(rows), "left_out": " ".join(left_out)})
 
     def _table(self, numbers: Numbers, rows: Sequence[Row]) -> np.ndarray:
-        """Rows as numbers, without the columns that taught nothing; a column of zeros if no column is left."""
+        """Encode rows as numbers, without columns that were unknown in training; one column of zeros if none is
+        left.
+        """
         table = numbers.table(rows)[:, self._taught]
         return table if self._taught else np.zeros((len(rows), 1))
 
     def tried(self) -> SklearnRuntime:
-        """Itself, once a clone has been fitted to made jobs and has answered: UsageError says what it does wrong."""
+        """Return the predictor after fitting a clone to generated jobs; UsageError says what the estimator does
+        wrong.
+        """
         again = SklearnRuntime(self.estimator, self.features, self.refit_every_jobs, self.window, min_jobs=1)
         jobs = [JobRequest(k, k, float(k), 1.0 + k % 4, 60.0 * (1 + k % 7), np.nan, f"user{k % 5}") for k in range(50)]
         for job in jobs:
@@ -150,21 +155,21 @@ class SklearnRuntime:
         return self
 
     def predict_trace(self, trace: Trace, protocol: str = "honest", procs: str = "req") -> Forecasts:
-        """The forecasts of a fresh method for every job of a log on the recorded clock, asked in batches.
+        """Predict every job of a log with a fresh predictor on the recorded clock, in batches.
 
         Parameters
         ----------
         trace
             The log; n jobs.
         protocol
-            The recorded clock's order of telling, see `events.recorded.timeline`.
+            How events at one instant are ordered, see `events.recorded.timeline`.
         procs
             The rule for a job's processors: `req` or `alloc`.
 
         Returns
         -------
         Forecasts
-            What the one-by-one path answers. 3 n events, one call of the estimator's `predict` a fit.
+            The same predictions as job by job. 3 n events, and one call of the estimator's `predict` per fit.
         """
         check_names(self.features, trace.info.known_at_submit, type(self).__name__)
         fresh = SklearnRuntime(
@@ -195,7 +200,7 @@ class SklearnRuntime:
         self.finished.append((class_key(job, self.features), run_time))
 
     def _answer(self, waiting: list[int], jobs: Sequence[JobRequest], answers: list[Any]) -> None:
-        """Answer the jobs submitted since the last fit, all at once."""
+        """Predict the jobs submitted since the last fit, all at once."""
         if waiting:
             asked = [jobs[row] for row in waiting]
             for row, answer in zip(waiting, self._answers([class_key(j, self.features) for j in asked], asked)):
@@ -203,7 +208,7 @@ class SklearnRuntime:
             waiting.clear()
 
     def _answers(self, rows: Sequence[Row], jobs: Sequence[JobRequest]) -> list[Prediction]:
-        """The model's answers for many jobs."""
+        """Return the model's predictions for many jobs."""
         assert self._numbers is not None
         with one_thread():
             said = self._model.predict(self._table(self._numbers, rows))
@@ -223,13 +228,15 @@ class SklearnRuntime:
 
 
 def _is_known(value: Any) -> bool:
-    """Whether a job knows this value: it is neither None nor NaN."""
+    """Return whether the value is known: neither None nor NaN."""
     return value is not None and value == value
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """One thread for compiled loops: tables of some thousand rows gain nothing from more, on a busy machine they lose
-    most of their time waiting for each other, and sums no longer depend on how many there are.
+    """Limit compiled libraries to one thread.
+
+    Tables of some thousand rows gain nothing from more threads, and on a busy machine threads mostly wait for each
+    other. With one thread, sums also do not depend on the number of threads.
     """
     controller: AbstractContextManager[Any] = _threads().limit(limits=1)
     return controller
@@ -243,10 +250,10 @@ def _threads() -> Any:
 
 
 def _takes_nan(estimator: Any) -> bool:
-    """Whether the estimator says that it takes unknown values as they are."""
+    """Return whether the estimator declares that it accepts NaN."""
     from sklearn.utils import get_tags
 
     try:
         return bool(get_tags(estimator).input_tags.allow_nan)
-    except (AttributeError, TypeError, ValueError):  # a regressor of one's own without scikit-learn's tags
+    except (AttributeError, TypeError, ValueError):  # a user's own regressor without scikit-learn's tags
         return False
