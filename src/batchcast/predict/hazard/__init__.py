@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hazard model: features of a waiting job, the model of when it starts, and the forecast read off it."""
+"""The hazard model: features of a waiting job, the model of when it starts, and the predicted wait distribution."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time since submission in 33 bins, and what follows from the cumulative chances at their ends.
+"""Divides time since submission into 33 bins, and converts cumulative probabilities at their ends.
 
-And all that is forecast of one job's wait.
+Also holds `WaitCurve`, the predicted wait distribution of one job.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ ENDS_S = np.array(
     + [21600, 28800, 43200, 57600, 86400, 129600, 172800, 259200, 432000, 864000],
     float,
 )
-"""Ends (32,) of all bins but the last, in seconds, each in its bin; the first holds waits of 0 s."""
+"""Ends (32,) in seconds of all bins but the last; each end belongs to its bin. The first bin holds waits of 0 s."""
 BINS = len(ENDS_S) + 1
 LAST_S = 4.0 * ENDS_S[-1]
-"""Where the last bin ends for whoever needs a number: forty days."""
+"""End of the last bin if a number is needed: forty days."""
 _ENDS = np.append(ENDS_S, LAST_S)
 _KNOTS = np.log1p(_ENDS)
 
 
 def bin_of(wait: np.ndarray) -> np.ndarray:
-    """The bin of each wait, 0 to 32.
+    """Return the bin of each wait, 0 to 32.
 
     >>> bin_of(np.array([0.0, 0.5, 1.0, 3601.0, 1e9])).tolist()
     [0, 1, 1, 18, 32]
@@ -34,7 +34,7 @@ def bin_of(wait: np.ndarray) -> np.ndarray:
 
 
 def passed(waited: np.ndarray) -> np.ndarray:
-    """How many bins a job that still waits after `waited` seconds has passed whole.
+    """Return how many bins lie entirely before `waited` seconds.
 
     >>> passed(np.array([0.0, 0.5, 3600.0])).tolist()
     [1, 1, 18]
@@ -43,9 +43,9 @@ def passed(waited: np.ndarray) -> np.ndarray:
 
 
 def reached(curves: np.ndarray, wait: np.ndarray) -> np.ndarray:
-    """The chance (n,) of a wait up to `wait` (n,) by curves (n, 33) of chances at the ends of the bins.
+    """Return the probability (n,) of a wait up to `wait` (n,), from curves (n, 33) of probabilities at the bins' ends.
 
-    Within a bin the chance is linear in log(1 + wait); in the first, of the whole second 0, from -1 to 0 s.
+    Within a bin the probability is linear in log(1 + wait). The first bin holds the whole second 0, from -1 to 0 s.
 
     >>> reached(np.linspace(0.0, 1.0, 33)[None, :], np.array([3600.0])).tolist()
     [0.53125]
@@ -62,7 +62,7 @@ def reached(curves: np.ndarray, wait: np.ndarray) -> np.ndarray:
 
 
 def quantiles(curves: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Waits (n, m) at levels (n, m), ascending in each row, by curves (n, 33): the inverse of `reached`.
+    """Return waits (n, m) at levels (n, m), ascending in each row, from curves (n, 33): the inverse of `reached`.
 
     >>> quantiles(np.linspace(0.0, 1.0, 33)[None, :], np.array([[0.53125, 1.0]])).round().tolist()
     [[3600.0, 3456000.0]]
@@ -77,9 +77,9 @@ def quantiles(curves: np.ndarray, levels: np.ndarray) -> np.ndarray:
 
 
 def rest_of(curves: np.ndarray, waited: np.ndarray) -> np.ndarray:
-    """Curves (n, 33) of what is left of a wait, by curves (n, 33) of the whole and the seconds (n,) that have passed.
+    """Return curves (n, 33) of the remaining wait, from curves (n, 33) of the whole wait and the seconds waited (n,).
 
-    NaN where a curve leaves no chance to wait that long.
+    NaN if a curve gives no probability to waiting that long.
 
     >>> whole = np.linspace(1 / 33, 1.0, 33)[None, :]
     >>> rest_of(whole, np.array([3600.0]))[0, [0, 17, 32]].round(2).tolist()
@@ -92,7 +92,7 @@ def rest_of(curves: np.ndarray, waited: np.ndarray) -> np.ndarray:
 
 
 class WaitCurve(NamedTuple):
-    """Chances (33,) that the wait is over by the end of each bin, of a job that has waited `elapsed` seconds.
+    """Probabilities (33,) that the wait ends by the end of each bin, for a job that has waited `elapsed` seconds.
 
     >>> curve = WaitCurve(np.linspace(0.1, 1.0, 33))
     >>> round(curve.chance(3600.0), 2), round(curve.given(3600.0).quantile(0.5))
@@ -103,18 +103,18 @@ class WaitCurve(NamedTuple):
     elapsed: float = -1.0
 
     def chance(self, span: float) -> float:
-        """The chance to wait longer than `span` seconds in all."""
+        """Return the probability that the whole wait exceeds `span` seconds."""
         if span <= self.elapsed:
             return 1.0
         gone, by = reached(np.stack([self.chances] * 2), np.array([self.elapsed, span])).tolist()
         return float((1.0 - by) / (1.0 - gone)) if gone < 1.0 else 0.0
 
     def given(self, elapsed: float) -> WaitCurve:
-        """The same for a job that still waits after `elapsed` seconds."""
+        """Return the curve of a job that still waits after `elapsed` seconds."""
         return self._replace(elapsed=max(elapsed, self.elapsed))
 
     def quantile(self, level: float) -> float:
-        """The whole wait in seconds at a level, rounded up; never below what has passed."""
+        """Return the whole wait in seconds at a level, rounded up; at least the time waited so far."""
         gone = float(reached(self.chances[None, :], np.array([self.elapsed]))[0])
         wait = float(quantiles(self.chances[None, :], np.array([[gone + level * (1.0 - gone)]]))[0, 0])
         return max(math.ceil(wait - 1e-9), self.elapsed, 0.0)

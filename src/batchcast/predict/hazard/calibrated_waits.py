@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Online calibration of wait forecasts whose outcomes come late: one record a submission.
+"""Online calibration of wait predictions whose outcomes are known late: one record for each submission.
 
-Each *way* (the model, the simulation, recent waits) gives a curve of chances over the bins. Their mean answers, each
-weighing by how good it has been so far (the CRPS of log(1 + wait)), after two corrections: the transform of recent
-forecasts, then one adaptive level a promised bound, apart for jobs told to wait so long, and deep in bursts (both
-predict.calibration).
+Each component (the model, the simulation, recent waits) gives a curve of probabilities over the bins. The prediction is
+their mean, weighted by the components' CRPS of log(1 + wait) so far, after two corrections: the probability transform
+of recent predictions, then one adaptive level for each bound. Levels are separate for each range of predicted waits,
+and for predictions deep in a burst (both use predict.calibration).
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 RECENT = 2000
 EVERY = 25
 STEPS = (0.0025, 0.0025, 0.001, 0.001, 0.001, 0.0025, 0.0025)
-"""How far one outcome moves each level: the outer ones, which intervals rest on, faster."""
+"""How far one outcome moves each level. The outer levels, which intervals use, move faster."""
 REPAID = (1.5, 1.5, 1.0, 1.0, 1.0, 1.5, 1.5)
-"""By how many of these steps one promise too many that failed, or held, is paid back, whatever it says as evidence."""
+"""How many of these steps repay one bound that failed (or held) too often, whatever its weight as evidence."""
 MEMORY = 500.0
-"""Over how many outcomes a way's score is averaged, and what they say of a level; a way weighs in after `LEAST`."""
+"""Number of outcomes over which a component's score is averaged; a component gets a weight after `LEAST` outcomes."""
 LEAST = 20
 SHARPNESS = 20.0
-"""How much less a way weighs whose mean CRPS is worse: once MEMORY outcomes are known by e for a twentieth."""
+"""With MEMORY outcomes, a component whose mean CRPS is worse by 1/20 has a weight lower by the factor e."""
 EACH = 20
-"""So many forecasts of a burst count for each time that the number made blindly doubles, and all of the first twice as
-many (hazard.training_rows)."""
+"""Number of predictions of a burst that count for each doubling of its unresolved predictions; of the first
+predictions, twice as many count (hazard.training_rows)."""
 DEEP_STEPS = tuple(40.0 * step for step in STEPS)
-"""How far the first doubling of a burst moves the levels of what is forecast deep in bursts."""
+"""How far the first doubling of a burst moves the levels of predictions deep in bursts."""
 OTHERS = 10.0
-"""Those levels weigh as the doublings known, those of all forecasts as so many."""
+"""Weight of the levels of all predictions, when they are averaged with those of bursts (weight: doublings observed)."""
 WAITING, ENDED, LEFT, SPOILED = range(4)
 SPANS_S = (600.0, 3600.0, 14400.0, 86400.0)
-"""What is shorter than the first, from it up to the second, and so on: each such span has levels of its own."""
+"""Boundaries of predicted waits, in seconds; each range between them has its own levels."""
 _WIDTHS = np.diff(np.log1p(np.append(ENDS_S, 4.0 * ENDS_S[-1])), prepend=0.0)
 _LEVELS = np.array(LEVELS)
 HALF = np.array([[0.5]])
@@ -47,12 +47,12 @@ _ENDS = np.concatenate([[0.0], _LEVELS, [1.0]])
 
 
 def jitter(number: int) -> float:
-    """Where within its second a wait lies, in [0, 1): waits are whole seconds; by submission, spread evenly."""
+    """Return a wait's fraction of a second in [0, 1), evenly spread by submission, because waits are whole seconds."""
     return (0.5 + number * 0.6180339887498949) % 1.0
 
 
 def crps(curve: np.ndarray, wait: float) -> float:
-    """The CRPS of log(1 + wait) of a curve (33,): squared distance to the step at the wait, bin by bin.
+    """Return the CRPS of log(1 + wait) of a curve (33,): the squared distance to the step at the wait, bin by bin.
 
     >>> crps(np.ones(33), 0.0)
     0.0
@@ -70,7 +70,7 @@ def crps(curve: np.ndarray, wait: float) -> float:
 
 
 def span_of(seconds: float) -> int:
-    """The place of its span, 0 to 4.
+    """Return the number of the range of SPANS_S, 0 to 4.
 
     >>> span_of(60.0), span_of(600.0)
     (0, 1)
@@ -79,17 +79,17 @@ def span_of(seconds: float) -> int:
 
 
 def as_kept(asked: np.ndarray, chances: np.ndarray) -> np.ndarray:
-    """Chances of any shape as they are promised: at the levels `asked` (7,), which have kept LEVELS of late."""
+    """Correct probabilities of any shape with the levels `asked` (7,), which have recently covered LEVELS."""
     asked = np.concatenate([[0.0], np.clip(asked, 1e-4, 1.0 - 1e-4), [1.0]])
     asked = np.maximum.accumulate(asked + 1e-9 * np.arange(len(asked)))
     return np.asarray(np.interp(chances, asked / asked[-1], _ENDS))
 
 
 class Pool:
-    """A few components, each weighing by how good it has been: exp(-SHARPNESS x mean CRPS x outcomes / MEMORY).
+    """Averages components with weights exp(-SHARPNESS x mean CRPS x outcomes / MEMORY).
 
-    That is the exponentially weighted average forecaster (Vovk 1990), forgetting, among those with enough outcomes;
-    before that the first that has a curve. `components` is how many there are.
+    This is the exponentially weighted average forecaster (Vovk 1990) with forgetting. Only components with enough
+    outcomes take part; before that, the first component with a curve is used. `components` is their number.
 
     >>> Pool(2).heaviest(np.stack([np.full((1, 33), np.nan), np.ones((1, 33))], axis=1)).tolist()
     [1]
@@ -100,7 +100,7 @@ class Pool:
         self.outcomes = np.zeros(components)
 
     def weights(self, curves: np.ndarray) -> np.ndarray:
-        """Weights (..., components) of answers with curves (..., components, 33); 0 where none has any."""
+        """Return weights (..., components) for curves (..., components, 33); 0 for components without a curve."""
         known = ~np.isnan(curves[..., 0])
         first = np.cumsum(known, axis=-1) * known == 1
         tried = known & (self.outcomes >= LEAST)
@@ -112,18 +112,18 @@ class Pool:
         return np.asarray(np.where(none, first, weight / np.where(none, 1.0, weight.sum(axis=-1, keepdims=True))))
 
     def heaviest(self, curves: np.ndarray) -> np.ndarray:
-        """Which way weighs most (...) in answers with these curves (..., components, 33); -1 none."""
+        """Return the component with the largest weight (...) for these curves (..., components, 33); -1: none."""
         weight = self.weights(curves)
         return np.asarray(np.where(weight.any(axis=-1), weight.argmax(axis=-1), -1))
 
     def mean(self, curves: np.ndarray) -> np.ndarray:
-        """The mean (..., 33) of curves (..., components, 33) by their weights."""
+        """Return the weighted mean (..., 33) of curves (..., components, 33)."""
         weight = self.weights(curves)[..., None, :]
         mean = (weight @ np.where(weight.swapaxes(-1, -2) > 0.0, curves, 0.0))[..., 0, :]
         return np.asarray(np.where(weight[..., 0, :].any(axis=-1, keepdims=True), mean, NOTHING_KNOWN))
 
     def came_out(self, curves: np.ndarray, wait: float) -> None:
-        """An answer with these curves (components, 33) was of a wait of so many seconds."""
+        """Score the curves (components, 33) of a prediction whose job waited `wait` seconds."""
         for way, curve in enumerate(curves):
             if curve[0] == curve[0]:
                 self.score[way] = (1.0 - 1.0 / MEMORY) * self.score[way] + crps(curve, wait)
@@ -131,14 +131,14 @@ class Pool:
 
 
 class LevelsBySpan:
-    """Levels that waits are promised at, learned apart for each of SPANS_S that some time falls into: what was told, or
-    what was waited. An owner's k-th promise since its latest known outcome moves them by 1 / k of a step, which fades
-    over MEMORY outcomes. What did not hold is paid back in full, by REPAID.
+    """Levels of wait bounds, learned separately for each range of SPANS_S that a time falls into: the predicted wait,
+    or the wait so far. An owner's k-th prediction since its latest known outcome moves them by 1 / k of a step; the
+    effect decays over MEMORY outcomes. Missed coverage is repaid in full, by REPAID.
 
     Parameters
     ----------
     borrowed
-        Levels are those of the span and those of all spans together, weighing as the outcomes known there and so many.
+        Average the levels of the range with those of all ranges: the weights are its outcomes and this number.
 
     >>> levels = LevelsBySpan()
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
@@ -158,7 +158,7 @@ class LevelsBySpan:
         self.borrowed, self.known = borrowed, np.zeros(len(self.keepers))
 
     def asked(self, span: int) -> np.ndarray:
-        """The levels (7,) that promises of a span are made at."""
+        """Return the levels (7,) used for predictions in a range."""
         own = self.keepers[span].asked(None)
         if not self.borrowed:
             return own
@@ -166,21 +166,23 @@ class LevelsBySpan:
         return np.asarray(share * own + (1.0 - share) * self.together.asked(None))
 
     def chances(self, curves: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-        """What is promised (n, 33) by curves (n, 33) of which each is told for so many `seconds` (n,)."""
+        """Return corrected curves (n, 33); each curve is in the range of its `seconds` (n,)."""
         out, spans = np.empty_like(curves), np.searchsorted(SPANS_S, seconds, side="right")
         for span in np.unique(spans).tolist():
             out[spans == span] = as_kept(self.asked(span), curves[spans == span])
         return out
 
     def issue(self, number: int, owner: Hashable, now: float, seconds: float, bounds: np.ndarray) -> None:
-        """Promise `number` to an owner, in the span of `seconds`, has these bounds (7,) on the time from `now` on."""
+        """Record prediction `number` of an owner, in the range of `seconds`, with bounds (7,) on the time after
+        `now`.
+        """
         own = self.keepers[span_of(seconds)]
         for keeper in (own, self.together) if self.borrowed else (own,):
             keeper.issue(number, owner, bounds, math.inf)
             keeper.begin(number, now + 1.0)
 
     def ended(self, number: int, wait: float) -> None:
-        """It came out so many seconds later."""
+        """Record the outcome of a prediction, `wait` seconds later."""
         for span, keeper in enumerate(self.keepers):
             if number in keeper.issued:
                 self.known[span] += keeper.issued[number].weight
@@ -188,23 +190,24 @@ class LevelsBySpan:
         self.together.known(number, wait - jitter(number))
 
     def left(self, number: int) -> None:
-        """It will not become known."""
+        """Drop a prediction whose outcome will not be known."""
         for keeper in (*self.keepers, self.together):
             keeper.forget(number)
 
     def passes(self, now: float) -> None:
-        """Bounds that were due before `now` have failed."""
+        """Count bounds that were due before `now` as missed."""
         for keeper in (*self.keepers, self.together):
             keeper.waited(now)
 
 
 class LevelsInBursts:
-    """Levels of what a sender is told deep in a burst, where not all forecasts count any more: one outcome a doubling.
+    """Levels of predictions deep in a burst, where not every prediction counts any more: one outcome per doubling.
 
-    Jobs of short queues say little of how long the last tasks of a large array wait. So these learn from bursts alone,
-    and the levels of all forecasts stand in as long as few are known. A job counts one EACH-th, since so many count for
-    each doubling. There are few such outcomes: steps begin large, and fall as the root of the number known
-    (Angelopoulos, Barber & Bates, Online conformal prediction with decaying step sizes, ICML 2024, arXiv:2402.01139).
+    Jobs of short queues say little about how long the last tasks of a large array wait. So these levels learn from
+    bursts only, and are averaged with the levels of all predictions while few outcomes are known. A job counts 1 /
+    EACH, because EACH jobs count for each doubling. Such outcomes are few, so steps begin large and fall with the
+    square root of their number (Angelopoulos, Barber & Bates, Online conformal prediction with decaying step sizes,
+    ICML 2024, arXiv:2402.01139).
 
     >>> levels, curve = LevelsInBursts(), np.linspace(0.1, 1.0, 33)
     >>> for job in range(EACH):
@@ -221,38 +224,40 @@ class LevelsInBursts:
         self.known = 0.0
 
     def asked(self, others: np.ndarray) -> np.ndarray:
-        """The levels (7,) that promises are made at, where all other forecasts like it have `others` (7,)."""
+        """Return the levels (7,) for predictions in bursts, if similar predictions elsewhere have levels
+        `others` (7,).
+        """
         share = self.known / (self.known + OTHERS)
         return np.asarray(share * self.keeper.asked(None) + (1.0 - share) * others)
 
     def issue(self, number: int, owner: Hashable, now: float, bounds: np.ndarray) -> None:
-        """Promise `number` to an owner has these bounds (7,) on the time from `now` on."""
+        """Record prediction `number` of an owner with bounds (7,) on the time after `now`."""
         self.keeper.issue(number, owner, bounds, math.inf, weight=1.0 / EACH)
         self.keeper.begin(number, now + 1.0)
 
     def ended(self, number: int, wait: float) -> None:
-        """It came out so many seconds later."""
+        """Record the outcome of a prediction, `wait` seconds later."""
         if number in self.keeper.issued:
             self.keeper.known(number, wait - jitter(number))
             self.known += 1.0 / EACH
             self.keeper.step = np.array(DEEP_STEPS) / math.sqrt(max(self.known, 1.0))
 
     def left(self, number: int) -> None:
-        """It will not become known."""
+        """Drop a prediction whose outcome will not be known."""
         self.keeper.forget(number)
 
     def passes(self, now: float) -> None:
-        """Bounds that were due before `now` have failed."""
+        """Count bounds that were due before `now` as missed."""
         self.keeper.waited(now)
 
 
 class CalibratedWaits:
-    """The record of recent submissions, by number: each way's curve, submit time, what became of it.
+    """Record of recent submissions by number: component curves, submit time, outcome; and both corrections.
 
     Parameters
     ----------
     components
-        Names of the components, the one to begin with first.
+        Names of the components; the first is used until outcomes are known.
 
     >>> calibration = CalibratedWaits(("simulation",))
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
@@ -275,9 +280,9 @@ class CalibratedWaits:
         self.transform = GRID
 
     def chances(self, curves: np.ndarray, is_deep: bool = False) -> np.ndarray:
-        """The curve (33,) of one job's `curves` (components, 33) as promised now: pooled, then both corrections.
+        """Return one job's predicted curve (33,) from `curves` (components, 33): averaged, then corrected twice.
 
-        `is_deep` is for a forecast deep in a burst.
+        `is_deep`: the prediction is deep in a burst.
         """
         curve = kept_chances(self.transform, self.pool.mean(curves))
         asked = self.levels.asked(span_of(float(quantiles(curve[None, :], HALF)[0, 0])))
@@ -285,7 +290,7 @@ class CalibratedWaits:
 
     @staticmethod
     def bounds(chances: np.ndarray) -> np.ndarray:
-        """Waits (..., 7) at LEVELS by promised chances (..., 33); what is below 0 s lies within the wait of 0 s."""
+        """Return waits (..., 7) at LEVELS from curves (..., 33); levels below the first point give 0 s."""
         many = np.atleast_2d(chances)
         return quantiles(many, np.tile(_LEVELS, (len(many), 1))).reshape(*chances.shape[:-1], len(LEVELS))
 
@@ -298,8 +303,8 @@ class CalibratedWaits:
         chances: np.ndarray,
         is_deep: bool = False,
     ) -> None:
-        """Submission `number` of a sender got these curves (components, 33), NaN where one had none, and was promised
-        `chances`."""
+        """Record submission `number` of a sender with its curves (components, 33), NaN if missing, and its predicted
+        probabilities `chances`."""
         place = number % RECENT
         raw = self.pool.mean(curves)
         self.curves[place], self.raw[place] = curves, raw
@@ -315,12 +320,12 @@ class CalibratedWaits:
             self._renew(now)
 
     def passes(self, now: float) -> None:
-        """Bounds that were due before `now` have failed."""
+        """Count bounds that were due before `now` as missed."""
         self.levels.passes(now)
         self.deep.passes(now)
 
     def ended(self, number: int, wait: float) -> None:
-        """The job of submission `number` started after `wait` seconds."""
+        """Record that the job of submission `number` started after `wait` seconds."""
         self.levels.ended(number, wait)
         self.deep.ended(number, wait)
         place = self._place(number)
@@ -330,7 +335,9 @@ class CalibratedWaits:
         self.pool.came_out(self.curves[place], wait)
 
     def left(self, number: int, wait: float, spoiled: bool) -> None:
-        """It left the queue, or its wait teaches nothing: what it waited is known, and no more."""
+        """Record that a job left the queue, or that its wait must not be learned; its wait so far is known
+        (censored).
+        """
         self.levels.left(number)
         self.deep.left(number)
         place = self._place(number)
@@ -341,7 +348,7 @@ class CalibratedWaits:
         return number % RECENT if self.number[number % RECENT] == number else -1
 
     def _renew(self, now: float) -> None:
-        """The transform of recent forecasts, by what is known now."""
+        """Compute the probability transform of recent predictions from the outcomes known now."""
         known = self.fate == ENDED
         self.waited[self.fate == WAITING] = np.maximum(now - self.submit[self.fate == WAITING], 0.0)
         rows = self.fate != SPOILED

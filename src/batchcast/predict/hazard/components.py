@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers from the first day: the simulated waits as a curve, and recent waits of the same queue and size."""
+"""Components that predict from the first day: curves of simulated waits, and recent waits of the same queue and
+size.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,17 @@ RECENT_LAGS = 50
 LEAST_LAGS = 5
 _MINUTE = math.log1p(60.0)
 SPREADS = (1.5, 0.35)
-"""How widely a simulated wait is spread: as widely as where little is known of the scheduler, and as where it does what
-the simulation does; which of them has been better by CRPS answers."""
+"""Spreads of a simulated wait: wide, for schedulers that the simulation does not follow well, and narrow. The CRPS of
+past predictions decides which one is used."""
 _LOG_ENDS = np.log1p(ENDS_S)
-_POINTS = slice(AT_DRAWS + 1, AT_DRAWS + 6)  # least, 25, 50, 75 % and most of the simulated waits, as logarithms
+_POINTS = slice(AT_DRAWS + 1, AT_DRAWS + 6)  # minimum, 25, 50, 75 % and maximum of the simulated waits, as logarithms
 
 
 def simulated_curves(features: np.ndarray, spread: float = SPREADS[0], lag: float | np.ndarray = 0.0) -> np.ndarray:
-    """Curves (n, 33) of features (n, f): five simulated waits, each spread as a logistic in log(1 + wait), `lag` later
-    (one, or (n, 1)).
+    """Return curves (n, 33) from features (n, f): five simulated waits, each spread as a logistic in log(1 + wait) and
+    shifted by `lag` (scalar or (n, 1)).
 
-    NaN where the job never fits.
+    NaN if the job never fits.
 
     >>> from batchcast.predict.hazard.features import NAMES
     >>> simulated_curves(np.zeros((1, len(NAMES))))[0, [0, 17, 32]].round(2).tolist()
@@ -35,7 +37,7 @@ def simulated_curves(features: np.ndarray, spread: float = SPREADS[0], lag: floa
 
 
 def spread_curves(points: np.ndarray, spread: float) -> np.ndarray:
-    """Curves (n, 33) of waits (n, m) simulated, as log(1 + wait), each spread as a logistic; NaN where one is unknown.
+    """Return curves (n, 33) of waits (n, m), given as log(1 + wait), each spread as a logistic; NaN if one is unknown.
 
     >>> spread_curves(np.array([[0.0]]), 1.5)[0, [0, 32]].tolist()
     [0.5, 1.0]
@@ -48,11 +50,11 @@ def spread_curves(points: np.ndarray, spread: float) -> np.ndarray:
 
 
 class Lag:
-    """How much longer jobs wait than was simulated, in log(1 + wait): the median of the last 30 that started.
+    """Median lag of waits behind simulated waits, in log(1 + wait), over the last 30 jobs that started.
 
-    Of those that were to start within a minute and of the others apart: what a scheduler takes to start a job is all of
-    a short wait and nothing of a long one. Of each class of jobs apart once 5 of the class have started: a QOS, or a
-    partition with a queue of its own, is early or late by itself. Before that of all; 0 before 5 started.
+    Simulated waits below a minute are kept apart: the time that a scheduler takes to start a job dominates a short wait
+    but not a long one. A class has its own lag once 5 of its jobs have started, because a QOS, or a partition with its
+    own queue, is early or late by itself. Before that the lag of all jobs is used; 0 before 5 jobs have started.
 
     >>> lag = Lag()
     >>> for _ in range(5):
@@ -67,9 +69,9 @@ class Lag:
         self.middle: dict[tuple[bool, tuple[int, ...]], float] = {}
 
     def add(self, simulated: float, wait: float, key: tuple[int, ...] = ()) -> None:
-        """A job of class `key` for which this log(1 + wait) was simulated waited so long.
+        """Record that a job of class `key` waited `wait` seconds, and this log(1 + wait) was simulated.
 
-        NaN, where it never fitted, is no lesson.
+        NaN (the job never fits in the simulation) is ignored.
         """
         if simulated != simulated:
             return
@@ -80,21 +82,21 @@ class Lag:
                 self.middle[name] = float(np.median(last))
 
     def of(self, simulated: float, key: tuple[int, ...] = ()) -> float:
-        """What to add to a simulated log(1 + wait) of a job of class `key`."""
+        """Return the lag to add to a simulated log(1 + wait) of a job of class `key`."""
         is_long = simulated > _MINUTE
         return self.middle.get((is_long, key), self.middle.get((is_long, ()), 0.0))
 
 
 DRAWS = 3
-"""So many futures are simulated on a machine's nodes."""
+"""Number of futures simulated on a machine's nodes."""
 Nodes = tuple[float, ...]
 SAID_NOTHING: Nodes = (math.nan,) * DRAWS
 
 
 def curves_on_nodes(simulated: Nodes, lag: float) -> np.ndarray:
-    """Curves (3, 33) of the log(1 + wait) of each future on the nodes: by each of SPREADS, and `lag` later.
+    """Return curves (3, 33) of simulated log(1 + wait): one for each of SPREADS, and one shifted by `lag`.
 
-    NaN where one never starts.
+    NaN if the job never starts in one of the futures.
 
     >>> curves_on_nodes((0.0, 0.0, 0.0), 0.0)[:, 0].tolist()
     [0.5, 0.5, 0.5]
@@ -106,7 +108,7 @@ def curves_on_nodes(simulated: Nodes, lag: float) -> np.ndarray:
 
 
 class RecentWaits:
-    """The last 50 waits of each class of jobs (queue and size), everybody's where the class has fewer than 5.
+    """The last 50 waits of each class of jobs (queue and size); waits of all jobs if the class has fewer than 5.
 
     >>> recent = RecentWaits()
     >>> recent.add((0, 1), 30.0)
@@ -119,13 +121,13 @@ class RecentWaits:
         self.curves: dict[tuple[int, ...], np.ndarray] = {}
 
     def add(self, key: tuple[int, ...], wait: float) -> None:
-        """A job of class `key` waited so long."""
+        """Record that a job of class `key` waited `wait` seconds."""
         for name in (key, ()):
             self.waits.setdefault(name, deque(maxlen=RECENT_LAGS)).append(wait)
             self.curves.pop(name, None)
 
     def curve(self, key: tuple[int, ...]) -> np.ndarray:
-        """The curve (33,), one wait of no knowledge mixed in; NaN where nobody waited yet."""
+        """Return the curve (33,), with one uninformative wait mixed in; NaN if no job has waited yet."""
         name = key if len(self.waits.get(key, ())) >= 5 else ()
         kept = self.curves.get(name)
         if kept is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All features of a submission, or of every waiting job at its own place in the queue.
+"""Computes all features of a submission, or of every waiting job at its place in the queue.
 
-In one compiled pass over the one state.
+One compiled pass over the system state.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ AT_DRAWS = AT_PAST + len(history_features.HISTORY_NAMES)
 SUBMISSIONS, WORK, STARTS, ENDS = range(4)
 ALL_PLANS = len(PLANS)
 TOGETHER = 64
-"""So many submissions of one instant are simulated together at most."""
+"""Largest number of submissions of one instant that are simulated together."""
 MOST_SIMULATED = 5000
-"""Above so many queued and running jobs nothing is simulated: a draw costs some 2 microseconds a job."""
+"""With more queued and running jobs than this, nothing is simulated: a draw costs about 2 microseconds a job."""
 
 
 @by_address
 class Room(NamedTuple):
-    """Arrays for a description: itself, keys of classes, sums over the queue, heaps of ends, simulated waits.
+    """Work arrays for computing features: output, keys of classes, sums over the queue, heaps of ends, simulated waits.
 
-    `waits` is (TOGETHER, plans): of one job, or of those that one instant brings.
+    `waits` is (TOGETHER, plans): of one job, or of all jobs submitted at one instant.
     """
 
     out: np.ndarray
@@ -69,7 +69,7 @@ class Room(NamedTuple):
 
 
 def blank_room(running: int, queued: int) -> Room:
-    """Room for so many running and queued jobs."""
+    """Return work arrays for this many running and queued jobs."""
     sums, heaps = np.zeros((len(queue_features.GROUPS), 6)), np.zeros((2, running + 1), HEAP)
     keys, waits = np.zeros(len(KINDS), np.int64), np.zeros((TOGETHER, ALL_PLANS))
     return Room(np.zeros(len(NAMES)), keys, sums, heaps, waits, blank_draw(running + 1, queued + 1))
@@ -79,7 +79,7 @@ def blank_room(running: int, queued: int) -> Room:
 def describe(
     s: Record, m: WaitHistory, job: Record, itself: int, now: float, runs: np.ndarray, run: np.ndarray, room: Room
 ) -> None:
-    """What `job`, submitted now, sees (NAMES), into `room.out`; `itself` is its entry if it is queued, else -1."""
+    """Write the features (NAMES) of `job`, submitted now, to `room.out`; `itself` is its queue entry, or -1."""
     look_around(s, m, job, itself, s.queue_end, now, runs, run, room)
     size = size_for(s, m, job)
     waits = room.waits[0]
@@ -102,7 +102,7 @@ def look_around(
     run: np.ndarray,
     room: Room,
 ) -> None:
-    """All that `describe` writes but the simulated waits, of a job that those before place `until` wait before."""
+    """Write all features but the simulated waits, for a job behind those at places before `until`."""
     out, peak = room.out, m.numbers[PEAK]
     write_keys(job, room.keys)
     write_job(s, job, now, run, peak, out[:OWN_JOB])
@@ -113,14 +113,16 @@ def look_around(
 
 @inlined
 def size_for(s: Record, m: WaitHistory, job: Record) -> float:
-    """The machine's processors; where they are not known the most that were busy, or the job's own."""
+    """Return the machine's processors; if unknown, the most that were busy, or the job's own."""
     size: float = s.size if s.size == s.size else max(m.numbers[PEAK], job.procs)
     return size
 
 
 @inlined
 def plans_of(s: Record, more: int) -> int:
-    """How many simulations a state with so many jobs `more` is worth: all, or none of a crowd."""
+    """Return the number of simulations for a state with `more` further jobs: all, or none if there are too many
+    jobs.
+    """
     present = s.queue_end - s.queue_first + s.running_end - s.running_first + more
     return ALL_PLANS if present <= MOST_SIMULATED else 0
 
@@ -137,7 +139,7 @@ def describe_now(
     room: Room,
     out: np.ndarray,
 ) -> None:
-    """`describe` of the one job in `jobs` for a clock that tells events one by one."""
+    """Apply `describe` to the one job in `jobs`, for a clock that processes single events."""
     describe(state[0], m, jobs[0], itself, now, runs, run, room)
     for f in range(len(out)):
         out[f] = room.out[f]
@@ -145,7 +147,7 @@ def describe_now(
 
 @inner
 def happened(s: Record, m: WaitHistory, rank: int, left_teach: bool, keys: np.ndarray) -> None:
-    """Learn from the event that the state took in last."""
+    """Learn from the event that the state processed last."""
     time_passes(m, s.now, s.running_procs)
     if s.entry < 0:
         return
@@ -167,7 +169,7 @@ def happened(s: Record, m: WaitHistory, rank: int, left_teach: bool, keys: np.nd
 
 @kernel
 def happened_now(state: np.ndarray, m: WaitHistory, rank: int, left_teach: bool, keys: np.ndarray) -> None:
-    """`happened` for a clock that tells events one by one."""
+    """Apply `happened`, for a clock that processes single events."""
     happened(state[0], m, rank, left_teach, keys)
 
 
@@ -176,10 +178,10 @@ def simulate_together(
     s: Record, m: WaitHistory, requests: np.ndarray, events: np.ndarray, first: int, end: int, runs: np.ndarray,
     room: Room,
 ) -> int:  # fmt: skip
-    """The simulated waits of the submissions from event `first` on that one instant brings, into `room.waits`.
+    """Simulate the waits of all submissions at one instant, from event `first` on, into `room.waits`.
 
-    Answers how many they are, at most TOGETHER. Nothing but they happens between them, so each future is drawn once and
-    goes on with each of them: the waits are those that each alone would be told, to the bit.
+    Returns their number, at most TOGETHER. No other event lies between them, so each future is drawn once and continued
+    with each of them. The waits equal, bit for bit, those that each job alone would get.
     """
     now, count = events[first].time, 1
     size = size_for(s, m, requests[events[first].entry])
@@ -219,7 +221,7 @@ def describe_log(
     out: np.ndarray,
     taught: np.ndarray,
 ) -> None:
-    """The events (EVENT) from `first` to before `end`: features into the row of an entry, waits taught by event."""
+    """Process the events (EVENT) from `first` to before `end`: write features by entry, and learned waits by event."""
     s = state[0]
     simulated, place = 0, 0
     for e in range(first, end):
@@ -248,11 +250,11 @@ def describe_queue(
     waits: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """NAMES of features for the queued jobs at `places` into `out` (places, features), each as if those behind it had
-    not come.
+    """Write the features (NAMES) of the queued jobs at `places` to `out` (places, features), ignoring jobs behind each.
 
-    Each of the drawn futures is simulated once, until all who wait have started: `waits` (plans, queued) gets when,
-    in seconds from now, NaN for who never fits. O(places (queued + running)) and a heap's logarithm.
+    Each drawn future is simulated once, until all waiting jobs have started. `waits` (plans, queued) receives the
+    remaining waits in seconds, NaN for a job that never fits. O(places (queued + running)), plus the logarithm of a
+    heap.
     """
     s = state[0]
     jobs, queue, f = jobs_of(s), queue_of(s), room.future
@@ -287,7 +289,7 @@ _OWN = _AT["queue: own: jobs"]
 
 
 def reason(features: np.ndarray) -> str:
-    """One line: who waits already, whether there is room, and when there is likely to be some.
+    """Explain a wait in one line: jobs ahead, whether there is room, and when there will probably be room.
 
     >>> reason(np.zeros(len(NAMES)))
     'nobody ahead of it; too little room, until about 0 min from now'
@@ -308,7 +310,7 @@ def reason(features: np.ndarray) -> str:
 
 
 def rough_span(seconds: float) -> str:
-    """A span as people say it.
+    """Return a duration as people say it.
 
     >>> rough_span(50.0), rough_span(5000.0), rough_span(200_000.0)
     ('1 min', '1.4 h', '2.3 days')

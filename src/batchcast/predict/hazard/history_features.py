@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features of a submission from the past: recent waits by class of jobs, the last starts, rates.
+"""Features of a submission from the past: recent waits by class of jobs, recent starts, rates.
 
-How they are remembered, and how they are read. Compiled.
+Compiled functions that store and read them.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ KINDS = (
     *("all", "size", "limit", "size_limit", "user", "user_size_limit", "user_app"),
     *("queue", "queue_size", "partition", "group", "account", "qos"),
 )
-"""Classes of jobs whose waits are remembered apart; one that rests on an unknown name is no class."""
+"""Kinds of classes whose waits are stored separately; a job with an unknown name belongs to no class of that kind."""
 ALL, SIZE, LIMIT, SIZE_LIMIT, USER, USER_SIZE_LIMIT, USER_APP, QUEUE, QUEUE_SIZE, PARTITION, GROUP, ACCOUNT, QOS = (
     range(13)
 )
 QUICK_S, INSTANT_S = 3600.0, 60.0
 CLASS = np.dtype(
     [
-        ("key", "i8"),  # 0: a free place
-        ("last", "f8"),  # log(1 + the last wait); these NaN until the first
-        ("fast", "f8"),  # the same, averaged over about 4 waits
-        ("slow", "f8"),  # and over about 20
+        ("key", "i8"),  # 0: the place is free
+        ("last", "f8"),  # log(1 + last wait); NaN until the first wait, as are the next four
+        ("fast", "f8"),  # mean over about 4 waits
+        ("slow", "f8"),  # mean over about 20 waits
         ("quick", "f8"),  # share of waits up to an hour, over about 10
-        ("instant", "f8"),  # and up to a minute
-        ("when", "f8"),  # of the last wait's end
-        ("submitted", "f8"),  # of the last submission
+        ("instant", "f8"),  # share of waits up to a minute
+        ("when", "f8"),  # time of the last wait's end
+        ("submitted", "f8"),  # time of the last submission
     ]
 )
 STARTED = np.dtype([("time", "f8"), ("procs", "f8"), ("limit", "f8"), ("wait", "f8")])
@@ -42,12 +42,12 @@ RECENT_STARTS = 512
 RATES = ("submissions", "submitted work", "starts", "ends", "busy")
 SPANS_S = (3600.0, 86400.0)
 TIME, PEAK, STARTS, USED, BUSY, NUMBERS = 0, 1, 2, 3, 4, 5
-"""Places in `numbers`: the last event's instant, most processors busy so far, starts ever, classes in use, processors
-busy since the last event; then rates."""
+"""Places in `numbers`: time of the last event, most busy processors so far, number of starts, classes in use,
+processors busy since the last event; then rates."""
 
 
 class WaitHistory(NamedTuple):
-    """`classes` (CLASS, a power of two) by hash of a key, `starts` (STARTED) as a ring, `numbers` (5 + rates).
+    """`classes` (CLASS, a power of two) is a hash table by key, `starts` (STARTED) a ring, `numbers` has 5 + rates.
 
     >>> blank_history().numbers.shape
     (15,)
@@ -59,14 +59,14 @@ class WaitHistory(NamedTuple):
 
 
 def blank_history(places: int = 1 << 12) -> WaitHistory:
-    """Nothing learned yet; `places` is a power of two."""
+    """Return an empty history; `places` is a power of two."""
     numbers = np.zeros(NUMBERS + len(RATES) * len(SPANS_S))
     numbers[TIME] = -math.inf
     return WaitHistory(np.zeros(places, CLASS), np.zeros(RECENT_STARTS, STARTED), numbers)
 
 
 def with_room(lessons: WaitHistory, more: int) -> WaitHistory:
-    """The same with room for `more` events: at most half of the places are in use. Amortised O(1)."""
+    """Return the history with room for `more` events: at most half of the places are in use. Amortized O(1)."""
     places = len(lessons.classes)
     needed = int(lessons.numbers[USED]) + more * len(KINDS)
     if 2 * needed <= places:
@@ -81,7 +81,7 @@ def with_room(lessons: WaitHistory, more: int) -> WaitHistory:
 
 @kernel
 def place_of(classes: np.ndarray, key: int) -> int:
-    """Where a class stands, or the free place where it will stand (linear probing)."""
+    """Return the place of a class in the hash table, or its free place (linear probing)."""
     mask = np.uint64(len(classes) - 1)
     mixed = np.uint64(key) * np.uint64(11400714819323198485)
     place = (mixed >> np.uint64(24)) & mask
@@ -92,7 +92,7 @@ def place_of(classes: np.ndarray, key: int) -> int:
 
 @kernel
 def level_of(value: float, most: int) -> int:
-    """The size class: 1 for up to 1, one more for every doubling; 0 unknown."""
+    """Return the size class: 1 for values up to 1, one more for each doubling; 0 if unknown."""
     if not value > 0.0:
         return 0
     return 1 + min(math.ceil(math.log2(max(value, 1.0)) - 1e-9), most - 1)
@@ -100,7 +100,9 @@ def level_of(value: float, most: int) -> int:
 
 @inner
 def write_keys(job: Record, keys: np.ndarray) -> None:
-    """The keys (kinds,) of a job's classes, positive; 0 where it is in none of the kind, -1 in a name never seen."""
+    """Write the keys (kinds,) of a job's classes: positive; 0 if it belongs to no class of the kind, -1 if the
+    name is new.
+    """
     size = level_of(job.procs, 31)
     limit = level_of(job.limit / 60.0, 31) if job.limit < NO_LIMIT else 0
     both = 32 * size + limit
@@ -116,7 +118,7 @@ def write_keys(job: Record, keys: np.ndarray) -> None:
 
 @inlined
 def key_of(kind: int, name: int, more: int) -> int:
-    """One number a class; names are codes below 2^28, `more` below 2^28."""
+    """Combine kind, name and `more` into one number; both codes are below 2^28."""
     if name <= 0:
         return name
     return int((np.int64(kind + 1) << 56) | (np.int64(name) << 28) | np.int64(more))
@@ -124,7 +126,7 @@ def key_of(kind: int, name: int, more: int) -> int:
 
 @inner
 def wait_ended(m: WaitHistory, keys: np.ndarray, wait: float, now: float) -> None:
-    """A job of these classes left the queue after `wait` seconds: every class takes it in."""
+    """Record in every class of a job that it left the queue after `wait` seconds."""
     value = math.log1p(wait)
     quick, instant = 1.0 if wait <= QUICK_S else 0.0, 1.0 if wait <= INSTANT_S else 0.0
     for kind in range(len(keys)):
@@ -144,7 +146,7 @@ def wait_ended(m: WaitHistory, keys: np.ndarray, wait: float, now: float) -> Non
 
 @inlined
 def entered(m: WaitHistory, key: int) -> Record:
-    """The entry of a class, made when it is new."""
+    """Return the entry of a class, created if it is new."""
     place = place_of(m.classes, key)
     if m.classes[place].key == 0:
         c = m.classes[place]
@@ -156,7 +158,7 @@ def entered(m: WaitHistory, key: int) -> Record:
 
 @inner
 def was_submitted(m: WaitHistory, keys: np.ndarray, now: float) -> None:
-    """A job of these classes entered the queue."""
+    """Record in every class of a job that it was submitted."""
     for kind in range(len(keys)):
         if keys[kind] > 0:
             entered(m, keys[kind]).submitted = now
@@ -164,7 +166,7 @@ def was_submitted(m: WaitHistory, keys: np.ndarray, now: float) -> None:
 
 @inner
 def was_started(m: WaitHistory, job: Record, now: float) -> None:
-    """The latest start takes the oldest one's place."""
+    """Record a start; it replaces the oldest start in the ring."""
     start = m.starts[int(m.numbers[STARTS]) % len(m.starts)]
     start.time, start.procs, start.limit = now, job.procs, job.limit
     start.wait = max(now - job.submit, 0.0)
@@ -173,7 +175,7 @@ def was_started(m: WaitHistory, job: Record, now: float) -> None:
 
 @inner
 def time_passes(m: WaitHistory, now: float, busy: float) -> None:
-    """Rates decay until `now`; from now on `busy` processors are busy."""
+    """Let rates decay until `now`; from now on `busy` processors are busy."""
     before = m.numbers[BUSY]
     m.numbers[BUSY] = busy
     gap = max(now - m.numbers[TIME], 0.0) if m.numbers[TIME] > -math.inf else 0.0
@@ -190,7 +192,7 @@ def time_passes(m: WaitHistory, now: float, busy: float) -> None:
 
 @inlined
 def count_in(m: WaitHistory, rate: int, amount: float) -> None:
-    """Something of a rate happened."""
+    """Add an amount to a rate."""
     for k in range(len(SPANS_S)):
         m.numbers[NUMBERS + rate * len(SPANS_S) + k] += amount
 
@@ -210,7 +212,7 @@ AT_RATES = AT_STARTS + len(START_KINDS) * len(OF_START)
 
 @inner
 def write_history(m: WaitHistory, job: Record, keys: np.ndarray, now: float, size: float, out: np.ndarray) -> None:
-    """Write NAMES of the past into `out`; `keys` are those of the job's classes."""
+    """Write the features of the past to `out`; `keys` are those of the job's classes."""
     out[:] = math.nan
     for kind in range(len(keys)):
         if keys[kind] <= 0:
@@ -241,11 +243,11 @@ def write_history(m: WaitHistory, job: Record, keys: np.ndarray, now: float, siz
 
 @inner
 def write_starts(m: WaitHistory, job: Record, now: float, out: np.ndarray) -> None:
-    """The last starts of jobs that compare with this one, newest first: when, after which wait, how many."""
+    """Write features of the latest starts of comparable jobs, newest first: when, after which wait, and how many."""
     total = int(m.numbers[STARTS])
     for look in range(5):
         out[5 * look + 2] = out[5 * look + 3] = 0.0
-    seen = np.int64(0)  # four bits a look: how many of its waits are in the mean
+    seen = np.int64(0)  # four bits for each kind of comparison: how many waits its mean contains
     limit = bounded(job.limit)
     for back in range(min(total, len(m.starts))):
         start = m.starts[(total - 1 - back) % len(m.starts)]
@@ -275,5 +277,5 @@ def write_starts(m: WaitHistory, job: Record, now: float, out: np.ndarray) -> No
 
 @inlined
 def within_two(one: float, other: float) -> bool:
-    """Whether neither is more than twice the other."""
+    """Return whether neither value is more than twice the other."""
     return one <= 2.0 * other and other <= 2.0 * one

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The boosted classifier of the hazard: does a waiting job start in the bin that it has reached?
 
-And its fit: of what was known at one instant, worked out when it suits.
+Also the fit, which uses only what was known at one instant and can be computed later.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from .bins import BINS, bin_of, passed
 
 TREES, LEAVES, LEAST_ROWS, RATE = 150, 16, 200, 0.08
 REST_TREES, REST_RATE = 60, 0.03
-"""Of a model that starts from a forecast: it has only to learn what that one did not see."""
+"""Settings of a model that starts from an existing prediction and only learns what that prediction lacks."""
 CERTAIN = 0.002, 0.995
-"""No forecast that a model starts from is surer of a bin than this: no tree could move it."""
+"""Bounds on the hazards that a model starts from: at hazards closer to 0 or 1 no tree could change them."""
 FEATURE_SHARE, ROW_SHARE = 0.5, 0.6
 PASSED_SHARE = 0.5
-"""Of the bins passed whole a sample teaches, each for its share: far fewer rows, the same in expectation."""
+"""Share of the bins passed entirely that are sampled for training, with weights 1 / share: fewer rows, equal on
+average.
+"""
 BLOCK = 512
 
 
 class Waits(NamedTuple):
-    """What is known of submissions: seconds `waited`, whether the wait has `ended`, the `weight` of each."""
+    """Outcomes of submissions: seconds `waited`, whether the wait has `ended`, and the training `weight`."""
 
     waited: np.ndarray
     ended: np.ndarray
@@ -34,12 +36,12 @@ class Waits(NamedTuple):
 
 
 class Trees:
-    """LightGBM's trees. Kept as text, and read from it when they are first asked: who needs a limit loads no LightGBM.
+    """LightGBM's trees, stored as text and parsed at the first prediction, so that other uses do not load LightGBM.
 
     Parameters
     ----------
     booster
-        What `lightgbm.train` fitted.
+        The result of `lightgbm.train`.
     """
 
     def __init__(self, booster: Any) -> None:
@@ -47,7 +49,7 @@ class Trees:
         self._text = ""
 
     def predict(self, rows: np.ndarray) -> np.ndarray:
-        """The raw score (n,) of rows (n, f)."""
+        """Return the raw score (n,) of rows (n, f)."""
         if self._booster is None:
             import lightgbm
 
@@ -62,18 +64,18 @@ class Trees:
 
 
 class Hazard(NamedTuple):
-    """A fitted model: the trees, and the log odds (33,) of each bin's base rate that they start from.
+    """A fitted model: the trees, and the log odds (33,) of each bin's base rate, from which the trees start.
 
-    NaN where they start from a forecast that every row brings itself.
+    The log odds are NaN if the trees start from a prediction that is passed with each row.
     """
 
     trees: Trees
     start: np.ndarray
 
     def curves(self, features: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
-        """The chances (n, 33) of a wait up to the end of each bin, the last being 1. O(33 trees) a row.
+        """Return the probabilities (n, 33) of a wait up to the end of each bin; the last is 1. O(33 trees) a row.
 
-        `known` are the curves (n, 33) that the model starts from, where it is one that does.
+        `known` are the curves (n, 33) that the model starts from, if it was fitted that way.
         """
         out = np.ones((len(features), BINS))
         for low in range(0, len(features), BLOCK):
@@ -88,7 +90,7 @@ class Hazard(NamedTuple):
 
 
 def log_odds(curves: np.ndarray) -> np.ndarray:
-    """The log odds (n, 33) to start in each bin once it is reached, by curves (n, 33); none is quite certain.
+    """Return the log odds (n, 33) of starting in each bin once it is reached, from curves (n, 33), limited by CERTAIN.
 
     >>> log_odds(np.linspace(1 / 33, 1.0, 33)[None, :])[0, [0, 16, 31]].round(2).tolist()
     [-3.47, -2.77, 0.0]
@@ -99,12 +101,12 @@ def log_odds(curves: np.ndarray) -> np.ndarray:
 
 
 def fit(features: np.ndarray, waits: Waits, seed: int = 0, known: np.ndarray | None = None) -> Hazard | None:
-    """Fit on submissions' features (n, f); None where fewer than two bins' outcomes are known.
+    """Fit the model to features (n, f); None if the outcomes of fewer than two bins are known.
 
-    Each job is a row for every bin that it entered: 0 for those it passed whole, 1 for the one its wait ended in. A job
-    that still waits has the bins it has passed, so censoring is exact. The trees are LightGBM's, one thread. With
-    forecasts `known` (n, 33) of each row they start from these (as LightGBM's initial score), else from the bins' base
-    rates.
+    Each job gives a row for every bin that it entered: 0 for bins that it passed entirely, 1 for the bin in which it
+    started. A job that still waits has only the bins it has passed, so censoring is exact. LightGBM fits the trees in
+    one thread. With predictions `known` (n, 33) the trees start from them (LightGBM's initial score), else from the
+    bins' base rates.
     """
     entered = np.where(waits.ended, bin_of(waits.waited) + 1, passed(waits.waited))
     entered = np.minimum(entered, BINS - 1)
@@ -145,7 +147,7 @@ def fit(features: np.ndarray, waits: Waits, seed: int = 0, known: np.ndarray | N
 
 
 class Taught(NamedTuple):
-    """What a model is fitted on: features (n, f), what was known of the waits, forecasts (n, 33) to start from."""
+    """Training data of a model: features (n, f), outcomes, and predictions (n, 33) to start from."""
 
     features: np.ndarray
     waits: Waits
@@ -156,14 +158,14 @@ Models = tuple[Hazard | None, ...]
 
 
 class Fitting:
-    """The models of what was known when it was begun; the same whoever works them out, and when.
+    """A fit of the models to the data known when it was created; the result does not depend on when or where it runs.
 
     Parameters
     ----------
     taught
-        What teaches each model, copies.
+        Training data of each model, copied.
     seed
-        Of the fits.
+        Seed of the fits.
 
     >>> blank = Taught(np.zeros((1, 2), np.float32), Waits(np.zeros(1), np.zeros(1, bool), np.ones(1)))
     >>> Fitting((blank, blank), seed=0).result()
@@ -177,19 +179,19 @@ class Fitting:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether somebody is at work on it now."""
+        """Return whether the fit is running now."""
         return self._future is not None and not self._future.done()
 
     def begin(self, run: Callable[[Callable[[], Models]], Future[Models]]) -> None:
-        """Have it worked out beside: `run` takes the work and answers with its future, as an executor's `submit`.
+        """Start the fit in the background: `run` takes a function and returns its future, like an executor's `submit`.
 
-        The future may hold None, where what a fit needs is not there: there are no models then.
+        The future may hold None if a package that the fit needs is missing; then there are no models.
         """
         if self._future is None and self._given is not None:
             self._future = run(self._work)
 
     def result(self) -> Models:
-        """The models, waited for or worked out now; None for one of which too little is known."""
+        """Return the models, after waiting for the fit or running it now; None for a model with too little data."""
         if self._given is not None:
             none = tuple(None for _ in self._given[0])
             self._models = (self._work() if self._future is None else self._future.result()) or none

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features of a submission from the queue and the running jobs.
+"""Features of a submission from the queue and the running jobs, with their predicted run times.
 
-With what was forecast of their run times. Compiled.
+Compiled functions.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ..runtime.kernel import LEVELS
 
 COUNT = len(LEVELS)
 _LEVELS = np.array(LEVELS)
-UNKNOWN_S = 3600.0  # a job of which nothing is known
+UNKNOWN_S = 3600.0  # run time of a job without a limit and without a prediction
 OVERDUE_S = 60.0
 
 
 @inlined
 def longest(row: np.ndarray, limit: float) -> float:
-    """The end of the distribution: the limit, else half as long again as the highest quantile."""
+    """Return the end of the distribution: the limit, or 1.5 times the highest quantile."""
     if limit < NO_LIMIT:
         return max(limit, 1.0)
     return 1.5 * np.float64(row[COUNT - 1]) if row[0] == row[0] else 2.0 * UNKNOWN_S
@@ -33,7 +33,7 @@ def longest(row: np.ndarray, limit: float) -> float:
 
 @inlined
 def reached(row: np.ndarray, limit: float, elapsed: float) -> float:
-    """The share of the distribution up to `elapsed`: linear between the quantiles, from 0 s to the longest."""
+    """Return the share of the distribution up to `elapsed`: linear between the quantiles, from 0 s to the longest."""
     top = longest(row, limit)
     if elapsed <= 0.0:
         return 0.0
@@ -53,7 +53,7 @@ def reached(row: np.ndarray, limit: float, elapsed: float) -> float:
 
 @inlined
 def at_level(row: np.ndarray, limit: float, wanted: float) -> float:
-    """The run time at a level: the inverse of `reached`, in seconds."""
+    """Return the run time at a level in seconds: the inverse of `reached`."""
     top = longest(row, limit)
     if row[0] != row[0]:
         return wanted * top
@@ -69,7 +69,7 @@ def at_level(row: np.ndarray, limit: float, wanted: float) -> float:
 
 @inlined
 def left_at(row: np.ndarray, limit: float, elapsed: float, share: float) -> float:
-    """Seconds left of a job that has run `elapsed`, at the level `share` of what is left; at least 1."""
+    """Return the remaining seconds of a job that has run `elapsed`, at level `share` of the rest; at least 1."""
     gone = reached(row, limit, elapsed)
     if gone >= 1.0:
         return 1.0 + share * OVERDUE_S
@@ -90,13 +90,13 @@ QUEUE_NAMES = (
 
 @inlined
 def scale(value: float) -> float:
-    """log(1 + value) of what is not negative."""
+    """Return log(1 + value) of a value that is not negative."""
     return math.log1p(value) if value > 0.0 else 0.0
 
 
 @inlined
 def bounded(limit: float) -> float:
-    """A limit, an hour where none is known."""
+    """Return the limit, or one hour if it is unknown."""
     return limit if limit < NO_LIMIT else 3600.0
 
 
@@ -104,7 +104,7 @@ def bounded(limit: float) -> float:
 def write_queue(
     s: Record, job: Record, itself: int, until: int, now: float, runs: np.ndarray, sums: np.ndarray, out: np.ndarray
 ) -> None:
-    """Write NAMES of the queue before place `until` as `job` finds it now into `out`; `sums` (8, 6) is room."""
+    """Write the features of the queue before place `until` as `job` finds it now; `sums` (8, 6) is a work array."""
     jobs, queue, free = jobs_of(s), queue_of(s), free_procs(s)
     sums[:] = 0.0
     sums[:, 5] = np.inf
@@ -147,7 +147,7 @@ def write_queue(
 
 @inlined
 def add(total: np.ndarray, other: Record, age: float) -> None:
-    """A queued job counts in a group."""
+    """Add a queued job to the sums of a group."""
     total[0] += 1.0
     total[1] += other.procs
     total[2] += other.procs * bounded(other.limit)
@@ -158,7 +158,7 @@ def add(total: np.ndarray, other: Record, age: float) -> None:
 
 @inlined
 def write_sums(sums: np.ndarray, out: np.ndarray) -> None:
-    """Groups as features: logarithms, the ages NaN where nobody waits."""
+    """Write the sums of groups as features: logarithms; ages are NaN if no job waits."""
     for group in range(len(sums)):
         total, into = sums[group], out[6 * group : 6 * group + 6]
         into[0], into[1], into[2] = scale(total[0]), scale(total[1]), scale(total[2])
@@ -172,7 +172,7 @@ def write_sums(sums: np.ndarray, out: np.ndarray) -> None:
 def write_head(
     jobs: np.ndarray, first: int, now: float, free: float, work: float, smaller: float, out: np.ndarray
 ) -> None:
-    """The head of the queue, and the queue's work by forecasts."""
+    """Write features of the job at the head of the queue, and the queue's predicted work."""
     out[0], out[1] = scale(work), scale(smaller)
     out[2] = out[3] = out[4] = out[5] = math.nan
     if first >= 0:
@@ -197,7 +197,7 @@ OWN_JOB = 14
 
 @inner
 def write_job(s: Record, job: Record, now: float, run: np.ndarray, peak: float, out: np.ndarray) -> None:
-    """Write the first NAMES, of the job itself; `run` is its own row of run-time quantiles."""
+    """Write the features of the job itself; `run` is its row of run-time quantiles."""
     size = s.size if s.size == s.size else peak
     procs, limit = job.procs, job.limit
     out[0] = scale(procs)
@@ -218,7 +218,7 @@ def write_job(s: Record, job: Record, now: float, run: np.ndarray, peak: float, 
 def write_running(
     s: Record, job: Record, now: float, runs: np.ndarray, peak: float, heaps: np.ndarray, out: np.ndarray
 ) -> None:
-    """Write the other NAMES, of the running set; `heaps` (2, running) of HEAP is room."""
+    """Write the features of the running jobs; `heaps` (2, running) of HEAP is a work array."""
     jobs, running = jobs_of(s), running_of(s)
     free, n = free_procs(s), s.running_end - s.running_first
     if free != free:
@@ -266,7 +266,7 @@ def write_running(
 
 @inlined
 def shadow(heap: np.ndarray, n: int, lacking: float) -> float:
-    """log(1 + seconds) until so many processors have ended; NaN where that many do not run."""
+    """Return log(1 + seconds) until jobs with `lacking` processors have ended; NaN if too few are running."""
     time = 0.0
     while lacking > 0.0:
         if n == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forecasts the rest of a wait from the state of now, calibrated for each age of the wait."""
+"""Predicts the remaining wait of waiting jobs from the present state, calibrated separately by time waited."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from .model import Hazard, Waits
 from .training_rows import Submissions
 
 EVERY, MOST = 30, 12
-"""Looks are taken every so many submissions, of so many jobs at most."""
+"""A snapshot is taken every EVERY submissions, of at most MOST jobs."""
 MODELS = 2
-"""The mean of the last so many fits answers: where a log changes, what one says depends on the hour it was fitted."""
+"""Number of latest fits whose mean is used, because a single fit depends on the hour at which it was fitted."""
 LEAST_VOTES = EVERY // 2
-"""So many submissions since the last look must count (`training_rows.Bursts`): behind an array little is new."""
+"""Number of submissions that must count as evidence (`training_rows.Bursts`) between two snapshots."""
 BORROWED = 30.0
-"""Levels of an age weigh as the outcomes known there, those of all ages as so many: few outcomes bend no level far."""
+"""Weight of the levels of all times waited, when averaged with those of one range (weight: its outcomes)."""
 SHARE = 0.5
-"""Of a model's chances in what it says, beside those that it starts from: half of each was better than either."""
+"""Weight of the model's own probabilities against those it starts from; a half was better than either alone."""
 ON_NODES = 1 + len(SPREADS) + 1
-"""The first so many components need no figures of the queue; their mean is what the model starts from."""
+"""Number of components that need no features of the queue; the model starts from their mean."""
 RENEWAL_COMPONENTS = (
     "forecast at submission, given the time waited",
     *("simulation on the machine's nodes" for _ in SPREADS),
-    "simulation on the machine's nodes, as late as it came out",
+    "simulation on the machine's nodes, with the observed lag",
     *("simulation" for _ in SPREADS),
-    "simulation, as late as it came out",
+    "simulation, with the observed lag",
     "model",
 )
-"""What forecasts what is left: until the last can, a mean of the others."""
+"""Components of the remaining wait; the last one is the model, and before its first fit the others are averaged."""
 MODEL = len(RENEWAL_COMPONENTS) - 1
 RENEWAL_GROUNDS = (Grounds.UNSTATED, *(Grounds.SIMULATION for _ in RENEWAL_COMPONENTS[1:-1]), Grounds.MODEL)
 GONE = 1e-6
-"""The level at which a renewed forecast of the whole wait has what has passed already."""
+"""Level at which a renewed prediction of the whole wait equals the time already waited."""
 
 
 class Snapshot(NamedTuple):
-    """Some of the jobs that wait at one instant: rows, seconds waited (n,), features (n, f), and the log(1 + rest) that
-    a machine's nodes say in each future (n, DRAWS), NaN where they say nothing."""
+    """Some jobs that wait at one instant: rows, seconds waited (n,), features (n, f), and log(1 + remaining wait) in
+    each future of the node simulation (n, DRAWS), NaN if there is none."""
 
     row: np.ndarray
     waited: np.ndarray
@@ -53,7 +53,7 @@ class Snapshot(NamedTuple):
 
 
 def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
-    """Which places of the queue are looked at after submission `number`: at most MOST of who has waited a second.
+    """Draw the places of the queue for a snapshot after submission `number`: at most MOST jobs that have waited 1 s.
 
     >>> sampled_places(np.array([50.0, 0.0, 7.0]), 30, 0).tolist()
     [0, 2]
@@ -66,8 +66,8 @@ def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
 
 
 class Renewed(NamedTuple):
-    """Of every queued job in order of arrival: its `row`, seconds `waited`, chances (n, 33) of what is left, `bounds`
-    (n, 7) on it at LEVELS, which of the ways said so (n,), and the `features` (n, f) that it sees now at its place."""
+    """Renewed predictions of every queued job in order of arrival: `row`, seconds `waited`, probabilities (n, 33) of
+    the remaining wait, `bounds` (n, 7) at LEVELS, the component used (n,), and the present `features` (n, f)."""
 
     row: np.ndarray
     waited: np.ndarray
@@ -77,15 +77,15 @@ class Renewed(NamedTuple):
     features: np.ndarray
 
     def curve(self, place: int) -> WaitCurve:
-        """The chances of what is left of one job's wait."""
+        """Return the distribution of one job's remaining wait."""
         return WaitCurve(self.chances[place])
 
     def words(self, place: int) -> str:
-        """Why it waits, as things stand now."""
+        """Explain why the job waits at present."""
         return reason(self.features[place])
 
     def prediction(self, place: int) -> Prediction:
-        """The whole wait of one job, as a predictor answers: what it has waited and what is left."""
+        """Return a prediction of one job's whole wait: the time waited plus the remaining wait."""
         waited = float(self.waited[place])
         rest = np.maximum(np.ceil(self.bounds[place] - 1e-9), 0.0)
         whole = np.maximum(waited + rest, 1.0).tolist()
@@ -97,8 +97,8 @@ class Renewed(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What is left of the waits of those looked at, not yet corrected: curves (n, 33), the way of each (-1: none), what
-    the model started from (n, 33), and what the other ways said (n, components - 1, 33), NaN where one did not."""
+    """Uncorrected predictions of remaining waits: curves (n, 33), the component of each (-1: none), the curves that the
+    model started from (n, 33), and those of the other components (n, components - 1, 33), NaN if missing."""
 
     curves: np.ndarray
     way: np.ndarray
@@ -107,8 +107,8 @@ class Expected(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """An open look: its number, the time waited by then, the log(1 + rest) simulated and on the nodes, what ways other
-    than the model said."""
+    """An unresolved snapshot of a job: its number, time waited, log(1 + remaining wait) simulated and on nodes, and the
+    curves of all components but the model."""
 
     number: int
     waited: float
@@ -118,22 +118,22 @@ class _Look(NamedTuple):
 
 
 class Renewal:
-    """The last looks to learn from, the calibration of what they were promised, and what became of both.
+    """Stores recent snapshots for training, and calibrates the predictions made for them.
 
     Parameters
     ----------
     window
-        So many submissions back looks are kept: MOST for every EVERY of them.
+        Snapshots are kept for this many submissions: MOST for every EVERY of them.
 
     Notes
     -----
-    The model of what is left starts from what the job was promised at its submission, given the time waited since
-    (on a described machine pooled with what its nodes say now), and learns from looks what the state by now says
-    beyond that. A model of submissions and looks together, that has to learn the whole anew, did worse at looks
-    than that promise on some logs (a trial). The last two fits answer together. Before the first that promise and
-    the simulations answer, each weighing by its CRPS so far. What is promised is corrected apart for jobs that have
-    waited so long (`LevelsBySpan`), as all ages together are where few outcomes of that age are known. All looks at
-    one job come out together: the k-th since the last outcome known counts 1 / k.
+    The model of the remaining wait starts from the prediction at submission, given the time waited (averaged with the
+    node simulation on a described machine), and learns from snapshots what the present state adds. One model for
+    submissions and snapshots together did worse on snapshots than the prediction at submission on some logs. The mean
+    of the last two fits is used. Before the first fit, the prediction at submission and the simulations are weighted by
+    their CRPS. Predictions are corrected separately by time waited (`LevelsBySpan`), averaged with the levels of all
+    times while few outcomes are known. All snapshots of one job have the same outcome, so the k-th since the last known
+    outcome counts 1 / k.
 
     >>> nobody = Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES))), np.zeros((0, DRAWS)))
     >>> Renewal(300).expected(nobody, np.zeros((0, 33))).way
@@ -151,9 +151,9 @@ class Renewal:
         self.of: dict[int, list[_Look]] = {}
 
     def expected(self, look: Snapshot, promised: np.ndarray) -> Expected:
-        """What is left as the model says it, else as the other ways do.
+        """Predict remaining waits with the model, or before its first fit with the other components.
 
-        `promised` are the chances (n, 33) of the whole wait that each got at its submission, NaN where that is unknown.
+        `promised` are the probabilities (n, 33) of the whole wait at each job's submission, NaN if unknown.
         """
         given = rest_of(promised, look.waited)
         others = np.full((len(given), MODEL, BINS), np.nan)
@@ -180,12 +180,12 @@ class Renewal:
         return Expected(curves, way, known, others)
 
     def fitted(self, model: Hazard | None) -> None:
-        """A model that was fitted anew; None, where too little was known, changes nothing."""
+        """Use a newly fitted model from now on; None (too little data) changes nothing."""
         if model is not None:
             self.models = (*self.models, model)[-MODELS:]
 
     def take(self, look: Snapshot, promised: np.ndarray, now: float, born: int) -> np.ndarray:
-        """Remember a look taken after submission `born`; what it is promised (n, 33)."""
+        """Store a snapshot taken after submission `born`; return its predicted probabilities (n, 33)."""
         said = self.expected(look, promised)
         chances = self.calibration.chances(said.curves, look.waited)
         bounds = CalibratedWaits.bounds(chances)
@@ -199,9 +199,9 @@ class Renewal:
         return chances
 
     def training_set(self, now: float, half_life: float, latest: int) -> tuple[np.ndarray, Waits, np.ndarray]:
-        """What looks of the last `window` submissions teach: features (n, f), rests as known now, promises (n, 33).
+        """Return training data from snapshots of the last `window` submissions: features (n, f), waits, start curves.
 
-        Of those alone that had a promise to start from.
+        Only snapshots whose jobs had a prediction at submission are used.
         """
         both, waits = self.ring.training_set(now, half_life, latest, self.window)
         known = ~np.isnan(both[:, len(NAMES)])
@@ -209,7 +209,7 @@ class Renewal:
         return both[:, : len(NAMES)], Waits(*(of[known] for of in waits)), both[:, len(NAMES) :]
 
     def resolve(self, row: int, wait: float | None, fate: int) -> None:
-        """The job is queued no more: it ENDED its wait, or LEFT, after `wait` seconds, or that teaches nothing."""
+        """Record that a job left the queue after `wait` seconds: ENDED, LEFT, or not to be learned (`fate`)."""
         for look in self.of.pop(row, ()):
             rest = max((wait or 0.0) - look.waited, 0.0)
             self.ring.resolved(look.number, rest, fate)
@@ -219,5 +219,5 @@ class Renewal:
             self.calibration.ended(look.number, rest)
             self.lag.add(look.simulated, rest)
             self.lag_on_nodes.add(look.on_nodes, rest)
-            if not np.isnan(look.others[1:, 0]).all():  # else there is nothing to tell apart
+            if not np.isnan(look.others[1:, 0]).all():  # with a single component there is nothing to compare
                 self.pool.came_out(look.others, rest)

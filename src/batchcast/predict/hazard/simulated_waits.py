@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulates the schedule forward from now, with run times drawn given the time elapsed. Compiled."""
+"""Simulates the schedule forward from now, with run times drawn given the time elapsed. Compiled functions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PLANS = (
     (EASY, BY_LIMITS),
     (EASY, BY_MEDIANS),
 )
-"""The simulations of a state: a policy, and which draw of run times; or all by limits, all by forecast medians."""
+"""The simulations of a state: a policy and a draw of run times; or time limits, or predicted medians, for all jobs."""
 _PLANS = np.array(PLANS)
 LARGEST = 5e8
 NAMES = (
@@ -45,13 +45,15 @@ NAMES = (
 
 
 def blank_draw(running: int, queued: int) -> Forward:
-    """Room for the simulation of so many running and queued jobs."""
+    """Return work arrays for simulating this many running and queued jobs."""
     return blank_forward(1, running, queued, EASY)
 
 
 @inlined
 def uniform(entry: int, draw: int, draws: int) -> float:
-    """Where in its distribution a job lies in a draw, in (0, 1): each job goes through all strata, in its own order."""
+    """Return a job's quantile in a draw, in (0, 1): over the draws each job passes all strata, in an order of
+    its own.
+    """
     mixed = np.uint64(entry + 1) * np.uint64(11400714819323198485)
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(13787848793156543929)
@@ -64,7 +66,7 @@ def uniform(entry: int, draw: int, draws: int) -> float:
 
 @inlined
 def run_of(row: np.ndarray, limit: float, elapsed: float, entry: int, draw: int, draws: int) -> float:
-    """Seconds that a job still runs in a draw."""
+    """Return the remaining run time of a job in a draw, in seconds."""
     if draw == BY_LIMITS:
         return max(bounded(limit) - elapsed, 1.0)
     share = 0.5 if draw == BY_MEDIANS else uniform(entry, draw, draws)
@@ -73,13 +75,13 @@ def run_of(row: np.ndarray, limit: float, elapsed: float, entry: int, draw: int,
 
 @inlined
 def whole(procs: float) -> int:
-    """Processors as a whole number, at least 1."""
+    """Return processors as an integer, at least 1."""
     return math.ceil(min(max(procs, 1.0), LARGEST))
 
 
 @inner
 def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float, plan: int, size: float) -> None:
-    """Set up simulation `plan` (PLANS) of the state at `now` without the entry `itself` (-1: with all)."""
+    """Set up simulation `plan` (PLANS) of the state at `now` without the entry `itself` (-1: with all entries)."""
     jobs, queue, running = jobs_of(s), queue_of(s), running_of(s)
     policy, draw = _PLANS[plan, 0], _PLANS[plan, 1]
     draws = GREEDY_DRAWS if policy == GREEDY else EASY_DRAWS
@@ -109,7 +111,7 @@ def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float
 
 @inner
 def wait_in(f: Forward, job: Record, run: np.ndarray, entry: int, now: float, plan: int) -> float:
-    """The wait of a job that comes last in a simulation; NaN where it never fits."""
+    """Return the wait of a job that comes last in a simulation; NaN if it never fits."""
     draw = _PLANS[plan, 1]
     draws = GREEDY_DRAWS if _PLANS[plan, 0] == GREEDY else EASY_DRAWS
     planned = run_of(run, job.limit, 0.0, entry, draw, draws)
@@ -119,7 +121,7 @@ def wait_in(f: Forward, job: Record, run: np.ndarray, entry: int, now: float, pl
 
 @inner
 def join_future(f: Forward, job: Record, run: np.ndarray, entry: int, plan: int) -> None:
-    """The job that came last in a simulation waits in it from now on: the next one comes after it."""
+    """Add a job to the end of a simulation's queue, so that the next job comes after it."""
     draw = _PLANS[plan, 1]
     draws = GREEDY_DRAWS if _PLANS[plan, 0] == GREEDY else EASY_DRAWS
     join_queue(f, whole(job.procs), run_of(run, job.limit, 0.0, entry, draw, draws))
@@ -127,7 +129,7 @@ def join_future(f: Forward, job: Record, run: np.ndarray, entry: int, plan: int)
 
 @inner
 def write_simulated(waits: np.ndarray, out: np.ndarray) -> None:
-    """Write NAMES of the simulated waits (plans,) into `out`."""
+    """Write the features of the simulated waits (plans,) to `out`."""
     out[:] = math.nan
     if waits[0] != waits[0]:
         return
@@ -146,7 +148,7 @@ def write_simulated(waits: np.ndarray, out: np.ndarray) -> None:
 
 @inlined
 def ordered(values: np.ndarray) -> None:
-    """A few values, ascending, by insertion."""
+    """Sort a few values in ascending order by insertion."""
     for a in range(1, len(values)):
         value, b = values[a], a - 1
         while b >= 0 and values[b] > value:
@@ -157,7 +159,7 @@ def ordered(values: np.ndarray) -> None:
 
 @inlined
 def mean_of(waits: np.ndarray) -> float:
-    """The mean of log(1 + wait)."""
+    """Return the mean of log(1 + wait)."""
     total = 0.0
     for k in range(len(waits)):
         total += scale(waits[k])
@@ -166,7 +168,7 @@ def mean_of(waits: np.ndarray) -> float:
 
 @inlined
 def within(waits: np.ndarray, span: float) -> float:
-    """The share of waits up to a span."""
+    """Return the share of waits up to a span."""
     total = 0.0
     for k in range(len(waits)):
         total += 1.0 if waits[k] <= span else 0.0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows that the hazard model is fitted on: submissions, or samples of waiting jobs, with their outcome.
+"""Stores the training data of the hazard model: submissions, or snapshots of waiting jobs, with their outcomes.
 
-And what a burst counts: of many alike forecasts of one sender only some are evidence (`Bursts`).
+Also decides which predictions of a burst count as evidence (`Bursts`), because similar jobs have similar outcomes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .model import Waits
 
 
 class _Sender:
-    """Of a sender with open forecasts: how many, how many since there were none, the latest of those known."""
+    """A sender's unresolved predictions: how many, how many since none was unresolved, and the latest known one."""
 
     __slots__ = ("issued", "known", "open")
 
@@ -29,15 +29,15 @@ class Bursts:
     Parameters
     ----------
     each
-        So many count for each doubling of what is forecast blindly.
+        Number of predictions that count for each doubling of the burst.
 
     Notes
     -----
-    A sender is told *blindly* what is forecast later than the latest forecast whose outcome is known, while it is open
-    itself. The first `2 each` told blindly all count, then every second, from the `4 each`-th on every fourth, and so
-    on: an array of 1,000 has 131 votes. They lie along all of it, so that they show how long its last tasks wait, too.
-    Which forecasts count is decided when they are made, so that no outcome chooses its own weight. O(1) each, and
-    memory for the open ones.
+    A prediction is *blind* if it was made after the sender's latest prediction with a known outcome. The first `2 each`
+    blind predictions all count, then every second, from the `4 each`-th on every fourth, and so on: an array of 1,000
+    jobs has 131 votes. The votes are spread over the whole array, so they also show how long its last tasks wait.
+    Whether a prediction counts is decided when it is made, so that no outcome affects its own weight. O(1) each, and
+    memory for unresolved predictions.
 
     >>> bursts = Bursts()
     >>> sum(bursts.counts(job, "ada") for job in range(1000))
@@ -55,12 +55,12 @@ class Bursts:
         self.of: dict[int, tuple[Hashable, int]] = {}
 
     def is_deep(self, sender: Hashable) -> bool:
-        """Whether a forecast made now for the sender is so far in a burst that not all of its like count."""
+        """Return whether a prediction made now for the sender is so far in a burst that not every prediction counts."""
         mine = self.senders.get(sender)
         return mine is not None and min(mine.open, mine.issued - mine.known) >= 2 * self.each
 
     def counts(self, row: int, sender: Hashable) -> bool:
-        """Whether the forecast made now of the sender's job `row` counts; the job is open from now on."""
+        """Return whether the prediction made now for job `row` counts; the job is unresolved from now on."""
         mine = self.senders.get(sender)
         if mine is None:
             mine = self.senders[sender] = _Sender()
@@ -71,7 +71,7 @@ class Bursts:
         return mine.issued % (1 << (blind // (2 * self.each)).bit_length()) == 0
 
     def resolved(self, row: int, known: bool) -> None:
-        """The job waits no more; `known`: its wait is an outcome, otherwise nothing will become known of it."""
+        """Record that a job no longer waits; `known`: its outcome is known, otherwise it will never be known."""
         if row not in self.of:
             return
         sender, number = self.of.pop(row)
@@ -86,7 +86,7 @@ class Bursts:
 class Submissions:
     """A ring of the last `window` submissions by number: features, submit time, fate, wait. 4 bytes a feature.
 
-    Or of looks at jobs that wait, each `born` after so many submissions; its wait counts from the look.
+    Also used for snapshots of waiting jobs, each `born` after a submission; then the wait counts from the snapshot.
 
     >>> ring = Submissions(4, 2)
     >>> ring.add(0, 10.0, np.zeros(2)); ring.resolved(0, 5.0, ENDED)
@@ -102,7 +102,7 @@ class Submissions:
         self.fate = np.full(len(self.features), SPOILED, np.int8)
 
     def add(self, number: int, now: float, features: np.ndarray, born: int | None = None) -> None:
-        """Submission `number` (they come in order) at `now`."""
+        """Add submission `number` (in ascending order) at `now`."""
         if number >= len(self.features) < self.window:
             self._grow(min(2 * len(self.features), self.window))
         place = number % len(self.features)
@@ -112,21 +112,21 @@ class Submissions:
         self.count = number + 1
 
     def resolved(self, number: int, waited: float, fate: int) -> None:
-        """It ENDED or LEFT after `waited` seconds, or teaches nothing (SPOILED)."""
+        """Record that a job ENDED its wait or LEFT after `waited` seconds, or must not be learned (SPOILED)."""
         place = number % len(self.features)
         if self.number[place] == number:
             self.fate[place], self.waited[place] = fate, waited
 
     def of(self, number: int) -> np.ndarray | None:
-        """The features of a submission; None where it is not in the window any more."""
+        """Return the features of a submission; None if it has left the window."""
         place = number % len(self.features)
         features: np.ndarray = self.features[place]
         return features if self.number[place] == number else None
 
     def training_set(self, now: float, half_life: float, latest: int, most: float = np.inf) -> tuple[np.ndarray, Waits]:
-        """Features (n, f), a copy, of what teaches, in order, and what is known of it at `now`.
+        """Return a copy of the training features (n, f) in order, and the outcomes known at `now`.
 
-        What was born `half_life` before submission `latest` counts half, before the last `most` not at all.
+        A submission `half_life` before submission `latest` counts half; one more than `most` before it is left out.
         """
         age = latest - self.born
         places = np.flatnonzero((self.number >= 0) & (self.fate != SPOILED) & (age < most))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finished jobs weighed by a learned likeness: compiled functions on arrays, behind the predictor `kernel`."""
+"""Similarity of finished jobs with learned weights: compiled functions on arrays, used by the predictor `kernel`."""

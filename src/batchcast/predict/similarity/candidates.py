@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which finished jobs are a job's candidates, and what is compared of each.
+"""Chooses the finished jobs that a job is compared with (its candidates), and collects what is compared.
 
-Most are the user's last ones. They are read from his window, in a row; the others are found by following chains through
-the ring.
+Most candidates are the user's latest jobs, which are read from one contiguous window. The others are found by following
+linked lists through the ring of finished jobs.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ from .memory import (
 
 @inlined
 def place_in(number: int, round_began: int, length: int) -> np.uint64:
-    """Where a finished job lives in the ring; without a sign, so that no index is checked for being negative."""
+    """Return a finished job's place in the ring. Unsigned, so that numba adds no check for negative indices."""
     place = number - round_began
     return np.uint64(place - length if place >= length else place)
 
 
 @inlined
 def newest_in_window(rank: int) -> np.uint64:
-    """Where the newest of a user's `rank` finished jobs stands in his window; older ones follow."""
+    """Return the place in the user's window of the newest of the user's `rank` finished jobs; older ones follow it."""
     return np.uint64(-rank & (WINDOW - 1))
 
 
 @inlined
 def in_window(m: Memory, user: int, rank: int, oldest: int) -> int:
-    """How many of the `rank` finished jobs that a user had are read from his window; 0 where more have ended since."""
+    """Return how many of the user's first `rank` finished jobs can be read from the window; 0 if it has moved on."""
     if user >= len(m.window) or m.ends[user] != rank:
         return 0
     n, newest, numbers = min(rank, WINDOW), newest_in_window(rank), m.window_codes[user, NUMBER]
@@ -64,7 +64,9 @@ def in_window(m: Memory, user: int, rank: int, oldest: int) -> int:
 
 @inlined
 def before_the_end(newest: np.uint64, n: int) -> int:
-    """How many of the n newest stand between the newest and the end of the window; the others begin it."""
+    """Return how many of the n newest jobs lie between the newest and the window's end; the rest are at its
+    beginning.
+    """
     place: Any = np.int64(newest)
     until: int = min(n, WINDOW - place)
     return until
@@ -72,7 +74,7 @@ def before_the_end(newest: np.uint64, n: int) -> int:
 
 @inlined
 def in_a_row(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int) -> None:
-    """The n newest of a window, newest first."""
+    """Copy the n newest entries of a window, newest first."""
     until = before_the_end(newest, n)
     begin, rest = window[newest:], into[until:]
     for j in range(until):
@@ -83,7 +85,7 @@ def in_a_row(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int) ->
 
 @inlined
 def differing(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int, code: int) -> None:
-    """1 where a code of the n newest is another one, else 0."""
+    """Write 1 if the code of one of the n newest entries differs from `code`, else 0."""
     until = before_the_end(newest, n)
     begin, rest = window[newest:], into[until:]
     for j in range(until):
@@ -94,7 +96,7 @@ def differing(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int, c
 
 @inlined
 def like_in_window(window: np.ndarray, newest: np.uint64, n: int, code: int) -> tuple[int, int]:
-    """How many of the n newest have this code, and which is the oldest of them (-1: none)."""
+    """Return how many of the n newest entries have this code, and the place of the oldest of them (-1: none)."""
     until = before_the_end(newest, n)
     begin, count, last = window[newest:], 0, -1
     for j in range(until):
@@ -108,11 +110,12 @@ def like_in_window(window: np.ndarray, newest: np.uint64, n: int, code: int) -> 
 
 @inner
 def choose_candidates(m: Memory, slot: int) -> int:
-    """List an unfinished job's candidates: the last REACH finished of each of its classes when it was submitted.
+    """List an unfinished job's candidates: the last REACH jobs of each of its classes that had finished at its
+    submission.
 
-    Each once, newest first within a class; how many of the first are those of the user's window as it is now. A job may
-    be asked about, and learned from when it ends, by one list. All finished jobs of the user from `listed_from` on are
-    in it, so that the user's other classes have only older ones to add.
+    Each job is listed once, newest first within a class. Returns how many candidates at the front come from the user's
+    present window. The same list serves the prediction and the learning step at the job's end. It contains all the
+    user's finished jobs since `listed_from`, so the user's other classes only add older jobs.
     """
     length, before, finished, listed, steps_of = len(m.finished), m.before, m.finished, m.listed[slot], m.steps[slot]
     m.numbers[STAMP] += 1
@@ -151,7 +154,9 @@ def choose_candidates(m: Memory, slot: int) -> int:
 
 @inlined
 def fetch(m: Memory, slot: int, own: int) -> int:
-    """Fetch what is to be compared of every candidate that is still remembered; how many. The first `own` by window."""
+    """Collect the values to compare of every candidate still remembered; return how many. The first `own` use
+    the window.
+    """
     if own > 0:
         fetch_window(m, slot, own)
     job, length, room, known = m.unfinished[slot], len(m.finished), m.numbers[AT_HAND], m.numbers[KNOWN_FIELDS]
@@ -181,7 +186,7 @@ def fetch(m: Memory, slot: int, own: int) -> int:
 
 @inlined
 def fetch_window(m: Memory, slot: int, own: int) -> None:
-    """The same, and which codes differ, of the first `own` from the user's window."""
+    """Collect the values of the first `own` candidates from the user's window, and which of their codes differ."""
     user, room = m.unfinished[slot].user, m.numbers[AT_HAND]
     newest, window, codes = newest_in_window(m.unfinished[slot].rank), m.window[user], m.window_codes[user]
     rows, length = m.difference[room], m.length[room]
@@ -197,7 +202,7 @@ def fetch_window(m: Memory, slot: int, own: int) -> None:
 
 @inlined
 def into_window(m: Memory, slot: int, number: int, place: np.uint64) -> None:
-    """Let a job that was written to the ring stand in its user's window, the newest there."""
+    """Add a job that was written to the ring to its user's window, as the newest."""
     there, classes = m.finished[place], m.classes[slot]
     if there.user >= len(m.window):
         return

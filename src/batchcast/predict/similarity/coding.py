@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs as numbers: the user, the classes, and a code for each field.
+"""Encodes jobs as numbers: the user, the classes, and a code for each field.
 
-One by one, or a whole log a column at a time.
+Either job by job, or a whole log column by column.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PLAIN = attrgetter(*FIELDS[:-1])
 
 
 def field_code(value: Any) -> int:
-    """A whole number for a value, the same in every process; 0 for unknown.
+    """Return an integer for a value, equal in every process; 0 for unknown.
 
     >>> field_code(None), field_code(7) == field_code(7), field_code("ada") == field_code("eve")
     (0, True, False)
@@ -39,7 +39,7 @@ def field_code(value: Any) -> int:
 
 
 def name_stem(name: Any) -> Any:
-    """A job's name without its numbers, so that `wing_012` and `wing_013` are alike; None where there is none.
+    """Replace the digits in a job's name, so that `wing_012` and `wing_013` are equal; None if there is no name.
 
     >>> name_stem("wing_012"), name_stem(None)
     ('wing_#', None)
@@ -48,14 +48,14 @@ def name_stem(name: Any) -> Any:
 
 
 class Coder:
-    """Numbers users and classes in order of appearance; what it holds is two dictionaries' worth of names."""
+    """Numbers users and classes in order of appearance; stores two dictionaries of names."""
 
     def __init__(self) -> None:
         self.users: dict[Any, int] = {}
         self.classes: tuple[dict[Any, int], ...] = tuple({} for _ in range(CLASSES))
 
     def row(self, job: JobRequest) -> tuple[int, ...]:
-        """User, classes, and the codes of FIELDS, as `steps.note` takes them.
+        """Return user, classes, and the codes of FIELDS, as `steps.note` takes them.
 
         >>> job = JobRequest(0, 1, 0.0, 4.0, 60.0, float("nan"), user_id="ada")
         >>> Coder().row(job)[:6]
@@ -73,12 +73,14 @@ class Coder:
         return [0 if v is None or v != v else field_code(v) for v in (*_PLAIN(job), name_stem(job.job_name))]
 
     def most_classes(self) -> int:
-        """The largest number of classes of one kind."""
+        """Return the largest number of classes of one kind."""
         return max(len(known) for known in self.classes)
 
 
 class Coded(NamedTuple):
-    """`numbers` (n, 3) and `codes` (n, 1 + classes + fields) of a log's jobs; how many users, and classes of a kind."""
+    """Arrays `numbers` (n, 3) and `codes` (n, 1 + classes + fields) of a log's jobs, and counts of users and
+    classes.
+    """
 
     numbers: np.ndarray
     codes: np.ndarray
@@ -87,9 +89,9 @@ class Coded(NamedTuple):
 
 
 def coded(columns: Mapping[str, Values], n: int) -> Coded:
-    """The same as `Coder.row` says job by job, but for the numbers of users and classes: any that tell them apart.
+    """Encode a whole log like `Coder.row`; only the numbering of users and classes differs.
 
-    `columns` are those known at submission (`Trace.at_submission`), n long. O(n log n), under a microsecond a job.
+    `columns` are those known at submission (`Trace.at_submission`), of length n. O(n log n), under 1 microsecond a job.
 
     >>> coded({"submit_time": np.zeros(2), "req_time": np.array([60.0, 90.0])}, 2).codes[:, :3].tolist()
     [[0, 0, 0], [0, 0, 1]]
@@ -109,7 +111,7 @@ def coded(columns: Mapping[str, Values], n: int) -> Coded:
 
 
 def _side_by_side(columns: Sequence[np.ndarray | int], n: int, kind: Any) -> np.ndarray:
-    """The columns as one array (n, columns), filled some rows at a time: so many stay in the processor's cache."""
+    """Copy columns into one array (n, columns), in blocks of rows that fit the processor's cache."""
     whole = np.empty((n, len(columns)), kind)
     for begin in range(0, n, ROWS):
         some = slice(begin, begin + ROWS)
@@ -119,12 +121,12 @@ def _side_by_side(columns: Sequence[np.ndarray | int], n: int, kind: Any) -> np.
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """A whole number for each value (n,), in the order of the values."""
+    """Number the distinct values (n,) in ascending order."""
     return np.asarray(np.unique(values, return_inverse=True)[1]).reshape(len(values))
 
 
 def _paired(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """A whole number for each pair of whole numbers (n,), likewise; where there are not many pairs without sorting."""
+    """Number the distinct pairs of two integer arrays (n,); without sorting if there are few possible pairs."""
     width = int(other.max(initial=0)) + 1
     pairs, most = one.astype(np.int64) * width + other, (int(one.max(initial=0)) + 1) * width
     if most > 4 * len(pairs):
@@ -135,14 +137,14 @@ def _paired(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _numbered(values: Values | None, n: int) -> np.ndarray:
-    """A whole number for each value of a column, unknown being one of its own."""
+    """Number the distinct values of a column; unknown counts as one value."""
     if values is None:
         return np.zeros(n, np.int64)
     return _ranks(values.codes if isinstance(values, Nominal) else np.asarray(values))
 
 
 def _field_codes(values: Values | None, stems: bool = False) -> np.ndarray | int:
-    """`field_code` of each value of a column (n,), of names without their numbers with `stems`; 0 where unknown."""
+    """Return `field_code` of each value (n,); with `stems` digits in names are replaced first. 0 if unknown."""
     if values is None or (stems and not isinstance(values, Nominal)):
         return 0
     if isinstance(values, Nominal):
@@ -154,6 +156,8 @@ def _field_codes(values: Values | None, stems: bool = False) -> np.ndarray | int
 
 @lru_cache(maxsize=16)
 def _category_codes(categories: tuple[int | str, ...], stems: bool) -> np.ndarray:
-    """`field_code` of each category, and 0 at the end, for unknown; kept, for an evaluation codes a log five times."""
+    """Return `field_code` of each category, then 0 for unknown. Cached, because an evaluation encodes a log
+    five times.
+    """
     names = [name_stem(name) for name in categories] if stems else categories
     return np.array([*map(field_code, names), 0], np.int64)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a job's candidates differ from it, and their weights exp(-theta . d).
+"""Computes how a job's candidates differ from it, and their weights exp(-theta . d).
 
-With a logarithm and an exponential of plain float64 arithmetic: the same bits on every machine.
+The logarithm and the exponential use only float64 additions and multiplications, so results are equal bit for bit on
+every machine; a C library's functions differ between versions.
 """
 
 from __future__ import annotations
@@ -36,9 +37,7 @@ from .memory import (
 )
 
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # in two parts: k * LN2_HIGH is exact
-INTEGER = (
-    6755399441055744.0  # 1.5 * 2^52: added and taken away it rounds to a whole number, which stands in its low bits
-)
+INTEGER = 6755399441055744.0  # 1.5 * 2^52: adding and subtracting it rounds to an integer, found in the low bits
 INTEGER_BITS = 0x4338000000000000
 ONE = 0x3FF0000000000000
 ROOT_HALF = 0x3FE6A09E667F3BCD
@@ -48,9 +47,9 @@ BIAS = 1023
 
 @inlined
 def exponential(x: float) -> float:
-    """e to the power of x for x up to 700, within 1e-14 of it; below -700 what it is there, which is next to nothing.
+    """Compute e^x for x up to 700 with an error below 1e-14; x below -700 counts as -700, where e^x is nearly 0.
 
-    x = k log 2 + r with |r| <= log(2) / 2, then Taylor's series of e^r to the eleventh power, then k to the exponent.
+    x = k log 2 + r with |r| <= log(2) / 2. A Taylor series to degree 11 gives e^r, and k is added to the exponent bits.
     """
     x = max(x, -700.0)
     shifted = x * 1.4426950408889634 + INTEGER
@@ -65,10 +64,10 @@ def exponential(x: float) -> float:
 
 @inlined
 def logarithm_from_one(x: float) -> float:
-    """log x for finite x of at least 1, within 1e-15 of it.
+    """Compute log x for finite x >= 1 with an error below 1e-15.
 
-    x = 2^k m with m between the roots of 1/2 and 2; log m = 2 atanh(s), s = (m - 1) / (m + 1), by its odd powers with
-    the minimax coefficients of W. J. Cody & W. Waite's kind that every C library uses (error below 2^-58).
+    x = 2^k m with m between the square roots of 1/2 and 2. log m = 2 atanh(s), s = (m - 1) / (m + 1), as a polynomial
+    in odd powers with minimax coefficients, as in common C libraries (Cody & Waite; error below 2^-58).
     """
     shifted = np.float64(x).view(np.int64) + np.int64(ONE - ROOT_HALF)
     k = np.int64((shifted >> 52) - BIAS + INTEGER_BITS).view(np.float64) - INTEGER
@@ -85,7 +84,7 @@ def logarithm_from_one(x: float) -> float:
 
 @inlined
 def added(a: np.ndarray, n: int) -> float:
-    """Sum of a[j], j < n, in eight sums that do not wait for each other."""
+    """Sum a[j] for j < n, in eight independent partial sums that the processor can compute in parallel."""
     whole = n - n % 8
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
     for j in range(0, whole, 8):
@@ -104,7 +103,7 @@ def added(a: np.ndarray, n: int) -> float:
 
 @inlined
 def largest(a: np.ndarray, n: int) -> float:
-    """The largest of a[j], j < n, none of them NaN; four abreast."""
+    """Return the largest a[j] for j < n (no NaN), four comparisons at a time."""
     whole = n - n % 4
     m0 = m1 = m2 = m3 = -np.inf
     for j in range(0, whole, 4):
@@ -119,7 +118,7 @@ def largest(a: np.ndarray, n: int) -> float:
 
 @inlined
 def least(a: np.ndarray, n: int) -> float:
-    """The least, likewise."""
+    """Return the smallest a[j] for j < n (no NaN), four comparisons at a time."""
     whole = n - n % 4
     m0 = m1 = m2 = m3 = np.inf
     for j in range(0, whole, 4):
@@ -134,7 +133,7 @@ def least(a: np.ndarray, n: int) -> float:
 
 @inlined
 def apart(a: float, b: float) -> tuple[float, float]:
-    """How far two logarithms are from each other, and whether they differ: unknown equals unknown, and nothing else."""
+    """Return the distance of two logarithms and whether they differ; unknown equals only unknown."""
     ratio = abs(a - b)
     known, unknown = ratio == ratio, (a != a) & (b != b)
     return (ratio if known else 0.0), (0.0 if (a == b) | unknown else 1.0)
@@ -142,10 +141,10 @@ def apart(a: float, b: float) -> tuple[float, float]:
 
 @inner
 def gather(m: Memory, o: Options, slot: int) -> int:
-    """Write the candidates of an unfinished job: seconds, log seconds, differences of all but the scaled; how many.
+    """Write run times, log run times and differences of an unfinished job's candidates; return their number.
 
-    A scaled one differs as the one it repeats does, and in being scaled. What stands in the job's own room is right
-    while all candidates are remembered and no further field is known.
+    The differences exclude scaled candidates: a scaled copy differs like its original, except for being scaled. Values
+    stored in the job's own room stay valid while all candidates are remembered and no new field becomes known.
     """
     job, last = m.unfinished[slot], len(m.difference) - 1
     own = choose_candidates(m, slot) if job.count == NOT_LISTED else 0
@@ -162,7 +161,7 @@ def gather(m: Memory, o: Options, slot: int) -> int:
 
 @inlined
 def compare(m: Memory, slot: int, own: int, n: int) -> None:
-    """Turn what was fetched into differences; the first `own` candidates are the user's last in order."""
+    """Convert collected values to differences; the first `own` candidates are the user's latest jobs in order."""
     job = m.unfinished[slot]
     asked, log_limit, log_procs = job.asked, job.log_limit, job.log_procs
     rows, signed = m.difference[m.numbers[AT_HAND]], m.candidate[GRADIENT]
@@ -173,7 +172,7 @@ def compare(m: Memory, slot: int, own: int, n: int) -> None:
         rows[PROCS_DIFFER],
     )
     between, age, rank = rows[APART], rows[AGE], rows[RANK]
-    padded = (n + 7) & -8  # what stands beyond the candidates is compared too, for nobody
+    padded = (n + 7) & -8  # round up to a multiple of 8 for vectorized loops; the surplus results are ignored
     for j in range(padded):
         signed[j] = log_limit - ratio[j]
     for j in range(padded):
@@ -186,14 +185,16 @@ def compare(m: Memory, slot: int, own: int, n: int) -> None:
         age[j] = logarithm_from_one(1.0 + max(asked - age[j], 0.0) / 60.0)
     for j in range(own):
         rank[j] = m.log_rank[j]
-    others = rank[own:n]  # counted from 0: only then go several abreast
+    others = rank[own:n]  # a slice, because numba only vectorizes loops that start at 0
     for j in range(n - own):
         others[j] = logarithm_from_one(1.0 + others[j])
 
 
 @inlined
 def add_scaled(m: Memory, n: int, log_limit: float) -> int:
-    """After the n candidates those with another limit once more, their run times scaled by the ratio; how many."""
+    """Append a copy, scaled by the ratio of limits, of each of the n candidates with another limit; return the
+    number.
+    """
     room = m.numbers[AT_HAND]
     again, ratio, signed = m.again[room], m.difference[room, LIMIT_RATIO], m.candidate[GRADIENT]
     seconds, log_seconds = m.length[room, SECONDS], m.length[room, LOG_SECONDS]
@@ -203,7 +204,7 @@ def add_scaled(m: Memory, n: int, log_limit: float) -> int:
         more += 1 if ratio[j] > 0.0 else 0
     for k in range(more):
         log_seconds[n + k] = max(log_seconds[again[k]] + signed[again[k]], 0.0)
-    into, longs = seconds[n:], log_seconds[n:]  # counted from 0, as above
+    into, longs = seconds[n:], log_seconds[n:]  # slices, for vectorized loops as above
     for k in range((more + 7) & -8):
         into[k] = exponential(min(longs[k], 700.0))
     return more
@@ -211,7 +212,7 @@ def add_scaled(m: Memory, n: int, log_limit: float) -> int:
 
 @inner
 def weigh(m: Memory, user: int, n: int) -> float:
-    """Weights of the n candidates, summing to one; the logarithm of what they were divided by."""
+    """Compute the weights of the n candidates, which sum to 1; return the logarithm of their former sum."""
     terms = OWN + m.numbers[KNOWN_FIELDS]
     w, theta = m.candidate[WEIGHT], m.sums[0]
     for t in range(terms):
@@ -233,7 +234,7 @@ def weigh(m: Memory, user: int, n: int) -> float:
 
 @inlined
 def exponents(m: Memory, theta: np.ndarray, terms: int, n: int) -> None:
-    """-theta . d of the n candidates that are not scaled, four terms at a time."""
+    """Compute -theta . d of the n candidates that are not scaled, four terms at a time."""
     w, rows, t = m.candidate[WEIGHT], m.difference[m.numbers[AT_HAND]], terms % 4
     w[:n] = 0.0
     for u in range(t):
@@ -250,7 +251,7 @@ def exponents(m: Memory, theta: np.ndarray, terms: int, n: int) -> None:
 
 @inner
 def likeness(m: Memory, slot: int, other: int) -> float:
-    """theta . d between an unfinished job and a running one: both are the user's own, newest, of no age."""
+    """Return theta . d between an unfinished job and a running job, both of the same user and counted as newest."""
     user = m.unfinished[slot].user
     job, theirs, theta, own = m.unfinished[slot], m.unfinished[other], m.theta[0], m.offset[user, 0]
     ratio, differs = apart(job.log_limit, theirs.log_limit)

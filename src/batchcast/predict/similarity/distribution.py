@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The weighted distribution: candidates in order, running jobs as censored evidence, quantiles."""
+"""Builds the weighted distribution: sorts candidates, adds running jobs as censored evidence, computes quantiles."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .memory import (
     Options,
 )
 
-LOW = 0.4  # an answer lies between this quantile and the one as far from the top
-REACHED, MASS, CUT, PART, TIMES = range(5)  # what running jobs say, in the order they are heard, and sorted
+LOW = 0.4  # the point lies between the quantiles LOW and 1 - LOW
+REACHED, MASS, CUT, PART, TIMES = range(5)  # rows about running jobs: as read, then sorted
 
 
 @inner
 def sort(m: Memory, slot: int, n: int) -> None:
-    """The n candidates in ascending order of log seconds; as they were sorted for this job before, if none is gone."""
+    """Sort the n candidates by log seconds; reuse the job's earlier sorting if no candidate was dropped."""
     order, kept = m.order[0], m.sorted[slot]
     if m.unfinished[slot].sorted == n:
         for a in range(n):
@@ -46,7 +46,7 @@ def sort(m: Memory, slot: int, n: int) -> None:
 
 @inlined
 def into_bins(m: Memory, n: int) -> None:
-    """Counted into bins between the least and the largest, about as many as there are candidates."""
+    """Count candidates into bins between the smallest and the largest; about as many bins as candidates."""
     value, order, bin_of, bins = m.length[m.numbers[AT_HAND], LOG_SECONDS], m.order[0], m.order[1], m.bins
     in_order = m.candidate[GRADIENT]
     low, high, number = least(value, n), largest(value, n), 64
@@ -72,7 +72,7 @@ def into_bins(m: Memory, n: int) -> None:
 
 @inlined
 def insert_in_row(value: np.ndarray, order: np.ndarray, n: int) -> None:
-    """Insertion sort of values with what they belong to; equal ones stay as they are."""
+    """Sort values with their indices by insertion; stable."""
     for a in range(1, n):
         v, b = value[a], a - 1
         if value[b] > v:
@@ -85,10 +85,11 @@ def insert_in_row(value: np.ndarray, order: np.ndarray, n: int) -> None:
 
 @inner
 def censor(m: Memory, o: Options, slot: int, itself: int, now: float, n: int, log_sum: float) -> None:
-    """Let the user's running jobs move weight from the candidates they have outlived to longer ones.
+    """Move weight from candidates that the user's running jobs have outlived to longer candidates.
 
-    Efron 1967: a censored observation's mass goes to the right of where it was censored, in proportion to what stands
-    there. A running job's mass is `o.running` times its likeness, against all candidates' sum of one. Newest first.
+    Efron 1967: the mass of a censored observation moves to values beyond the censoring time, in proportion to their
+    weight. A running job's mass is `o.running` times its similarity; the candidates' weights sum to 1. Newest job
+    first.
     """
     other, heard, seen = m.running[m.unfinished[slot].user], 0, 0
     while other >= 0 and seen < min(o.most_running, MOST_RUNNING):
@@ -105,7 +106,7 @@ def censor(m: Memory, o: Options, slot: int, itself: int, now: float, n: int, lo
 
 @inlined
 def hear(m: Memory, heard: int, reached: float, mass: float) -> None:
-    """Write down that a running job has reached so many log seconds, after `heard` others."""
+    """Record a running job that has reached this many log seconds, after `heard` others."""
     cut, b = m.heard[CUT], heard
     m.heard[REACHED, heard], m.heard[MASS, heard] = reached, mass
     while b > 0 and cut[b - 1] > reached:
@@ -116,9 +117,9 @@ def hear(m: Memory, heard: int, reached: float, mass: float) -> None:
 
 @inlined
 def redistribute(m: Memory, n: int, heard: int) -> None:
-    """Move weight past what each running job has reached, one after the other.
+    """Move weight beyond the time that each running job has reached, one job after the other.
 
-    Between two such instants candidates gain or lose alike, so that the parts they cut the weight into are enough.
+    Candidates between two such times gain or lose by the same factor, so it suffices to compute one factor per part.
     """
     w, order, begins = m.candidate[WEIGHT], m.order[0], m.order[1]
     reached, mass, cut, part, times = m.heard[REACHED], m.heard[MASS], m.heard[CUT], m.heard[PART], m.heard[TIMES]
@@ -148,7 +149,7 @@ def redistribute(m: Memory, n: int, heard: int) -> None:
 
 @inlined
 def first_above(value: np.ndarray, order: np.ndarray, n: int, cut: float) -> int:
-    """Where the candidates in order begin to be above `cut`."""
+    """Return the first place in the order whose candidate is above `cut`."""
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
@@ -161,7 +162,7 @@ def first_above(value: np.ndarray, order: np.ndarray, n: int, cut: float) -> int
 
 @inlined
 def added_in_order(w: np.ndarray, order: np.ndarray, begin: int, end: int) -> float:
-    """Sum of the weights from one place in the order to another, in four sums that do not wait for each other."""
+    """Sum weights between two places in the order, in four independent partial sums."""
     whole = end - (end - begin) % 4
     s0 = s1 = s2 = s3 = 0.0
     for a in range(begin, whole, 4):
@@ -176,7 +177,7 @@ def added_in_order(w: np.ndarray, order: np.ndarray, begin: int, end: int) -> fl
 
 @inlined
 def quantiles(m: Memory, n: int, levels: np.ndarray | Sequence[float], out: np.ndarray) -> None:
-    """`quantile` at ascending levels, in one pass."""
+    """Compute `quantile` at ascending levels in one pass."""
     w, order, seconds = m.candidate[WEIGHT], m.order[0], m.length[m.numbers[AT_HAND], SECONDS]
     below, a = w[order[0]], 0
     for k in range(len(levels)):
@@ -189,7 +190,7 @@ def quantiles(m: Memory, n: int, levels: np.ndarray | Sequence[float], out: np.n
 
 @inlined
 def quantile(m: Memory, n: int, level: float) -> float:
-    """The smallest candidate with at least `level` of the weight at or below it."""
+    """Return the smallest candidate with at least `level` of the weight at or below it."""
     below, last = 0.0, n - 1
     for a in range(n):
         below += m.candidate[WEIGHT, m.order[0, a]]
@@ -202,13 +203,13 @@ def quantile(m: Memory, n: int, level: float) -> float:
 
 @inlined
 def within(seconds: float, limit: float) -> float:
-    """Not above the limit where one is known, not below a second."""
+    """Limit a value to at most the time limit, if known, and at least one second."""
     return max(min(seconds, limit), 1.0) if limit == limit else max(seconds, 1.0)
 
 
 @inlined
 def middle(m: Memory, o: Options, n: int, limit: float) -> float:
-    """The point of the distribution that is the answer (`POINTS`), within the limit."""
+    """Return the point of the distribution by the option `point` (`POINTS`), at most the time limit."""
     if o.point == MEDIAN:
         return within(quantile(m, n, 0.5), limit)
     if o.point == GEOMETRIC:
@@ -218,7 +219,7 @@ def middle(m: Memory, o: Options, n: int, limit: float) -> float:
 
 @inlined
 def geometric_mean(m: Memory, n: int) -> float:
-    """The geometric mean of the n candidates, each a second at least."""
+    """Return the geometric mean of the n candidates, each counted as at least one second."""
     seconds, w = m.length[m.numbers[AT_HAND], SECONDS], m.candidate[WEIGHT]
     total, weight = 0.0, 0.0
     for j in range(n):
@@ -229,11 +230,12 @@ def geometric_mean(m: Memory, n: int) -> float:
 
 @inlined
 def most_accurate(m: Memory, n: int, limit: float, low: float) -> float:
-    """Which candidate p between the quantiles `low` and 1 - `low` has the largest sum_j w_j min(p, y_j) / max(p, y_j).
+    """Return the candidate p between the quantiles `low` and 1 - `low` with the largest sum_j w_j min(p, y_j) / max(p,
+    y_j).
 
-    That is rising / p + p falling, with sum w y up to p and sum w / y beyond it: between two candidates it is convex in
-    p, so that one of them is best. Equal candidates may stand on either side. Candidates beyond the limit count as the
-    limit. The shorter of two that are as good.
+    The sum equals rising / p + p falling, where rising is the sum of w y up to p and falling the sum of w / y beyond p.
+    Between two candidates it is convex in p, so its maximum is at a candidate. Candidates above the limit count as the
+    limit. Of two equally good candidates, the shorter is returned.
     """
     seconds, w, order = m.length[m.numbers[AT_HAND], SECONDS], m.candidate[WEIGHT], m.order[0]
     first, below, rising, falling = 0, w[order[0]], 0.0, 0.0
@@ -260,7 +262,7 @@ def most_accurate(m: Memory, n: int, limit: float, low: float) -> float:
 
 @inner
 def quantile_left(m: Memory, n: int, elapsed: float, level: float) -> float:
-    """The same among the candidates longer than `elapsed`; NaN where there is none."""
+    """Return the quantile among the candidates longer than `elapsed`; NaN if there are none."""
     seconds, w = m.length[m.numbers[AT_HAND], SECONDS], m.candidate[WEIGHT]
     left = 0.0
     for j in range(n):

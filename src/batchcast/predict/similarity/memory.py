@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `kernel` remembers, as arrays: finished jobs, chains of their classes, unfinished jobs, what was learned."""
+"""Arrays in which `kernel` stores finished jobs, linked lists of their classes, unfinished jobs, and learned
+weights.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,16 @@ import numpy as np
 
 from ...compiled import by_address
 
-# the classes of a job; each chains its finished jobs, newest first
+# kinds of classes of a job; each class links its finished jobs, newest first
 USER, USER_LIMIT, USER_PROCS, USER_LIMIT_PROCS, LIMIT = range(5)
 CLASSES = 5
 REACH = (128, 64, 64, 64, 16)  # how many of each class's last finished jobs are candidates
-LISTED = sum(REACH)  # candidates at most
-MOST = 2 * LISTED  # every candidate may stand twice, as it is and scaled
-WINDOW = REACH[USER]  # the last finished of a user, kept in a row beside the ring
-WINDOWS = 4096  # users that have one: 14 KB each
+LISTED = sum(REACH)  # largest number of candidates
+MOST = 2 * LISTED  # each candidate may appear twice, unscaled and scaled
+WINDOW = REACH[USER]  # number of a user's last finished jobs in the user's contiguous window
+WINDOWS = 4096  # number of users with a window: 14 KB each
 
-# the differences between two jobs, d(i, j); the fields that a log knows follow, in order of first appearance
+# terms of the difference between two jobs, d(i, j); the fields that a log has follow, in order of first appearance
 LIMIT_RATIO, LIMIT_DIFFERS, PROCS_RATIO, PROCS_DIFFER, APART, OTHER_USER, AGE, RANK, RECENT, SCALED = range(10)
 OWN = 10
 FIELDS = (
@@ -29,13 +31,13 @@ START = (0.7, 1.0, 0.1, 0.6, 0.0, 1.6, -0.05, 0.6, -0.25, 0.2)
 FIELD_START = (1.0, 0.4, 0.2, 1.8, 0.3, 0.2, 0.2, 0.5, 0.5, 0.3, 0.3, 0.5)
 TERMS = OWN + len(FIELDS)
 
-# finished so far, walks, fields some job has known, candidates at hand, and the room where they stand
+# finished jobs so far, number of list walks, known fields, unscaled candidates, and the room that holds them
 TOTAL, STAMP, KNOWN_FIELDS, PLAIN, AT_HAND = range(5)
 WEIGHT, GRADIENT = SECONDS, LOG_SECONDS = range(2)
-NUMBER, CODES_FROM = 0, 4  # in a window: running numbers, classes between a user's own and everybody's, codes from here
+NUMBER, CODES_FROM = 0, 4  # rows of a window: running numbers, classes between user and everybody, codes from row 4
 BINS = 1024  # of the counting sort
-MOST_RUNNING = 32  # running jobs of one user that are heard
-ROOMS = 256  # unfinished jobs of a whole log whose comparison stays until they end: 75 KB each at most
+MOST_RUNNING = 32  # running jobs of one user that are used as evidence
+ROOMS = 256  # unfinished jobs of a whole log whose comparison is stored until they end: up to 75 KB each
 NOBODY = -1
 NOT_LISTED = -1
 POINTS = ("between", "median", "accuracy", "geometric")
@@ -44,7 +46,7 @@ BETWEEN, MEDIAN, ACCURACY, GEOMETRIC = range(4)
 FINISHED = np.dtype(
     [("submit", "f8"), ("end", "f8"), ("run", "f8"), ("log_run", "f8"), ("log_limit", "f8"), ("log_procs", "f8"),
      ("seen", "i8"), ("rank", "i4"), ("user", "i4")]
-)  # 64 bytes: a job met again is one line of the processor's cache  # fmt: skip
+)  # 64 bytes: one line of the processor's cache  # fmt: skip
 UNFINISHED = np.dtype(
     [("asked", "f8"), ("start", "f8"), ("limit", "f8"), ("log_limit", "f8"), ("log_procs", "f8"),
      ("rank", "i8"), ("user", "i8"), ("next", "i8"), ("previous", "i8"), ("count", "i8"),
@@ -54,62 +56,63 @@ UNFINISHED = np.dtype(
 
 @by_address
 class Memory(NamedTuple):
-    """The arrays of one `kernel`; slot 0 of the unfinished jobs is for whoever only asks.
+    """Arrays of one `kernel`. Slot 0 of the unfinished jobs is for a job that is only predicted.
 
-    A finished job has a running number; it lives at that number modulo the ring's length and is gone once the ring has
-    come round. A user's last ones stand in a window too, newest first from a place that goes back by one at each end:
-    there they are read in a row, while each costs the ring a miss of the processor's cache. A chain is a linked list
-    from its newest job back, so that an unfinished job remembers the candidates of its submission by five numbers until
-    they are wanted; then they are listed, once. How they differ from it is written into a room. The last room serves
-    every slot without one of its own; in a slot's own room the comparison stays until the job ends.
+    A finished job has a running number and lives in the ring at that number modulo the ring's length, until the ring
+    overwrites it. A user's latest jobs are also stored in a window, newest first, so that they are read in sequence;
+    reading them from the ring would cost a cache miss each.
+
+    The finished jobs of a class form a linked list from the newest back. An unfinished job stores the heads of its five
+    lists at submission. Its candidates are listed once, when they are first needed. The differences to them are written
+    into a room. Jobs with a room of their own keep the comparison until they end; all other jobs share the last room.
     """
 
     numbers: np.ndarray  # (5,) TOTAL, STAMP, KNOWN_FIELDS, PLAIN, AT_HAND
     finished: np.ndarray  # (ring,) FINISHED
     finished_codes: np.ndarray  # (ring, fields)
-    before: np.ndarray  # (ring, classes) the chain's next older job
+    before: np.ndarray  # (ring, classes) the next older job in the class's list
     unfinished: np.ndarray  # (slots,) UNFINISHED
     codes: np.ndarray  # (slots, fields)
     classes: np.ndarray  # (slots, classes)
     heads: np.ndarray  # (slots, classes) newest finished job of each class at submission
     head: np.ndarray  # (classes, numbers of classes) newest finished job now
-    ends: np.ndarray  # (users,) finished jobs
-    window: np.ndarray  # (windows, 6, WINDOW) of a user's last finished jobs what FINISHED begins with
+    ends: np.ndarray  # (users,) number of finished jobs
+    window: np.ndarray  # (windows, 6, WINDOW) the first fields of FINISHED of a user's last finished jobs
     window_codes: np.ndarray  # (windows, 4 + fields, WINDOW) NUMBER, classes, codes
     log_rank: np.ndarray  # (WINDOW,) log(1 + rank)
-    listed: np.ndarray  # (slots, LISTED) running numbers of the candidates, `count` of them once they are wanted
-    steps: np.ndarray  # (slots, LISTED) how many jobs of its class ended after each
+    listed: np.ndarray  # (slots, LISTED) running numbers of the candidates, `count` of them once listed
+    steps: np.ndarray  # (slots, LISTED) how many jobs of its class ended after each candidate
     sorted: np.ndarray  # (slots, most) the candidates in order of run time, `sorted` of them
     running: np.ndarray  # (users,) slot of the job started last, NOBODY
-    place: np.ndarray  # (fields,) where a field's weight stands, -1 while no job has known it
+    place: np.ndarray  # (fields,) index of a field's weight, -1 while no job has had the field
     theta: np.ndarray  # (2, terms) weights and their sums of squared gradients
-    offset: np.ndarray  # (users, 2, terms) the same, a user's own
-    difference: np.ndarray  # (rooms, terms, LISTED) of the candidates; a row a term, so that loops go abreast
-    length: np.ndarray  # (rooms, 2, most) how long they ran, as the plain and the scaled: seconds, log seconds
-    again: np.ndarray  # (rooms, LISTED) which candidate each scaled one, that stands after all others, is once more
-    sums: np.ndarray  # (2, terms) theta with the user's offset, derivatives
+    offset: np.ndarray  # (users, 2, terms) each user's offset to theta, likewise
+    difference: np.ndarray  # (rooms, terms, LISTED) of the candidates; one row per term, so that loops vectorize
+    length: np.ndarray  # (rooms, 2, most) run times of unscaled and scaled candidates: seconds, log seconds
+    again: np.ndarray  # (rooms, LISTED) the original of each scaled candidate; scaled ones follow all others
+    sums: np.ndarray  # (2, terms) theta plus the user's offset, derivatives
     candidate: np.ndarray  # (2, most) WEIGHT, GRADIENT
     order: np.ndarray  # (2, most) candidates by seconds, and their bins
     bins: np.ndarray  # (BINS,)
-    heard: np.ndarray  # (5, MOST_RUNNING + 1) what running jobs say, as `ordered.censor` takes it
+    heard: np.ndarray  # (5, MOST_RUNNING + 1) evidence of running jobs, as `distribution.censor` takes it
 
 
 @by_address
 class Options(NamedTuple):
-    """What can be varied: steps of learning, the evidence of running jobs, the space of the score."""
+    """Options of learning: step sizes, evidence of running jobs, scale of the score."""
 
-    step: float = 0.02  # of AdaGrad, for everybody; 0: nothing is learned
-    own_step: float = 0.02  # the same for a user's own offset
-    keep: float = 0.999  # what is left of an offset at each of its steps
-    running: float = 0.6  # weight of a running job against a finished one; 0: running jobs say nothing
+    step: float = 0.02  # of AdaGrad, for the shared weights; 0: nothing is learned
+    own_step: float = 0.02  # of AdaGrad, for a user's own offset
+    keep: float = 0.999  # factor applied to an offset at each of its steps
+    running: float = 0.6  # weight of a running job relative to a finished job; 0: running jobs are ignored
     most_running: int = MOST_RUNNING
-    scaled: bool = True  # whether a candidate with another limit stands a second time, scaled
-    relative: bool = True  # score in shares of the limit, else in log seconds
-    point: int = BETWEEN  # which point of the distribution is the answer
+    scaled: bool = True  # whether a candidate with another limit is added a second time, scaled
+    relative: bool = True  # score on shares of the limit, else on log seconds
+    point: int = BETWEEN  # which point of the distribution is predicted
 
 
 def make_memory(ring: int, slots: int, users: int, classes: int, rooms: int = 1) -> Memory:
-    """Empty arrays of the given sizes; `theta` at its start values."""
+    """Return empty arrays of the given sizes, with `theta` at its initial values."""
     fields = len(FIELDS)
     theta = np.zeros((2, TERMS))
     theta[0, :OWN] = START
@@ -153,7 +156,7 @@ _GROWS = {
 
 
 def grown(memory: Memory, what: str, size: int) -> Memory:
-    """The same memory with room for `size` of `ring` (while it has not come round), `slots`, `users` or `classes`."""
+    """Return the memory enlarged to `size` of `ring` (before it wraps around), `slots`, `users` or `classes`."""
     if what == "classes":
         head = np.full((CLASSES, size), NOBODY, np.int64)
         head[:, : memory.head.shape[1]] = memory.head

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates of `kernel`'s memory: a job is submitted, forecast, started, ended or gone.
+"""Updates `kernel`'s memory when a job is submitted, predicted, started, ended or withdrawn.
 
-One step of learning; and a whole log at once.
+Also performs the learning step, and runs a whole log in one call.
 """
 
 from __future__ import annotations
@@ -39,14 +39,16 @@ from .memory import (
     Options,
 )
 
-FARTHEST = 10.0  # limits: runs beyond are as wrong as that
-ROUNDING = 1e-12  # a slope that is zero but for rounding must not become a whole step
-NO_LIMIT = 1e5  # seconds that count as one limit where none is known
+FARTHEST = 10.0  # in time limits: longer runs count as this far, so that outliers do not dominate
+ROUNDING = 1e-12  # slopes below this are rounding errors, which AdaGrad would turn into a full step
+NO_LIMIT = 1e5  # seconds used as the time limit if none is known
 
 
 @inlined
 def scored(m: Memory, o: Options, n: int, limit: float, run: float) -> float:
-    """Write where candidates stand on the axis of the score, shares of the limit or log seconds; where `run` does."""
+    """Write the positions of candidates on the score's scale (shares of the limit or log seconds); return that
+    of `run`.
+    """
     room, t = m.numbers[AT_HAND], m.candidate[GRADIENT]
     seconds, log_seconds = m.length[room, SECONDS], m.length[room, LOG_SECONDS]
     if not o.relative:
@@ -61,11 +63,11 @@ def scored(m: Memory, o: Options, n: int, limit: float, run: float) -> float:
 
 @inner
 def learn(m: Memory, o: Options, slot: int, run: float) -> float:
-    """Move theta, and the user's offset, one step against the gradient; the CRPS (NaN without two candidates).
+    """Take one gradient step for theta and the user's offset; return the CRPS (NaN with fewer than two candidates).
 
     For weights w on sorted values t, CRPS = sum_j w_j |t_j - y| - 1/2 sum_jk w_j w_k |t_j - t_k| (Gneiting & Raftery
-    2007, eq. 21), so its derivative in w_j is g_j = |t_j - y| - sum_k w_k |t_j - t_k|, and in theta
-    -sum_j w_j (g_j - mean g) d_j. Linear after sorting.
+    2007, eq. 21). Its derivative in w_j is g_j = |t_j - y| - sum_k w_k |t_j - t_k|, and in theta
+    -sum_j w_j (g_j - mean g) d_j. Linear in the number of candidates after sorting.
     """
     n = gather(m, o, slot)
     if n < 2:
@@ -79,7 +81,7 @@ def learn(m: Memory, o: Options, slot: int, run: float) -> float:
 
 @inlined
 def slopes(m: Memory, o: Options, n: int, run: float, limit: float) -> float:
-    """Write the derivative of the CRPS in each weight; the CRPS."""
+    """Write the derivative of the CRPS in each weight; return the CRPS."""
     w, g, order = m.candidate[WEIGHT], m.candidate[GRADIENT], m.order[0]
     y = scored(m, o, n, limit, run)
     mean = dot(w, g, n)
@@ -97,7 +99,7 @@ def slopes(m: Memory, o: Options, n: int, run: float, limit: float) -> float:
 
 @inlined
 def step(m: Memory, o: Options, user: int, n: int) -> None:
-    """AdaGrad (Duchi, Hazan & Singer 2011) on theta and on the user's offset, which shrinks a little each time."""
+    """Take an AdaGrad step (Duchi, Hazan & Singer 2011) for theta and the user's offset, which also decays a little."""
     w, g, slope = m.candidate[WEIGHT], m.candidate[GRADIENT], m.sums[1]
     terms, mean = OWN + m.numbers[KNOWN_FIELDS], dot(w, g, n)
     for j in range(n):
@@ -122,7 +124,7 @@ def step(m: Memory, o: Options, user: int, n: int) -> None:
 
 @inlined
 def dot(a: np.ndarray, b: np.ndarray, n: int) -> float:
-    """Sum of a[j] * b[j], j < n, in eight sums that do not wait for each other."""
+    """Sum a[j] * b[j] for j < n, in eight independent partial sums."""
     whole = n - n % 8
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
     for j in range(0, whole, 8):
@@ -139,20 +141,20 @@ def dot(a: np.ndarray, b: np.ndarray, n: int) -> float:
     return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))
 
 
-ABSURD = 1e15  # seconds, processors: beyond is unknown
+ABSURD = 1e15  # seconds or processors; larger values count as unknown
 
 
 @inlined
 def logarithm(value: float) -> float:
-    """log of a limit or of processors; NaN where it is unknown or absurd."""
+    """Return the log of a limit or a number of processors; NaN if it is unknown or implausible."""
     return math.log(value) if 0.0 < value < ABSURD else math.nan
 
 
 @kernel
 def note(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
-    """Write a job into a slot as it asks now: numbers (instant, limit, processors), codes (user, classes, fields).
+    """Write a job's present request to a slot: numbers (instant, limit, processors), codes (user, classes, fields).
 
-    Fields that no job before knew are left out: every candidate would differ in them.
+    Fields that no earlier job had are left out, because every candidate would differ in them.
     """
     job, user = m.unfinished[slot], codes[0]
     job.asked, job.limit = numbers[0], numbers[1]
@@ -172,14 +174,14 @@ def note(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
 
 @kernel
 def submitted(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
-    """A job entered the queue: note it, and the fields it is the first to know."""
+    """Record a submitted job, and the fields that it is the first job to have."""
     note(m, slot, numbers, codes)
     met(m, slot, codes)
 
 
 @inner
 def met(m: Memory, slot: int, codes: np.ndarray) -> None:
-    """Take up the fields that a noted job is the first to know."""
+    """Start comparing the fields that this job is the first to have."""
     for f in range(len(m.place)):
         if m.place[f] < 0 and codes[1 + CLASSES + f] != 0:
             m.place[f] = m.numbers[KNOWN_FIELDS]
@@ -190,11 +192,11 @@ def met(m: Memory, slot: int, codes: np.ndarray) -> None:
 
 @kernel
 def answer(m: Memory, o: Options, slot: int, itself: int, now: float, levels: np.ndarray, out: np.ndarray) -> int:
-    """Quantiles at `levels` (ascending) for a noted job into `out`, its point before them, what it rests on after.
+    """Write a prediction into `out`: the point, quantiles at `levels` (ascending), and what it rests on.
 
-    How many candidates it has. What it rests on: the weight of the user's own candidates, of those with this limit,
-    with these processors, with both, and 1 / (sum of squares) of all weights. `itself` is the slot of a job that asks
-    while it runs, else NOBODY.
+    Returns the number of candidates. What it rests on: the weight of the user's own candidates, of those with this
+    limit, with these processors, and with both, and 1 / (sum of squares) of all weights. `itself` is the slot of a job
+    that is predicted while it runs, else NOBODY.
     """
     n = weighted(m, o, slot, itself, now)
     if n == 0:
@@ -210,7 +212,7 @@ def answer(m: Memory, o: Options, slot: int, itself: int, now: float, levels: np
 
 @inner
 def weighted(m: Memory, o: Options, slot: int, itself: int, now: float) -> int:
-    """The candidates of a noted job with their weights, running jobs heard, in order; how many."""
+    """Compute a job's sorted candidates with weights, including the evidence of running jobs; return their number."""
     n = gather(m, o, slot)
     if n > 0:
         log_sum = weigh(m, m.unfinished[slot].user, n)
@@ -222,14 +224,14 @@ def weighted(m: Memory, o: Options, slot: int, itself: int, now: float) -> int:
 
 @inner
 def forecast(m: Memory, o: Options, slot: int, now: float, otherwise: float) -> float:
-    """The point alone for a job noted as it is submitted, `otherwise` without a candidate."""
+    """Return only the point for a job at its submission; `otherwise` if there is no candidate."""
     n = weighted(m, o, slot, NOBODY, now)
     return middle(m, o, n, m.unfinished[slot].limit) if n > 0 else otherwise
 
 
 @inner
 def tail(m: Memory, slot: int, levels: Sequence[float], out: np.ndarray) -> None:
-    """Quantiles at ascending levels for the job that was asked about last; without a candidate `out` stays."""
+    """Write quantiles at ascending levels for the job predicted last; without a candidate `out` is unchanged."""
     n = m.unfinished[slot].sorted
     if n > 0:
         quantiles(m, n, levels, out)
@@ -239,7 +241,9 @@ def tail(m: Memory, slot: int, levels: Sequence[float], out: np.ndarray) -> None
 
 @inlined
 def rests_on(m: Memory, n: int, shares: np.ndarray) -> None:
-    """Weights of the user's own candidates: all, with this limit, of this size, with both; the effective number."""
+    """Write the weights of the user's own candidates (all, with this limit, of this size, both) and the
+    effective number.
+    """
     shares[:] = 0.0
     squares = 0.0
     w, rows = m.candidate[WEIGHT], m.difference[m.numbers[AT_HAND]]
@@ -258,9 +262,9 @@ def rests_on(m: Memory, n: int, shares: np.ndarray) -> None:
 
 @kernel
 def revised(m: Memory, o: Options, slot: int, itself: int, now: float, elapsed: float) -> float:
-    """A new plan for a noted job that has run `elapsed` seconds: the median of what is longer, kept inside the limit.
+    """Return the median of longer candidates for a job that has run `elapsed` seconds, at most the limit.
 
-    Where every candidate was outlived: the limit, or twice as long where that is unknown or passed.
+    If no candidate is longer: the limit, or twice `elapsed` if the limit is unknown or passed.
     """
     n, limit = weighted(m, o, slot, itself, now), m.unfinished[slot].limit
     median = quantile_left(m, n, elapsed, 0.5) if n > 0 else math.nan
@@ -271,7 +275,7 @@ def revised(m: Memory, o: Options, slot: int, itself: int, now: float, elapsed: 
 
 @kernel
 def started(m: Memory, slot: int, now: float) -> None:
-    """A job began to run: it leads its user's running jobs."""
+    """Record a started job as the first in its user's list of running jobs."""
     job = m.unfinished[slot]
     job.start, job.previous, job.next = now, NOBODY, m.running[job.user]
     if job.next >= 0:
@@ -281,7 +285,7 @@ def started(m: Memory, slot: int, now: float) -> None:
 
 @kernel
 def stopped(m: Memory, slot: int) -> None:
-    """A job runs no longer: take it out of its user's running jobs."""
+    """Remove a job that no longer runs from its user's list of running jobs."""
     job = m.unfinished[slot]
     if job.start != job.start:
         return
@@ -297,7 +301,7 @@ def stopped(m: Memory, slot: int) -> None:
 
 @kernel
 def ended(m: Memory, o: Options, slot: int, now: float, run: float, teach: bool) -> float:
-    """A job ended: learn from the answer it would be given now (if `teach`), then remember it; the CRPS."""
+    """Record an ended job: learn from it (if `teach`), then store it as a candidate; return the CRPS."""
     run = max(run, 1.0)
     crps = learn(m, o, slot, run) if teach and o.step > 0.0 else math.nan
     stopped(m, slot)
@@ -333,9 +337,9 @@ def follow(
     slot_of: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """A whole log: every event of `events` (time, kind, row), answers into the rows of `out` that `ask` marks.
+    """Process every event of a log (time, kind, row); write predictions to the rows of `out` that `ask` marks.
 
-    `jobs` holds numbers and codes as `note` takes them, `free` the free slots as a stack, `slot_of` a place a row.
+    `jobs` holds numbers and codes as `note` takes them, `free` is a stack of free slots, `slot_of` each row's slot.
     """
     time, kind, rows = events
     numbers, codes = jobs

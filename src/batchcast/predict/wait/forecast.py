@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`forecast`: the chances of when a job starts, by a calibrated hazard model, renewed while the job waits."""
+"""`forecast`: predicts start times with a calibrated hazard model, and renews the prediction while the job waits."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from .forecast_components import (
     sender_of,
 )
 
-NO_VOTE = -2  # in place of the number of a submission that does not count: no ring holds it
+NO_VOTE = -2  # number of a submission that does not count as evidence; no ring contains it
 
 
 def renewed(method: Forecast, at: SystemState) -> Renewed:
-    """The whole queue forecast anew from the present state, asked once for all.
+    """Predict the remaining waits of the whole queue from the present state. Learns nothing.
 
-    The futures are drawn and simulated once for all who wait; the model of what is left of a wait, which learned
-    from looks at those that waited (hazard.renewal), starts from the forecast at the submission, given the time
-    waited, and from the nodes of a described machine, and is asked with what each sees now. Until it is first
-    fitted that promise and the simulations answer. All are corrected by what became of earlier looks at jobs that
-    had waited about as long. Nothing is learned.
+    The drawn futures are simulated once for all waiting jobs. The model of the remaining wait was trained on earlier
+    states of waiting jobs (hazard.renewal). It starts from the prediction at submission, given the time waited, and
+    from the simulation on nodes if a machine is described; its features describe what each job finds now. Before its
+    first fit, the prediction at submission and the simulations are used instead. All are corrected by the outcomes of
+    earlier predictions for jobs that had waited about as long.
     O(queued (queued + running)).
 
     >>> from batchcast.predict.wait.forecast import Forecast
@@ -62,47 +62,53 @@ def renewed(method: Forecast, at: SystemState) -> Renewed:
 
 
 class Forecast:
-    """Predicts the wait distribution from a model of the hazard of starting, calibrated online.
+    """Predicts the distribution of the queue wait from a model of the start hazard, calibrated online.
 
     Parameters
     ----------
     window
-        The last so many submissions that count teach: of a burst only some do (`hazard.training_rows.Bursts`).
+        Number of the latest submissions used for training. Of a burst only some count (`hazard.training_rows.Bursts`).
     half_life
-        A submission so many of these ago counts half.
+        Number of submissions after which a submission's training weight has halved.
     first, every
-        Fits begin after `first` of these, then whenever half as many came again, at most `every`.
+        The first fit begins after `first` submissions that count. Later fits begin when half as many more have come, at
+        the latest after `every`.
     step
-        Submissions between two times that a clock asks whether a fit is due; the model of a fit answers from one such
-        time after it was begun, so that a live clock has it worked out beside and a replay says the same.
+        Number of submissions between two checks whether a fit is due. The fitted model is used from the next check on,
+        so a live clock can fit in the background and a replay gives the same predictions.
     seed
-        Of the drawn run times and of the fit.
+        Seed of the drawn run times and of the fit.
     cancelled
-        `count`: a job cancelled in the queue teaches that it waited that long; `skip`: nothing.
+        `count`: a job cancelled in the queue counts as a wait of at least that long. `skip`: it is ignored.
     machine
-        A described machine (`machines.machine`): then Slurm's two loops simulated on its nodes are one more way to
-        answer. Given in Python, by `wait --machine FILE`, and live by the setting `machine`.
+        A described machine (`machines.machine`). Slurm's two loops, simulated on its nodes, then become a further
+        component. Set it in Python, by `wait --machine FILE`, or for the service by the setting `machine`.
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a number is outside its range.
 
     Notes
     -----
-    Time since submission is cut into 33 bins; one boosted classifier (LightGBM) says whether a job that has come to a
-    bin starts in it, from what the job meets: the queue and the running set against it, its user, recent waits, and
-    the schedule simulated forward with run times drawn from `kernel`'s distributions given elapsed
-    (hazard.features). Submissions still waiting teach as censored. A burst is one piece of evidence: of what one sender
-    is told before the outcome of anything later than it is known, only some count (`training_rows.Bursts`), for the
-    model, for the weights and for both corrections; each is answered. Beside the model stand the simulation's own
-    curve, spread widely, closely, or as much later as jobs of the same class (queue, partition, QOS, size) have started
-    of late than it said, the same of Slurm's loops on a described machine's nodes, and recent waits of that class.
-    Their mean answers, each weighing by its CRPS of log(1 + wait) so far, corrected twice by what became of earlier
-    answers: by the transform of the last 2,000 forecasts, and by one adaptive level a bound
-    (hazard.calibrated_waits). It also looks at a few of those that wait, learns what is left of their waits from what
-    they see by then, and so renews what is told of a waiting job (`renewed`, hazard.renewal). The source is this
-    project's study (docs/evidence/waits.md). Cost: 0.2 ms of features a submission, some seconds a fit.
+    Time since submission is divided into 33 bins. One boosted classifier (LightGBM) estimates the probability that a
+    job which has reached a bin starts in it (the discrete hazard). Its features describe the queue and the running
+    jobs relative to the job, its user, recent waits, and forward simulations of the schedule with run times drawn from
+    `kernel`'s distributions given the elapsed time (hazard.features). Jobs that still wait are censored observations.
+
+    A burst counts as one piece of evidence: of the predictions for one sender that are made before a later outcome is
+    known, only some count for the model, the weights and the corrections (`training_rows.Bursts`). Every job gets a
+    prediction, however.
+
+    The model is one of several components. The others are simulated waits with a wide and a narrow spread, or shifted
+    by the median lag of jobs of the same class (queue, partition, QOS, size); the same with Slurm's loops on a
+    described machine's nodes; and recent waits of the class. The prediction is the mean of all, each weighted by its
+    CRPS of log(1 + wait) so far. Two corrections follow: the probability transform of the last 2,000 predictions, and
+    one adaptive level for each bound (hazard.calibrated_waits).
+
+    The method also takes snapshots of a few waiting jobs, learns their remaining waits, and so renews predictions of
+    waiting jobs (`renewed`, hazard.renewal). It was developed in this project (docs/evidence/waits.md). Cost: 0.2 ms
+    of features a submission, some seconds a fit.
 
     References
     ----------
@@ -124,7 +130,7 @@ class Forecast:
     uses = Kernel.uses
 
     needs = ("lightgbm",)
-    """What a replay cannot do without; a live clock answers from simulation where it is not installed."""
+    """Packages that a replay requires; a live clock without them predicts from simulation."""
 
     def __init__(
         self,
@@ -163,15 +169,15 @@ class Forecast:
         self.snapshots: list[tuple[float, Snapshot, np.ndarray]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The median wait with quantiles."""
+        """Return the median wait with quantiles."""
         return self._prediction(*self._asked(job, at))
 
     def distribution(self, job: JobRequest, at: SystemState) -> WaitCurve:
-        """The chances of every span, for a job submitted now."""
+        """Return the wait distribution of a job submitted now."""
         return WaitCurve(self._asked(job, at)[2])
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: promise; Start (and Withdraw): what was kept, and what the wait teaches; all: run times."""
+        """Submit: record the prediction. Start, Withdraw: score it and learn the wait. All: learn run times."""
         entry = at.entry(event)
         if entry >= 0:
             columns = at.columns()
@@ -190,15 +196,17 @@ class Forecast:
         self.components.observe(event, at)
 
     def use_machine(self, machine: Machine | None) -> None:
-        """Simulate on this description from now on (None: on processors alone); what was learned stays.
+        """Simulate on this machine from now on (None: on a pool of processors); keep what was learned.
 
-        The run times that nodes are simulated with begin as this method's own, where there were none before.
+        If no machine was set before, the run times for its simulation start from this method's own.
         """
         self.machine = machine
         self.components.use_machine(machine, self.run_time)
 
     def refit(self, now: float) -> None:
-        """The models of the fit begun a step ago; a new fit begun, where enough submissions came since the last one."""
+        """Use the models of the fit begun a step ago; begin a new fit if enough submissions have come since the
+        last.
+        """
         if self.fitting is not None:
             model, of_rests = self.fitting.result()
             self.model, self.fitting = model or self.model, None
@@ -220,11 +228,11 @@ class Forecast:
         ask: np.ndarray | None = None,
         renew: bool = False,
     ) -> Forecasts:
-        """The same answers for every job of a log, told to a fresh method; the features in one compiled pass.
+        """Predict every job of a log with a fresh method; the features are computed in one compiled pass.
 
-        `chances` (n, 33) is then what was promised of every job, asked or not. With `renew` it also looks at those that
-        wait, as it does one by one: `snapshots` is each look with its instant and the chances (k, 33) promised of what
-        was left. That takes about as long again, and changes no answer.
+        `chances` (n, 33) then holds the predicted probabilities of every job, predicted or not. With `renew`, snapshots
+        of waiting jobs are taken too, as in the event-by-event path: `snapshots` has each snapshot with its instant and
+        the predicted probabilities (k, 33) of the remaining wait. This doubles the time and changes no prediction.
         """
         n, step = len(trace), self.refit_every_jobs
         wanted = np.ones(n, bool) if ask is None else ask
@@ -256,7 +264,7 @@ class Forecast:
         return collect(answers)
 
     def _asked(self, job: JobRequest, at: SystemState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of a job submitted now, not yet in the state: features, the curves of all ways, the chances promised."""
+        """Return features, component curves and final probabilities of a job submitted now, not yet in the state."""
         columns = at.columns()
         entry = np.zeros(1, JOB)
         entry[0] = entry_of(job, at.now, [at.code(name, getattr(job, name)) for name in NAMES])
@@ -278,7 +286,7 @@ class Forecast:
         return row
 
     def room_beside(self, columns: Columns) -> None:
-        """Room for a description of whoever runs and waits now."""
+        """Enlarge the arrays to the present number of running and waiting jobs."""
         most = columns.counts()
         if most[0] > self.room_for[0] or most[1] > self.room_for[1]:
             self.room_for = (2 * most[0] + 64, 2 * most[1] + 64)
@@ -292,22 +300,22 @@ class Forecast:
             self.runs = bigger
 
     def at_submission(self, rows: np.ndarray) -> np.ndarray:
-        """The chances (n, 33) that waiting jobs were promised at their submission; NaN where it was not seen."""
+        """Return the probabilities (n, 33) that waiting jobs got at their submission; NaN if it was not seen."""
         unseen = np.full(BINS, np.nan)
         known = [self.numbers[row][3] if row in self.numbers else unseen for row in rows.tolist()]
         return np.stack(known) if known else np.zeros((0, BINS))
 
     def of_waiting(self, at: SystemState) -> list[tuple[int, Prediction]]:
-        """The row of every job that waits with the forecast of its whole wait, renewed from what it sees now."""
+        """Return the row of each waiting job with the prediction of its whole wait, renewed from the present state."""
         now = renewed(self, at)
         return [(row, now.prediction(place)) for place, row in enumerate(now.row.tolist())]
 
     def look(self, at: SystemState) -> Snapshot:
-        """What every waiting job sees now, in order of arrival."""
+        """Return a snapshot of every waiting job, in order of arrival."""
         return self._look_at(at, np.arange(len(at.columns().queued_entries())))
 
     def _look(self, at: SystemState, columns: Columns) -> None:
-        """A few of those that wait, to learn from."""
+        """Take a snapshot of a few waiting jobs, to learn from."""
         waited = at.now - columns.jobs["submit"][columns.queued_entries()]
         self._take(self._look_at(at, sampled_places(waited, self.number, self.seed)), at.now)
 
@@ -327,7 +335,7 @@ class Forecast:
         self.renewal.calibration.passes(now)
 
     def _curves(self, row: np.ndarray, key: Class, on_nodes: tuple[float, ...]) -> np.ndarray:
-        """The curves (components, 33) of a job by features (f,), class and what nodes say; NaN for none."""
+        """Return the curves (components, 33) of a job from features (f,), class and node simulation; NaN if missing."""
         model = self.model.curves(row[None, :])[0] if self.model is not None else np.full(BINS, np.nan)
         return self.components.curves(row, key, on_nodes, model)
 
@@ -339,11 +347,12 @@ class Forecast:
         return Prediction(bounds[len(LEVELS) // 2], LEVELS, tuple(bounds), words, grounds)
 
     def _submitted(self, job: JobRequest, entry: int, at: SystemState, columns: Columns) -> None:
-        """The clock's state has the job already: what it saw before, and what that promised."""
+        """Record a submitted job with its features and prediction; the clock's state already contains the job."""
         requests = columns.jobs[entry : entry + 1]
         key, sender = class_of(requests[0]), sender_of(requests[0])
         if self.last_asked is not None and self.last_asked[0] is job and self.last_asked[1] == at.version - 1:
-            run, row, on_nodes, curves = self.last_asked[2]  # a clock asks before it submits: half of an answer's cost
+            # The clock predicts before it submits; reusing that saves half the cost.
+            run, row, on_nodes, curves = self.last_asked[2]
         else:
             run, on_nodes = self._run_quantiles(job, at), self.components.on_nodes(job, at)
             row = self._features(columns, requests, entry, at.now, run)
@@ -362,9 +371,9 @@ class Forecast:
         curves: np.ndarray,
         chances: np.ndarray,
     ) -> None:
-        """The next submission: what it saw and what it was promised."""
+        """Store the next submission with its features and its prediction."""
         (key, sender), (features, on_nodes) = who, seen
-        is_deep = self.bursts.is_deep(sender)  # as it was when it was promised
+        is_deep = self.bursts.is_deep(sender)  # as it was when the prediction was made
         self._resolve(row, None, False, now)
         vote = self.votes if self.bursts.counts(row, sender) else NO_VOTE
         self.numbers[row] = (vote, key, (float(features[kernel.AT_DRAWS]), on_nodes), chances)
@@ -375,7 +384,7 @@ class Forecast:
         self.number += 1
 
     def _resolve(self, row: int, wait: float | None, left: bool, now: float) -> None:
-        """The job is queued no more, after `wait` seconds; None: that teaches nothing."""
+        """Record that a job left the queue after `wait` seconds; None: nothing is learned."""
         if row not in self.numbers:
             return
         vote, key, (simulated, on_nodes), _ = self.numbers.pop(row)

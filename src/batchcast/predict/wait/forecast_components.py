@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The components that `forecast` pools: its model, simulated waits, recent waits, a machine's nodes.
+"""The components that `forecast` combines: its model, simulated waits, recent waits, simulation on a machine's nodes.
 
-And their features of a whole log.
+Also computes their features for a whole log.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ Who = tuple[Class, Sender]
 
 
 class Log(NamedTuple):
-    """A log as the method is told it.
+    """A whole log as input of the method.
 
-    Features (n, f), classes, senders, events (time, kind, row, wait taught or NaN), and the look after each submission,
-    by its row, that one was taken after.
+    Features (n, f), classes, senders, events (time, kind, row, wait to learn or NaN), and the snapshots, each by the
+    row of the submission that it follows.
     """
 
     rows: np.ndarray
@@ -72,9 +72,10 @@ def seen_in(
     cancelled: Cancelled = "count",
     seed: int | None = None,
 ) -> Log:
-    """All that is seen of a log; a machine of `total` processors, else the log's.
+    """Compute all features of a log, on a machine of `total` processors or of the log's own size.
 
-    `seed` draws which waiting jobs are looked at; without one none is. Linear in what waits and runs.
+    `seed` draws the waiting jobs for snapshots; without a seed no snapshots are taken. Linear in waiting and running
+    jobs.
     """
     n = len(trace)
     run_times = Kernel().predict_trace(trace, protocol, procs)
@@ -110,7 +111,7 @@ def seen_in(
 
 
 def votes_of(bursts: Bursts, steps: Iterable[tuple[int, int, float]], senders: list[Sender], left_teach: bool) -> int:
-    """How many of the submissions among these steps (kind, row, wait taught or NaN) count as evidence."""
+    """Return how many submissions among these events (kind, row, wait to learn or NaN) count as evidence."""
     votes = 0
     for kind, row, taught in steps:
         if kind == SUBMIT:
@@ -123,7 +124,7 @@ def votes_of(bursts: Bursts, steps: Iterable[tuple[int, int, float]], senders: l
 def look_at(
     state: Columns, history: WaitHistory, places: np.ndarray, now: float, runs: np.ndarray, room: kernel.Room
 ) -> Snapshot:
-    """What the jobs at `places` of the queue see at `now`, the drawn futures simulated once for all who wait."""
+    """Compute a snapshot of the jobs at `places` of the queue; each drawn future is simulated once for all of them."""
     queue = state.queued_entries()
     jobs = state.jobs[queue[places]]
     features = np.zeros((len(places), len(kernel.NAMES)), np.float32)
@@ -135,29 +136,32 @@ def look_at(
 
 
 def class_of(job: np.void) -> Class:
-    """The class of jobs whose recent waits speak for this one: queue, partition, QOS, size.
+    """Return the class whose recent waits are used for this job: queue, partition, QOS, size.
 
-    A QOS that preempts, or adds twenty times the weight of all else, starts jobs in seconds beside a queue of hours.
+    QOS is included because a QOS that preempts, or has a dominant priority weight, starts jobs in seconds while other
+    jobs wait for hours.
     """
     return int(job["queue"]), int(job["partition"]), int(job["qos"]), level_of(float(job["procs"]), 31)
 
 
 def sender_of(job: np.void) -> Sender:
-    """Whose burst a job may be of: its user's; of unknown users those of its class are taken for one."""
+    """Return the sender whose burst a job belongs to: its user; if unknown, all jobs of its class count as one
+    sender.
+    """
     return (int(job["user"]),) if job["user"] > 0 else class_of(job)
 
 
 def most_at_once(kind: np.ndarray) -> tuple[int, int]:
-    """The most jobs that run and the most that are queued at any point of a timeline."""
+    """Return the largest numbers of running and of queued jobs at any point of a timeline."""
     queued = np.cumsum(np.where(kind == SUBMIT, 1, np.where((kind == START) | (kind == WITHDRAW), -1, 0)))
     running = np.cumsum(np.where(kind == START, 1, np.where(kind == END, -1, 0)))
     return int(running.max(initial=0)) + 1, int(queued.max(initial=0)) + 1
 
 
 MOST_WAITING = 2000
-"""Of no more than so many that wait the rest is simulated on the nodes."""
+"""Only this many waiting jobs get a remaining wait from the node simulation."""
 MOST_ANEW = 300
-"""With more jobs than this in sight, what each may run is taken as of its submission: asking anew costs more there."""
+"""With more jobs than this, run times are those predicted at submission, because predicting again would be slow."""
 
 
 BURST_SIMULATED = 16
@@ -180,7 +184,7 @@ class Burst(NamedTuple):
     waits: tuple[float, ...]
 
     def answers(self, job: JobRequest, now: float) -> bool:
-        """Whether the waits that are kept answer for this job too."""
+        """Return whether the stored waits can be used for this job too."""
         grown = (self.jobs + 1 - self.simulated_jobs) * BURST_SIMULATED
         fresh = now - self.simulated_at <= BURST_SECONDS
         return fresh and grown <= self.simulated_jobs and self.is_of(job)
@@ -191,16 +195,16 @@ class Burst(NamedTuple):
 
 
 def _request_of(job: JobRequest) -> tuple[object, ...]:
-    """All that a request holds but its name and time of submission, NaN as None."""
+    """Return the whole request except its name and submit time, with NaN as None."""
     asks = (*job[3:], "_" in str(job.job_id))
     return tuple(None if value != value else value for value in asks)
 
 
 class NodesComponent:
-    """Waits as Slurm's two loops have them on a machine in a few futures, as much later as they came out.
+    """Simulates waits with Slurm's two loops on a machine in a few futures, also shifted by the observed lag.
 
-    Each future has everybody's run time at another place of `kernel`'s distribution, given the time that the job has
-    run. The places are spread evenly over the futures and the jobs, so that no generator is needed.
+    In each future, every job's run time is another quantile of `kernel`'s distribution, given the time that the job has
+    run. The quantiles are spread evenly over futures and jobs, so no random generator is needed.
 
     Parameters
     ----------
@@ -223,15 +227,15 @@ class NodesComponent:
         self.last: tuple[JobRequest, int, tuple[float, ...]] | None = None
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The waits (DRAWS,) if the job came now and nobody after it, in seconds, as quantiles; NaN where one never
-        starts."""
+        """Return the waits (DRAWS,) in seconds as quantiles, if the job came now and no job after it; NaN if it never
+        starts in one of the futures."""
         waits = self._waits(job, at)
         self.last = job, at.version, waits
         levels = tuple((draw + 0.5) / DRAWS for draw in range(DRAWS))
         return Prediction(waits[DRAWS // 2], levels, waits, "simulated on nodes", Grounds.SIMULATION)
 
     def of_waiting(self, at: SystemState) -> dict[int, Nodes]:
-        """log(1 + rest of the wait) of those that wait, by row, in each future in turn; none of who never starts."""
+        """Return log(1 + remaining wait) in each future, by row; jobs that never start are left out."""
         if not 0 < len(at.queued) <= MOST_WAITING:
             return {}
         asked = Asked.of(self.machine, at)
@@ -240,7 +244,7 @@ class NodesComponent:
         return {row: tuple(sorted(math.log1p(future[row] - at.now) for future in futures)) for row in together}
 
     def _futures(self, at: SystemState) -> list[Length]:
-        """What each job runs, in each future."""
+        """Return a function for each future that gives a job's run time in it."""
         drawn: dict[int, list[float]] = {}
         known = self.expected if len(at.running) + len(at.queued) > MOST_ANEW else {}
 
@@ -252,7 +256,7 @@ class NodesComponent:
         return [partial(length, draw) for draw in range(DRAWS)]
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """What happened, for the run times and for the burst that is being submitted."""
+        """Update run times and the current burst with an event."""
         self.burst = self._grown(event.job, at) if isinstance(event, Submit) else None
         self.run_times.observe(event, at)
         if isinstance(event, Submit | Change):
@@ -263,42 +267,46 @@ class NodesComponent:
             self.expected.pop(event.job.row, None)
 
     def simulated(self, job: JobRequest, at: SystemState) -> Nodes:
-        """log(1 + wait) of each of `predict`'s."""
+        """Return log(1 + wait) of each wait of `predict`."""
         return tuple(math.log1p(wait) for wait in self.predict(job, at).quantiles)
 
     def of_trace(self, trace: Trace, protocol: str, procs: str, total: float, looks: Looks) -> list[Nodes]:
-        """The same (n,) of every job of a log at its submission, by a fresh one; into `looks` what is left then."""
+        """Simulate every job of a log at its submission (n,) with a fresh component; complete the snapshots in
+        `looks`.
+        """
         fresh = _OfLog(self.machine, looks)
         said = replay(trace, {"nodes": fresh}, protocol=protocol, procs=procs, total=total)
         return [tuple(waits) for waits in np.log1p(said["nodes"].quantiles).tolist()]
 
     def of_look(self, look: Snapshot, at: SystemState) -> Snapshot:
-        """A look with what is left of the waits as the nodes have it."""
+        """Add the remaining waits of the node simulation to a snapshot."""
         said = self.of_waiting(at)
         each = [said.get(row, SAID_NOTHING) for row in look.row.tolist()]
         return look._replace(on_nodes=np.array(each).reshape(-1, DRAWS))
 
     def curves(self, simulated: Nodes, key: Class) -> np.ndarray:
-        """Curves (3, 33) of simulated log(1 + wait): by each of SPREADS, and as late as jobs of class `key` were.
+        """Return curves (3, 33) of simulated log(1 + wait): one for each of SPREADS, and one shifted by the class's
+        lag.
 
-        NaN where one never starts.
+        NaN if the job never starts in one of the futures.
         """
         return curves_on_nodes(simulated, self.lag.of(simulated[DRAWS // 2], key))
 
     def ended(self, simulated: Nodes, wait: float, key: Class) -> None:
-        """A job of class `key` waited so long, for which these log(1 + wait) were simulated."""
+        """Learn the lag: a job of class `key` waited `wait` seconds, for which these log(1 + wait) were simulated."""
         self.lag.add(simulated[DRAWS // 2], wait, key)
 
     def _waits(self, job: JobRequest, at: SystemState) -> tuple[float, ...]:
-        """The sorted waits in all futures, those of its burst where they answer for this job."""
+        """Return the sorted waits in all futures; reuses the waits of the job's burst if possible."""
         if self.burst is not None and self.burst.answers(job, at.now):
             return self.burst.waits
         asked = Asked.of(self.machine, at, job)
         return tuple(sorted(self._wait(job, at, length, asked) for length in self._futures(at)))
 
     def _grown(self, job: JobRequest, at: SystemState) -> Burst:
-        """The burst with a job that was submitted just now; a new one if the job is not of it."""
-        # A clock asks before it submits. The burst follows from events alone, so that questions change no answer.
+        """Return the burst including the job submitted just now; a new burst if the job does not belong to it."""
+        # A clock predicts before it submits. The burst depends on events only, so that predictions do not change
+        # results.
         if self.last is not None and self.last[0] is job and self.last[1] == at.version - 1:
             waits = self.last[2]
         else:
@@ -312,12 +320,14 @@ class NodesComponent:
         return Burst(job, jobs, at.now, jobs, waits)
 
     def _wait(self, job: JobRequest, at: SystemState, length: Length, asked: Asked) -> float:
-        """The wait in one future, in seconds, NaN where it never starts; `length` says what each job runs there."""
+        """Return the wait in one future in seconds, NaN if it never starts; `length` gives each job's run time
+        there.
+        """
         found = start_on(self.machine, job, at, length, asked)
         return math.nan if isinstance(found, str) else found[0] - at.now
 
     def _drawn(self, job: JobRequest, at: SystemState, known: Mapping[int, RunTimes]) -> list[float]:
-        """What a job runs in each future, in all; its limit, or what else is planned with, where nothing is known."""
+        """Return a job's total run time in each future; the limit or its replacement if nothing is known."""
         runs, held = known.get(job.row) or self.run_times.distribution(job, at), at.running.get(job.row)
         if held is not None and len(runs.seconds):
             elapsed = at.now - held.start_time
@@ -333,7 +343,7 @@ class NodesComponent:
 
 
 class _OfLog(NodesComponent):
-    """One that is told a log, and completes the look after each submission of `looks`."""
+    """A component that processes a log, and completes the snapshot after each submission of `looks`."""
 
     def __init__(self, machine: Machine, looks: Looks) -> None:
         super().__init__(machine)
@@ -346,7 +356,9 @@ class _OfLog(NodesComponent):
 
 
 class Seen(NamedTuple):
-    """What was seen of a job submitted now: run-time quantiles, features, what nodes say, the curves of all ways."""
+    """Values for a job submitted now: run-time quantiles, features, node simulation, and the curves of all
+    components.
+    """
 
     run: np.ndarray
     features: np.ndarray
@@ -356,9 +368,9 @@ class Seen(NamedTuple):
 
 COMPONENTS = (
     *("simulation on the machine's nodes" for _ in SPREADS),
-    "simulation on the machine's nodes, as late as it came out",
+    "simulation on the machine's nodes, with the observed lag",
     *("simulation" for _ in SPREADS),
-    "simulation, as late as it came out",
+    "simulation, with the observed lag",
     "recent waits",
     "model",
 )
@@ -366,12 +378,12 @@ GROUNDS = (*(Grounds.SIMULATION for _ in COMPONENTS[:-2]), Grounds.CLASS, Ground
 
 
 class Components:
-    """The curves of all components side by side, and what those that learn from every end have learned.
+    """The curves of all components, and the state of the components that learn from every outcome.
 
     Parameters
     ----------
     machine
-        A described machine, or None: then its nodes answer nothing.
+        A described machine, or None: then there is no node simulation.
 
     >>> components = Components(None)
     >>> components.ended((0, 0, 0, 1), 0.0, SAID_NOTHING, 30.0)
@@ -387,7 +399,7 @@ class Components:
         self.nodes = NodesComponent(machine) if machine is not None else None
 
     def use_machine(self, machine: Machine | None, run_time: Kernel) -> None:
-        """Let the nodes of this machine answer from now on, with what was learned on the one before."""
+        """Use the nodes of this machine from now on; keep what was learned on the machine before."""
         if machine is None:
             self.nodes = None
         elif self.nodes is not None:
@@ -397,29 +409,33 @@ class Components:
             self.nodes.run_times = deepcopy(run_time)
 
     def curves(self, row: np.ndarray, key: Class, on_nodes: Nodes, model: np.ndarray) -> np.ndarray:
-        """Curves (components, 33) of a job by features (f,), class, what nodes say and the model's; NaN for none."""
+        """Return curves (components, 33) of a job from features (f,), class, node simulation and model; NaN if
+        missing.
+        """
         simulated = [simulated_curves(row[None, :], spread)[0] for spread in SPREADS]
         late = simulated_curves(row[None, :], SPREADS[-1], self.lag.of(float(row[AT_DRAWS]), key))[0]
         nodes = np.full((len(SPREADS) + 1, BINS), np.nan) if self.nodes is None else self.nodes.curves(on_nodes, key)
         return np.stack([*nodes, *simulated, late, self.recent.curve(key), model])
 
     def on_nodes(self, job: JobRequest, at: SystemState) -> Nodes:
-        """What the machine's nodes say of a job submitted now, log(1 + wait); NaN where they say nothing."""
+        """Return the node simulation's log(1 + wait) for a job submitted now; NaN if there is none."""
         return SAID_NOTHING if self.nodes is None else self.nodes.simulated(job, at)
 
     def on_nodes_of(self, trace: Trace, protocol: str, procs: str, total: float, looks: Looks) -> list[Nodes]:
-        """The same for every job of a log; its looks are completed with what they say of those that wait."""
+        """Simulate every job of a log on the nodes, and complete the snapshots of waiting jobs."""
         if self.nodes is None:
             return [SAID_NOTHING] * len(trace)
         return self.nodes.of_trace(trace, protocol, procs, total, looks)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """What happened, for the nodes' own clock."""
+        """Update the node simulation's clock with an event."""
         if self.nodes is not None:
             self.nodes.observe(event, at)
 
     def ended(self, key: Class, simulated: float, on_nodes: Nodes, wait: float) -> None:
-        """A job of class `key` waited so long, for which these log(1 + wait) were simulated."""
+        """Learn from a job of class `key` that waited `wait` seconds, and for which these log(1 + wait) were
+        simulated.
+        """
         self.recent.add(key, wait)
         self.lag.add(simulated, wait, key)
         if self.nodes is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forward plans of the clock's state, reused as long as events happen as planned."""
+"""Forward simulations of the clock's state, reused as long as events happen as planned."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ NOTED = np.dtype([("row", "i8"), ("procs", "f8"), ("planned", "f8"), ("limit", "
 
 
 class ForwardPlans:
-    """Plans of the queue and the running set of a `SystemState`, by column: PLANNED or LIMIT run times.
+    """Plans of the queue and the running jobs of a `SystemState`, one with planned run times and one with time limits.
 
-    Beside the state only the lengths of its jobs are kept: whole processors, planned run time, limit, as `lengths`
-    gave them at the submission, else as it gives them now. A plan is kept while jobs come, start as planned, or nothing
-    happens, and made anew from the state's columns after anything else. Only the places of the queue in it are noted.
+    Only the lengths of jobs are stored beside the state: whole processors, planned run time and limit, as `lengths`
+    returned them at submission. A plan stays valid while jobs are submitted or start as planned, or nothing happens.
+    After any other event it is computed again from the state's columns. Of a plan, only the places in the queue are
+    stored.
 
     >>> from batchcast.events.event import Start, Submit
     >>> state, plans = SystemState(4.0), ForwardPlans(lambda job, at: (job.procs, job.req_time, job.req_time), "easy")
@@ -45,11 +46,11 @@ class ForwardPlans:
         self.lengths, self.policy = lengths, policy
         self.noted = np.zeros(64, NOTED)
         self.noted["row"] = -1
-        self.room: list[Forward | None] = [None, None, None]  # a column's latest arrays, used anew by its next plan
+        self.room: list[Forward | None] = [None, None, None]  # a column's latest arrays, reused by its next plan
         self._forget(None)
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the state it followed and what was derived of it."""
+        """Leave out the state and everything derived from it."""
         return {"lengths": self.lengths, "policy": self.policy, "noted": self.noted}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -58,7 +59,7 @@ class ForwardPlans:
         self._forget(None)
 
     def _forget(self, at: SystemState | None) -> None:
-        """No plan holds any more; `at` is followed from now on."""
+        """Discard all plans, and follow the state `at` from now on."""
         self.at, self.version = at, -1 if at is None else at.version
         self.plans: list[ForwardPlan | None] = NO_PLANS.copy()
         self.entries: list[int] = []
@@ -68,11 +69,11 @@ class ForwardPlans:
         return self.plans != NO_PLANS
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Take in an event right after the state took it in."""
+        """Process an event right after the state has been updated with it."""
         entry = at.entry(event)
         if isinstance(event, (Submit, Change)) and entry >= 0:
             self._note(entry, event.job, at)
-        changes = at.version - self.version  # two where the clock's scheduler planned as well
+        changes = at.version - self.version  # two if the clock's scheduler has planned as well
         if self.at is not at or changes not in (1, 2) or (isinstance(event, Overdue) and changes == 2):
             self._forget(at)
             return
@@ -89,13 +90,13 @@ class ForwardPlans:
             self._forget(at)
 
     def start(self, at: SystemState, total: float, procs: float, planned: float, column: int) -> float:
-        """The instant at which a job that came last now would start on a machine of `total` processors."""
+        """Return the start time of a job that joins the end of the queue now, on a machine of `total` processors."""
         if self.at is not at or self.version != at.version:
             self._forget(at)
         columns = at.columns()
         busy = busy_procs(columns.record, self.noted)
         noted = self.noted
-        if busy < 0.0:  # some job was not seen coming
+        if busy < 0.0:  # some job was not recorded at its submission
             noted = self._noted_by(columns, at)
             busy = busy_procs(columns.record, noted)
         size = int(total) if not max(total, busy) <= LARGEST else int(max(total, busy))
@@ -113,7 +114,7 @@ class ForwardPlans:
         self, columns: Columns, at: SystemState, size: int, noted: np.ndarray, fits: bool, column: int
     ) -> ForwardPlan:
         queue = columns.queued_entries()
-        if len(self.place) != len(self.entries) or not self._planned():  # gaps: all places anew
+        if len(self.place) != len(self.entries) or not self._planned():  # there are gaps: number all places again
             self._forget(at)
             self.entries = queue.tolist()
             self.place = {entry: place for place, entry in enumerate(self.entries)}
@@ -127,7 +128,7 @@ class ForwardPlans:
         return plan
 
     def _catch_up(self, plan: ForwardPlan, column: int, until: int) -> None:
-        """Tell a plan of the jobs that came since."""
+        """Add the jobs submitted since to a plan."""
         for place in range(len(plan), until):
             _, *lengths = self.noted[self.entries[place]].item()
             plan.append(int(min(lengths[PROCS], 2.0 * LARGEST)), lengths[column])
@@ -153,7 +154,7 @@ class ForwardPlans:
         self.noted[entry] = (job.row, *self.lengths(job, at))
 
     def _noted_by(self, columns: Columns, at: SystemState) -> np.ndarray:
-        """What was noted, and for jobs nobody saw coming what would be answered now."""
+        """Return the recorded lengths; for jobs without a record, the lengths that apply now."""
         noted = enlarged(self.noted, max(len(self.noted), int(columns.record["entries"][0])))
         for jobs in (at.queued.values(), (entry.job for entry in at.running.values())):
             for job in jobs:
@@ -174,7 +175,7 @@ def gather(
     procs: np.ndarray,
     lengths: np.ndarray,
 ) -> None:
-    """Ends (after `now`) and processors of the running set, processors and run times of the queue, into arrays."""
+    """Write end times (after `now`) and processors of running jobs, and processors and run times of queued jobs."""
     s = state[0]
     jobs, queue, running = jobs_of(s), queue_of(s), running_of(s)
     for k in range(len(ends)):
@@ -192,7 +193,7 @@ def gather(
 
 @kernel
 def busy_procs(state: np.ndarray, noted: np.ndarray) -> float:
-    """Whole processors of the running jobs; -1 where a job runs or waits that was not noted."""
+    """Return the whole processors of the running jobs; -1 if a running or waiting job has no recorded length."""
     s = state[0]
     jobs, queue, running = jobs_of(s), queue_of(s), running_of(s)
     busy = 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue by groups of jobs, with their waits so far, and the answer of a method without history."""
+"""Indexes the queue by groups of jobs with their waits so far; predicts a wait without any history."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ FITS, AN_HOUR = "no history: fits beside the queue", "no history: an hour, or th
 
 
 class QueuedByGroup:
-    """An index of the state's queue: the submit times of every group's queued jobs, sorted.
+    """An index of the state's queue: for each group, the sorted submit times of its queued jobs.
 
-    What a wait teaches the state itself says (`SystemState.taught`). O(log queue) an event, a memory move of the
+    What can be learned from an ended wait is decided by the state (`SystemState.taught`). O(log queue) an event, plus
+    moving memory of the group's queue.
     group's queue included.
 
     >>> from batchcast.events.event import Start, Submit
@@ -34,11 +35,13 @@ class QueuedByGroup:
         self.submits: dict[Hashable, list[float]] = {}
 
     def observe(self, event: Event, at: SystemState, group: Hashable = None) -> float | None:
-        """Take an event in; a wait in seconds when it taught one. `group` is asked for at Submit and Requeue only."""
+        """Process an event; return a wait in seconds if one can be learned. `group` matters only at Submit and
+        Requeue.
+        """
         return at.taught(event, self.cancelled) if self.follow(event, group) else None
 
     def follow(self, event: Event, group: Hashable = None) -> bool:
-        """Take an event in; whether a job left the queue, so that the state may say what its wait taught."""
+        """Process an event; return whether a job left the queue, so that the state may have a wait to learn."""
         if isinstance(event, (Submit, Requeue)):
             job = event.job
             self.jobs[job.row] = (group, job)
@@ -52,17 +55,17 @@ class QueuedByGroup:
         return False
 
     def longer(self, group: Hashable, wait: float, now: float) -> int:
-        """How many queued jobs of a group have already waited longer than `wait`."""
+        """Return how many queued jobs of a group have already waited longer than `wait`."""
         waiting = self.submits.get(group)
         return bisect_left(waiting, now - wait) if waiting else 0
 
     def elapsed(self, group: Hashable, now: float) -> float:
-        """The longest wait so far among a group's queued jobs, 0 when none is queued."""
+        """Return the longest wait so far of a group's queued jobs; 0 if none is queued."""
         waiting = self.submits.get(group)
         return now - waiting[0] if waiting else 0.0
 
     def regroup(self, group_of: Callable[[JobRequest], Hashable]) -> None:
-        """Sort the queued jobs into new groups."""
+        """Assign the queued jobs to new groups."""
         self.submits = {}
         for row, (_, job) in self.jobs.items():
             self.jobs[row] = (group_of(job), job)
@@ -70,7 +73,7 @@ class QueuedByGroup:
 
 
 def order_statistic(ordered: list[float], level: float, longer: int) -> float:
-    """The level's empirical quantile of sorted waits when `longer` more are known to exceed it (nearest rank).
+    """Return a quantile of sorted waits (nearest rank), if `longer` further waits are known to exceed it.
 
     >>> order_statistic([1.0, 2.0, 3.0, 4.0], 0.5, 0), order_statistic([1.0, 2.0, 3.0, 4.0], 0.5, 3)
     (2.0, 4.0)
@@ -80,12 +83,14 @@ def order_statistic(ordered: list[float], level: float, longer: int) -> float:
 
 
 def forget(ordered: list[float], wait: float) -> None:
-    """Take one value out of a sorted list."""
+    """Remove one value from a sorted list."""
     del ordered[bisect_right(ordered, wait) - 1]
 
 
 def guess(job: JobRequest, at: SystemState, oldest: float) -> tuple[float, str]:
-    """With no history at all: a second where the job fits beside the queue, else an hour or the oldest wait so far."""
+    """Predict a wait without history: one second if the job fits beside the queue, else an hour or the longest
+    wait so far.
+    """
     if at.free - at.queued_procs >= job.procs:
         return 1.0, FITS
     return max(3600.0, oldest), AN_HOUR

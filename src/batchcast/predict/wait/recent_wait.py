@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`recent_wait`: the median of the last k waits of the same queue and size class. The baseline to beat."""
+"""`recent_wait`: the median of the last k waits of the same queue and size class. The baseline for other methods."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ CLASSES = ("same queue and size class", "same size class", "all jobs")
 
 
 class RecentWait:
-    """Median of the last `k` waits of the job's queue and size class, else of the size class, else of all jobs.
+    """Median of the last `k` waits of the job's queue and size class, else of its size class, else of all jobs.
 
     Parameters
     ----------
     k
-        Waits that are kept of a class.
+        Number of latest waits stored for each class.
     need
-        Waits from which on a class answers.
+        Number of waits that a class must have to be used.
     level
-        The bound's level, in (0, 1), nearest rank.
+        Level of the bound, in (0, 1), nearest rank.
     cancelled
-        `count`: a job cancelled in the queue teaches that it waited that long; `skip`: nothing.
+        `count`: a job cancelled in the queue counts as a wait of that length. `skip`: it is ignored.
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a number is outside its range.
 
     Notes
     -----
-    The yardstick of the other methods. Queued jobs of the class that have already waited longer than the plain median
-    count as longer waits (censored, not ignored); the bound takes the same care. O(k) memory a class, O(log k) a job.
+    This is the baseline for the other methods. Queued jobs of the class that have already waited longer than the plain
+    median count as longer waits (censored, not ignored), for the median and for the bound. O(k) memory a class, O(log
+    k) a job.
 
     Examples
     --------
@@ -64,7 +65,7 @@ class RecentWait:
         self.ordered: dict[Hashable, list[float]] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The median and the level's quantile of the narrowest class that has enough waits."""
+        """Return the median and the bound of the narrowest class that has enough waits."""
         for group, queued, name in self._groups(job):
             ordered = self.ordered.get(group, ())
             if len(ordered) >= self.need or (ordered and group is None):
@@ -77,13 +78,13 @@ class RecentWait:
         return Prediction(point, (self.level,), (point,), basis, Grounds.NO_HISTORY)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Keeps the last k waits of each class."""
+        """Remember the last k waits of each class."""
         if isinstance(event, (Capacity, Change)):
             return
         groups = self._groups(event.job)
         left = False
         for group, queued, _ in groups:
-            left = queued.follow(event, group)  # they agree
+            left = queued.follow(event, group)  # all groups return the same value
         wait = at.taught(event, self.all.cancelled) if left else None
         if wait is not None:
             for group, _, _ in groups:

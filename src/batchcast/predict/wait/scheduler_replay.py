@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`scheduler_replay`.
+"""`scheduler_replay`: simulates the present queue forward, as `squeue --start` does.
 
-The current state simulated forward under a policy, on a pool or on a described machine's nodes. What `squeue --start`
-does.
+The simulation follows a policy on a pool of processors, or Slurm's two loops on a described machine's nodes.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ LONGEST = 1e9
 def start_on(
     machine: Machine, job: JobRequest, at: SystemState, length: Length, asked: Asked | None = None
 ) -> tuple[float, int] | str:
-    """The instant at which `job` would start if nobody else came, and how many jobs could not be placed; or why never.
+    """Return the instant at which `job` would start if no more jobs came, and how many jobs could not be placed.
 
-    The job itself, where it waits already, is nobody else. Running jobs hold the nodes that the state knows, else
-    what they asked for on nodes that the model chooses, and end after `length`, one that is over now; the queue has
-    the users' submissions, so that age counts, and waits for jobs that it depends on. Nodes that are away stay
-    away. Slurm plans by the limits, where they are known. Fair-share begins with the `usage` that the state was told,
-    and even where it was told none. Who
-    asks several times of one state gives what was `asked` of the machine by then.
+    Returns the reason as text if the job can never start. Running jobs hold the nodes that the state knows, or the
+    requested number on nodes that the model chooses, and end after `length`; a job whose time is over ends now. Queued
+    jobs keep their submit times, so that age counts, and wait for the jobs that they depend on. Nodes that are down
+    stay down. Slurm's planning uses time limits, if known. Fair-share starts from the state's `usage`, or with equal
+    shares if it is unknown. A caller with several questions about one state passes the same `asked`, which caches the
+    jobs' requests.
     """
     asked = asked or Asked.of(machine, at, job)
     mine = asked.request(LAST, job, at.now, length(job, at))
@@ -56,7 +55,7 @@ def start_on(
 
 
 def starts_on(machine: Machine, at: SystemState, length: Length, asked: Asked) -> dict[int, float]:
-    """The instants at which those that wait would start if nobody came any more, by row; none of who never does."""
+    """Return the start times of waiting jobs, by row, if no more jobs came; jobs that never start are left out."""
     starts, _ = _simulated(machine, asked, at, length)
     return {int(key): max(start, at.now) for (key, _), start in starts.items() if int(key) in at.queued}
 
@@ -64,7 +63,9 @@ def starts_on(machine: Machine, at: SystemState, length: Length, asked: Asked) -
 def _simulated(
     machine: Machine, asked: Asked, at: SystemState, length: Length, mine: NodeRequest | None = None
 ) -> tuple[dict[tuple[str, int], float], int]:
-    """Starts from now on, up to that of `mine` where there is one, and how many of the others could not be placed."""
+    """Simulate from now on, up to the start of `mine` if given; return starts and how many other jobs were not
+    placed.
+    """
     parts = {p.name: k for k, p in enumerate(machine.partitions)}
     fixed: dict[tuple[str, int], Takes] = {}
     requests, lost = [], 0
@@ -88,7 +89,7 @@ def _simulated(
 
 
 def used_before(at: SystemState) -> dict[tuple[str, str], float]:
-    """What each (account, user) has used by what the clock was told, without the jobs that run: they are simulated."""
+    """Return the past usage of each (account, user), without running jobs, whose usage is simulated."""
     used = dict(at.usage)
     for held in at.running.values() if used else ():
         who = str(held.job.account), str(held.job.user_id)
@@ -98,12 +99,12 @@ def used_before(at: SystemState) -> dict[tuple[str, str], float]:
 
 
 Other = tuple[str, JobRequest, float | None, tuple[int, ...]]
-"""Somebody who runs or waits: key, request, start and places of its nodes, where it runs and they are known."""
+"""A running or waiting job: key, request, start, and places of its nodes, if it runs and they are known."""
 
 
 class Asked(NamedTuple):
-    """What jobs ask of a machine: its sizes, what it has of their details, who runs and waits, keys by job id, and the
-    nodes that are away."""
+    """Requests of jobs on a machine: its sizes, cached requests, running and waiting jobs, keys by job id, and nodes
+    that are down."""
 
     sizes: MachineSizes
     details: RequestDetails
@@ -114,7 +115,7 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(cls, machine: Machine, at: SystemState, job: JobRequest | None = None) -> Asked:
-        """Of those that run and wait beside a job; whoever has left already holds up nobody."""
+        """Collect the running and waiting jobs other than `job`; a job that has left blocks nobody."""
         places = {name: k for k, name in enumerate(machine.node_names())} if at.nodes or at.nodes_away else {}
         others: list[Other] = [
             (str(row), held.job, held.start_time, places_of(at.nodes.get(row), places))
@@ -129,25 +130,25 @@ class Asked(NamedTuple):
         return cls(MachineSizes.of(machine), RequestDetails.of(machine), others, keys, down, {})
 
     def request(self, key: str, job: JobRequest, submit: float, span: float) -> NodeRequest | str:
-        """A job's request, or why the machine has no room for it."""
+        """Return a job's request, or the reason why it cannot fit the machine."""
         run = min(span, LONGEST)
         if not run >= 0:
             return UNKNOWN
         made = self.made.get(key)
-        if made is None:  # only times differ between one question and the next, so the rest is read once
+        if made is None:  # only times differ between two calls, so the rest is converted once
             made = self.made[key] = self._request(key, job, submit)
         limit = max(job.req_time, run) if job.req_time > 0 else run
         return made if isinstance(made, str) else replace(made, run=run, limit=limit if limit > 0 else math.nan)
 
     def _request(self, key: str, job: JobRequest, submit: float) -> NodeRequest | str:
-        """The same, to run for a second."""
+        """Return a job's request with a run time of one second, or the reason why it cannot fit."""
         each = job.req_mem_kib / job.procs if job.procs > 0 else job.req_mem_kib
         made = self.sizes.request(key, job._replace(submit_time=submit), 1.0, kib_per_proc=each)
         return made if isinstance(made, str) else self.details.complete(made, job.job_id, job.extra, self.keys)
 
 
 def places_of(nodes: str | None, places: Mapping[str, int]) -> tuple[int, ...]:
-    """The places of the nodes of a host list; none where one of them is not among `places`.
+    """Return the places of the nodes of a host list; () if one of the nodes is not in `places`.
 
     >>> places_of("n[1-2]", {"n1": 0, "n2": 1}), places_of("n[1-2]", {"n1": 0}), places_of("n[", {})
     ((0, 1), (), ())
@@ -160,36 +161,37 @@ def places_of(nodes: str | None, places: Mapping[str, int]) -> tuple[int, ...]:
 
 
 class SchedulerReplay:
-    """Simulates the present queue forward, without later arrivals, and returns the job's start.
+    """Simulates the present queue forward without later arrivals, and predicts the job's start.
 
     Parameters
     ----------
     policy
-        What serves the queue: `fcfs`, `easy`, `easy-sjbf`.
+        Scheduling policy: `fcfs`, `easy`, `easy-sjbf`.
     runtime
-        The run-time method whose answers at submission are planned with, capped by the limit.
+        Run-time predictor whose predictions at submission are planned with, at most the time limit.
     level
-        The nominal level of the bound: later arrivals that overtake are not foreseen.
+        Nominal level of the bound; later arrivals that overtake the job are not anticipated.
     machine
-        A described machine (`machines.machine`): Slurm's two loops on its nodes serve the queue instead of `policy`, by
-        its own priorities and limits. Given in Python or by `wait --machine FILE` and `start --test --machine FILE`.
+        A described machine (`machines.machine`): Slurm's two loops on its nodes, with its priorities and limits,
+        replace `policy`. Set it in Python, or by `wait --machine FILE` and `start --test --machine FILE`.
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a number is outside its range.
 
     Notes
     -----
-    The running jobs end at their plans (the clock's own where it has one, else start + planned run time; a plan that is
-    over ends now), the queue is served in order of arrival. The point comes from those plans, the bound from the
-    limits. A job without a limit is planned with the largest seen. Nothing is learned of waits, so nothing spoils them.
+    Running jobs end at their planned ends: the clock's own plan if it has one, else start + planned run time; a job
+    past its planned end ends now. The queue is served in order of arrival. The point uses planned run times, the bound
+    uses time limits. A job without a limit is planned with the largest limit so far. The method learns nothing from
+    waits.
 
-    A new job comes last, so it changes no other job's start before its own: the simulation is one per state, made as
-    far as somebody asked, and kept while jobs come, start as planned, or nothing happens; an end, or a start that was
-    not planned, makes a new one. A fresh simulation costs about a microsecond a job, an answer from a kept one some ten
-    microseconds. With `machine` every answer is a simulation of its own, some tens of microseconds a job that runs or
-    waits: a job of high priority may change the starts of others.
+    A new job comes last, so it does not affect earlier starts. One simulation per state therefore serves all questions.
+    It is computed as far as needed and stays valid while jobs are submitted or start as planned, or nothing happens; an
+    end, or an unplanned start, requires a new one. A new simulation costs about a microsecond a job, a prediction from
+    an existing one some ten microseconds. With `machine` every prediction needs its own simulation, some tens of
+    microseconds per running or waiting job, because a job of high priority may change the starts of others.
 
     References
     ----------
@@ -216,7 +218,7 @@ class SchedulerReplay:
             raise ValueError("level lies between 0 and 1")
         self.policy, self.runtime, self.level, self.machine = policy, runtime, level, machine
         self.method = None if runtime == "requested" else make("runtime", runtime, known_at_submit=None)
-        self.uses = getattr(self.method, "uses", ())  # whoever made this method checks them
+        self.uses = getattr(self.method, "uses", ())  # the caller checks these columns
         if (refit := getattr(self.method, "refit", None)) is not None:
             self.refit = refit
             for name in ("refit_every_jobs", "refit_every_s"):
@@ -227,7 +229,7 @@ class SchedulerReplay:
         self.plans = ForwardPlans(self._lengths, policy)
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The start of a simulation forward from now, with the job last in the queue."""
+        """Simulate forward from now with the job last in the queue, and return its start."""
         if self.machine is not None:
             return self._on_nodes(self.machine, job, at)
         own = self._lengths(job, at)
@@ -247,7 +249,7 @@ class SchedulerReplay:
         )
 
     def _on_nodes(self, machine: Machine, job: JobRequest, at: SystemState) -> Prediction:
-        """The same by Slurm's two loops on a described machine."""
+        """Simulate forward with Slurm's two loops on a described machine."""
         found = start_on(machine, job, at, lambda each, now: self._lengths(each, now)[PLANNED])
         if isinstance(found, str):
             point, _ = guess(job, at, 0.0)
@@ -267,7 +269,7 @@ class SchedulerReplay:
         return Prediction(point, (self.level,), (limit,), basis, Grounds.SIMULATION)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: the job's planned run time; all: whether what happened was planned."""
+        """Submit: store the job's planned run time. All events: check whether they were planned."""
         if isinstance(event, (Submit, Change)):
             self.limits.note(event.job.req_time)
         if self.machine is None:
@@ -278,7 +280,7 @@ class SchedulerReplay:
             self.method.observe(event, at)
 
     def _lengths(self, job: JobRequest, at: SystemState) -> Lengths:
-        """Whole processors, planned run time, limit."""
+        """Return whole processors, planned run time and limit."""
         limit = min(at_least_a_second(self.limits.of(job.req_time)), 1e9)
         planned = limit if self.method is None else min(self.method.predict(job, at).point, limit)
         procs = float(np.ceil(job.procs)) if 0 < job.procs < LARGEST else 0.0 if not job.procs > 0 else np.inf
