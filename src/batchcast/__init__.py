@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from .version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from ..__init__ import testing as testing
+    from . import testing as testing
     from .evaluation.evaluation import evaluate as evaluate
     from .evaluation.replay import replay as replay
     from .predict.protocol import Prediction as Prediction

@@ -190,7 +190,7 @@ def test_a_script_can_ask_whether_a_start_is_likely_enough(stores: dict[bool, st
     assert chances == sorted(chances)
     assert 0.5 < chances[0] < 1.0
     assert (
-        "chance to start within" in run("start", "600", "--within", "1h", "--chance", "50%", store=stores[False]).stderr
+        "probability to start within" in run("start", "600", "--within", "1h", "--chance", "50%", store=stores[False]).stderr
     )
     run("start", "600", "--within", "1h", "--chance", "100%", store=stores[False], code=1)
     assert "80%" in run("start", "600", "--within", "1h", "--chance", "most", store=stores[False], code=2).stderr
@@ -306,8 +306,8 @@ def test_both_numbers_come_from_one_command(measured: str, tmp_path: Path) -> No
 
 def test_memory_has_a_track_record_and_doctor_says_how_it_is_measured(measured: str) -> None:
     text = run("accuracy", store=measured).stdout
-    assert "memory a node, asked at submission:" in text
-    assert "limits, advised at submission:" in text
+    assert "memory per node, suggested at submission:" in text
+    assert "time limits, suggested at submission:" in text
     document = json.loads(run("accuracy", "--json", store=measured).stdout)
     for of, first in (("memory", "kernel"), ("limits", "calibrated")):
         advice, rule = document["settings"][of]

@@ -85,7 +85,7 @@ def test_a_job_that_the_text_cannot_tell_is_counted(tmp_path: Path) -> None:
     imitated = one_text(104) + one_text(104).replace("job_state = Q", "job_state = F")
     env = serve(tmp_path, document(one_json(103, *INVALID["leading zero"])), one_text(101) + unreadable + imitated)
     done = batchcast("collect", "--once", "--batch-system", "pbs", "--store", str(tmp_path / "pbs.db"), env=env)
-    assert "1 job shown, 3 that could not be read" in done.stderr, done.stderr
+    assert "1 job in the queue, 3 that could not be read" in done.stderr, done.stderr
 
 
 def test_text_is_asked_for_from_then_on(tmp_path: Path) -> None:

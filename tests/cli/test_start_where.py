@@ -165,7 +165,7 @@ def test_options_that_no_forecast_goes_by_are_named(store: str, tmp_path: Path) 
     path = tmp_path / "job.sh"
     path.write_text("#!/bin/bash\n#SBATCH -n 4 -w n1 -C intel --exclusive -o out.txt\nsrun x\n")
     said = run("start", "--test", str(path), store=store).stderr
-    assert "not taken into account: --nodelist (" in said
+    assert "ignored: --nodelist (" in said
     assert "--constraint and --exclusive are not simulated" in said, "no machine is known to this store"
 
 
@@ -284,7 +284,7 @@ def test_whether_to_believe_it_is_said_for_those_who_wait(mostly_short: str) -> 
     assert (short["forecasts"], short["coverage_90"]) == (36, 1.0)
     assert partition["coverage_90"] == 0.5, "partitions are of the same jobs"
     lines = run("accuracy", store=mostly_short).stdout.splitlines()
-    assert lines[0] == "should you believe what is said of starts? (by recent_wait, last 60 days)", (
+    assert lines[0] == "how reliable are predicted starts? (by recent_wait, last 60 days)", (
         "the answer comes first"
     )
     assert lines[1].startswith("  told to wait 10 min or more: do not rely on it: only 50 % of 24")
@@ -317,7 +317,7 @@ def test_who_is_told_to_wait_hears_how_such_answers_came_out(mostly_short: str) 
 
 def test_accuracy_says_whether_to_believe_it(store: str, private: str) -> None:
     text = run("accuracy", store=store).stdout
-    assert "should you believe what is said of starts? (by recent_wait" in text
+    assert "how reliable are predicted starts? (by recent_wait" in text
     assert "  all (too few were told to wait 10 min or more): " in text, "here waits are of a minute"
     assert "  partition main: " in text
     assert re.search(r"    \[#*\.*\|[#.]+\]", text), "a picture beside"

@@ -248,7 +248,7 @@ class Day:
         calls = 0
         for row in Reader(self.collector.store).rows("SELECT value FROM meta WHERE name = 'health'"):
             calls = sum(int(daemon["calls"]) for daemon in json.loads(row["value"]).values())
-        return calls, self.collector.log.read_text(errors="replace").count(" shown, ")
+        return calls, self.collector.log.read_text(errors="replace").count(" in the queue, ")
 
     def _said(self, question: Mapping[str, Any]) -> Any:
         assert self.asker.stdin is not None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`batchcast completion`: completion of verbs, options and values for bash, zsh and fish.
 
-What may stand at the cursor, and the lines that teach a shell to complete verbs, options, methods, policies and
-files.
+Computes the candidates at the cursor, and prints the script that makes a shell complete verbs, options, predictors,
+policies and files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OF_A_POLICY = (
 
 
 def specs(kind: str) -> Candidates:
-    """Methods of a kind in a comma list, and the parameters of one after its colon: `last_2:need=`."""
+    """Complete a comma-separated list of methods of a kind, and the settings of one after its colon: `last_2:need=`."""
 
     def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from ..predict.registry import available
@@ -49,13 +49,13 @@ def specs(kind: str) -> Candidates:
 
 
 def policies(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Policies in a comma list, and their words after a colon."""
+    """Complete a comma-separated list of policies, and the settings of one after its colon."""
     names = ["fcfs", "easy", "easy-sjbf", "conservative", "forecast"]
     return _spec(incomplete, names, lambda _: [*OF_A_POLICY, "kill", "predictor"])
 
 
 def words(accepted: Iterable[str]) -> Candidates:
-    """Fixed words in a comma list."""
+    """Complete a comma-separated list of fixed words."""
 
     def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
         before, last = _last_of_list(incomplete)
@@ -65,7 +65,7 @@ def words(accepted: Iterable[str]) -> Candidates:
 
 
 def words_or_file(accepted: Iterable[str]) -> Candidates:
-    """Fixed words, else the name of a file."""
+    """Complete fixed words, or else a file name."""
 
     def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
         fitting = [CompletionItem(word) for word in accepted if word.startswith(incomplete)]
@@ -75,14 +75,14 @@ def words_or_file(accepted: Iterable[str]) -> Candidates:
 
 
 def clean_rules(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Cleaning rules in a comma list."""
+    """Complete a comma-separated list of cleaning rules."""
     from ..trace.clean import RULES
 
     return words(RULES)(_, __, incomplete)
 
 
 def _spec(incomplete: str, names: Sequence[str], keys: Callable[[str], Iterable[str]]) -> list[CompletionItem]:
-    """Names, or, behind the last colon of a spec, its parameters."""
+    """Complete names, or the settings of a spec after its last colon."""
     spec = re.search(r"([^,:=]+):([^:]*,)?([^,:=]*)$", incomplete)
     if spec and "=" not in spec[3]:
         before = incomplete[: len(incomplete) - len(spec[3])]
@@ -99,7 +99,7 @@ def _last_of_list(incomplete: str) -> tuple[str, str]:
 
 
 def _parameters(kind: str, name: str) -> list[str]:
-    """What a method takes; nothing where it cannot be loaded: a completion does not fail."""
+    """Return a method's settings; none if it cannot be imported, because completion must not fail."""
     import inspect
 
     from ..predict.registry import load
@@ -113,7 +113,7 @@ def _parameters(kind: str, name: str) -> list[str]:
 
 
 class Bash(BashComplete):
-    """Bash's completion, with the line as it was typed instead of as readline has cut it at `:` and `=`."""
+    """Bash completion on the line as it was typed; readline itself splits words at `:` and `=`."""
 
     source_template = """\
 %(complete_func)s() {
@@ -135,16 +135,16 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
     @staticmethod
     def _check_version() -> None:
-        """Bash 4.4 has all of it; older ones say so themselves."""
+        """Do nothing: bash 4.4 supports everything used here, and older versions report the problem themselves."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before the cursor, and what has been typed of the one under it."""
+        """Return the words before the cursor, and the typed part of the word under it."""
         line = os.environ["COMP_LINE"]
         before, self.incomplete = _split(line)
         return before[1:], self.incomplete
 
     def format_completion(self, item: CompletionItem) -> str:
-        """`kind,value`, where the value begins behind the last character at which readline cuts words."""
+        """Return `kind,value`; the value begins after the last character at which readline splits words."""
         if item.type != "plain":
             return f"{item.type},"
         breaks = set(os.environ.get("COMP_BREAKS", "")) & set(":=,")
@@ -156,7 +156,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 def _split(line: str) -> tuple[list[str], str]:
-    """Whole words and the unfinished one, quotes and backslashes read as the shell does.
+    """Split a line into complete words and the unfinished word; quotes and backslashes are read as the shell does.
 
     >>> _split("batchcast info my\\\\ log.sw"), _split("batchcast info 'my log"), _split("batchcast ")
     ((['batchcast', 'info'], 'my log.sw'), (['batchcast', 'info'], 'my log'), (['batchcast'], ''))

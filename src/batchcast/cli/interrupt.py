@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C ends a command within a second, also one that is deep in compiled code.
+"""Ctrl-C ends a command within a second, also in compiled code, and leaves no half-written file.
 
-And leaves no half-written file; and waiting that SIGTERM and SIGINT end.
+Also provides waits that SIGTERM and SIGINT end.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from contextlib import suppress
 from typing import NoReturn
 
 GRACE_S = 0.6
-"""How long the main thread has to end by itself: to unwind, to close files, to take a progress bar away."""
+"""Seconds that the main thread has to end by itself: to unwind, close files and remove the progress bar."""
 CODE = 130
 MESSAGE = "interrupted; nothing was left half written\n"
 
 
 def end_on_interrupt() -> None:
-    """Watch for SIGINT from a thread of its own.
+    """Watch for SIGINT in a separate thread.
 
-    Python tells its main thread of a signal only between two steps of the interpreter, and a kernel may take hours in
-    one. The C handler writes the signal's number to a pipe at once; the watching thread reads it (kernels release the
-    interpreter lock), gives the main thread `GRACE_S`, and then ends the process. A command that minds signals itself
-    (`stop_on_signals`) takes the pipe's place.
+    Python runs signal handlers in the main thread, and only between two instructions of the interpreter; one call of a
+    compiled kernel may take hours. Python's C handler writes the signal number to a pipe at once. The watching thread
+    reads the pipe (kernels release the interpreter lock), gives the main thread `GRACE_S` seconds, and then ends the
+    process. A command that handles signals itself (`stop_on_signals`) takes over the pipe.
     """
     here, there = os.pipe()
     os.set_blocking(there, False)
@@ -40,8 +40,8 @@ def end_on_interrupt() -> None:
 def _end_if_interrupted(ignored: sys.UnraisableHookArgs) -> None:
     """End the process if Python is about to ignore Ctrl-C.
 
-    Nothing can be raised in a destructor or in a callback of LLVM's: Python would print a traceback there and go on,
-    and numba would miss the code that the callback was to hand over.
+    In a destructor or an LLVM callback no exception can be raised: Python would print a traceback and continue, and
+    numba would lack the code that the callback should have returned.
     """
     if issubclass(ignored.exc_type, KeyboardInterrupt):
         end()
@@ -56,14 +56,14 @@ def _watch(pipe: int) -> None:
 
 
 def hurry() -> None:
-    """End the process in `GRACE_S`, unless it ends by itself before."""
+    """End the process after `GRACE_S` seconds, unless it ends by itself before."""
     timer = threading.Timer(GRACE_S, end)
     timer.daemon = True
     timer.start()
 
 
 def end() -> NoReturn:
-    """End the process now: half-written files and worker processes go, the terminal gets its cursor back."""
+    """End the process now: delete half-written files, stop worker processes, and show the terminal's cursor again."""
     if whole := sys.modules.get("batchcast.trace.whole_file"):
         whole.discard_unfinished()
     if processes := sys.modules.get("multiprocessing"):
@@ -75,10 +75,10 @@ def end() -> NoReturn:
 
 
 def leave(code: object) -> NoReturn:
-    """End the process with what `atexit` asks for and all that was written, and take no module apart.
+    """End the process after the `atexit` functions and after writing all output, without freeing Python's objects.
 
-    Python frees a million objects one by one before it ends, a tenth to a quarter of a command's time. It does so still
-    where threads have to be waited for, under a profiler or debugger, or with an exit code that is no number.
+    Python frees a million objects one by one before it ends, which takes 10 to 25 % of a command's time. The normal
+    ending is kept if threads must be waited for, under a profiler or debugger, or if the exit code is not a number.
     """
     tools = getattr(sys, "monitoring", None)  # from Python 3.12 on
     watched = sys.getprofile() or sys.gettrace() or (tools and any(map(tools.get_tool, range(6))))
@@ -87,15 +87,16 @@ def leave(code: object) -> NoReturn:
         sys.exit(code)  # type: ignore[arg-type]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError, ValueError):  # none, nobody reads it, closed: as Python ends
+        # no stream, closed pipe, closed stream: Python ignores these too
+        with suppress(AttributeError, OSError, ValueError):
             stream.flush()
     os._exit(code)
 
 
 def stop_on_signals() -> Callable[[float], bool]:
-    """Waits so many seconds; true as soon as SIGTERM or SIGINT has come, also one that came between two waits.
+    """Return a function that waits some seconds; it returns true if SIGTERM or SIGINT arrives or has arrived before.
 
-    After SIGINT the process has as long as any other command to end; after SIGTERM, as long as it needs.
+    After SIGINT the process has `GRACE_S` seconds to end, like any other command; after SIGTERM it has unlimited time.
     """
     import select
     import signal

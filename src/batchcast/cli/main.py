@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast`: the entry point. Verbs are loaded when called, found here or as entry points.
+"""`batchcast`: the entry point of the command line.
 
-Errors become one message and an exit code.
+A verb's module is imported when the verb is called. Entry points of other packages add verbs. Known errors become one
+message and an exit code.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ GROUP = "batchcast.commands"
 
 @cache
 def commands() -> dict[str, EntryPoint]:
-    """Every verb that an installed package brings, by name."""
-    from importlib.metadata import entry_points  # 25 ms, and our own verbs need none
+    """Return every verb that installed packages add by an entry point, by name."""
+    from importlib.metadata import entry_points  # takes 25 ms, and batchcast's own verbs do not need it
 
     return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
 
 
 def summary(point: EntryPoint) -> str:
-    """What the verb's module says of itself in its docstring's first line, read from its source, not imported.
+    """Return the first line of the docstring of a verb's module, read from its source without importing it.
 
-    The words after `: ` where the line has them (`` `batchcast grid`: map jobs ... ``), else the whole line; the
-    module's name where its source cannot be found.
+    If the line contains `: `, only the words after it (`` `batchcast grid`: map jobs ... ``). The module's name if its
+    source cannot be found.
     """
     import ast
 
@@ -59,7 +60,7 @@ def summary(point: EntryPoint) -> str:
 
 
 def _source(module: str) -> Path | None:
-    """The file of a module, found package by package as import does, with nothing executed."""
+    """Find the source file of a module, package by package as an import does, without executing any code."""
     from importlib.machinery import PathFinder
     from pathlib import Path
 
@@ -112,7 +113,9 @@ ROOMS: dict[str, str] = {
     "site": "collect collect:serve plan setup:doctor setup:install store:token store:purge store:export",
     "logs": "convert convert:anonymize synth",
 }
-"""Which folder beside this file holds a verb: its module, or MODULE:VERB. What is not named here lies in this one."""
+"""Folder beside this file that holds each verb: its module, or MODULE:VERB. Verbs not listed here lie in this
+folder.
+"""
 TITLES = {
     "study": "Study a log",
     "users": "For users",
@@ -121,7 +124,7 @@ TITLES = {
     "papers": "Papers",
     "": "More",
 }
-"""What the help says above the verbs of each room."""
+"""Titles in the help, above the verbs of each folder."""
 
 
 FIRST = ("demo", "info", "evaluate", "report", "start", "walltime", "collect", "doctor")
@@ -129,7 +132,7 @@ FIRST = ("demo", "info", "evaluate", "report", "start", "walltime", "collect", "
 
 
 def _place(verb: str) -> tuple[str, str]:
-    """The module of a verb, and what its command is called there."""
+    """Return the module of a verb, and the name of its command in the module."""
     for room, places in ROOMS.items():
         for place in places.split():
             module, _, name = place.partition(":")
@@ -139,7 +142,7 @@ def _place(verb: str) -> tuple[str, str]:
 
 
 def _room(verb: str) -> str:
-    """The room of a verb; that of a plug-in by where its module lies."""
+    """Return the folder (room) of a verb; for a plug-in, by the place of its module."""
     if verb == "site":
         return verb
     module = commands()[verb].module if verb not in VERBS and verb in commands() else _place(verb)[0]
@@ -148,10 +151,10 @@ def _room(verb: str) -> str:
 
 
 class Site(Verbs):
-    """The verbs of a site's own store, imported only when one is asked for by name."""
+    """The verbs of `batchcast site`, imported only when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names."""
+        """Return the names of the verbs."""
         return list(OF_THE_SITE)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -159,7 +162,7 @@ class Site(Verbs):
         return _load(cmd_name) if cmd_name in OF_THE_SITE else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """One line a verb, without importing any."""
+        """Write one line per verb, without importing any verb."""
         with formatter.section("Commands"):
             formatter.write_dl(list(OF_THE_SITE.items()))
 
@@ -176,19 +179,19 @@ class LazyGroup(click.Group):
     """A group whose commands are modules of this package, imported only when one is asked for by name."""
 
     def main(self, *given: Any, **named: Any) -> Any:
-        """As click does; errors name flags, which in Python are arguments."""
+        """Run the command; inside it, messages name command-line flags instead of Python arguments."""
         with flags_in_messages():
             return super().main(*given, **named)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does; `--debug` counts after the verb too, which is where people add it to what failed."""
+        """Parse as click does; also accept `--debug` after the verb, where people add it to a command that failed."""
         ours = args.index("--") if "--" in args else len(args)
         if "--debug" in args[:ours]:
             args = ["--debug", *(word for word in args[:ours] if word != "--debug"), *args[ours:]]
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The verbs, in the order a newcomer meets them; last those that entry points bring."""
+        """Return the verbs in the order in which a newcomer needs them, then those of other packages."""
         return [*VERBS, *commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -203,7 +206,7 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
-        """Verbs and options at the cursor; no verb is imported to name it."""
+        """Complete verbs and options at the cursor, without importing any verb."""
         from click.shell_completion import CompletionItem
 
         fitting = [verb for verb in (*self.list_commands(ctx), "help") if verb.startswith(incomplete)]
@@ -226,7 +229,7 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(name, words) for name, words in said.items() if _room(name) == room])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """As click does, with the nearest verbs named when there is none of that name."""
+        """Find the command as click does; for an unknown verb the message names the nearest verbs."""
         if not args or args[0].startswith("-") or args[0] in VERBS or args[0] == "help":
             pass
         elif args[0] not in (verbs := self.list_commands(ctx)):
@@ -279,11 +282,11 @@ COMPLETING = "_BATCHCAST_COMPLETE"
 PARTS = {"sqlalchemy": "store", "psycopg": "store", "pyarrow": "parquet", "sklearn": "learn", "lightgbm": "learn",
          "scipy": "learn", "rapidfuzz": "learn", "polars": "sweep", "distributed": "sweep", "dask": "sweep",
          "dask_jobqueue": "sweep"}  # fmt: skip
-"""Which optional part of the installation brings a package."""
+"""The optional part of the installation that contains each package."""
 
 
 def _outside(error: OSError | ModuleNotFoundError) -> str:
-    """What the machine did not allow, or what is not installed, and the next step."""
+    """Describe an error of the system or a missing package, with the next step."""
     if isinstance(error, OSError) and "cannot open shared object file" in str(error):
         library = str(error).partition(":")[0]
         package = " (Debian: libgomp1; Red Hat and SUSE: libgomp)" if library.startswith("libgomp") else ""
@@ -292,23 +295,23 @@ def _outside(error: OSError | ModuleNotFoundError) -> str:
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         room = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        hint = "another place, or more room in this one" if room else "another place, or the rights to this one"
+        hint = "another place, or free space in this one" if room else "another place, or permissions for this one"
         return f"{place}{error.strerror or error}\n  try: {hint}"
     package = (error.name or "").partition(".")[0]
     if package in PARTS:
         only = package if PARTS[package] == "store" else ""
         return f"{package} is not installed\n  try: {how_to_install(PARTS[package], only)}"
-    return f"unexpected {type(error).__name__}: {error}\n  try: the same with --debug, and report it"
+    return f"unexpected {type(error).__name__}: {error}\n  try: run it with --debug, and report the output"
 
 
 def entry() -> None:
     """Run the command line; every known error is one message on stderr and its exit code."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # 0.1 s of start-up for threads nobody uses
-    gc.set_threshold(100_000, 20, 50)  # start-up makes a million objects, and they stay
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # saves 0.1 s of start-up; no verb uses its threads
+    gc.set_threshold(100_000, 20, 50)  # start-up creates a million objects that live to the end
     debug = "--debug" in sys.argv
     speak_any_encoding()
     if not debug and not sys.warnoptions:
-        warnings.simplefilter("ignore")  # a library's, with a path of this machine; --debug shows them
+        warnings.simplefilter("ignore")  # libraries' warnings contain local paths; --debug shows them
         warnings.filterwarnings("once", "numba .* was never tried", RuntimeWarning)
         warnings.showwarning = lambda message, *_, **__: echo(f"note: {message}", err=True)
     end_on_interrupt()
@@ -342,7 +345,7 @@ def entry() -> None:
         if debug:
             raise
         echo(
-            f"batchcast: unexpected {type(error).__name__}: {error}\n  try: the same with --debug, and report it",
+            f"batchcast: unexpected {type(error).__name__}: {error}\n  try: run it with --debug, and report the output",
             err=True,
         )
         code = 1

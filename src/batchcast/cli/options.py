@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options every verb that reads a log shares, and the one function that turns them into a trace."""
+"""Options shared by all verbs that read a log, and the function that opens the log from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Log(NamedTuple):
-    """A log as the options cut it, with every applied setting and what a person should be told."""
+    """A log after selection and cleaning, with the applied settings and the notes for the user."""
 
     trace: Trace
     settings: dict[str, Any]
@@ -106,7 +106,7 @@ log_options = adds(
         help="Hide or show user names. Default: site's setting.",
     ),
 )
-"""One LOG or several, and the options that read, clean and select; hand what they gave to `take_log`."""
+"""One LOG or several, and the options that read, clean and select; `take_log` uses their values."""
 predictor_options = adds(
     click.option(
         "--known-at-submit",
@@ -127,11 +127,11 @@ score_options = adds(
         help="Score jobs that ended as: completed, failed, ...",
     ),
 )
-"""The options that score a part; hand what they gave to `take_score`."""
+"""Options that select the jobs to score; `take_score` uses their values."""
 
 
-MOST_WORKERS = 8  # a login node is shared
-WORTH_SEVERAL = 10_000  # jobs: below, starting processes takes longer than they save
+MOST_WORKERS = 8  # login nodes are shared
+WORTH_SEVERAL = 10_000  # jobs; for fewer jobs, starting processes takes longer than they save
 workers_option = click.option(
     "--workers",
     type=click.IntRange(min=1),
@@ -141,16 +141,18 @@ workers_option = click.option(
 
 
 def workers_for(wanted: int | None, jobs: int) -> int:
-    """How many processes work on a log of so many jobs: as asked, else as `workers_option` says."""
+    """Return the number of worker processes for a log of this many jobs: as requested, else as `workers_option`
+    says.
+    """
     if wanted is not None or jobs < WORTH_SEVERAL or not hasattr(os, "sched_getaffinity"):
         return wanted or 1
     return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
 
 
 def take_log(given: dict[str, Any]) -> Log:
-    """The log the options mean, opened by `trace.open`; takes its keys out of `given`.
+    """Open the log that the options describe (by `trace.open`); removes its keys from `given`.
 
-    What was dropped and noted goes to stderr, unless the verb prints a document: there it stands inside.
+    Dropped records and notes are printed on stderr, unless the verb prints a JSON document, which contains them.
     """
     from dataclasses import replace
 
@@ -182,7 +184,7 @@ def take_log(given: dict[str, Any]) -> Log:
 
 
 def opening_of(options: Mapping[str, Any]) -> Opening:
-    """How the options want a log opened; UsageError for options that contradict each other."""
+    """Return how to open a log; UsageError for options that contradict each other."""
     from ..trace.open import Opening
     from ..trace.select import Selection
 
@@ -200,7 +202,7 @@ def opening_of(options: Mapping[str, Any]) -> Opening:
 
 
 def settings_of(opening: Opening) -> dict[str, Any]:
-    """The part of a document's settings that says which jobs of a log are meant."""
+    """Return the settings of a document that describe which jobs of a log were used."""
     chosen = opening.selection
     return {
         "from": chosen.since,
@@ -217,7 +219,7 @@ def settings_of(opening: Opening) -> dict[str, Any]:
 
 
 def find_modules_here() -> None:
-    """For MODULE:CLASS and MODULE:FUNCTION: the path of the console script starts at its own folder."""
+    """Make MODULE:CLASS and MODULE:FUNCTION importable from here: a console script's path lacks the current folder."""
     import os
     import sys
 
@@ -226,7 +228,9 @@ def find_modules_here() -> None:
 
 
 def take_score(given: dict[str, Any], log: Log) -> np.ndarray:
-    """Which jobs are scored, as booleans (n,); adds the options to the log's settings. NoAnswer when none is."""
+    """Return which jobs are scored, as booleans (n,), and add the options to the log's settings; NoAnswer if
+    none is.
+    """
     from ..trace.select import Selection, selection_mask
 
     since, until, status = (given.pop(key) for key in ("score_from", "score_to", "score_status"))
@@ -239,14 +243,14 @@ def take_score(given: dict[str, Any], log: Log) -> np.ndarray:
 
 
 def describe_log(trace: Trace) -> dict[str, Any]:
-    """The `log` part of a JSON document (`trace.about`, which brings numpy, is loaded only then)."""
+    """Return the `log` part of a JSON document (imports `trace.about`, which needs numpy, only now)."""
     from ..trace.select import describe_log as describe
 
     return describe(trace)
 
 
 def split_words(values: Sequence[str]) -> list[str]:
-    """Words of an option that may be repeated and may hold a comma list.
+    """Split the values of an option that may be repeated and may contain comma-separated words.
 
     >>> split_words(["completed,failed", "5"])
     ['completed', 'failed', '5']
@@ -273,7 +277,7 @@ def _total(text: str | None) -> float | str | None:
 
 
 def _are_users_private() -> tuple[bool, list[str]]:
-    """Whether this site hides users, and what is to be said where that was only supposed."""
+    """Return whether this site hides users, and a note if that is only assumed."""
     from ..store.place import is_site
 
     if not is_site(os.environ):
@@ -281,10 +285,10 @@ def _are_users_private() -> tuple[bool, list[str]]:
     from ..service.settings import are_users_hidden
 
     hidden, why = are_users_hidden()
-    return hidden, [f"results name no user: {why} (--named names them)"] if why else []
+    return hidden, [f"user names are hidden: {why} (--named shows them)"] if why else []
 
 
 def dropped_lines(dropped: Mapping[str, int]) -> list[str]:
-    """What rules left out; broken lines are told by the reader's notes, with an example each."""
+    """Describe how many records each rule left out; the reader's notes describe broken lines, with an example each."""
     counts = ((rule, count) for rule, count in dropped.items() if count and not rule.startswith("broken line:"))
     return [f"{count} records left out ({rule})" for rule, count in counts]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every verb prints: one JSON document or tables on stdout; notes and progress on stderr."""
+"""Output of all verbs: one JSON document or tables on stdout; notes and progress on stderr."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["console", "document", "dumps", "echo", "emit",
            "show_tables", "table_options"]  # fmt: skip
 
 EMITTED = "batchcast.emitted"
-IN_A_PIPE = 2000  # no row of a table is folded for a program that reads it
+IN_A_PIPE = 2000  # width if stdout is not a terminal, so that rows are never wrapped for a program that reads them
 
 
 def emit(doc: Mapping[str, Any]) -> None:
@@ -40,7 +40,7 @@ def emit(doc: Mapping[str, Any]) -> None:
 
 
 def is_emitted(context: click.Context) -> bool:
-    """Whether this command has printed its document."""
+    """Return whether this command has printed its document."""
     return EMITTED in context.meta
 
 
@@ -51,11 +51,11 @@ _HIDDEN = {
     )
     if chr(code) not in "\t\n"
 }  # fmt: skip
-"""Control characters (C0, C1) and marks of writing direction: a name in a log may hold any of them."""
+"""Control characters (C0, C1) and text direction marks, any of which a name in a log may contain."""
 
 
 def visible(text: str) -> str:
-    """A text without what a terminal obeys or reorders by: each such character becomes a question mark.
+    """Replace each character that controls a terminal or reorders text by a question mark.
 
     >>> visible("relax\\x1b[2J\\u202e"), visible("two\\nlines")
     ('relax?[2J?', 'two\\nlines')
@@ -64,19 +64,19 @@ def visible(text: str) -> str:
 
 
 def echo(text: str = "", *, nl: bool = True, err: bool = False) -> None:
-    """Print a text for people; every verb prints by this, or as a table."""
+    """Print a text for people; all texts and tables of verbs go through this function or `console`."""
     click.echo(visible(text), nl=nl, err=err)
 
 
 PLAIN = {"\u2500": "-", "\u2501": "-", "\u2502": "|", "\u2503": "|", "\u2026": "...", "\u2013": "-", "\u2192": "->"}
-"""What stands for a character that the terminal's encoding does not have."""
+"""Replacements for characters that the terminal's encoding lacks."""
 
 
 def speak_any_encoding() -> None:
-    """Let stdout take every text: what its encoding lacks is written as a likeness, else as \\xNN or \\uNNNN.
+    """Let stdout accept every text: characters missing from its encoding become similar ones, or \\xNN or \\uNNNN.
 
-    A name in a log may hold any character (or, from a file system, no character at all), and LANG=C or latin-1 are
-    common beside schedulers: no answer is lost to a UnicodeEncodeError. In JSON such characters are escapes anyway.
+    A name in a log may contain any character (a file name even bytes that are no character), and LANG=C or latin-1 are
+    common beside schedulers. No output may fail with a UnicodeEncodeError. JSON escapes such characters anyway.
     """
     codecs.register_error("batchcast", _likeness)
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -84,7 +84,7 @@ def speak_any_encoding() -> None:
 
 
 def _likeness(error: UnicodeError) -> tuple[str | bytes, int]:
-    """A codec's error handler: one character at a time."""
+    """Replace one character in a codec's error handler."""
     if isinstance(error, UnicodeEncodeError):
         if plain_text := PLAIN.get(error.object[error.start]):
             return plain_text, error.start + 1
@@ -97,7 +97,7 @@ def _is_unicode(stream: Any) -> bool:
 
 
 def print_parsable(results: Sequence[Mapping[str, Any]]) -> None:
-    """Flat objects as columns parted by |, with a header; what is unknown is empty."""
+    """Print flat objects as columns separated by |, with a header; unknown values are empty."""
     echo("|".join(results[0]))
     for result in results:
         echo("|".join(_cell(value) for value in result.values()))
@@ -112,7 +112,9 @@ def _cell(value: Any) -> str:
 
 
 def printed(verb: str, reply: Answer, as_json: bool, parsable2: bool) -> bool:
-    """Print a reply for a program if that is asked for; else its warnings alone: what people read is still to come."""
+    """Print a reply as JSON or columns if requested; else print only its warnings, and let the verb print for
+    people.
+    """
     if as_json:
         emit(document(verb, *reply))
         return True
@@ -124,7 +126,7 @@ def printed(verb: str, reply: Answer, as_json: bool, parsable2: bool) -> bool:
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds what tables on a terminal leave out: hand what the options gave to `show_tables`."""
+    """Add the options for what tables on a terminal leave out; `show_tables` uses their values."""
     for option in (
         click.option("--explain", is_flag=True, help="Also print what decides each difference."),
         click.option("--all-columns", "every_column", is_flag=True, help="Print all columns of the tables."),
@@ -134,7 +136,7 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def show_tables(blocks: Iterable[Block], every_column: bool, explain: bool, explained: Sequence[Block] = ()) -> None:
-    """Print tables and sentences; `explained` only where that was asked for, else a line says how to get more."""
+    """Print tables and sentences; print `explained` only on request, else a line that says how to get more."""
     from ..report.blocks import Table
     from ..report.terminal import show
 
@@ -146,7 +148,7 @@ def show_tables(blocks: Iterable[Block], every_column: bool, explain: bool, expl
     out = console()
     show(out, shown, every_column)
     if options:
-        out.print(f"more: {' '.join(options)}, or all of it in --json", markup=False, soft_wrap=True)
+        out.print(f"more: {' '.join(options)}, or everything with --json", markup=False, soft_wrap=True)
 
 
 class Cell(str):
@@ -155,14 +157,14 @@ class Cell(str):
     color: str | None
 
     def __new__(cls, text: str, color: str | None) -> Cell:
-        """The text, and its colour on a terminal; None for none."""
+        """Create the text with its color on a terminal; None: no color."""
         made = super().__new__(cls, text)
         made.color = color
         return made
 
 
 def print_columns(lines: Sequence[Sequence[str]], left: int, indent: str = "") -> None:
-    """Lines of cells, the first the titles, each column as wide as it needs; the first `left` lean left."""
+    """Print rows of cells, the titles first; columns are as wide as needed, the first `left` are left-aligned."""
     widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
     for line in lines:
         shown_cells = [visible(c).replace("\n", " ") for c in line]
@@ -173,26 +175,26 @@ def print_columns(lines: Sequence[Sequence[str]], left: int, indent: str = "") -
 
 
 def say(text: str) -> None:
-    """A note for people, on stderr."""
+    """Print a note for people on stderr."""
     echo(in_number(text), err=True)
 
 
 def refuse_two_on_stdout(out: str, as_json: bool) -> None:
-    """UsageError where `-o -` and `--json` both want stdout."""
+    """Raise UsageError if `-o -` and `--json` would both write to stdout."""
     if out == "-" and as_json:
         from ..errors import UsageError
 
-        raise UsageError("-o - and --json both write on stdout", hint="-o FILE beside --json, or -o - alone")
+        raise UsageError("-o - and --json both write on stdout", hint="-o FILE with --json, or -o - alone")
 
 
 def wants_json() -> bool:
-    """Whether the verb at work was asked for a document: notes stand in it, and not on stderr."""
+    """Return whether the running verb prints a JSON document, which then contains the notes instead of stderr."""
     context = click.get_current_context(silent=True)
     return bool(context and context.params.get("as_json"))
 
 
 def write_text(path: Path, text: str) -> None:
-    """The whole text or none of it: a reader never meets half a file."""
+    """Write the whole text atomically, so that no reader finds half a file."""
     from ..trace.whole_file import whole_file
 
     with whole_file(path) as beside:
@@ -206,10 +208,10 @@ def console(stderr: bool = False) -> Any:
 
     class Plain(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # who reads has enough: exit code 0, as with every other verb
+            raise BrokenPipeError  # the reader has closed the pipe: exit code 0, as in every other verb
 
         def _render_buffer(self, buffer: Any) -> str:
-            """The segments as text, what they say without control characters; rich's own codes stay."""
+            """Render segments as text without control characters in their content; rich's own codes stay."""
             clean = (each if each.control else Segment(visible(each.text), each.style) for each in buffer)
             return super()._render_buffer(clean)
 
@@ -217,13 +219,14 @@ def console(stderr: bool = False) -> Any:
     color = (context.find_root().obj or {}).get("color", "auto") if context else "auto"
     stream = sys.stderr if stderr else sys.stdout
     forced = {"always": True, "never": False, "auto": None}[color]
-    width = None if stream.isatty() else IN_A_PIPE  # COLUMNS is no wish: readline exports it from any parent
+    # COLUMNS is ignored: a parent process's readline may have exported it.
+    width = None if stream.isatty() else IN_A_PIPE
     return Plain(file=stream, force_terminal=forced, no_color=color == "never" or None, width=width, highlight=False)
 
 
 @contextmanager
 def progress(label: str, total: int | None) -> Iterator[Any]:
-    """A progress bar on a terminal, nothing in a pipe; yields `tick(done)`.
+    """Show a progress bar on a terminal, nothing in a pipe; yields `tick(done)`.
 
     >>> with progress("reading", 10) as tick:
     ...     tick(10)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--in-periods OUT` of `runtime`, `wait` and `simulate`, and a log piece by piece.
-
-For what is larger than memory.
+"""`--in-periods OUT` of `runtime`, `wait` and `simulate`: processes a log that is larger than memory, month by
+month.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class Pieces:
-    """The pieces of a log as `--in-periods` and `convert` into a folder go through them, as often as wanted.
+    """The pieces of a log for `--in-periods` and for `convert` into a folder; can be iterated several times.
 
-    Several logs are one piece: their jobs have to be put in order first.
+    Several logs form one piece, because their jobs must be sorted together first.
     """
 
     def __init__(self, given: Mapping[str, Any]) -> None:
@@ -42,7 +41,7 @@ class Pieces:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options for a document."""
+        """Return the options, for a document."""
         return settings_of(self.opening)
 
 
@@ -59,19 +58,19 @@ in_periods_option = click.option(
 
 
 def opened(given: Mapping[str, Any]) -> tuple[Pieces, LogFolder]:
-    """The folder's log period by period; UsageError where LOG is none."""
+    """Open the log folder for reading by periods; UsageError if LOG is not a folder."""
     from ..trace.parquet import is_folder, open_folder
 
     logs = given["log"]
     if len(logs) > 1 or not is_folder(logs[0]):
         names = " ".join(map(str, logs))
-        what = "several logs" if len(logs) > 1 else f"{names} is no folder of a log"
+        what = "several logs" if len(logs) > 1 else f"{names} is not a folder with a log"
         raise UsageError(f"--in-periods: {what}", hint=f"batchcast convert {names} -o FOLDER/")
     return Pieces(given), open_folder(logs[0])
 
 
 def refuse_others(accepted: Collection[str]) -> None:
-    """UsageError for an option on the command line that needs the whole log at once, by name."""
+    """Raise UsageError, naming the option, for an option on the command line that needs the whole log at once."""
     context = click.get_current_context()
     for parameter in context.command.params:
         name = str(parameter.name)
@@ -79,12 +78,12 @@ def refuse_others(accepted: Collection[str]) -> None:
             continue
         if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
             option = next((each for each in parameter.opts if each.startswith("--")), name)
-            raise UsageError(f"--in-periods goes without {option}: that needs the whole log at once",
+            raise UsageError(f"--in-periods cannot be combined with {option}, which needs the whole log at once",
                              hint=f"without {option}, or without --in-periods")  # fmt: skip
 
 
 def forecasts(kind: str, specs: Sequence[str], given: Mapping[str, Any], protocol: str | None) -> None:
-    """`runtime` and `wait` over a folder."""
+    """Run `runtime` or `wait` over a folder."""
     import numpy as np
 
     from ..evaluation.replay import forecast_periods
@@ -114,7 +113,7 @@ def forecasts(kind: str, specs: Sequence[str], given: Mapping[str, Any], protoco
 
 
 def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """`simulate` over a folder; `options` are those of `simulate_periods`."""
+    """Run `simulate` over a folder; `options` are those of `simulate_periods`."""
     from collections import Counter
 
     from ..metrics.schedule import ScheduleTotals
@@ -163,7 +162,7 @@ def _print(
     chosen: Mapping[str, Any],
     notes: Iterable[str] = (),
 ) -> None:
-    """The figures that are sums; every job's answer lies in OUT for the rest."""
+    """Print the measures that can be summed over periods; results per job are in OUT."""
     from ..report.tables import totals_table
     from ..report.terminal import show
 
@@ -176,4 +175,4 @@ def _print(
     for line in warnings:
         say(f"note: {line}")
     show(console(), [totals_table(rows, len(folder), len(folder.parts), folder.info.source)])
-    say(f"each job's answer: {out} (Parquet)")
+    say(f"results of each job: {out} (Parquet)")

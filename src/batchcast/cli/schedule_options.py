@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that `evaluate` and `simulate` share: policies, predictors, the machine, the loop.
+"""Options shared by `evaluate` and `simulate`: policies, predictors, machine and loop.
 
-Which predictors plan, under which policies, on which machine, a pool or nodes under Slurm's own loops.
+They choose which predictors plan under which policies, on a pool of processors or on a machine's nodes under Slurm.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Plan(NamedTuple):
-    """What was chosen: predictors by spec (none: each policy's own), policies by name, the two clocks' options."""
+    """The chosen predictors by spec (none: each policy's own), policies by name, and options of the two clocks."""
 
     predictors: list[str]
     policies: dict[str, Policy | OwnPolicy]
@@ -44,21 +44,21 @@ class Plan(NamedTuple):
     partitions: str
 
     def planners(self, policy: Policy | OwnPolicy | None) -> list[str]:
-        """What plans a policy's schedules: the predictors named, else the one that the policy carries."""
+        """Return the predictors of a policy's schedules: those given, else the policy's own."""
         return self.predictors or [policy.predictor if policy is not None else "requested"]
 
     @property
     def clocks(self) -> dict[str, Any]:
-        """The options that both `simulate` and `evaluate` of the library take."""
+        """Return the options that `simulate` and `evaluate` of the library have in common."""
         names = ("protocol", "loop", "wide", "default_request", "plan_level")
         return {name: getattr(self, name) for name in names}
 
 
 class Accepted(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.2 on, and we allow 8.1
-    """A choice whose refusal lists the accepted words as every other error does."""
+    """A choice whose error message lists the accepted words, like all other messages."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The word itself, or a usage error."""
+        """Return the word, or raise a usage error."""
         if value in self.choices:
             return value
         self.fail(f"no {value!r} (accepted: {', '.join(map(str, self.choices))})", param, ctx)
@@ -76,9 +76,9 @@ _ORDER = (
 def plan_options(
     predictors: str | None, policies: str, ordered: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Adds the options; hand what they gave to `take_plan`. The defaults are the verb's own.
+    """Return a decorator that adds the options; `take_plan` uses their values. Each verb has its own defaults.
 
-    With `ordered` those of an order of Slurm's queue too, for `take_order`.
+    `ordered` also adds the options of the queue order in Slurm's simulation, for `take_order`.
     """
     return adds(
         click.option(
@@ -116,9 +116,9 @@ def plan_options(
 
 
 def take_order(given: dict[str, Any], slurm: bool) -> Ordering | None:
-    """The order of Slurm's queue that the options mean; takes its keys out of `given`.
+    """Return the queue order in Slurm's simulation that the options describe; removes its keys from `given`.
 
-    UsageError where a word is unknown, or an option has nothing to act on.
+    UsageError if a word is unknown, or if an option has no effect.
     """
     words, within, age = (given.pop(name) for name in ("order", "within", "age"))
     if slurm and words is not None:
@@ -127,17 +127,17 @@ def take_order(given: dict[str, Any], slurm: bool) -> Ordering | None:
         order = Ordering.of(words, within, math.nan if age is None else age)
         return None if order.by == "none" else order
     if words is not None:
-        raise UsageError(f"--order {words} goes with --machine FILE",
-                         hint="a pool has --policy forecast, and easy:order=WORD")  # fmt: skip
+        raise UsageError(f"--order {words} needs --machine FILE",
+                         hint="for a pool: --policy forecast, or --policy easy:order=WORD")  # fmt: skip
     if within != "queue" or age is not None:
-        raise UsageError("--order-within and --age go with --machine FILE --order forecast")
+        raise UsageError("--order-within and --age need --machine FILE --order forecast")
     return None
 
 
 def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
-    """The plan that the options mean, and the settings to echo; takes its keys out of `given`.
+    """Return the plan that the options describe, and the settings for the document; removes its keys from `given`.
 
-    Raises UsageError for a word that is not accepted, before any work.
+    Raises UsageError for a word that is not accepted, before any simulation.
     """
     from ..predict.registry import split_specs
     from ..simulation.policies import changed, policy_of, split_policies
@@ -160,7 +160,7 @@ def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
 
 @contextmanager
 def _said_of_policy() -> Iterator[None]:
-    """A parameter of `--policy` that is wrong is named as such, not as the option it is in Python."""
+    """Let errors name a wrong setting of `--policy` as a part of that option, not as an option of its own."""
     try:
         yield
     except UsageError as error:
@@ -170,7 +170,7 @@ def _said_of_policy() -> Iterator[None]:
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
-    """What was chosen, for the document; the words of a policy beside it when there is only one."""
+    """Return the chosen settings for the document; those of the policy too if there is only one."""
     from ..simulation.policies import AGES
     from ..units import format_duration
 
@@ -189,7 +189,7 @@ OF_A_POOL = {
     "policies": "--policy", "no_kill": "--no-kill", "wide": "--wide", "partitions": "--partitions", "loop": "--loop",
     "default_request": "--default-request", "plan_level": "--plan-level",
 }  # fmt: skip
-"""Options that mean a pool of processors, by the names that click gives them."""
+"""Options that only apply to a pool of processors, by their names in click."""
 
 
 node_options = adds(
@@ -206,13 +206,13 @@ node_options = adds(
         help="Simulate Slurm on this machine; `learned`: from LOG.",
     ),
 )
-"""Which scheduler, on which machine; hand what they gave to `take_nodes`."""
+"""Options for the scheduler and the machine; `take_nodes` uses their values."""
 
 
 def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
-    """`policy` or `slurm`, and the machine as described, or `learned`, if one is; takes its keys out of `given`.
+    """Return `policy` or `slurm`, and the described machine or `learned` if given; removes its keys from `given`.
 
-    UsageError where an option of the pool of processors is given with nodes.
+    UsageError if an option of the pool of processors is combined with nodes.
     """
     described, scheduler = given.pop("machine"), given.pop("scheduler")
     chosen = scheduler or ("slurm" if described else "policy")
@@ -222,7 +222,7 @@ def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
     for name, option in OF_A_POOL.items():
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise UsageError(
-                f"{option} is for a pool of processors; Slurm's two loops follow the machine's own settings",
+                f"{option} only applies to a pool of processors; Slurm's two loops use the machine's own settings",
                 hint="--scheduler policy, or `batchcast whatif --vary` (simulate: --set) for other settings",
             )
     if described is None or described == LEARNED:
@@ -233,9 +233,9 @@ def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
 
 
 def settle(machine: Machine | str | None, log: Log, mask: np.ndarray | None) -> tuple[Any, Log, Any]:
-    """The machine, the log and the jobs scored; a machine that is to be learned comes from the log's first part.
+    """Return machine, log and jobs to score; a machine to be learned is learned from the first part of the log.
 
-    Then the rest is scored, if nothing else was chosen, and what was learned is among the log's warnings.
+    Then the rest of the log is scored, unless other jobs were chosen, and the log's warnings describe the machine.
     """
     if not isinstance(machine, str):
         return machine, log, mask

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options and small things shared by the verbs that answer from a collector's store."""
+"""Options and helpers shared by the verbs that use a collector's store."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ site_options = adds(
     ),
     click.option("-M", "--cluster", metavar="NAME", help="Cluster.  [default: the only cluster in the store]"),
 )
-"""As every verb of the live side has them."""
+"""Options of every verb for a running cluster."""
 log_option = click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     help="Format of log lines.  [default: text]",
 )
-"""As the daemons have it."""
+"""Option of the daemons."""
 
 
 def whoami() -> str:
-    """The user this process acts for, by user id, not by what the environment says."""
+    """Return the user of this process, by user id; environment variables are not trusted."""
     import pwd
 
     try:
@@ -50,14 +50,14 @@ def whoami() -> str:
 
 
 def myself() -> Any:
-    """The user this process acts for, as the privacy rule sees them."""
+    """Return the user of this process for the privacy rules."""
     from ..service.answers.disclosure import Viewer
 
     return Viewer(whoami(), sees_all=os.getuid() == 0)
 
 
 def clock(epoch: float, now: float) -> str:
-    """A local time as Slurm prints it; without the date when it is today's.
+    """Return a local time as Slurm prints it, without the date if it is today.
 
     >>> clock(float("nan"), 0.0)
     '-'

@@ -52,7 +52,7 @@ def study_tables(rows: Sequence[Row]) -> list[Block]:
     plain = [
         *naming,
         TableColumn("replicates", "replicates", "count"),
-        TableColumn("mean_bounded_slowdown", "mean bsld", "number"),
+        TableColumn("mean_bounded_slowdown", "mean bounded slowdown", "number"),
         TableColumn("geometric_mean_bounded_slowdown", "geometric mean", "number"),
         TableColumn("mean_wait_s", "mean wait", "seconds"),
         TableColumn("p99_wait_s", "p99", "seconds"),
@@ -84,7 +84,7 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
     """Each plan less the reference, or over it, with what the replicates and the groups of jobs say."""
     columns = [
         *naming,
-        TableColumn("slowdown", "mean bsld less", "difference"),
+        TableColumn("slowdown", "bounded slowdown less", "difference"),
         TableColumn("jobs", "on the log itself, by user-weeks", "difference"),
         *_RATIOS,
         TableColumn("users", "users above 1.10", "difference"),
@@ -109,7 +109,7 @@ def ablation_table(rows: Sequence[Row]) -> Table:
     columns = [
         *_naming(rows),
         TableColumn("without", "without"),
-        TableColumn("slowdown", "mean bsld more", "difference"),
+        TableColumn("slowdown", "bounded slowdown more", "difference"),
         *_RATIOS,
     ]
     note = "The plan without the word less, or over, the plan with it: above 0, above 1 where the word helps."

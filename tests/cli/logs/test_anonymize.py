@@ -107,7 +107,7 @@ def test_a_key_from_the_environment_and_moved_times(log: Path, tmp_path: Path) -
     ("words", "message"),
     [
         (["--key-env", "NO_SUCH"], "the variable NO_SUCH is not set"),
-        (["--key", "k", "--key-env", "X"], "one of them alone"),
+        (["--key", "k", "--key-env", "X"], "use one of them"),
         (["--shift-times", "soon"], r"--shift-times: 'soon' \(accepted: whole seconds"),
         (["--keep", "nothing"], "no column 'nothing'"),
     ],

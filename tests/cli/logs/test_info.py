@@ -193,10 +193,10 @@ def test_memory_is_told_and_a_copy_of_the_request_is_no_measurement(tmp_path: Pa
     unmeasured = tmp_path / "unmeasured.swf"
     unmeasured.write_text("".join(line.format(k, k, -1, 4096) for k in range(1, 31)))
     shown = " ".join(CliRunner().invoke(cli, ["info", str(unmeasured)]).stdout.split())
-    assert "used at the peak no job was measured" in shown
+    assert "used at the peak no job has a measurement" in shown
     assert "used, in all unknown" not in shown
     shown = CliRunner().invoke(cli, ["info", str(copy)]).stdout
-    assert "no measurement: it equals the request in 100.0 % of the jobs that know both" in " ".join(shown.split())
+    assert "not measured: it equals the request in 100.0 % of the jobs that have both" in " ".join(shown.split())
     assert "10 jobs have a use of 0" in " ".join(CliRunner().invoke(cli, ["info", str(honest)]).stdout.split())
 
 

@@ -144,7 +144,7 @@ def test_slurm_without_a_machine_takes_the_logs_own_peak(log: Path) -> None:
 def test_options_of_a_pool_of_processors_are_refused_on_nodes(dumps: Path, log: Path, verb: str) -> None:
     done = batchcast(verb, log, "--machine", dumps, "--policy", "easy")
     assert done.returncode != 0
-    assert "--policy is for a pool of processors" in done.stderr
+    assert "--policy only applies to a pool of processors" in done.stderr
     assert "Traceback" not in done.stderr
 
 

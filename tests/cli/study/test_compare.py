@@ -194,7 +194,7 @@ def test_beside_the_first_measure_stand_changes_alone_unless_all_columns_are_ask
     short, whole = compare(reports, "a", "b"), compare(reports, "a", "b", "--all-columns")
     widest = [max(map(len, done.stdout.split("Simulated schedules")[1].splitlines())) for done in (short, whole)]
     assert widest[0] < 170 < widest[1]
-    assert "more: --all-columns, or all of it in --json" in short.stdout
+    assert "more: --all-columns, or everything with --json" in short.stdout
     assert "utilization A" in whole.stdout
     assert "utilization A" not in short.stdout
     assert "more:" not in whole.stdout

@@ -238,7 +238,7 @@ def test_a_platform_that_is_written_has_a_host_a_processor(tmp_path: Path) -> No
     assert shown == batchcast("machine", "show", toml).stdout
     assert shown.startswith("machine: 5 nodes, 8 processors")
     written = batchcast("machine", "capture", toml, "-o", tmp_path / "q.xml")
-    assert "a platform has no place for memory, partitions, limits and settings" in written.stderr
+    assert "a SimGrid platform cannot express memory, partitions, limits and settings" in written.stderr
     assert read_platform((tmp_path / "q.xml").read_text()).cpus == 8
     by_platform, by_toml = (batchcast("simulate", log, "--machine", each, "--json") for each in (place, toml))
     assert by_platform.returncode == 0, by_platform.stderr

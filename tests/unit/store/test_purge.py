@@ -106,8 +106,8 @@ def test_without_room_for_the_file_once_more_nothing_is_tried(path: str, monkeyp
     nearly_full = shutil._ntuple_diskusage(10**9, 10**9, 100)  # type: ignore[attr-defined]
     monkeypatch.setattr(shutil, "disk_usage", lambda _: nearly_full)
     done = asked(path, "--keep-days", "450", "--delete")
-    assert "gone: 5 of 5 jobs" in done.output
-    assert "the store has not shrunk, its room is used anew" in done.output
+    assert "deleted: 5 of 5 jobs" in done.output
+    assert "the store has not shrunk; the freed space is reused" in done.output
 
 
 @pytest.fixture
@@ -122,12 +122,12 @@ def asked(path: str, *words: str) -> Result:
 
 def test_the_verb_says_first_and_deletes_when_told(path: str) -> None:
     assert "everything is kept" in asked(path).output
-    assert "would go: 5 jobs" in asked(path, "--keep-days", "450").output
-    assert "would go: 5 jobs" in asked(path, "--keep-days", "450").output, "nothing has gone"
+    assert "would be deleted: 5 jobs" in asked(path, "--keep-days", "450").output
+    assert "would be deleted: 5 jobs" in asked(path, "--keep-days", "450").output, "nothing has gone"
     assert "predictors are taught with" in str(asked(path, "--keep-days", "10").exception)
     gone = asked(path, "--keep-days", "450", "--delete").output
-    assert "gone: 5 of 5 jobs" in gone
-    assert "MB were given back to the disk" in gone
+    assert "deleted: 5 of 5 jobs" in gone
+    assert "MB of disk space were freed" in gone
     again = asked(path, "--keep-days", "450", "--delete", "--json")
     document = json.loads(again.stdout)
     assert (document["settings"]["jobs"], document["settings"]["jobs_gone"]) == (0, 0)

@@ -40,7 +40,7 @@ def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any
 
     if output is None:
         logs = " ".join(given["log"])
-        raise UsageError("-o is missing: where the log goes", hint=f"batchcast convert {logs} -o OUT.parquet")
+        raise UsageError("-o is missing: where to write the log", hint=f"batchcast convert {logs} -o OUT.parquet")
     kind, out = kind_of(output), output
     check_formulas(out, kind, mark_formulas)
     _refuse_same(given["log"], out)
@@ -61,7 +61,7 @@ def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any
 
 
 def _to_folder(out: str, as_json: bool, given: dict[str, Any]) -> None:
-    """Piece by piece; what needs the whole log is refused."""
+    """Convert a log in pieces; reject options that need the whole log."""
     from ...trace.parquet import write_folder
     from ..options import dropped_lines
     from ..periods import Pieces
@@ -136,7 +136,7 @@ def anonymize(
     check_formulas(out, kind, mark_formulas)
     refuse_two_on_stdout(out, as_json)
     _refuse_same(given["log"], out)
-    step = _step(round_times)  # a wrong option makes no key
+    step = _step(round_times)  # before the key: a wrong option must not create a key file
     key, notes = _key(key_file, key_env)
     shift = _shift(shift_times, key)
     log = take_log(given)
@@ -175,7 +175,7 @@ def anonymize(
 
 
 def _step(text: str | None) -> float:
-    """Seconds to round times to multiples of; 0 for times as they are."""
+    """Return the step in seconds for rounding times; 0 leaves times unchanged."""
     from ...units import SPAN_FORMS, parse_span
 
     if text is None:
@@ -187,18 +187,18 @@ def _step(text: str | None) -> float:
 
 
 def _risk(log: Trace, shared: Trace, is_rounded: bool) -> dict[str, Any]:
-    """How many jobs and users can be found in what is shared by two times of a job, and the sentence that says so."""
+    """Compute how many jobs and users can be identified in the shared log by two times of a job, with a sentence."""
     from ...trace.anonymize import linkable
 
     jobs, users = linkable(shared)
     of_users = f", and with them a job of {users:.1%} of the users" if users == users else ""
-    sentence = f"who knows when a job was submitted and how long it ran finds {jobs:.1%} of the jobs{of_users}"
+    sentence = f"somebody who knows a job's submit time and run time can identify {jobs:.1%} of the jobs{of_users}"
     if is_rounded:
         before, _ = linkable(log)
         sentence += f" ({before:.1%} of the jobs without --round-times)"
     else:
-        sentence += "; --round-times 1h makes it fewer"
-    sizes = "; sizes, time limits and memory may single out more"
+        sentence += "; --round-times 1h lowers this share"
+    sizes = "; sizes, time limits and memory may identify more"
     return {"linkable_jobs_share": jobs, "linkable_users_share": users, "sentence": sentence + sizes}
 
 
@@ -206,12 +206,12 @@ def _key(key_file: str | None, key_env: str | None) -> tuple[bytes, list[str]]:
     from ...trace.anonymize import key_in_environment, key_of
 
     if key_file and key_env:
-        raise UsageError("--key and --key-env each name a key", hint="one of them alone")
+        raise UsageError("--key and --key-env each name a key", hint="use one of them")
     return (key_in_environment(key_env), []) if key_env else key_of(key_file or KEY)
 
 
 def _shift(text: str | None, key: bytes) -> float:
-    """Seconds to move every instant by."""
+    """Return the seconds by which every time is shifted."""
     from ...trace.anonymize import shift_of
     from ...units import SPAN_FORMS, parse_span
 

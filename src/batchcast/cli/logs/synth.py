@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast synth`: a synthetic log from published models, or how like a real log such a one is."""
+"""`batchcast synth`: generates a synthetic log from published models, or measures how similar one is to a real log."""
 
 from __future__ import annotations
 
@@ -137,7 +137,8 @@ def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) 
     if memory:
         from ...trace.synth.models import with_memory
 
-        log = with_memory(np.random.default_rng([seed, 1]), log)  # its own draws: the rest of the log is the same
+        # separate random numbers: the rest of the log is unchanged
+        log = with_memory(np.random.default_rng([seed, 1]), log)
     log = log.with_info(replace(log.info, header={**log.info.header, "Seed": str(seed)}))
     kind = write_by_ending(log, output)
     if not as_json:
@@ -150,7 +151,7 @@ def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) 
 
 
 def _write_blocks(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) -> None:
-    """Into a folder, a block at a time."""
+    """Write the log to a folder, one block at a time."""
     from ...trace.parquet import write_folder
     from ...trace.synth.log import make_blocks
 
@@ -182,4 +183,4 @@ def _compare(logs: Sequence[str], seed: int, limit: float | None, as_json: bool)
     from ...report.terminal import show
 
     show(console(), [comparison_table(real, synthetic) for real, synthetic in zip(results[::2], results[1::2])])
-    say(f"synthetic: seed {seed}; distance: the largest difference of the two cumulative distributions")
+    say(f"synthetic: seed {seed}; distance: the largest difference between the two cumulative distributions")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast collect`: a cluster's history and forecasts, kept read-only; `batchcast serve`: the answers over HTTP."""
+"""`batchcast collect` stores a cluster's history and predictions (read-only); `batchcast serve` answers over HTTP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..site_options import log_option, site_options
 
 
 def _predictor_option(of: str, kind: str, help: str) -> Callable[..., Any]:
-    """`--OF-predictor`: the methods of a kind that forecast for the setting `of`."""
+    """Return the option `--OF-predictor`: the predictors of a kind for the setting `of`."""
     names: dict[str, Any] = {"metavar": "SPEC", "shell_complete": specs(kind)}
     return click.option(f"--{of}-predictor", of, help=help, **names)
 
@@ -71,7 +71,7 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
              "runtime": settings["runtime"], "wait": settings["wait"],
              "memory": settings["memory"], "limits": settings["limits"]}  # fmt: skip
     specs = settings["runtime"], settings["wait"], settings["memory"], settings["limits"]
-    make_predictors(*specs, machine=machine_at(settings["machine"]))  # what is wrong is told now, not every cycle
+    make_predictors(*specs, machine=machine_at(settings["machine"]))  # report errors now, not in every cycle
     keep_since(settings, 0.0)
     stop = stop_on_signals()
     store = Store(settings["store"], create=True)
@@ -103,11 +103,11 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     store.close()
     if once and last.problems:
         kind = Unreachable if last.unreachable else BatchcastError
-        raise kind("not everything could be collected", hint="batchcast doctor checks every part")
+        raise kind("some data could not be collected", hint="batchcast doctor checks every part")
 
 
 def _row(cycle: Any) -> dict[str, Any]:
-    """A cycle as one flat object."""
+    """Return a cycle as one flat object."""
     return {
         "jobs_shown": cycle.jobs,
         "jobs_unreadable": cycle.broken,
@@ -128,16 +128,16 @@ def _row(cycle: Any) -> dict[str, Any]:
 
 def _line(cycle: Any) -> str:
     p = cycle.planned
-    behind = "history is being read" if cycle.behind_s != cycle.behind_s else f"{cycle.behind_s:.0f} s behind"
+    behind = "reading history" if cycle.behind_s != cycle.behind_s else f"{cycle.behind_s:.0f} s behind"
     return (
-        f"{counted(cycle.jobs)} shown, "
+        f"{counted(cycle.jobs)} in the queue, "
         + (f"{cycle.broken:,} that could not be read, " if cycle.broken else "")
         + f"{cycle.seen.new + cycle.ended.new:,} new, "
-        f"{counted(cycle.ended.changed, 'end')} from accounting, {counted(cycle.step.issued, 'forecast')} issued"
+        f"{counted(cycle.ended.changed, 'end')} from accounting, {counted(cycle.step.issued, 'prediction')} made"
         f", clock {behind}"
-        + (f", {counted(cycle.gone, 'old job')} let go" if cycle.gone else "")
-        + (f", factors {p.ordered} set, {p.returned} returned, {p.placed} standing" if p.ordered or p.placed else "")
-        + (f", limits {p.planned} planned, {p.restored} restored, {p.standing} standing" if any(p.counts) else "")
+        + (f", {counted(cycle.gone, 'old job')} deleted" if cycle.gone else "")
+        + (f", priorities: {p.ordered} set, {p.returned} restored, {p.placed} active" if p.ordered or p.placed else "")
+        + (f", limits: {p.planned} planned, {p.restored} restored, {p.standing} active" if any(p.counts) else "")
     )
 
 

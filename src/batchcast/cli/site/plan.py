@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast plan`: what planning would change now, has changed, and would have changed in a past week.
+"""`batchcast plan`: shows what planning would change now, what it has changed, and its effect on a past week.
 
-Off in one command.
+`batchcast plan --off` undoes everything and stops planning.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from ...service.settings import Settings
 
 SHOWN = ("plan", "plan_partitions", "plan_qos", "plan_order_by", "plan_length_quantile", "plan_percent")
-"""Settings that the JSON documents repeat."""
+"""Settings that the JSON documents contain."""
 Preview = Callable[["Settings"], tuple[list[str], list[dict[str, Any]]]]
 
 
 def dry_run_since(
     settings: Settings, cluster: str, since: str, machine: str | None, seed: int, as_json: bool, preview: Preview
 ) -> None:
-    """Print what planning would do now, would have done since, and, with a machine, what that would have brought."""
+    """Print what planning would do now, what it would have done since, and with a machine the simulated effect."""
     from ...errors import NoAnswer
     from ...service.batch_system import open_scheduler
     from ...service.planning import week
@@ -46,7 +46,7 @@ def dry_run_since(
         with Reader(settings["store"]) as reader:
             past = week.week(settings, reader, cluster, terms, parse_when(since), now)
         rows = week.by_partition(past)
-        warnings.append(f"of the past assumed: no {week.UNKNOWN}")
+        warnings.append(f"not known of the past and therefore ignored: {week.UNKNOWN}")
         if described is not None:
             with progress("schedules of the past", 2):
                 more, judged, notes = week.simulated(past, described, settings, seed)
@@ -72,7 +72,7 @@ def _print(waiting: list[dict[str, Any]], rows: list[dict[str, Any]], judged: An
         print_columns(table(waiting), left=3)
     parts = [row for row in rows if row["part"] == "partition"]
     if parts:
-        echo(f"since {since}, of the jobs that are over, would have been planned:")
+        echo(f"of the finished jobs since {since}, planning would have changed:")
         for line in sentences(parts):
             echo(f"  {line}")
     simulated = [row for row in rows if row["part"] == "simulated"]
@@ -152,19 +152,20 @@ def command(
     from ...service.settings import load
 
     if dry_run + off + on + audit > 1:
-        raise UsageError("one of --dry-run, --off, --on, --audit")
+        raise UsageError("use one of --dry-run, --off, --on, --audit")
     wrong: list[Any] = []
-    settings = load(flags, passed_over=wrong if off else None)  # what gives back works whatever else is wrong
+    # Restoring limits must work even if other settings are wrong.
+    settings = load(flags, passed_over=wrong if off else None)
     if settings["scheduler"] != "slurm":
-        raise UsageError("only a Slurm can be planned for")
+        raise UsageError("planning works only with Slurm")
     if machine is not None and not dry_run:
-        raise UsageError("--machine goes with --dry-run")
+        raise UsageError("--machine needs --dry-run")
     if dry_run:
         dry_run_since(settings, _cluster(settings), starttime, machine, seed, as_json, _preview)
         return
     if off or on:
         warnings, results = _switch(settings, off)
-        warnings = [*(f"passed over: {error.message}" for error in wrong), *warnings]
+        warnings = [*(f"ignored: {error.message}" for error in wrong), *warnings]
     else:
         warnings, results = _stored(settings, audit)
     if as_json:
@@ -211,15 +212,18 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
     with Reader(settings["store"]) as reader:
         stopped = why_stopped(reader.memory(cluster), time.time())
     would = sum(limit < job.limit for job, _, limit, _ in rows)
-    said = [f"{would} of {len(rows)} waiting jobs would be planned now; nothing was changed", plan_words(settings)]
+    said = [
+        f"{would} of {len(rows)} waiting jobs would get a new limit; nothing was changed",
+        plan_words(settings),
+    ]
     if stopped:
-        said.insert(0, f"{stopped}; what follows holds from then on")
+        said.insert(0, f"{stopped}; the following applies once planning is on again")
     if settings["plan"] == "order":
-        said.append("that is said of limits, which plan = order leaves alone")
+        said.append("this describes time limits, which plan = order does not change")
     if settings["plan"] in ORDERS:
         placed = sum(factor != 0 for factor in factors.values())
-        would_be = f"{placed} would have a place in the order; {extremes(factors)}".removesuffix("; ")
-        said.append(f"nothing would be ordered: {why_not}" if why_not else would_be)
+        would_be = f"{placed} would get a new priority; {extremes(factors)}".removesuffix("; ")
+        said.append(f"no priority would change: {why_not}" if why_not else would_be)
     return said, results
 
 
@@ -237,7 +241,7 @@ def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
         write_meta(connection, cluster, **{SWITCH: switch})
     if not off:
         store.close()
-        return [f"--off is undone; the setting plan is {settings['plan']}"], []
+        return [f"planning is on again; the setting plan is {settings['plan']}"], []
     planner = Planner(open_scheduler(settings)[0].transport, store, settings)
     restored, left, cleared, returned, problems = 0, 0, 0, 0, []
     for _ in range(ROUNDS):
@@ -250,14 +254,14 @@ def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
     store.close()
     if left:
         raise BatchcastError(
-            f"still on a planned limit or factor: {counted(left)}: "
-            + ("; ".join(problems[:3]) or "slurmctld did not follow"),
-            hint="again when slurmctld answers; the collector goes on trying",
+            f"{counted(left)} still with a planned limit or priority: "
+            + ("; ".join(problems[:3]) or "slurmctld did not apply the change"),
+            hint="run it again when slurmctld answers; the collector keeps trying",
         )
-    comments = f", {counted(cleared, 'comment')} taken away" if cleared else ""
+    comments = f", {counted(cleared, 'comment')} removed" if cleared else ""
     return [
-        f"{counted(restored, 'limit')} and {counted(returned, 'factor')} were given back, no job stands on a planned"
-        f" one{comments}; on again: batchcast plan --on"
+        f"{counted(restored, 'limit')} and {returned:,} priorities restored; no job has a planned"
+        f" limit or priority now{comments}. To plan again: batchcast plan --on"
     ], []
 
 
@@ -269,7 +273,7 @@ def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]
     if audit:
         rows = reader.ask("plan_changes", cluster=cluster, since=time.time() - 7 * 86400)
         names = {"at": "at", "job_id": "job_id", "what": "what", "limit_from_s": "limit_from", "limit_to_s": "limit_to"}
-        return [f"{counted(len(rows), 'step')} in the last 7 days"], [
+        return [f"{counted(len(rows), 'change')} in the last 7 days"], [
             {name: row[column] for name, column in names.items()} | _of_order(row) for row in rows
         ]
     rows = standing(reader, cluster)
@@ -277,13 +281,13 @@ def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]
     placed, off = len(ordered(memory)), memory.get("plan_off")
     state = f"switched off by {off['by']}" if off else f"plan = {settings['plan']}"
     names = {"job_id": "job_id", "state": "state", "at": "at", "limit_s": "user_limit", "planned_s": "planned"}
-    said = [f"{state}; {counted(len(rows))} on a planned limit, {placed:,} on a place in the order"]
+    said = [f"{state}; {counted(len(rows))} with a planned time limit, {placed:,} with a planned priority"]
     said += filter(None, ["" if off or settings["plan"] == "off" else why_stopped(memory, time.time())])
     return said, [{name: row[column] for name, column in names.items()} for row in rows]
 
 
 def _of_order(row: Any) -> dict[str, Any]:
-    """Why a step was made; of the order the factors too, which are no limits."""
+    """Return the reason of a change; for priorities also the factors, which are not limits."""
     if not row["what"].startswith("order "):
         return {"why": row["why"]}
     why = f"SiteFactor {row['limit_from']:.0f} -> {row['limit_to']:.0f}: {row['why']}"
@@ -291,7 +295,7 @@ def _of_order(row: Any) -> dict[str, Any]:
 
 
 def table(results: list[dict[str, Any]]) -> list[list[str]]:
-    """Titles and cells: spans as Slurm prints them, instants as clock times."""
+    """Return titles and cells: durations as Slurm prints them, instants as clock times."""
     from ...units import span
 
     now = time.time()

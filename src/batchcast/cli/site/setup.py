@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast doctor`, which checks a site, and `batchcast install`, which writes its systemd units.
-
-Settings with their sources and a check of every part, and the systemd units of the live side.
-"""
+"""`batchcast doctor` checks a site and shows its settings; `batchcast install` writes systemd units."""
 
 from __future__ import annotations
 
@@ -30,20 +27,19 @@ PROGRAM, CLOSED, OPEN = "/opt/batchcast/bin/batchcast", "UMask=0077", "UMask=002
 NO_NETWORK = "PrivateNetwork=yes\nRestrictAddressFamilies=AF_UNIX\n"
 NETWORK = "PrivateNetwork=no\nRestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n"
 LISTED = "/run/batchcast/planned"
-CLOSED_NOTE = "# The store is its owner's alone, users ask batchcast-serve. Open to everybody: UMask=0022.\n"
-OPEN_NOTE = "# Everybody may read the store: jobs are hidden from nobody here. Where they are to be: UMask=0077.\n"
+CLOSED_NOTE = "# Only the store's owner can read it; users ask batchcast-serve. To open it to everybody: UMask=0022.\n"
+OPEN_NOTE = "# Everybody can read the store: no jobs are hidden here. To close it: UMask=0077.\n"
 
 
 def unit_files(
     program: str, *, is_open: bool, is_remote: bool, clients: str = "", slurm_conf: str = "", plan_list: str = ""
 ) -> dict[str, str]:
-    """The files by name.
+    """Map each file name to its content.
 
-    `program` is the command the units start; `is_open` lets everybody read the store, else nobody but its owner;
-    `is_remote` (a store on another server) lets the service reach the network; `clients` is the folder of squeue and
-    sacct where it is no usual one, `slurm_conf` the file that they are pointed at, `plan_list` where the collector
-    lists planned jobs for what runs as a job starts.
-
+    `program` is the command that the units start. `is_open` lets everybody read the store, else only its owner.
+    `is_remote` (a store on another server) lets the service use the network. `clients` is the folder of squeue and
+    sacct if it is not a usual one, `slurm_conf` the path for SLURM_CONF, and `plan_list` the file in which the
+    collector lists planned jobs for the script that runs when a job starts.
     >>> text = unit_files("/opt/b/bin/batchcast", is_open=False, is_remote=False, clients="/opt/slurm/bin")
     >>> [line for line in text["batchcast-collect.service"].splitlines() if "PATH" in line or "ExecStart" in line]
     ['ExecStart=/opt/b/bin/batchcast collect --quiet', 'Environment=PATH=/opt/slurm/bin:/usr/local/bin:/usr/bin:/bin']
@@ -66,7 +62,7 @@ def unit_files(
 
 
 def _start(text: str, clients: str, slurm_conf: str, plan_list: str) -> str:
-    """The script for PrologSlurmctld; slurmctld hands its own environment on to none."""
+    """Return the script for PrologSlurmctld; slurmctld does not pass its environment to it."""
     text = text.replace(LISTED, plan_list or LISTED)
     if clients:
         text = text.replace("PATH=/usr/local", f"PATH={clients}:/usr/local", 1)
@@ -167,16 +163,16 @@ def install(units: str, private: str | None, as_json: bool) -> None:
     say(f"{len(texts)} files in {units}; {'every user' if is_open else 'only its collector'} may read the store: {why}")
     for what, place in ((str(program), program), ("its Python", Path(sys.base_prefix))):
         if place.is_relative_to("/home") or place.is_relative_to("/root"):
-            say(f"note: {what} lies in a home ({place}), which the units may not enter: install batchcast in "
+            say(f"note: {what} lies in a home directory ({place}), which the units cannot read: install batchcast in "
                 "/opt/batchcast, with the system's Python")  # fmt: skip
     if squeue is None:
-        say("note: there is no squeue on PATH here; the collector needs it")
+        say("note: squeue is not on PATH here; the collector needs it")
     for line in _next(folder):
         echo(line)
 
 
 def _is_open(settings: Settings) -> tuple[bool, str]:
-    """Whether everybody may read the store, and why."""
+    """Return whether everybody can read the store, and why."""
     from ...errors import BatchcastError
     from ...service.batch_system import open_scheduler
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast site purge`, `site export` and `site token`.
+"""`batchcast site purge` deletes old history, `site export` writes it as a log, `site token` manages bearer tokens.
 
-History let go of, history as a log, and bearer tokens, by which scripts ask over HTTP in a user's name.
+A token lets a script use the HTTP service with the rights of one user.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
     room = ""
     if gone:
         try:
-            room = f"{store.give_back() / 1e6:.1f} MB were given back to the disk"
+            room = f"{store.give_back() / 1e6:.1f} MB of disk space were freed"
         except BatchcastError as error:
-            room = f"the store has not shrunk, its room is used anew: {error.message}"
+            room = f"the store has not shrunk; the freed space is reused: {error.message}"
     store.close()
     results = sums(memory.get("purged", {}))
     if as_json:
@@ -87,18 +87,18 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
 
 def _words(found: Any, days: float, really: bool, gone: int) -> list[str]:
     if not days:
-        return ["everything is kept (retention_days = 0): --keep-days DAYS says what would go"]
+        return ["nothing would be deleted (retention_days = 0): --keep-days DAYS shows what would be"]
     if not found.jobs:
         return [f"nothing is older than {days:g} days"]
     span = " to ".join(time.strftime("%Y-%m-%d", time.gmtime(at)) for at in (found.first, found.last))
-    what = f"{counted(found.jobs)} that ended {span}, with {counted(found.forecasts, 'forecast')}"
+    what = f"{counted(found.jobs)} that ended {span}, with {counted(found.forecasts, 'prediction')}"
     if really:
-        return [f"gone: {gone} of {what}"]
-    return [f"would go: {what}", "next: the same with --delete (batchcast site export -o FILE keeps the jobs as a log)"]
+        return [f"deleted: {gone} of {what}"]
+    return [f"would be deleted: {what}", "next: --delete (batchcast site export -o FILE keeps the jobs as a log)"]
 
 
 def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
-    """One flat object for each month, kind, moment and method of forecasts that are gone."""
+    """Return one flat object for each month, kind, moment and method of deleted predictions."""
     results = []
     for name, one in sorted(purged.items()):
         month, kind, moment, method = name.split(" ", 3)
@@ -173,7 +173,7 @@ def export(
     since = parse_when(starttime) if starttime else -math.inf
     until = parse_when(endtime) if endtime else math.inf
     trace, cluster, of = exported(settings, myself(), since, until, as_told=as_told)
-    os.umask(os.umask(0o077) | (0o777 & ~mode_of(settings["store"])))  # never more open than the store
+    os.umask(os.umask(0o077) | (0o777 & ~mode_of(settings["store"])))  # never more readable than the store
     write_by_ending(trace, output, kind, mark_formulas=mark_formulas)
     notes = [*trace.info.notes, *not_carried(trace, kind)]
     left = trace.info.dropped["still open at export"]
@@ -202,7 +202,7 @@ def export(
 
 
 def _format_of(output: str) -> str:
-    """The format of the one file; a name without an ending is Parquet, as ever."""
+    """Return the format of the output file; a name without an ending means Parquet."""
     from ...errors import UsageError
     from ...trace.write import ENDINGS, FOLDER, kind_of
 
@@ -259,7 +259,7 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
         return
     say(f"token {id_of(token)} of {user}, until {clock(until, now)}; it is not shown again")
     if not _is_known(user):
-        say(f"note: this machine knows no user {user}")
+        say(f"note: there is no user {user} on this machine")
     click.echo(token)
 
 
@@ -314,7 +314,7 @@ def revoke(ids: tuple[str, ...], as_json: bool, **flags: Any) -> None:
                       [{"id": one, "was_valid": one in gone} for one in ids]))  # fmt: skip
         return
     for one in ids:
-        say(f"token {one} {'counts no longer' if one in gone else 'was revoked before'}")
+        say(f"token {one} {'is revoked' if one in gone else 'was revoked before'}")
 
 
 def _is_known(user: str) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast info`: what a log holds, before anything is run on it."""
+"""`batchcast info`: summarizes a log before other commands run on it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def command(as_json: bool, described: str | None, **given: Any) -> None:
 
 
 def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
-    """How many jobs the machine could run, and why not the others."""
+    """Count the jobs that the machine could run, and the reasons for the others."""
     from ...simulation.on_nodes import requests_of
     from ...trace.machine_files import open_machine
 
@@ -60,7 +60,7 @@ def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
 def _show(
     about: Mapping[str, Any], whole: Mapping[str, Any], memory: Mapping[str, Any], parts: Mapping[str, Any]
 ) -> None:
-    """Everything as tables on stdout."""
+    """Print everything as tables."""
     from ...report.blocks import Table, TableColumn
     from ...report.terminal import show
 
@@ -69,7 +69,7 @@ def _show(
     plain = [TableColumn("what", ""), TableColumn("value", "")]
     blocks: list[Any] = [
         Table(str(about["source"]), plain, pairs),
-        Table("Requested time: how good are users' limits", plain, users),
+        Table("Requested time: how accurate are users' time limits", plain, users),
         *(
             [Table("Memory", plain, _memory(memory))]
             if memory["asked"] or memory["measured"] or memory["zeros"]
@@ -95,18 +95,18 @@ def _show(
             parts["field"],
         ),
         Table(
-            "What each cleaning rule alone would drop (--clean)",
+            "What each cleaning rule (--clean) would remove on its own",
             [TableColumn("rule", "rule"), TableColumn("drops", "drops", "count"), TableColumn("meaning", "meaning")],
             parts["clean"],
         ),
     ]
     if "machine" in parts:
-        columns = [TableColumn("what", "on the described machine"), TableColumn("jobs", "jobs", "count")]
-        blocks.append(Table("The machine of --machine", columns, parts["machine"]))
+        columns = [TableColumn("what", "result"), TableColumn("jobs", "jobs", "count")]
+        blocks.append(Table("Jobs on the machine of --machine", columns, parts["machine"]))
     odd = [row for row in parts["irregularity"] if row["jobs"]]
     if odd:
         columns = [TableColumn("irregularity", "rule"), TableColumn("jobs", "jobs", "count")]
-        blocks.append(Table("What replaying the log settles by rule", columns, odd))
+        blocks.append(Table("Inconsistent records, and how a replay treats them", columns, odd))
     show(console(), blocks)
 
 
@@ -127,9 +127,11 @@ def _glance(about: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, str
 
 def _machine(about: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
     size, source, peak = about["machine_procs"], about["machine_procs_source"], whole["peak_procs"]
-    seen = f"recorded jobs held {_plain(peak)} at once" if peak == peak else "no job tells its processors"
+    seen = f"recorded jobs used up to {_plain(peak)} at once" if peak == peak else "no job has its number of processors"
     if not size > 0:
-        advice = "; --procs-total N says it, --procs-total peak takes that" if peak == peak else ""
+        advice = (
+            "; give it with --procs-total N, or use the observed peak with --procs-total peak" if peak == peak else ""
+        )
         return f"size unknown (no MaxProcs in a header); {seen}{advice}"
     wide = whole["jobs_wider_than_machine"]
     source_words = {"header": "from the header", "peak": "inferred: the peak of what ran"}.get(source, f"from {source}")
@@ -139,12 +141,12 @@ def _machine(about: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
 
 def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
     if not whole["jobs_with_run_and_request"]:
-        return {"known of": "no job that ran has a request"}
+        return {"known of": "no job that ran has a time limit"}
     usual = ", ".join(span(seconds) for seconds in whole["usual_requests_s"])
     return {
         "known of": counted(whole["jobs_with_run_and_request"]),
         "used, median": _percent(whole["request_used_median"], "of the request"),
-        "used, in all": _percent(whole["request_used_total"], "of the requested time"),
+        "used, total": _percent(whole["request_used_total"], "of the requested time"),
         "used < 10 %": _percent(whole["request_used_below_10"], "of the jobs"),
         "used > 100 %": _percent(whole["request_used_above_100"], "of the jobs"),
         "most used": f"{usual}: {_percent(whole['usual_requests'], 'of the requests')}",
@@ -155,25 +157,29 @@ def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
 
 def _memory(found: Mapping[str, Any]) -> list[dict[str, str]]:
     each = "" if found["per"] == "job" else f" a {found['per']}"
-    share = _percent(found["copied"], "of the jobs that know both")
-    copy = f"no measurement: it equals the request in {share}; not learned from"
+    share = _percent(found["copied"], "of the jobs that have both")
+    copy = f"not measured: it equals the request in {share}, so predictors ignore it"
     middle, largest = (format_memory(found[f"{which}_used_kib"]) for which in ("median", "largest"))
     use = f"{counted(found['measured'])}, median {middle}{each}, largest {largest}"
     asked = f"{counted(found['asked'])}, median {format_memory(found['median_asked_kib'])}{each}"
     rows = {
-        "asked": asked if found["asked"] else "no job says",
-        "used at the peak": copy if found["copied"] >= 0.9 else use if found["measured"] else "no job was measured",
+        "asked": asked if found["asked"] else "no job has a memory request",
+        "used at the peak": copy
+        if found["copied"] >= 0.9
+        else use
+        if found["measured"]
+        else "no job has a measurement",
     }
     if found["both"]:
-        both = f"of what was asked, over {found['both']:,} jobs that know both"
+        both = f"of the request, over {found['both']:,} jobs that have both"
         rows |= {
             "used, in all": _percent(found["used_total"], both),
             "used > 100 %": _percent(found["above"], "of them"),
         }
     if found["zeros"]:
-        rows["not measured"] = f"{found['zeros']:,} jobs have a use of 0: unknown"
+        rows["not measured"] = f"{found['zeros']:,} jobs have a use of 0, which counts as unknown"
     if found["out_of_memory"]:
-        rows["out of memory"] = f"{found['out_of_memory']:,} jobs: they needed more than they got"
+        rows["out of memory"] = f"{found['out_of_memory']:,} jobs, which needed more than they got"
     return [{"what": what, "value": value} for what, value in rows.items()]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast limits`: which limits, or how much memory, to ask for, and what they would have cost this log."""
+"""`batchcast limits`: suggests time limits or memory requests, and computes their effect on the log's jobs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def command(
     read = _memory if memory else _time
     least, multiple = (read(name, text) for name, text in (("--floor", floor), ("--step", step)))
     if described and not memory:
-        raise UsageError("--machine says what a node's memory is: with --memory only")
+        raise UsageError("--machine only applies with --memory: it gives a node's memory")
     most = _node_memory(described) if described else math.inf
     log = take_log(given)
     settings = {**log.settings, "by": by, "risk": risk}
@@ -68,7 +68,7 @@ def command(
     else:
         settings |= {"floor_s": least, "step_s": multiple}
     asked = MEMORY if memory else TIME
-    with progress(f"Working out {asked.heading.lower()}", len(log.trace)) as tick:
+    with progress(f"Computing {asked.heading.lower()}", len(log.trace)) as tick:
         given = {"floor": least, "step": multiple, "procs": log.procs, "tick": tick}
         found = advised(log.trace, memory=memory, risk=risk, most=most, by=by, **given)
     if as_json:
@@ -99,7 +99,7 @@ def _memory(name: str, text: str | None) -> float:
 
 
 def _node_memory(path: str) -> float:
-    """MiB of the largest node of a described machine; infinity where it says none."""
+    """Return the MiB of a machine's largest node; infinity if the file does not give it."""
     from ...trace.machine_files import open_machine
 
     return max(group.memory_mib for group in open_machine(path).nodes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast machine`: the cluster as Slurm describes it, or as a log implies it."""
+"""`batchcast machine`: describes a cluster from Slurm's configuration, or from a log."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
         try:
             machine = Slurm(Commands()).machine()
         except BatchcastError as error:
-            hint = "run this where Slurm's clients are, or: batchcast machine capture DUMPS, or its slurm.conf"
+            hint = "run this where Slurm's commands are, or: batchcast machine capture DUMPS (or its slurm.conf)"
             raise type(error)(error.message, hint=hint) from error
     text = toml_of(machine)
     if as_json:
@@ -73,7 +73,7 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
         write_text(output, text if output.suffix != ".xml" else platform_of(machine))
         say(f"wrote {output}: {len(machine.node_names())} nodes, {len(machine.partitions)} partitions")
     if output is not None and output.suffix == ".xml":
-        say("a platform has no place for memory, partitions, limits and settings")
+        say("a SimGrid platform cannot express memory, partitions, limits and settings")
     if machine.left_out:
         say(f"not modelled: {', '.join(machine.left_out)}")
 
@@ -100,7 +100,7 @@ def show(machine: Path, as_json: bool) -> None:
 
 
 def _as_document(verb: str, place: Path | None, machine: Machine, text: str) -> dict[str, Any]:
-    """The machine's own file as JSON, what Slurm's configuration holds beyond the model as warnings."""
+    """Return the machine file as JSON; settings of Slurm that the model ignores become warnings."""
     import tomllib
 
     warnings = [f"not modelled: {name}" for name in machine.left_out]
@@ -157,5 +157,5 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     for line in learned.sentences():
         say(line)
     columns = [TableColumn("says", "cause"), *(TableColumn(*words) for words in CAUSES)]
-    table = Table("Waiting time of the judged jobs by cause", columns, [asdict(cause) for cause in causes])
+    table = Table("Waiting time of the test jobs by cause", columns, [asdict(cause) for cause in causes])
     show(console(stderr=True), [judgement(checked), table])

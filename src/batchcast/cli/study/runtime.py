@@ -94,7 +94,7 @@ def command(
     if given["in_periods"] is not None:
         refuse_others({"protocol", "seed"})
         if protocol == "both":
-            raise UsageError("--in-periods goes through the log once", hint="--protocol honest, or paper")
+            raise UsageError("--in-periods reads the log only once", hint="--protocol honest, or --protocol paper")
         return forecasts_in_periods("runtime", specs, {**given, "seed": seed, "as_json": as_json}, protocol)
     del given["in_periods"]
     if new is not None:
@@ -111,7 +111,7 @@ def command(
     never_ran = 0
     refits: list[dict[str, Any]] = []
     for each in ("honest", "paper") if protocol == "both" else (protocol,):
-        with progress(f"Forecasting run times ({each} protocol)", len(log.trace)) as tick:
+        with progress(f"Predicting run times ({each} protocol)", len(log.trace)) as tick:
             scores = score(
                 log.trace,
                 specs,
@@ -154,11 +154,11 @@ def command(
 
 
 BOUND = 0.9
-"""The level of the bound that is printed for a new job."""
+"""Level of the upper bound printed for a new job."""
 
 
 def _answer_new(new: str, specs: list[str], seed: int, as_json: bool, given: dict[str, Any]) -> None:
-    """Print the run time of one new job by every method, learned from the whole log up to its submission."""
+    """Print every predictor's run time of one new job, learned from the whole log up to its submission."""
     from ...evaluation.new_jobs import end_of, forecast_new, instant, parse_new
     from ...predict.protocol import Prediction, named
     from ...predict.recommend import bound_at
@@ -194,7 +194,7 @@ def _answer_new(new: str, specs: list[str], seed: int, as_json: bool, given: dic
 
 
 def _never_ran(count: int, of_memory: bool) -> str:
-    """How many jobs are not scored, and why; empty where all are."""
+    """Describe how many jobs are not scored, and why; empty if all are scored."""
     noun, are = ("job", "is") if count == 1 else ("jobs", "are")
     return f"{count:,} {noun} {_unscored(of_memory)} and {are} not scored" if count else ""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast simulate`: let a scheduler decide the starts of a log's jobs."""
+"""`batchcast simulate`: simulates when a scheduler would start a log's jobs."""
 
 from __future__ import annotations
 
@@ -82,13 +82,14 @@ def command(**given: Any) -> None:
     slurm = scheduler == "slurm"
     order = take_order(given, slurm)
     if changed and not slurm:
-        raise UsageError("--set needs --machine FILE", hint="batchcast machine capture -o machine.toml")
+        raise UsageError(f"--set {changed[0]}: settings of a machine need --machine FILE; for a pool of processors: "
+                         "batchcast help simulate --all", hint="batchcast machine capture -o machine.toml")  # fmt: skip
     plan, chosen = take_plan(given)
     if given["in_periods"] is not None:
         return _in_periods(plan, given)
     del given["in_periods"]
     if given["schedule_file"] and sum(len(plan.planners(policy)) for policy in plan.policies.values()) > 1:
-        raise UsageError("-o writes one schedule", hint="one --policy and one --predictor at a time")
+        raise UsageError("-o writes a single schedule", hint="use one --policy and one --predictor")
     log = take_log(given)
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
     mask = take_score(given, log) if scored else None
@@ -152,12 +153,12 @@ def command(**given: Any) -> None:
     naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
     table = beside(simulation_table(results, len(first), first.total), results, SCHEDULE)
     explained = difference_blocks(results, SCHEDULE, naming)
-    explain = given["explain"] or given["replicates"] > 0  # who asked for replicates wants to see them
+    explain = given["explain"] or given["replicates"] > 0  # replicates are requested to see their explanation
     show_tables(with_judgement([table], judgement(checked, first.total)), given["every_column"], explain, explained)
 
 
 def _in_periods(plan: Plan, given: dict[str, Any]) -> None:
-    """The same over a folder larger than memory."""
+    """Simulate a folder that is larger than memory."""
     from ..periods import refuse_others, schedules
 
     refuse_others({"policies", "no_kill", "wide", "default_request", "plan_level"})
@@ -175,7 +176,7 @@ def _check_any(schedule: Schedule) -> None:
 def _replicated(
     log: Log, against: str, names: dict[str, tuple[Policy | None, str]], model: Model, count: int, seed: int
 ) -> dict[str, dict[str, Any]]:
-    """What the rows gain from simulating logs made of this one's weeks."""
+    """Return the columns that simulating resampled logs adds to the rows."""
     from ...evaluation.resampling import replicated
 
     def again(trace: Trace, name: str) -> Schedule:
@@ -186,7 +187,7 @@ def _replicated(
 
 
 def _queue(order: Ordering | None) -> QueuePlan | None:
-    """The plan of Slurm's queue with an order of its own."""
+    """Return the plan of Slurm's queue with the given order."""
     from ...simulation.on_nodes import QueuePlan
 
     return QueuePlan(order=order) if order else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast sweep`: a whole study, declared once in TOML, run wherever there are cores, and its tables."""
+"""`batchcast sweep`: runs a study declared in one TOML file on all available cores, and prints its tables."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ RUN = "run"
 
 
 class _StudyOrVerb(Verbs):
-    """`sweep STUDY.toml` is `sweep run STUDY.toml`."""
+    """`sweep STUDY.toml` means `sweep run STUDY.toml`."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """The verb named, else `run` with all that was given."""
+        """Return the named verb, or else `run` with all arguments."""
         if args and args[0] not in self.commands:
             args = [RUN, *args]
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Options may stand before the study: they are those of `run`."""
+        """Accept options before the study; they belong to `run`."""
         if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
             args = [RUN, *args]
         return super().parse_args(ctx, args)
@@ -131,12 +131,12 @@ def run_study(study: Path, output: Path | None, place: str, workers: int | None,
     if failed:
         from ...errors import BatchcastError
 
-        hint = "the same command again: only these run"
-        raise BatchcastError(f"{counted(len(failed), 'task')} failed, named above", hint=hint)
+        hint = "run the same command again; it repeats only the failed tasks"
+        raise BatchcastError(f"{counted(len(failed), 'task')} failed (named above)", hint=hint)
 
 
 def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, count: int) -> list[Any]:
-    """The tasks that are left, on the pool that was named; what failed."""
+    """Run the remaining tasks on the chosen pool; return those that failed."""
     from ...sweep.run import pool_on, run
 
     before = count - len(todo)
@@ -210,7 +210,7 @@ def _count(folder: Path) -> int:
 
 
 def _read(path: Path) -> tuple[str, Study]:
-    """A study's text and what it declares; InputError where it cannot be read."""
+    """Read a study's text and its declaration; InputError if it cannot be read."""
     from ...ceilings import small_text
     from ...errors import InputError
     from ...sweep import read_study
@@ -234,9 +234,9 @@ def _print_cost(
     measured = measured_seconds(dataset.folder)
     stated = study.cost.seconds if study.cost else None
     rows = estimate(tasks, done, measured, stated, workers)
-    source = "unknown: [cost] seconds = 0.5 states them, finished tasks measure them"
+    source = "unknown: set seconds under [cost], or let some tasks finish to measure them"
     if measured or stated is not None:
-        source = f"measured on the tasks in {dataset.folder}" if measured else "stated in the study ([cost] seconds)"
+        source = f"measured on the tasks in {dataset.folder}" if measured else "given in the study ([cost] seconds)"
     if as_json:
         settings = {"workers": workers, "seconds": source}
         emit(document("sweep", {"source": str(path)}, settings, [], rows))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast wait`: forecast every job's wait at its submission on the recorded clock, and score the forecasts.
+"""`batchcast wait`: predicts every job's queue wait at its submission, and scores the predictions.
 
-With `--new`, the wait of one job that is not in the log.
+With `--new`, it predicts the wait of one job that is not in the log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def forecasts(
     trace: Trace, job: NewJob, specs: Sequence[str], size: float, cancelled: str, machine: Machine | None = None
 ) -> list[dict[str, Any]]:
-    """One row a method: the wait it foretells and its bound, with the grounds in words."""
+    """Return one row per predictor: the predicted wait, its upper bound, and what it rests on."""
     import numpy as np
 
     from ...evaluation.new_jobs import instant, with_new_jobs
@@ -191,7 +191,7 @@ def command(
     def of(spec: str) -> Callable[[Callable[[int], None]], list[tuple[float, WaitRun]]]:
         return lambda tick: compare(trace, [spec], rows, thresholds, tick=tick, **options)
 
-    tasks = [Task(f"Forecasting waits with {named(spec)}", last_needed(rows), of(spec)) for spec in specs]
+    tasks = [Task(f"Predicting waits with {named(spec)}", last_needed(rows), of(spec)) for spec in specs]
     for spec, runs in zip(specs, under_bars("Forecasting waits", tasks, workers_for(workers, len(trace)), progress)):
         points[spec] = runs[0][1].forecasts.points
         scores[spec] = crps(runs[0][1], head)
@@ -206,7 +206,7 @@ def command(
     warnings = [
         *log.warnings,
         *(
-            f"{count:,} {'job teaches' if count == 1 else 'jobs teach'} nothing: {why}"
+            f"{count:,} {'job is' if count == 1 else 'jobs are'} not learned from: {why}"
             for why, count in irregular.items()
         ),
     ]
@@ -224,7 +224,7 @@ def command(
         "seed": seed,
         "search_s": {spec: cost for spec, cost in search.items() if cost},
     }
-    title = f"Wait forecasts · {'all jobs' if jobs is None else f'jobs {jobs}'} · {trace.info.source}"
+    title = f"Wait predictions · {'all jobs' if jobs is None else f'jobs {jobs}'} · {trace.info.source}"
     if page is not None:
         _write_page(page, log, wait_table(results, title), done, rows[: len(head)], thresholds[0], settings)
     wait = recorded_wait(trace)
@@ -232,12 +232,13 @@ def command(
     if as_json:
         emit(document("wait", describe_log(trace) | shares, settings, warnings, results))
         return
-    costs = [f"{spec}: {cost:.1f} s of searching settings beforehand, on the first jobs." for spec, cost in
+    costs = [f"{spec}: {cost:.1f} s to find settings beforehand, on the first jobs." for spec, cost in
              settings["search_s"].items()]  # fmt: skip
     for warning in warnings[len(log.warnings) :]:
         say(f"note: {warning}")
     once = list({row["predictor"]: row for row in results}.values())
-    shown = results if every_column else once  # a line a method: only the other columns depend on who is quick
+    # One line per predictor: only columns that are not shown depend on the definition of a quick starter.
+    shown = results if every_column else once
     table = beside(wait_table(shown, title), shown, WAITS)
     explained = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])
     show_tables([table, *costs], every_column, explain, explained)
@@ -246,7 +247,7 @@ def command(
 def _write_page(
     page: Path, log: Log, table: Table, runs: list[Any], rows: Any, threshold: float, settings: dict[str, Any]
 ) -> None:
-    """The page: pictures of every method at the first threshold, over the scored jobs."""
+    """Write the page: pictures of every predictor at the first threshold, over the scored jobs."""
     import shlex
     import sys
 
@@ -270,26 +271,28 @@ def _write_page(
         "Settings": settings,
     }
     sections = wait_sections(table, methods, outcome, threshold)
-    write_text(page, make_page(f"How well are waits forecast? {Path(head.info.source).name}", sections, made_by))
+    write_text(page, make_page(f"How well are waits predicted? {Path(head.info.source).name}", sections, made_by))
     say(f"page: {page}")
 
 
 def _described(path: str | None, specs: list[str]) -> Machine | None:
-    """The machine of --machine, where a method takes one."""
+    """Return the machine of --machine, if one of the predictors uses it."""
     from ...predict.registry import parse_spec, takes
     from ...trace.machine_files import open_machine
 
     if path is None:
         return None
     if not any(takes("wait", parse_spec(spec)[0], "machine") for spec in specs):
-        raise UsageError("--machine: no method here takes a machine", hint="--predictor forecast,scheduler_replay")
+        raise UsageError(
+            "--machine: none of these predictors uses a machine", hint="--predictor forecast,scheduler_replay"
+        )
     return open_machine(path)
 
 
 def _answer_new(
     new: str, specs: list[str], cancelled: str, as_json: bool, given: dict[str, Any], described: Machine | None
 ) -> None:
-    """One new job's wait by every method, history the whole log up to its submission."""
+    """Print every predictor's wait of one new job, learned from the whole log up to its submission."""
     from ...evaluation.new_jobs import parse_new
     from ...predict.protocol import named
     from ...report.blocks import Table, TableColumn

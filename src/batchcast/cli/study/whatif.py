@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast whatif`: variants of a machine side by side, on one log."""
+"""`batchcast whatif`: compares variants of a machine on one log."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def command(**given: Any) -> None:
 
 
 def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The variants; `order=none,forecast,limit` is one for each word.
+    """Return the variants; `order=none,forecast,limit` is one variant for each word.
 
     >>> _each(("order=none,limit", "nodes=+10%,limits=forecast"))
     ('order=none', 'order=limit', 'nodes=+10%,limits=forecast')
@@ -131,7 +131,7 @@ def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
 def _tables(
     results: Sequence[Mapping[str, Any]], groups: Sequence[Mapping[str, Any]], now: Schedule, checked: Any
 ) -> tuple[list[Block], list[Block]]:
-    """What is printed, and what explains it."""
+    """Return what is printed, and what explains it."""
     from ...report.blocks import Table, TableColumn
     from ...report.difference import SCHEDULE, beside, difference_blocks
     from ...report.tables import simulation_table

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast accuracy`: our own past forecasts against what happened."""
+"""`batchcast accuracy`: compares past predictions with what happened."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ def command(
 
 
 def _print_belief(belief: Sequence[Mapping[str, Any]]) -> None:
-    """The answer in short, first for those who wait: a sentence and a bar for each group of jobs."""
+    """Print the short answer first, for users who wait: a sentence and a bar for each group of jobs."""
     from ...predict.protocol import method_name
 
     if not belief:
         return
-    echo(f"should you believe what is said of starts? (by {method_name(belief[0]['method'])}, last 60 days)")
+    echo(f"how reliable are predicted starts? (by {method_name(belief[0]['method'])}, last 60 days)")
     for one in belief:
         echo(f"  {one['sentence']}")
         echo(f"    {picture(_number(one['coverage_90']))}")
-    echo("  #: started by the time promised for 90 %; |: where 90 % is.")
+    echo("  #: share that started by the predicted 90 % time; |: 90 %.")
 
 
 def _print(results: Sequence[Mapping[str, Any]]) -> None:
@@ -75,9 +75,9 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
     from ...units import span
 
     titles = {
-        "submit": "asked at submission, all jobs, also those that started at once",
-        "asked": "by start --test, of jobs that were then submitted as asked",
-        "slurm": "when Slurm's own first estimate appeared, the same jobs",
+        "submit": "predicted at submission, all jobs, including those that started at once",
+        "asked": "predicted by start --test, for jobs that were then submitted as asked",
+        "slurm": "when Slurm's own first estimate appeared, for the same jobs",
     }
     titles |= {name: f"renewed when jobs had waited {span(s)}" for name, s in SCORED.items()}
     for moment in dict.fromkeys(r["moment"] for r in results if r["came_out"] or r["moment"] == "submit"):
@@ -107,7 +107,7 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
                 ]
             )
         print_columns(lines, left=2, indent="  ")
-    echo("WITHIN x%: share that came out at or below what was said for x%.")
+    echo("WITHIN x%: share of jobs at or below the predicted x % quantile.")
     late = (
         max(r["issued_after_start"] for r in results if r["moment"] == "submit")
         if any(r["moment"] == "submit" for r in results)
@@ -115,39 +115,40 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
     )
     if late:
         echo(
-            f"{late} jobs began before the collector could look; their forecasts use only what was known at submission."
+            f"{late} jobs started before the collector saw them; their predictions use only data known at submission."
         )
 
 
 def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
-    """The trial of planning: the jobs drawn to be planned, beside those that were not."""
+    """Print the planning trial: jobs drawn to be planned, against those not drawn."""
     from ...units import span
 
     if not rows:
         return
-    echo("planning (plan_percent): jobs drawn to be planned, less the others; 90 % intervals over users' weeks:")
+    echo("planning (plan_percent): jobs drawn to be planned minus the others; 90 % intervals over users' weeks:")
     lines = [
         ["SIZE", "DRAWN", "PLANNED", "OTHERS", "MEAN WAIT", "OTHERS", "DIFFERENCE", "SLOWDOWN", "OTHERS", "DIFFERENCE"]
     ]
     for r in rows:
         waits = [span(_number(r[f"{who}_mean_wait_s"]), "-") for who in ("drawn", "others")]
-        slow = [f"{_number(r[f'{who}_mean_bsld']):.1f}" for who in ("drawn", "others")]
+        slow = [f"{_number(r[f'{who}_mean_bounded_slowdown']):.1f}" for who in ("drawn", "others")]
         counts = [str(r[name]) for name in ("drawn_jobs", "drawn_planned", "others_jobs")]
-        lines.append([r["size"], *counts, *waits, _interval(r, "mean_wait_s"), *slow, _interval(r, "mean_bsld")])
+        lines.append([r["size"], *counts, *waits, _interval(r, "mean_wait_s"), *slow,
+                      _interval(r, "mean_bounded_slowdown")])  # fmt: skip
     print_columns(lines, left=1, indent="  ")
     if rows[0]["why_no_interval"]:
         echo(f"  {rows[0]['why_no_interval']}")
 
 
 def _print_who_pays(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Whose waits the order shortens and lengthens most."""
+    """Print whose waits the queue order shortens and lengthens most."""
     from ...units import span
 
     if not rows:
         return
     from ...service.answers.who_pays import WHAT_IT_IS
 
-    echo("the order (plan): who gains most and who pays most, mean waits; 90 % intervals over bursts:")
+    echo("queue order (plan): who gains and who loses most, mean waits; 90 % intervals over bursts:")
     lines = [["BY", "NAME", "JOBS", "RECORDED", "BY ARRIVAL", "WITH THE ORDER", "DIFFERENCE"]]
     for r in rows:
         waits = [span(_number(r[name]), "-") for name in ("recorded_s", "now_s", "then_s")]
@@ -158,7 +159,7 @@ def _print_who_pays(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _interval(row: Mapping[str, Any], key: str) -> str:
-    """A difference with its interval: of waits in minutes."""
+    """Return a difference with its interval; waits in minutes."""
     unit = 60.0 if key.endswith("_s") else 1.0
     middle, low, high = (_number(row[f"{key}_difference{end}"]) / unit for end in ("", "_low", "_high"))
     word = " min" if unit > 1 else ""
@@ -166,13 +167,13 @@ def _interval(row: Mapping[str, Any], key: str) -> str:
 
 
 ADVICE = {
-    "limits": ("limits, advised at submission:", "SHORT", "would have been cut off by the limit"),
-    "memory": ("memory a node, asked at submission:", "LITTLE", "would have run out of memory"),
+    "limits": ("time limits, suggested at submission:", "SHORT", "the limit would have killed"),
+    "memory": ("memory per node, suggested at submission:", "LITTLE", "would have run out of memory"),
 }
 
 
 def _print_advice(of: str, results: Sequence[Mapping[str, Any]]) -> None:
-    """What was said and advised, beside the users' own requests for the same jobs, and how bounds held over time."""
+    """Print suggestions beside the users' own requests for the same jobs, and the coverage of bounds over time."""
     if not results:
         return
     title, short, meaning = ADVICE[of]
@@ -203,7 +204,7 @@ def _print_advice(of: str, results: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_weeks(results: Sequence[Mapping[str, Any]]) -> None:
-    """How the bounds of each method that has any were kept, week by week."""
+    """Print the weekly coverage of the bounds of each predictor that has bounds."""
     lines = [["BY", "WEEK OF", "JOBS", "WITHIN 80%", "WITHIN 90%", "WITHIN 95%"]]
     for r in results:
         for week in r["weeks"] if len(r["weeks"]) > 1 else ():
@@ -212,12 +213,12 @@ def _print_weeks(results: Sequence[Mapping[str, Any]]) -> None:
                 held = [_share(_number(week[f"coverage_{level}"])) for level in (80, 90, 95)]
                 lines.append([_by(r["predictor"]), begins, str(week["requests"]), *held])
     if len(lines) > 1:
-        echo("  bounds over time:")
+        echo("  coverage of bounds by week:")
         print_columns(lines, left=2, indent="  ")
 
 
 def picture(kept: float, promised: float = 0.9, width: int = 40) -> str:
-    """A bar of the share kept, the promise marked; only the mark where nothing is known.
+    """Draw a bar of the share reached, with a mark at the promised share; only the mark if the share is unknown.
 
     >>> picture(0.5, width=20), picture(1.0, width=20)
     ('[##########........|.]', '[##################|#]')
@@ -229,7 +230,7 @@ def picture(kept: float, promised: float = 0.9, width: int = 40) -> str:
 
 
 def _by(method: str) -> str:
-    """Who forecast, without settings."""
+    """Return the predictor's name without settings."""
     from ...predict.protocol import method_name
 
     return method_name(method)

@@ -16,10 +16,10 @@ from ..output import Cell, echo, print_columns, printed, say
 from ..site_options import myself, parse_when, site_options, whoami
 
 MANY = 40
-"""Without --each, so many lines of jobs are printed."""
+"""Without --each, at most this many lines of jobs are printed."""
 RECENT, RECENT_OF_DIGEST = "now-30days", "now-61days"
 SOUND, POOR = 0.6, 0.2
-"""Shares of what was asked: green from here on, red below."""
+"""Used shares of a request: green at or above the first, red below the second."""
 _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": "yellow", "CANCELLED": "yellow"}
 
 
@@ -105,7 +105,7 @@ def command(
 
 
 def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bool, as_json: bool) -> None:
-    """The jobs one by one, or months, from one question to sacct or from files."""
+    """Print jobs one by one, or months, from one query to sacct or from files."""
     from ...errors import NoAnswer
     from ...service.answers import efficiency
     from ...service.answers.answer import Answer
@@ -121,7 +121,7 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
     for warning in [] if used else warnings:
         say(f"note: {warning}")
     if not used and files:
-        raise NoAnswer(f"no job in {', '.join(files)} that ran and is asked for", hint=f"batchcast info {files[0]}")
+        raise NoAnswer(f"no selected job in {', '.join(files)} has run", hint=f"batchcast info {files[0]}")
     if not used and of["jobs"]:
         raise NoAnswer("none of these jobs is in accounting, or none has started", hint="batchcast report --each")
     if not used:
@@ -150,7 +150,7 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
 
 
 def _with_limits_of_walltime(settings: Any, advised: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The advice with the limits that `walltime` gives, if there is a store that this person may read."""
+    """Add the limits that `walltime` suggests, if there is a store that this user can read."""
     from ...errors import BatchcastError
     from ...service.answers.disclosure import open_site
     from ...service.answers.walltime import with_limits_of_walltime
@@ -158,12 +158,12 @@ def _with_limits_of_walltime(settings: Any, advised: list[dict[str, Any]]) -> li
     try:
         with open_site(settings, myself(), time.time()) as site:
             return with_limits_of_walltime(site, advised)
-    except BatchcastError:  # no store, or a private one: what the jobs themselves say stands
+    except BatchcastError:  # no store, or a private one: keep the advice from the jobs themselves
         return advised
 
 
 def _files(words: Sequence[str]) -> list[str]:
-    """The words that name files, all of them or none; UsageError for a word that is neither a job nor a file."""
+    """Return the words if they name files; UsageError for a word that is neither a job nor a file."""
     import re
     from pathlib import Path
 
@@ -173,15 +173,15 @@ def _files(words: Sequence[str]) -> list[str]:
     jobs = [word for word in words if word not in files]
     if bad := [word for word in jobs if not re.fullmatch(r"\d+([_+]\d+)?", word)]:
         raise UsageError(
-            f"{bad[0]}: no such file, and no number of a job (accepted: 4711, 4712_3, files that `info` reads, or -)"
+            f"{bad[0]}: neither a file nor a job number (accepted: 4711, 4712_3, files that `info` reads, or -)"
         )
     if files and jobs:
-        raise UsageError(f"{jobs[0]} is a job, {files[0]} a file", hint="either jobs, asked of sacct, or files")
+        raise UsageError(f"{jobs[0]} is a job and {files[0]} is a file", hint="either jobs, read from sacct, or files")
     return files
 
 
 def _of_files(files: Sequence[str], of: Mapping[str, Any], since: float, until: float) -> tuple[list[Any], list[str]]:
-    """The jobs of these files that are asked for, and what their reader has to say."""
+    """Return the selected jobs of these files, and the reader's notes."""
     from ...document import in_number
     from ...service.answers.job_use import of_logs
 
@@ -194,7 +194,7 @@ def _of_files(files: Sequence[str], of: Mapping[str, Any], since: float, until: 
 
 
 def _local_zone() -> str:
-    """This machine's time zone by name, as sacct prints times in it; the offset of today if the name is not known."""
+    """Return this machine's time zone by name, as sacct uses it; today's UTC offset if the name is unknown."""
     import os
     from pathlib import Path
 
@@ -211,7 +211,7 @@ def _local_zone() -> str:
 
 
 def _of_slurm(settings: Any, of: Mapping[str, Any], since: float, until: float) -> tuple[list[Any], list[str]]:
-    """The jobs that sacct shows of ids, or of a user, account or partition, and what is missing or left out."""
+    """Return the jobs that sacct shows by id, user, account or partition, and notes on missing rows."""
     from ...errors import Unreachable, UsageError
     from ...service.answers import job_use
     from ...service.answers.fallback import NEXT_STEP
@@ -219,7 +219,7 @@ def _of_slurm(settings: Any, of: Mapping[str, Any], since: float, until: float) 
 
     jobs = of["jobs"]
     if settings["scheduler"] != "slurm":
-        raise UsageError("jobs one by one are read from Slurm's sacct", hint="batchcast report without --each")
+        raise UsageError("single jobs can only be read from Slurm's sacct", hint="batchcast report without --each")
     which = [f"--jobs={','.join(jobs)}"] if jobs else []
     named = [f"{flag}={of[kind]}" for kind, flag in job_use.GROUPS.items() if of[kind]]
     if not jobs:
@@ -230,7 +230,7 @@ def _of_slurm(settings: Any, of: Mapping[str, Any], since: float, until: float) 
         used, broken = job_use.ask_slurm(open_scheduler(settings)[0].transport, which, since, until)
     except Unreachable as error:
         raise Unreachable(error.message, hint=error.hint or NEXT_STEP) from None
-    warnings = [f"left out, since they could not be read: {broken} of accounting's rows"] if broken else []
+    warnings = [f"{broken} rows of accounting could not be read and were left out"] if broken else []
     found = {name for job in used for name in (job.job_id, *job.job_id.replace("+", "_").split("_")[:1])}
     if used and (missing := [job for job in jobs if job not in found]):
         warnings.append(f"not in accounting, or not started: {', '.join(missing)}")
@@ -238,7 +238,7 @@ def _of_slurm(settings: Any, of: Mapping[str, Any], since: float, until: float) 
 
 
 def _largest(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Of many rows those that used the most core-hours, in the order that they have."""
+    """Return the rows that used the most core-hours, in their present order."""
     order = sorted(range(len(rows)), key=lambda k: -(rows[k]["processors"] * rows[k]["elapsed_s"] * rows[k]["tasks"]))
     return [rows[k] for k in sorted(order[:MANY])]
 
@@ -268,13 +268,13 @@ def _print_summary(results: Sequence[Mapping[str, Any]], advised: Sequence[Mappi
     print_columns(lines, left=1)
     if len(results) > 40:
         echo(f"and {len(results) - 40} more (-P or --json shows all)")
-    echo("ASKED, RAN, WAITED are medians; LIMIT USED is processor time used of processor time asked for.")
+    echo("ASKED, RAN, WAITED are medians; LIMIT USED is the used share of the requested processor time.")
     for one in advised[:10]:
         echo(f"advice: {_short_name(one['job_name'], 32)} ({one['user']}, {counted(one['jobs'])}): {one['advice']}")
 
 
 def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
-    """A line a job; shares in colours on a terminal."""
+    """Print one line per job; shares in color on a terminal."""
     gpus = any(row["gpus"] for row in rows)
     clusters = len({row["cluster"] for row in rows}) > 1
     title = [
@@ -306,20 +306,20 @@ def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_total(total: Mapping[str, Any], lines: int, every: bool) -> None:
-    """What the jobs used together, below their lines; of many, which are shown and how to see others."""
+    """Print what the jobs used together; if there are many, also how to see the others."""
     if lines > MANY and not every:
         echo(f"the {MANY} of {lines:,} lines with the most core-hours (all: --each; a line a month: --months user)")
     shares = {"time": "time_share", "processors": "processor_share", "memory": "memory_share"}
     known = [f"{total[key]:.0%} of {name}" for name, key in shares.items() if not math.isnan(total[key])]
-    ends = {"cut off at the limit": total["timeouts"], "out of memory": total["out_of_memory"]}
+    ends = {"killed at the limit": total["timeouts"], "out of memory": total["out_of_memory"]}
     said = [f"{counted(total['jobs'])}, {total['processor_hours']:,.1f} core-hours"]
     said += [f"used {', '.join(known)}"] if known else []
     said += [f"{count:,} {how}" for how, count in ends.items() if count]
-    echo(f"in all: {'; '.join(said)}")
+    echo(f"total: {'; '.join(said)}")
 
 
 def _print_months(rows: Sequence[Mapping[str, Any]], by: str) -> None:
-    """Months by user, account or partition."""
+    """Print months by user, account or partition."""
     lines = [["MONTH", by.upper(), "JOBS", "CPU HOURS", "CPU", "TIME", "MEM", "CUT OFF", "NO MEMORY", "WAITED"]]
     for row in rows:
         lines.append([
@@ -331,7 +331,7 @@ def _print_months(rows: Sequence[Mapping[str, Any]], by: str) -> None:
 
 
 def _print_advice(advised: Sequence[Mapping[str, Any]], most: int = 10) -> None:
-    """A sentence for each kind of job that could ask for less, or needs more."""
+    """Print one sentence for each kind of job that could request less, or needs more."""
     for one in advised[:most]:
         echo(
             f"advice: {_short_name(one['job_name'])} ({one['user'] or '-'}, {counted(one['jobs'])}): {one['advice']}"
@@ -346,6 +346,6 @@ def _colored(share: float) -> Cell:
 
 
 def _short_name(name: str, most: int = 24) -> str:
-    """A job's name on one line, cut where it is longer than `most`."""
+    """Return a job's name on one line, shortened to `most` characters."""
     plain = name.replace("\n", " ")
     return plain if len(plain) <= most else plain[: most - 3] + "..."

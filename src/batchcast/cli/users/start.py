@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast start`: when will my job start?"""
+"""`batchcast start`: predicts when waiting jobs will start."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 WATCHED_EVERY_S = 10.0
 LONGEST = 32
-"""Characters of the name that tasks of one array share: more would push the table off the screen."""
+"""Maximum length of the shared name of an array's tasks; a longer name would make the table too wide."""
 
 
 @verb()
@@ -109,11 +109,11 @@ def command(
 
     asked_span = parse_within(within, chance) if within is not None else None
     if (where and script is None) or ((by is not None or any_size) and not where):
-        raise UsageError("--done-by and --any-size go with --where, and --where with --test SCRIPT")
+        raise UsageError("--done-by and --any-size need --where, and --where needs --test SCRIPT")
     if machine is not None and (script is None or where):
-        raise UsageError("--machine goes with --test SCRIPT, without --where")
+        raise UsageError("--machine needs --test SCRIPT and cannot be combined with --where")
     if watch and (script == "-" or asked_span is not None):
-        raise UsageError("--watch asks again and again: neither a script from stdin nor --within goes with it")
+        raise UsageError("--watch repeats the query; it cannot be combined with a script from stdin or with --within")
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
 
     def ask_now(now: float) -> Answer:
@@ -174,15 +174,16 @@ def _ask_of_script(
     machine: str | None = None,
     any_size: bool = False,
 ) -> Answer:
-    """What `--test` says, with `--where` of every way to submit."""
+    """Answer `--test`; with `--where`, for every way to submit the script."""
     from ...service.answers.fallback import answer_or_ask_service
     from ...service.answers.forecaster import options_of
     from ...service.answers.script import answer_options
 
     options, ignored = options_of(script, asked)
     if ignored:
-        say(f"not taken into account: {', '.join(ignored)} (start times are those of a job without them)")
-    if machine is not None:  # the file is this user's, so the store is read here and no service is asked
+        say(f"ignored: {', '.join(ignored)} (the prediction is for a job without them)")
+    # the file belongs to the user, so this process reads the store instead of asking the service
+    if machine is not None:
         from ...trace.machine_files import open_machine
 
         return answer_options(settings, options, myself(), now, open_machine(machine))
@@ -194,7 +195,7 @@ def _ask_of_script(
 
     until = parse_when(by, now) if by is not None else None
     if until is not None and by is not None and until <= now and re.fullmatch(r"[\d:]+", by):
-        until += 86400.0  # a time of day that is over is tomorrow's, as for sbatch
+        until += 86400.0  # a time of day that has passed means tomorrow, as in sbatch
     given = options if until is None else {**options, "by": f"uts{until:.0f}"}
     given = {**given, "any-size": "yes"} if any_size else given
     return answer_or_ask_service(
@@ -203,7 +204,7 @@ def _ask_of_script(
 
 
 def parse_within(within: str, chance: str) -> tuple[float, float]:
-    """`--within` in seconds and `--chance` as a share; UsageError with the forms that are accepted.
+    """Read `--within` as seconds and `--chance` as a share; UsageError with the accepted forms.
 
     >>> parse_within("2h", "80%"), parse_within("10m", "0.5")
     ((7200.0, 0.8), (600.0, 0.5))
@@ -225,7 +226,7 @@ def parse_within(within: str, chance: str) -> tuple[float, float]:
 
 
 def chance_within(result: Mapping[str, Any], span: float) -> float:
-    """The chance of a start within a span, linear between those of an answer (10 min, 1 h, 4 h, 1 day); NaN unknown.
+    """Return the probability of a start within a span, interpolated between 10 min, 1 h, 4 h, 1 day; NaN if unknown.
 
     >>> chance_within({"chance_within_10_min": 0.2, "chance_within_1_hour": 0.4, "chance_within_4_hours": 0.7,
     ...                "chance_within_1_day": 1.0}, 2100.0)
@@ -242,7 +243,7 @@ def chance_within(result: Mapping[str, Any], span: float) -> float:
 
 
 def _judge(results: Sequence[Mapping[str, Any]], within: float, share: float) -> None:
-    """Say, on stderr, each job's chance to start in time, and end with 1 unless all are as high as asked."""
+    """Print each job's probability to start in time on stderr; exit with 1 unless all reach the required one."""
     from ...units import span
 
     enough = True
@@ -250,13 +251,13 @@ def _judge(results: Sequence[Mapping[str, Any]], within: float, share: float) ->
         chance = chance_within(r, within)
         enough &= chance >= share
         words = "unknown" if chance != chance else f"{chance:.0%}"
-        say(f"{r['job_id']}: chance to start within {span(within)}: {words} (asked: {share:.0%})")
+        say(f"{r['job_id']}: probability to start within {span(within)}: {words} (required: {share:.0%})")
     if not enough:
         click.get_current_context().exit(1)
 
 
 def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> None:
-    """The table; tasks of one array that wait for one reason share a line, from the first start to the last."""
+    """Print the table; tasks of an array that wait for the same reason share a line, from first to last start."""
     slurm = slurm or results[0]["method"] is None
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for r in results:

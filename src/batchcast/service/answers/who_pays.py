@@ -155,8 +155,8 @@ def _by_size(
         row: dict[str, Any] = {"size": name}
         for who, arm in zip(("drawn", "others"), both):
             row |= {f"{who}_jobs": int(arm.sum()), f"{who}_planned": int((arm & reached).sum())}
-            row |= {f"{who}_mean_wait_s": _mean(wait[arm]), f"{who}_mean_bsld": _mean(slowdown[arm])}
-        for key, values in (("mean_wait_s", wait), ("mean_bsld", slowdown)):
+            row |= {f"{who}_mean_wait_s": _mean(wait[arm]), f"{who}_mean_bounded_slowdown": _mean(slowdown[arm])}
+        for key, values in (("mean_wait_s", wait), ("mean_bounded_slowdown", slowdown)):
             one = arm_difference(values[mask], drawn[mask], group[mask], np.random.default_rng(seed))
             row |= {f"{key}_difference": one.difference, f"{key}_difference_low": one.low}
             row |= {f"{key}_difference_high": one.high, f"{key}_word": one.word()}

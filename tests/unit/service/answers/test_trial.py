@@ -43,7 +43,7 @@ def test_the_arms_are_as_drawn_and_their_difference_has_an_interval(tmp_path: Pa
     assert (whole["drawn_mean_wait_s"], whole["others_mean_wait_s"]) == (600.0, 3600.0)
     assert whole["drawn_planned"] < whole["drawn_jobs"]  # as drawn, not as done
     assert whole["others_planned"] == 0
-    assert (whole["mean_wait_s_word"], whole["mean_bsld_word"]) == ("ahead", "ahead")
+    assert (whole["mean_wait_s_word"], whole["mean_bounded_slowdown_word"]) == ("ahead", "ahead")
     assert whole["mean_wait_s_difference_low"] <= -3000.0 <= whole["mean_wait_s_difference_high"]
     assert [row["size"] for row in sizes] == ["2-4"]
 

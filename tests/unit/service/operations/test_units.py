@@ -38,9 +38,9 @@ def test_where_nobody_is_hidden_everybody_may_read_the_store(tmp_path: Path) -> 
     texts = installed(tmp_path, "--private-jobs", "no")
     assert all("UMask=0022" in texts[name].splitlines() for name in SERVICES)
     assert not any("0077" in line for name in SERVICES for line in texts[name].splitlines() if line.startswith("UMask"))
-    notes = [line for name in SERVICES for line in texts[name].splitlines() if line.startswith("# Everybody may read")]
+    notes = [line for name in SERVICES for line in texts[name].splitlines() if line.startswith("# Everybody can read")]
     assert len(notes) == len(SERVICES)
-    assert all("Where they are to be: UMask=0077" in note for note in notes), "what to write to close it again"
+    assert all("To close it: UMask=0077" in note for note in notes), "what to write to close it again"
 
 
 def test_where_nobody_can_be_asked_they_are_closed(tmp_path: Path) -> None:

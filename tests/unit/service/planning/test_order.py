@@ -299,8 +299,8 @@ def test_off_works_whatever_else_is_wrong_in_the_settings(tmp_path: Path, monkey
     assert "plan = 'ordre'" in str(refused.exception)
     done = CliRunner().invoke(cli, ["plan", "--off"])
     assert done.exit_code == 0, done.exception
-    assert "2 factors were given back" in done.output
-    assert "passed over:" in done.output
+    assert "2 priorities restored" in done.output
+    assert "ignored:" in done.output
     assert "plan_band = 100 is not an accepted value" in done.output
     assert factors(one) == {"1": 0, "2": 0}
 
@@ -313,9 +313,9 @@ def test_plan_counts_no_place_that_was_given_back(tmp_path: Path, monkeypatch: p
     config.write_text(f'store = "{tmp_path / "s.db"}"\nplan = "order"\n')
     monkeypatch.setenv("BATCHCAST_CONFIG", str(config))
     monkeypatch.setattr(batch_system, "open_scheduler", lambda settings: (SimpleNamespace(transport=one.slurm), ""))
-    assert "2 on a place in the order" in CliRunner().invoke(cli, ["plan"]).output
+    assert "2 with a planned priority" in CliRunner().invoke(cli, ["plan"]).output
     assert CliRunner().invoke(cli, ["plan", "--off"]).exit_code == 0
-    assert "0 on a place in the order" in CliRunner().invoke(cli, ["plan"]).output
+    assert "0 with a planned priority" in CliRunner().invoke(cli, ["plan"]).output
 
 
 @st.composite
