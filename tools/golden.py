@@ -97,10 +97,11 @@ FILES = ("*.html", "*.json", "*.csv", "schedules/*.csv")
 def outputs(wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
     """Names and texts of every output."""
     from click.testing import CliRunner
+    from tests.cluster import cluster_path
 
     from batchcast.cli.main import cli
     from batchcast.errors import BatchcastError
-    from batchcast.trace.demo import cluster_path, demo_path
+    from batchcast.trace.demo import demo_path
 
     with tempfile.TemporaryDirectory() as work:
         out = Path(work)
@@ -144,7 +145,8 @@ def _filled(word: str, words: dict[str, str]) -> str:
 
 
 def _write_machine(path: Path) -> None:
-    from batchcast.trace.demo import cluster_machine
+    from tests.cluster import cluster_machine
+
     from batchcast.trace.machine_files import toml_of
 
     path.write_text(toml_of(cluster_machine()))

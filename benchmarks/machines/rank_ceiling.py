@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from tests.cluster import cluster_machine, cluster_path
 
 from batchcast.evaluation.validity import MINUTE
 from batchcast.machines.machine import Machine
@@ -27,7 +28,6 @@ from batchcast.simulation.learned.caps import find_held, with_releases
 from batchcast.simulation.learned.learn import SHARE, split
 from batchcast.simulation.on_nodes import simulate_on
 from batchcast.table import Trace
-from batchcast.trace.demo import cluster_machine, cluster_path
 from batchcast.trace.machine_files import open_machine
 from batchcast.trace.read import read_trace
 

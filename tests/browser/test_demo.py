@@ -51,6 +51,7 @@ def test_the_opening_is_what_one_sees_first(tab: Any, report: Path) -> None:
     assert "In short" in first
     assert "Validity." in first
     assert "synthetic" in first
+    assert "synthetic" in tab.run("document.querySelector('h1').innerText")
 
 
 def test_it_is_read_to_its_end(tab: Any, report: Path) -> None:
@@ -82,17 +83,17 @@ def test_an_unticked_forecast_and_policy_leave_the_page(tab: Any, report: Path) 
     tab.open(report, width=1280)
     before = tab.run(SEEN)
     tab.run(UNTICK.replace("KIND", "predictor").replace("NAME", "last_2"))
-    tab.run(UNTICK.replace("KIND", "policy").replace("NAME", "slurm"))
+    tab.run(UNTICK.replace("KIND", "policy").replace("NAME", "easy"))
     after = tab.run(SEEN)
     assert set(before["names"]) - set(after["names"]) == {"last_2"}
-    kept = [row for row in before["rows"] if not row.startswith("slurm ") and not row.endswith(" last_2")]
+    kept = [row for row in before["rows"] if not row.startswith("easy ") and not row.endswith(" last_2")]
     assert after["rows"] == kept != before["rows"]
     assert set(before["figures"]) - set(after["figures"]) == {
-        "Change in median wait with last_2 under least work first",
-        "Waits under Slurm's order", "Queue under Slurm's order", "Utilization under Slurm's order",
+        "Change in median wait with last_2 under shortest first",
+        "Waits under EASY", "Queue under EASY", "Utilization under EASY",
     }  # fmt: skip
     assert "(2 of 7 hidden)" in tab.run("document.querySelector('.choices').textContent")
-    tab.run(UNTICK.replace("KIND", "policy").replace("NAME", "slurm"))
+    tab.run(UNTICK.replace("KIND", "policy").replace("NAME", "easy"))
     tab.run(UNTICK.replace("KIND", "predictor").replace("NAME", "last_2"))
     assert tab.run(SEEN) == before
 
@@ -125,5 +126,5 @@ def test_the_gantt_shows_the_schedule_that_is_picked(tab: Any, report: Path) -> 
     pick = """(async () => { const list = FIGURE.querySelector('.pick select'); list.selectedIndex = 1;
         list.dispatchEvent(new Event('change', {bubbles: true})); await window.drawn;
         return list.closest('figure').querySelector('.plot').chart.shown.map(t => t.meta.variant); })()"""
-    assert set(tab.run(pick.replace("FIGURE", figure))) == {"Slurm's order planned with kernel"}
+    assert set(tab.run(pick.replace("FIGURE", figure))) == {"EASY planned with kernel"}
     assert tab.run("document.documentElement.scrollWidth") <= 390

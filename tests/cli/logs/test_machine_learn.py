@@ -7,9 +7,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.cluster import cluster_path
 from tests.forked import batchcast
-
-from batchcast.trace.demo import cluster_path
 
 
 def test_a_learned_machine_has_its_evidence_and_is_judged_on_the_rest(tmp_path: Path) -> None:

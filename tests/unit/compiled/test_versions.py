@@ -52,7 +52,7 @@ def test_every_kind_of_kernel_gives_the_same_by_public_decorators() -> None:
     ],
 )
 def test_schedules_are_the_same_by_public_decorators(words: tuple[str, ...]) -> None:
-    from batchcast.trace.demo import cluster_path
+    from tests.cluster import cluster_path
 
     told = []
     for mode in ("", "public"):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.cluster import cluster_machine, cluster_path
 
 import batchcast
 from batchcast.evaluation.validity import Verdict
@@ -14,7 +15,6 @@ from batchcast.machines.machine import Machine
 from batchcast.simulation.models import LEAST_WORK, SLURM
 from batchcast.simulation.on_nodes import simulate_on
 from batchcast.table import Trace
-from batchcast.trace.demo import cluster_machine, cluster_path
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +63,12 @@ def command(**given: Any) -> None:
     Policies are fcfs, easy, easy-sjbf, conservative, forecast and your own MODULE:CLASS. Predictors and policies take
     settings: NAME:key=value,key=value. An unknown name lists what is accepted.
     """
-    named = click.get_current_context().get_parameter_source("policies") is click.core.ParameterSource.COMMANDLINE
+    evaluate_log(click.get_current_context(), given)
+
+
+def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None = None, preface: str = "") -> None:
+    """Evaluate the log that a call names, and write the report; `title` and `preface` head the page."""
+    named = call.get_parameter_source("policies") is click.core.ParameterSource.COMMANDLINE
     free = given["scheduler"] is None and given["machine"] is None and not named
     scheduler, machine = take_nodes(given)
     plan, chosen = take_plan(given)
@@ -72,7 +76,7 @@ def command(**given: Any) -> None:
     machine, log, mask = settle(machine, log, take_score(given, log))
     nodes = "auto" if free else scheduler, machine
     log.settings.update(chosen, scheduler=nodes[0])
-    run(log, mask, plan, given, preface=log.settings.get("learned", ""), nodes=nodes)
+    run(log, mask, plan, given, title, preface or log.settings.get("learned", ""), nodes)
 
 
 def run(
@@ -136,38 +140,21 @@ def run(
 @click.option("--details", is_flag=True, help="Print every table and sentence of the report.")
 @click.option("--json", "as_json", is_flag=True, help="Print result.json instead of tables.")
 def demo(output: str, details: bool, as_json: bool) -> None:
-    """Evaluate a synthetic log that comes with batchcast.
+    """Evaluate a synthetic log that comes with batchcast: `evaluate` on the file that `batchcast.demo_path()` names.
 
-    The log has invented users on 10 nodes of 64 processors, two of them with 4 GPUs, in two partitions under Slurm.
+    The log has 5,000 jobs of 60 invented users on 256 processors.
     """
-    import numpy as np
+    from ...trace.demo import demo_path
 
-    from ...trace import read_trace
-    from ...trace.demo import cluster_machine, cluster_path
-    from ..schedule_options import take_plan
-
-    machine = cluster_machine()
-    trace = read_trace(str(cluster_path()))
-    trace = trace.with_info(replace(trace.info, max_procs=float(machine.cpus), max_procs_source="given"))
-    say(f"note: a synthetic workload of {len(trace):,} jobs; your own: batchcast evaluate LOG -o report/")
-    info = trace.info
-    settings = {
-        "timezone": info.timezone,
-        "procs": "req",
-        "machine_procs": info.max_procs,
-        "machine_procs_source": info.max_procs_source,
-        "scheduler": "slurm",
-    }
-    given: dict[str, Any] = {"output": output, "details": details, "as_json": as_json, "seed": 0}
-    usual = command.make_context("evaluate", [str(cluster_path())]).params
-    plan, chosen = take_plan({name: value for name, value in usual.items() if name not in given})
-    log = Log(trace, {**settings, **chosen}, [*info.notes, SYNTHETIC])
-    title = "Demo: how forecasts would serve a synthetic cluster"
-    run(log, np.ones(len(trace), bool), plan, given, title, SYNTHETIC, ("slurm", machine))
+    say("note: the log is synthetic; your own: batchcast evaluate LOG -o report/")
+    words = [str(demo_path()), "-o", output, *(["--details"] * details), *(["--json"] * as_json)]
+    call = command.make_context("evaluate", words, parent=click.get_current_context())
+    evaluate_log(call, call.params, "Demo on a synthetic log: what predictions would change", SYNTHETIC)
 
 
 SYNTHETIC = (
-    "A synthetic workload: its recorded waits were made by this model of Slurm, so the two agree by construction."
+    "The log is synthetic: its users are invented, and its recorded waits come from the same simulation of EASY "
+    "backfilling, so recorded and simulated waits agree by construction."
 )
 
 

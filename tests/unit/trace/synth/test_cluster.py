@@ -6,10 +6,10 @@ import gzip
 from pathlib import Path
 
 import numpy as np
+from tests.cluster import cluster_machine, cluster_path, cluster_workload
 
 from batchcast.simulation.on_nodes import simulate_on
 from batchcast.trace import read_trace
-from batchcast.trace.demo import cluster_machine, cluster_path, cluster_workload
 from batchcast.trace.write import write_csv
 
 
