@@ -120,6 +120,15 @@ def open_regular(path: str | Path, *, or_pipe: bool = False) -> BufferedReader:
     return open(number, "rb")
 
 
+def without_links(path: str, flags: int) -> int:
+    """Open a file for `open(..., opener=without_links)`: follows no link, waits for no pipe, and makes a new file private.
+
+    Others may be able to write to the folder. They could put a link to another file of this user there, or a pipe that
+    nobody writes to. Anybody who can open a lock file, even for reading, could hold its lock.
+    """
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+
+
 def small_text(path: str | Path, most: int = SMALL) -> str:
     """The text of a regular file that people write; InputError for a larger one, OSError and ValueError as usual."""
     with open_regular(path) as file:

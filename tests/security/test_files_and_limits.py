@@ -16,12 +16,16 @@ from typing import Any
 import pytest
 
 from batchcast.errors import UsageError
+from batchcast.job import JobRequest
+from batchcast.predict.protocol import Prediction
+from batchcast.service.answers.asked import keep_asked, take_asked
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.http.admission import Peer, Tokens
 from batchcast.service.http.work_queue import MOST_WAITING, Asker, TooManyWaiting, WorkQueue, asker_of
 from batchcast.store import tokens
 from batchcast.store.database import Store
 from batchcast.store.writer import single_writer
+from batchcast.sweep.dataset import Dataset
 from batchcast.trace import whole_file as files
 from batchcast.trace.whole_file import whole_file
 from batchcast.units import parse_duration, parse_memory
@@ -73,6 +77,48 @@ def test_the_lock_of_a_store_is_closed_to_those_who_may_only_read_it(tmp_path: P
         lock.unlink()
         with single_writer(store), lock.open() as other, pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+QUESTION = JobRequest(0, "(test)", 1000.0, 4.0, 600.0, float("nan"), user_id="ada")
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "link to an endless file"])
+def test_what_stands_in_the_place_of_the_questions_is_neither_written_nor_read(kind: str, tmp_path: Path) -> None:
+    """The service adds each question to a file beside the store, and the collector reads it."""
+    precious, place = tmp_path / "precious", tmp_path / "store.db.c.asked.jsonl"
+    precious.write_text('{"at": 1}\n')
+    precious.chmod(0o666 if kind == "hard link" else 0o600)
+
+    def lay() -> None:
+        if kind == "hard link":
+            os.link(precious, place)
+        elif kind == "pipe":
+            os.mkfifo(place)
+        else:
+            place.symlink_to(precious if kind == "link" else "/dev/zero")
+
+    lay()
+    keep_asked(place, QUESTION, Prediction(60.0), "recent_wait", 1000.0)
+    assert precious.read_text() == '{"at": 1}\n'
+    assert list(take_asked(place)) == []
+    lay()
+    assert list(take_asked(place)) == []
+    assert not place.exists()
+    keep_asked(place, QUESTION, Prediction(60.0), "recent_wait", 1000.0)
+    assert [one["like"]["user"] for one in take_asked(place)] == ["ada"], "an ordinary file is read afterwards"
+
+
+def test_a_link_in_the_place_of_a_sweep_s_lock_empties_no_file(tmp_path: Path) -> None:
+    precious, folder = tmp_path / "precious", tmp_path / "sweep"
+    precious.write_text("mine")
+    folder.mkdir()
+    (folder / ".lock").symlink_to(precious)
+    with pytest.raises(UsageError, match="cannot be written"), Dataset(folder).alone():
+        pass
+    assert precious.read_text() == "mine"
+    (folder / ".lock").unlink()
+    with Dataset(folder).alone():
+        assert stat.S_IMODE((folder / ".lock").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("digits", [1000, 4301, 5000, 100_000])

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from sqlalchemy import func, select, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
+from ..ceilings import without_links
 from ..errors import BatchcastError, InputError
 from .database import Store
 from .place import sqlite_path
@@ -30,7 +31,7 @@ def single_writer(store: Store) -> Iterator[None]:
             yield
         return
     try:
-        file = open(f"{path}.lock", "w", opener=_for_its_owner)  # noqa: SIM115
+        file = open(f"{path}.lock", "w", opener=without_links)  # noqa: SIM115
         os.fchmod(file.fileno(), 0o600)  # an earlier version may have created the file with access for others
     except OSError as error:
         raise InputError(
@@ -43,13 +44,6 @@ def single_writer(store: Store) -> Iterator[None]:
         except OSError:
             raise _busy(store) from None
         yield
-
-
-def _for_its_owner(path: str, flags: int) -> int:
-    """Opens the lock file with access for its owner only, because anybody who can open it for reading could hold the
-    lock.
-    """
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ..ceilings import without_links
 from ..errors import InputError, NoAnswer, UsageError
 from ..metrics.schedule import MEASURES as OF_A_SCHEDULE
 from ..trace.whole_file import whole_file
@@ -123,7 +124,13 @@ class Dataset:
     def alone(self) -> Iterator[None]:
         """Lock the folder; UsageError if another sweep uses it."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.folder / ".lock", "w") as file:
+        try:
+            file = open(self.folder / ".lock", "a", opener=without_links)  # noqa: SIM115
+        except OSError as error:
+            raise UsageError(
+                f"{self.folder}/.lock cannot be written: {error.strerror}", hint="name another folder: -o FOLDER"
+            ) from None
+        with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

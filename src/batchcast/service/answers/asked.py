@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ...ceilings import without_links
 from ...job import JobRequest
 from ...predict.protocol import Prediction
 from ...store.rows import as_values
@@ -31,22 +33,33 @@ def keep_asked(place: Path, job: JobRequest, said: Prediction, method: str, now:
         return
     like = {"user": job.user_id, "partition": job.partition_id, "procs": job.procs, "limit": job.req_time}
     line = json.dumps({"at": now, "method": method, "like": like, "said": as_values(said)})
-    with suppress(OSError):
-        if not place.exists() or place.stat().st_size < MOST_BYTES:
-            handle = os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(line + "\n")
+    with suppress(OSError), open(place, "a", encoding="utf-8", opener=without_links) as file:
+        status = os.fstat(file.fileno())
+        if _is_own(status) and status.st_size < MOST_BYTES:
+            file.write(line + "\n")
 
 
 def take_asked(place: Path) -> Iterator[Mapping[str, Any]]:
-    """Every line that was kept since the last time; they are gone from the file. A line cut short is passed over."""
+    """Yield every question that was added since the last call, and remove the questions from the file.
+
+    Left out are lines that are cut short, and files that another user can have written.
+    """
     taken = place.with_name(place.name + ".taken")
     try:
         place.replace(taken)
-        lines = taken.read_text(encoding="utf-8").splitlines()
-        taken.unlink()
+        with open(taken, "rb", opener=without_links) as file:
+            lines = file.read(2 * MOST_BYTES).splitlines() if _is_own(os.fstat(file.fileno())) else []
     except OSError:
         return
+    finally:
+        with suppress(OSError):
+            taken.unlink()
     for line in lines:
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             yield json.loads(line)
+
+
+def _is_own(status: os.stat_result) -> bool:
+    """Whether this is a regular file with one name, which no other user than root can have written."""
+    is_ours = status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
+    return is_ours and stat.S_ISREG(status.st_mode) and status.st_nlink == 1

@@ -27,6 +27,7 @@ from typing import Any
 
 from msgspec import msgpack
 
+from ...ceilings import without_links
 from ...compiled.place import LEARNED, fingerprint, kernel_folder
 from ...events.live import LiveClock, LiveJob, live_events, live_stream
 from ...events.state import SystemState
@@ -109,7 +110,7 @@ def load(place: Path, fresh: Mapping[str, Any]) -> SavedClock:
 def _trusted_body(place: Path, fresh: Mapping[str, Any]) -> bytes:
     """The bytes after the two lines of the head, if this user's own batchcast of this very code wrote them."""
     try:
-        with open(place, "rb", opener=_for_reading) as file:
+        with open(place, "rb", opener=without_links) as file:
             if not _is_safe(os.fstat(file.fileno())):
                 raise Unusable("others than this user can write it")
             head, digest, body = file.readline(), file.readline().rstrip(b"\n"), file.read()
@@ -128,10 +129,6 @@ def _trusted_body(place: Path, fresh: Mapping[str, Any]) -> bytes:
     if missing := sorted(set(fresh) - set(driven)):
         raise Unusable(f"without {', '.join(missing)}")
     return body
-
-
-def _for_reading(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _filled(body: bytes, fresh: Mapping[str, Any]) -> SavedClock:
@@ -186,7 +183,7 @@ def _secret_key() -> bytes:
         with open(made, "wb") as file:
             file.write(secrets.token_bytes(KEY_BYTES))
     try:
-        with open(place, "rb", opener=_for_reading) as file:
+        with open(place, "rb", opener=without_links) as file:
             stat, key = os.fstat(file.fileno()), file.read(KEY_BYTES + 1)
     except OSError:
         return _KEY_OF_THE_MOMENT
