@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -33,8 +34,20 @@ from .differences import against_limits, difference_keys, schedule_differences, 
 from .findings import Findings, find, share_of_perfect_knowledge
 from .limits import LATEST, Limits, latest_limits, limit_rows
 from .replay import jobs_mask
-from .simulated import DOUBTS, Chosen, choose_model, judge, not_simulated, planner_of, simulate_all
+from .selection import optimism
+from .simulated import (
+    DOUBTS,
+    Chosen,
+    choose_model,
+    is_stated,
+    judge,
+    learn_model,
+    not_simulated,
+    planner_of,
+    simulate_all,
+)
 from .validity import Validity, Verdict
+from .wait_accuracy import HISTORY, JUDGED, WaitAccuracy, judge_waits
 from .waste import waste_rows
 
 PREDICTORS = ("kernel", "last_2", "recent_mean")
@@ -42,6 +55,8 @@ POLICIES = ("easy", "easy-sjbf", "forecast")
 WORDS = {"protocol": PROTOCOLS, "loop": LOOPS, "partitions": ("together", "split"),
          "scheduler": ("auto", "policy", SLURM)}  # fmt: skip
 """Settings that are one of some words."""
+LEARN_LEAST, LEARN_JOBS = 1000, 60_000
+"""A log of so many jobs is learned from without being asked. More jobs take longer than a minute."""
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 
 
@@ -59,7 +74,9 @@ class Outcome:
 class Evaluation(Result):
     """Everything an evaluation found. `outcomes` is empty and `validity` None when `why_not` says why.
 
-    `other` is how near the model came to the record that was tried and not taken.
+    `other` is the validity of the model that was tried and not used. `waits` says how well waits were predicted at
+    submission, None if that was not judged. `learned` describes the machine that was learned from the log, empty if
+    another machine was used.
     """
 
     trace: Trace
@@ -75,6 +92,8 @@ class Evaluation(Result):
     differences: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     limits: Limits | None = None
     other: Validity | None = None
+    waits: WaitAccuracy | None = None
+    learned: str = ""
     _found: list[Findings | None] = field(default_factory=list, init=False, compare=False)
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False, compare=False)
 
@@ -114,7 +133,8 @@ class Evaluation(Result):
         """What may be said of the schedules: what to try first, and how much of it is the order; None without any."""
         if not self._found:  # every part of a report asks, and its intervals are drawn once
             verdict = Verdict.UNCHECKED if self.validity is None else self.validity.verdict
-            self._found.append(find(self.schedule_rows(), verdict, self._difference))
+            error_s = math.nan if self.validity is None else self.validity.error_s
+            self._found.append(find(self.schedule_rows(), verdict, self._difference, self._optimism, error_s))
         return self._found[0]
 
     def _difference(self, row: Mapping[str, Any], other: Mapping[str, Any]) -> PairedDifference | None:
@@ -126,6 +146,24 @@ class Evaluation(Result):
             return None
         seed = int(self.settings.get("seed", 0))
         return wait_intervals(self.trace, pair, self.mask, against, procs=self.procs, seed=seed)[one]
+
+    def _optimism(self, rows: Sequence[Mapping[str, Any]]) -> float:
+        """How much too short the shortest mean wait of these rows of `schedule_rows` is because it was picked."""
+        named = {(o.policy, o.predictor): o.schedule for o in self.outcomes}
+        today = self.outcomes[0].schedule
+        if any(schedule is None for schedule in named.values()):  # rows made by hand
+            return 0.0
+        before, changes = self._waits(today), {}
+        for row in rows:
+            schedule = named[row["policy"], row["predictor"]]
+            changes[f"{row['policy']}, {row['predictor']}"] = (self._waits(schedule) - before)[self.mask]
+        return optimism(changes, self.trace.submit_time[self.mask])
+
+    def _waits(self, schedule: Schedule) -> np.ndarray:
+        """The simulated wait of each job of the log (n,), NaN if it was not simulated."""
+        waits = np.full(len(self.trace), np.nan)
+        waits[schedule.rows] = schedule.wait_time
+        return waits
 
     def waste_rows(self) -> list[dict[str, Any]]:
         """Flat rows of core-hours used, asked and unused: the whole, then by user, account, queue and application."""
@@ -143,9 +181,11 @@ class Evaluation(Result):
         rows += [{"part": "schedule", **row} for row in self.schedule_rows()]
         found = self.findings()
         rows += [step.row() for step in found.steps] if found else []
+        rows += [found.gain.row()] if found and found.gain else []
         rows += [{"part": "limits", **row} for row in self.limit_rows()]
         rows += [{"part": "waste", **row} for row in self.waste_rows()]
         rows += [self.validity.row()] if self.validity else []
+        rows += [self.waits.row()] if self.waits else []
         return rows + ([self.advice.row()] if self.advice else [])
 
     def columns(self) -> dict[str, Any]:
@@ -200,6 +240,8 @@ def evaluate(
     against: str | None = None,
     seed: int = 0,
     workers: int = 1,
+    learn: bool = False,
+    waits: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Run a trace on the recorded clock, then every policy with every predictor on the simulated one.
@@ -243,6 +285,11 @@ def evaluate(
         For methods that draw, and for intervals.
     workers
         Processes at once; the results are the same with any number (`seconds` and `kernel_s` are measured).
+    learn
+        If no model reproduces the recorded waits, learn the machine from the log's first part and judge the rest, on a
+        log of at most `LEARN_JOBS` jobs. Needs `scheduler` `auto`.
+    waits
+        Also judge how well waits are predicted, on the latest jobs (`evaluation.wait_accuracy`).
     progress
         Told what is at work.
 
@@ -278,16 +325,6 @@ def evaluate(
     methods, plans = _beside_yardstick(named_methods(predictor)), named_policies(policy)
     inside = jobs_mask("mask", mask, trace)
     bar = progress or silent
-    tasks: list[Task[Any]] = [
-        Task("Predicting run times", len(trace), lambda tick: score(
-            trace, methods, protocol=protocol, procs=procs, mask=inside, seed=seed, tick=tick)),
-        Task("Advising limits", min(len(trace), LATEST), lambda tick: latest_limits(
-            trace, inside, procs=procs, tick=tick) if protocol == "honest" else None),
-    ]  # fmt: skip
-    scores, limits = under_bars("Predicting run times, advising limits", tasks, workers, bar)
-    scores = scores.held_against(against)
-    advice = advise(trace, scores.points, scores.scored, procs=procs, seed=seed) if protocol == "honest" else None
-    forecasts = Evaluation(trace, inside, procs, scores, (), None, "", (), advice, settings, limits=limits)
     options = {"wide": wide, "default_request": default_request, "loop": loop, "protocol": protocol,
                "plan_level": plan_level}  # fmt: skip
     split = partitions == "split"
@@ -296,12 +333,32 @@ def evaluate(
     def nodes() -> Nodes:
         return Nodes(machine if machine is not None else machine_of_log(trace, procs), procs, protocol)
 
+    learned = ""
     if scheduler == SLURM or machine is not None:
         model = Chosen(nodes(), None, None)
     else:
         with bar("Simulating today, to compare with the record", len(trace)) as tick:
             kill, auto = any(policy.kill for policy in plans.values()), scheduler == "auto" and not split
             model = choose_model(trace, pool, nodes if auto else None, inside, kill, tick)
+        if learn and auto and LEARN_LEAST <= len(trace) <= LEARN_JOBS and not is_stated(model):
+            with bar("Learning the machine from the log's first part", len(trace)) as tick:
+                found = learn_model(trace, inside, procs, protocol, tick)
+            if found is not None:
+                model, trace, inside, learned = found
+    tasks: list[Task[Any]] = [
+        Task("Predicting run times", len(trace), lambda tick: score(
+            trace, methods, protocol=protocol, procs=procs, mask=inside, seed=seed, tick=tick)),
+        Task("Advising limits", min(len(trace), LATEST), lambda tick: latest_limits(
+            trace, inside, procs=procs, tick=tick) if protocol == "honest" else None),
+    ]  # fmt: skip
+    if waits:
+        tasks.append(Task("Predicting waits", HISTORY + JUDGED, lambda tick: judge_waits(
+            trace, inside, procs=procs, tick=tick)))  # fmt: skip
+    scores, limits, *judged = under_bars("Predicting run times and waits, advising limits", tasks, workers, bar)
+    scores = scores.held_against(against)
+    advice = advise(trace, scores.points, scores.scored, procs=procs, seed=seed) if protocol == "honest" else None
+    forecasts = Evaluation(trace, inside, procs, scores, (), None, "", (), advice, settings, limits=limits,
+                           waits=judged[0] if judged else None, learned=learned)  # fmt: skip
     planners = {spec: planner_of(spec, methods, seed) for spec in (*methods, ORACLE)}
     return _with_schedules(forecasts, plans, planners, model, workers, bar)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +14,8 @@ from ..simulation.models import ORACLE, YARDSTICK
 from .validity import Verdict
 
 Row = Mapping[str, Any]
+Optimism = Callable[[Sequence[Row]], float]
+"""How much too short, in seconds, the shortest mean wait of these rows is because it was picked."""
 Compare = Callable[[Row, Row], PairedDifference | None]
 """The paired difference in wait of the first row's schedule to the second row's; None without both schedules."""
 SAME = 0.02
@@ -20,6 +23,8 @@ SAME = 0.02
 LEAST_GAIN_S = 10.0
 """A mean wait below this (tau of the bounded slowdown) leaves nothing that anybody would notice."""
 LEAST_GAIN = 0.05
+STATED = (Verdict.CLOSE, Verdict.ROUGH)
+"""The verdicts on a simulation under which a report states gains."""
 
 
 def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -> float:
@@ -64,24 +69,70 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Gain:
+    """The change in mean wait that the best schedule brings against today's, corrected for having been picked.
+
+    Attributes
+    ----------
+    change_s, low_s, high_s
+        Change in seconds, negative if jobs wait less, and its 90 % interval, NaN without an interval. All three are
+        moved by `optimism_s`.
+    candidates
+        Number of schedules that the best one was picked from.
+    optimism_s
+        What picking the shortest mean wait adds by chance (`selection.optimism`), seconds, at least 0.
+    error_s
+        Difference between the recorded and the simulated mean wait, seconds. NaN if nothing is recorded.
+    """
+
+    change_s: float
+    low_s: float = float("nan")
+    high_s: float = float("nan")
+    candidates: int = 1
+    optimism_s: float = 0.0
+    error_s: float = float("nan")
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the gain is real: the interval does not contain zero (without an interval: jobs wait less)."""
+        return self.change_s < 0 and not self.high_s >= 0
+
+    @property
+    def is_hint(self) -> bool:
+        """Whether the simulation is off by more than half of the gain."""
+        return bool(self.error_s > -self.change_s / 2)
+
+    def row(self) -> dict[str, Any]:
+        """One flat object for JSON."""
+        return {
+            "part": "gain", "change_s": self.change_s, "change_low_s": self.low_s, "change_high_s": self.high_s,
+            "candidates": self.candidates, "optimism_s": self.optimism_s, "mean_wait_error_s": self.error_s,
+            "hint": self.is_hint,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Findings:
-    """What may be said of an evaluation's schedules; every tile, sentence and picture reads this and nothing else.
+    """What an evaluation concludes from its schedules. Every tile, sentence and picture of gains reads this.
 
     Attributes
     ----------
     verdict
-        How far the simulation may be believed. Where it is not `close` there is no `best`, whatever the rows say.
+        How well the simulation reproduces the recorded waits. If it is `far` or `unchecked`, there is no `best`.
     today
-        The row of the first policy planned with the users' limits.
+        The row of the first policy planned with the users' time limits.
     shortest
-        The row with the shortest mean wait of all that a site can have (perfect knowledge is not among them).
+        The row with the shortest mean wait, without perfect knowledge.
     best
-        What to try first: the shortest mean wait among rows clearly ahead of today (its 90 % interval holds no zero);
-        None where there is none. Where limits do as well as the forecast that would be best, the row with limits.
+        The schedule to try first: the shortest mean wait among the rows whose 90 % interval against today is below
+        zero. None without such a row, or if its gain is no longer clear after the correction. If time limits plan it
+        as well as a prediction does, the row with time limits.
     forecast
-        The row with a forecast that would be best; None where none is clearly ahead of today.
+        The best row that is planned with a prediction. None if no such row is clearly shorter than today.
     steps
-        Today, then the policy of `best` (else of `shortest`) by limits, by forecasts and by perfect knowledge.
+        Today, then the policy of `best` (else of `shortest`) by limits, by predictions and by perfect knowledge.
+    gain
+        The gain of `best`, corrected for having been picked. None without `best`.
     """
 
     verdict: Verdict
@@ -90,11 +141,17 @@ class Findings:
     best: Row | None
     forecast: Row | None
     steps: Sequence[Step]
+    gain: Gain | None = None
 
     @property
     def believed(self) -> bool:
-        """Whether gains may be told as measured."""
-        return self.verdict is Verdict.CLOSE
+        """Whether gains are stated: the simulation is close, or rough, which makes each gain a hint."""
+        return self.verdict in STATED
+
+    @property
+    def is_hint(self) -> bool:
+        """Whether the gain is only a hint: the simulation is rough, or off by more than half of the gain."""
+        return self.verdict is Verdict.ROUGH or (self.gain is not None and self.gain.is_hint)
 
     @property
     def idle(self) -> bool:
@@ -102,7 +159,10 @@ class Findings:
         return bool(self.today["mean_wait_s"] < LEAST_GAIN_S)
 
 
-def find(rows: Sequence[Row], verdict: Verdict, compare: Compare) -> Findings | None:
+def find(
+    rows: Sequence[Row], verdict: Verdict, compare: Compare, optimism: Optimism = lambda rows: 0.0,
+    error_s: float = float("nan"),
+) -> Findings | None:  # fmt: skip
     """The findings of schedules' rows (`Evaluation.schedule_rows`); None where no simulated job is scored.
 
     Parameters
@@ -114,6 +174,10 @@ def find(rows: Sequence[Row], verdict: Verdict, compare: Compare) -> Findings | 
     compare
         Compares two rows of these, paired over groups of one user's submissions of one week. Where it gives None (rows
         made by hand), means decide.
+    optimism
+        How much too short the shortest mean wait of some rows is because it was picked, seconds.
+    error_s
+        Difference between the recorded and the simulated mean wait, seconds.
 
     Ties of mean waits go to the row that stands first.
 
@@ -133,9 +197,20 @@ def find(rows: Sequence[Row], verdict: Verdict, compare: Compare) -> Findings | 
     ahead = [row for row in possible if row is not today and _is_ahead(row, today)]
     best, forecast = _best(ahead, compare)
     steps = _steps(rows, today, (best or shortest)["policy"], compare)
-    if verdict is not Verdict.CLOSE:
-        best = forecast = None
-    return Findings(verdict, today, shortest, best, forecast, steps)
+    candidates = [row for row in possible if row is not today]
+    gain = None
+    if best is not None and verdict in STATED:
+        gain = _gain(best, today, len(candidates), optimism(candidates), error_s)
+    if gain is None or not gain.is_clear:
+        best = forecast = gain = None
+    return Findings(verdict, today, shortest, best, forecast, steps, gain)
+
+
+def _gain(best: Row, today: Row, candidates: int, optimism_s: float, error_s: float) -> Gain:
+    """The best row's change against today, with its interval, moved by the optimism of the choice."""
+    change = float(best["mean_wait_s"]) - float(today["mean_wait_s"])
+    low, high = (float(best.get(f"mean_wait_s_difference_{end}", math.nan)) for end in ("low", "high"))
+    return Gain(change + optimism_s, low + optimism_s, high + optimism_s, candidates, optimism_s, error_s)
 
 
 def _least(rows: Sequence[Row]) -> Row:

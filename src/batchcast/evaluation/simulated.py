@@ -19,12 +19,13 @@ from ..simulation import Schedule
 from ..simulation.models import ORACLE, YARDSTICK, Model, Nodes, Pool, Tick
 from ..table import Trace
 from .accuracy import Maker, predictor
+from .findings import STATED
 from .validity import MODELLED_AS_LEARNED, MODELLED_ON_NODES, Validity, Verdict, judge_validity, validity
 
 DOUBTS = {
-    Verdict.ROUGH: "the simulation agrees with the recorded mean waits, not with all else: its gains are a hint",
-    Verdict.FAR: "recorded and simulated mean waits differ by more than 2x: the simulated gains are not to be trusted",
-    Verdict.UNCHECKED: "the log records no waits to check the simulation by: the simulated gains are not to be trusted",
+    Verdict.ROUGH: "the simulation reproduces the recorded waits only roughly: its gains are a hint",
+    Verdict.FAR: "the simulation does not reproduce the recorded waits: its gains are not to be trusted",
+    Verdict.UNCHECKED: "the log records no waits to check the simulation by: its gains are not to be trusted",
 }
 MADE_FROM_LOG = {SOURCE: "slurm_by_log", LEARNED: "slurm_learned"}
 """What a schedule's policy is called on a machine that was made from the log."""
@@ -89,7 +90,8 @@ def choose_model(
 
     The loops (None: never), on the machine that the log itself implies, are tried where the pool is not close to the
     record and the log has what they model beyond it (nodes, partitions, memory, GPUs, classes of service), or where the
-    size of a pool is not known. Where neither is close the pool stays, the simpler one; no model where there is none.
+    size of a pool is not known. If neither is close, a rough one is preferred to a far one, and the pool, which is simpler, to
+    the loops. No model if there is none.
     """
     try:
         checked = None if pool is None else judge(pool, trace, inside, kill=kill)
@@ -103,7 +105,36 @@ def choose_model(
         other = judge(loops, trace, inside, loops.run(trace, None, YARDSTICK, tick=tick))
     except (InputError, NoAnswer):
         return Chosen(pool, checked, None)
-    return Chosen(loops, other, checked) if other.verdict is Verdict.CLOSE else Chosen(pool, checked, other)
+    better = other.verdict is Verdict.CLOSE or (other.verdict is Verdict.ROUGH and (
+        checked is None or checked.verdict is Verdict.FAR))  # fmt: skip
+    return Chosen(loops, other, checked) if better else Chosen(pool, checked, other)
+
+
+def is_stated(model: Chosen) -> bool:
+    """Whether the report states gains of this model: it is close to the record, or rough."""
+    return model.checked is not None and model.checked.verdict in STATED
+
+
+def learn_model(
+    trace: Trace, inside: np.ndarray, procs: str, protocol: str, tick: Tick
+) -> tuple[Chosen, Trace, np.ndarray, str] | None:
+    """The machine learned from the log's first part, if it reproduces the waits of the rest.
+
+    Returns the model, the log with the releases of held jobs, the scored jobs after the first part, and what was
+    learned in a sentence. None if the log tells too little, or if the learned machine does not reproduce the rest.
+    """
+    from ..machines.learned.learn import split  # many kernels, which most logs do without
+
+    try:
+        learned, released, rest = split(trace, procs)
+        scored = inside & rest
+        model = Nodes(learned.machine, procs, protocol)
+        checked = judge(model, released, scored, model.run(released, None, YARDSTICK, tick=tick))
+    except (InputError, NoAnswer):
+        return None
+    if checked.verdict not in STATED:
+        return None
+    return Chosen(model, checked, None), released, scored, learned.in_short()
 
 
 def simulate_all(

@@ -83,6 +83,12 @@ MOST_LEFT = 0.05
 """The share of core-hours, jobs or utilization that a simulation may miss."""
 SAME_JOBS = 0.9
 """A rank correlation of waits from which the same jobs wait: what the model leaves out cannot matter much then."""
+NEAR_MEANS = 1.5
+"""A simulation is close only if the recorded and the simulated mean wait differ by less than this factor."""
+LEAST_RANK = 0.3
+"""Below this rank correlation of recorded and simulated waits, other jobs wait in the simulation than did in truth."""
+LEAST_WAITED = 200
+"""A simulation is close only if at least this many jobs waited for a minute or more: fewer agree by chance."""
 
 
 MODELLED_ON_NODES = ("memory", "GPUs", "partitions", "priorities", "holds")
@@ -103,6 +109,9 @@ class Doubt(StrEnum):
     """What speaks against it."""
 
     MEAN_WAIT = "mean_wait"
+    MEAN_NOT_NEAR = "mean_not_near"
+    RANK = "rank"
+    FEW_WAITED = "few_waited"
     DISTRIBUTION = "distribution"
     UTILIZATION = "utilization"
     WORK_CUT = "work_cut"
@@ -123,6 +132,8 @@ class Validity:
         The largest difference of the two distributions of waits (Kolmogorov & Smirnov), those below a minute as none.
     rank_correlation
         Spearman's, of recorded and simulated waits: do the same jobs wait?
+    waited_jobs
+        Scored jobs whose recorded wait is a minute or more.
     recorded_utilization, simulated_utilization
         Of the judged machine, from the first submission to the last end.
     cut_jobs, cut_share
@@ -152,6 +163,7 @@ class Validity:
     uncovered_jobs: int
     wait_distance: float = 0.0
     rank_correlation: float = float("nan")
+    waited_jobs: int = 0
     recorded_utilization: float = float("nan")
     simulated_utilization: float = float("nan")
     cut_jobs: int = 0
@@ -174,10 +186,18 @@ class Validity:
         return recorded / simulated if simulated else float("inf")
 
     @property
+    def error_s(self) -> float:
+        """The difference between the recorded and the simulated mean wait, seconds, at least 0."""
+        return abs(self.recorded_mean_wait_s - self.simulated_mean_wait_s)
+
+    @property
     def doubts(self) -> tuple[Doubt, ...]:
         """What speaks against believing the simulation, the gravest first."""
         signs = {
             Doubt.MEAN_WAIT: not 1 / FACTOR <= self.ratio <= FACTOR,
+            Doubt.MEAN_NOT_NEAR: not 1 / NEAR_MEANS <= self.ratio <= NEAR_MEANS,
+            Doubt.RANK: not self.rank_correlation >= LEAST_RANK,
+            Doubt.FEW_WAITED: self.waited_jobs < LEAST_WAITED,
             Doubt.DISTRIBUTION: self.wait_distance > MOST_DISTANCE,
             Doubt.WORK_LEFT_OUT: self.left_out_share > MOST_LEFT,
             Doubt.WORK_CUT: self.cut_share > MOST_LEFT,
@@ -189,12 +209,17 @@ class Validity:
 
     @property
     def verdict(self) -> Verdict:
-        """Close: nothing speaks against it. Rough: the mean waits agree, something else does not. Far: they do not."""
+        """How well the simulation reproduces the recorded waits.
+
+        `close`: there is no doubt. `far`: the mean waits differ by more than a factor of 2, or neither the
+        distribution nor the ranks of the waits agree. `rough`: any other doubt. `unchecked`: no recorded waits.
+        """
         if not self.jobs:
             return Verdict.UNCHECKED
-        if Doubt.MEAN_WAIT in self.doubts:
+        doubts = self.doubts
+        if Doubt.MEAN_WAIT in doubts or {Doubt.DISTRIBUTION, Doubt.RANK} <= set(doubts):
             return Verdict.FAR
-        return Verdict.ROUGH if self.doubts else Verdict.CLOSE
+        return Verdict.ROUGH if doubts else Verdict.CLOSE
 
     @property
     def trusted(self) -> bool:
@@ -218,6 +243,8 @@ class Validity:
             "recorded_over_simulated": self.ratio,
             "wait_distance": self.wait_distance,
             "wait_rank_correlation": self.rank_correlation,
+            "waited_jobs": self.waited_jobs,
+            "mean_wait_error_s": self.error_s,
             "recorded_utilization": self.recorded_utilization,
             "simulated_utilization": self.simulated_utilization,
             "cut_jobs": self.cut_jobs,
@@ -332,6 +359,7 @@ def judge_validity(
         uncovered_jobs=int(uncovered.sum()),
         wait_distance=cdf_distance(_queued(recorded), _queued(simulated)),
         rank_correlation=rank_correlation(_queued(recorded), _queued(simulated)),
+        waited_jobs=int((recorded >= MINUTE).sum()),
         recorded_utilization=busy / total,
         simulated_utilization=float(schedule.measures()["utilization"]) * schedule.total / total,
         cut_jobs=int((cut > 0).sum()),

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How well waits are predicted on a log: a small replay of its latest jobs, beside the simplest method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from ..table import Trace
+from .wait import RecordedClock, recorded_wait, run_wait
+
+METHOD = "forecast"
+SIMPLEST = "recent_wait"
+HISTORY, JUDGED = 1000, 500
+"""The replay learns from this many jobs before it judges the latest ones. Both are small: `forecast` refits its model
+every few hundred jobs, and a report must not take much longer because of it."""
+LEAST_JUDGED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class WaitAccuracy:
+    """Wait predictions at submission, judged on the latest jobs of a log.
+
+    Attributes
+    ----------
+    predictor, simplest
+        The method that answers users, and the simplest method: the median of recent waits.
+    jobs, history
+        Number of judged jobs, and of jobs before them that the methods learned from.
+    coverage
+        Share of the judged jobs that started by their 90 % time.
+    median_error_s, simplest_median_error_s
+        Median absolute error of the predicted wait, seconds, of both methods.
+    """
+
+    predictor: str
+    jobs: int
+    history: int
+    coverage: float
+    median_error_s: float
+    simplest: str
+    simplest_median_error_s: float
+
+    def row(self) -> dict[str, Any]:
+        """One flat object for JSON."""
+        return {
+            "part": "wait", "predictor": self.predictor, "jobs": self.jobs, "history_jobs": self.history,
+            "coverage_90": self.coverage, "median_ae_s": self.median_error_s, "simplest": self.simplest,
+            "simplest_median_ae_s": self.simplest_median_error_s,
+        }  # fmt: skip
+
+
+def judge_waits(
+    trace: Trace, inside: np.ndarray, *, procs: str = "req", tick: Callable[[int], None] | None = None
+) -> WaitAccuracy | None:
+    """Replay the latest jobs and judge the predicted waits.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    inside
+        The jobs that are scored, booleans of shape (n,). The latest `JUDGED` of them with a recorded wait are judged.
+    procs
+        The rule for a job's processors.
+    tick
+        Called with the number of replayed jobs.
+
+    Returns
+    -------
+    WaitAccuracy or None
+        None if fewer than `LEAST_JUDGED` jobs can be judged, or if LightGBM is not installed.
+    """
+    places = np.flatnonzero(inside & ~np.isnan(recorded_wait(trace)))[-JUDGED:]
+    if find_spec("lightgbm") is None or len(places) < LEAST_JUDGED:
+        return None
+    first = max(0, int(places[0]) - HISTORY)
+    part = trace.take(np.arange(first, int(places[-1]) + 1))
+    judged = np.zeros(len(part), bool)
+    judged[places - first] = True
+    on = RecordedClock("honest", procs)
+    own, simplest = (run_wait(part, name, judged, on=on).forecasts for name in (METHOD, SIMPLEST))
+    if tick is not None:
+        tick(len(part))
+    wait = recorded_wait(part)[judged]
+    bound = own.quantiles[judged, own.levels.index(0.9)]
+    errors = [float(np.median(np.abs(each.points[judged] - wait))) for each in (own, simplest)]
+    coverage = float((wait <= bound).mean())
+    return WaitAccuracy(METHOD, len(wait), int(places[0]) - first, coverage, errors[0], SIMPLEST, errors[1])
