@@ -199,7 +199,7 @@ class Client:
             given = {**parameters, "user": "" if header else user}
             given = {name: value for name, value in given.items() if value not in ("", None)}
             target = f"/v1/{question}?{urlencode(given, doseq=True)}"
-            status, body = self._get(target, header, begun + self.patience_s)
+            status, body = self.get(target, header, begun + self.patience_s)
             if status == 401:
                 raise ValueError("the token is missing, or the service does not know it")
             document = json.loads(body)
@@ -209,8 +209,11 @@ class Client:
             _tell("batchcast does not answer (%s: %s); requests stay as written", self.address, error)
             return None
 
-    def _get(self, target: str, header: str, until: float) -> tuple[int, bytes]:
-        """Returns status and body of one GET request over a connection of its own; fails at time `until`."""
+    def get(self, target: str, header: str, until: float) -> tuple[int, bytes]:
+        """Return status and body of one GET request over a connection of its own; fails at the monotonic time `until`.
+
+        Unlike every other call, this one raises OSError or ValueError if no answer comes.
+        """
         place = urlsplit(self.address)
         if place.scheme in ("http", ""):
             connection = self._opened(place.hostname or "", place.port or 80, until)

@@ -89,6 +89,7 @@ VERBS: dict[str, str] = {
     "anonymize": "Replace the names in a log by keyed hashes, so that the log can be shared.",
     "synth": "Generate a synthetic log from published workload models, or compare it with a real log.",
     "start": "Predict when your waiting jobs, or a script not yet submitted, will start. Over a log: wait.",
+    "submit": "Submit a script to the cluster that is expected to finish it first.",
     "walltime": "Suggest a time limit and memory request for your next job, from your past jobs. Over a log: limits.",
     "report": "Show what jobs requested and used, and which options to change.",
     "mcp": "Answer an AI assistant's questions about your jobs (read-only).",
@@ -109,7 +110,7 @@ OF_THE_SITE: dict[str, str] = {
 """The verbs of `batchcast site`."""
 ROOMS: dict[str, str] = {
     "study": "evaluate evaluate:demo evaluate:compare info runtime wait simulate limits whatif machine sweep",
-    "users": "start walltime report accuracy mcp",
+    "users": "start submit walltime report accuracy mcp",
     "site": "collect collect:serve plan setup:doctor setup:install store:token store:purge store:export",
     "logs": "convert convert:anonymize synth",
 }

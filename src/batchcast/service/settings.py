@@ -280,12 +280,29 @@ def load(
     return Settings(whole, source, tuple(overruled))
 
 
+def cluster_tables(environment: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
+    """The `[[cluster]]` tables of the strongest settings file that has any, and that file; none without one."""
+    env = os.environ if environment is None else environment
+    for path in reversed(settings_files(env)):
+        if isinstance(tables := _read(path).get("cluster"), list):
+            return str(path), tables
+    return "", []
+
+
 def _places(flags: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
-    """What each place gives, the weakest first."""
-    places = [(str(path), _read(path)) for path in settings_files(env)]
+    """What each place gives, the weakest first; the tables of `[[cluster]]` are no setting."""
+    places = [
+        (str(path), {name: value for name, value in _read(path).items() if not _is_tables(name, value)})
+        for path in settings_files(env)
+    ]
     keys = {name: f"BATCHCAST_{name.upper()}" for name in NAMES}
     places += [(f"${key}", {name: env[key]}) for name, key in keys.items() if key in env]
     return [*places, ("--", {name: value for name, value in flags.items() if value is not None})]
+
+
+def _is_tables(name: str, value: Any) -> bool:
+    """Whether a name of a settings file holds the tables of `[[cluster]]`."""
+    return name == "cluster" and isinstance(value, list)
 
 
 def is_private(settings: Settings, memory: dict[str, Any]) -> bool:

@@ -115,6 +115,9 @@ TEXTS: dict[str, str] = {
     "qos_of": f"""SELECT DISTINCT jobs.partition_id, jobs.qos FROM jobs
         WHERE {_HERE} AND jobs.user_id = :user AND jobs.submit_time + 0 >= :since AND jobs.qos IS NOT NULL
         ORDER BY jobs.partition_id, jobs.qos""",
+    "own_runs": f"""SELECT jobs.job_name, jobs.start_time, jobs.end_time FROM jobs
+        WHERE {_HERE} AND jobs.user_id = :user AND jobs.end_time >= :since AND jobs.start_time IS NOT NULL
+        AND jobs.job_name IS NOT NULL AND jobs.status = 'completed' ORDER BY jobs.end_time DESC LIMIT 2000""",
     "issued": _issued("start_time partition_id req_procs", "(o.kind = 'runtime' OR o.kind = 'wait')"),
     "issued_memory": _issued(
         "req_mem_kib req_nodes", "(o.kind = 'memory' OR o.kind = 'request') AND o.moment = 'submit'"

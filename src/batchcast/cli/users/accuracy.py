@@ -47,6 +47,9 @@ def command(
         asked_for,
         lambda: questions.accuracy(settings, since, until, partition, myself(), time.time()),
     )
+    sent, unknown = _of_submissions(since, until)
+    shown = {**reply.settings, **({"sent": sent} if sent else {})}
+    reply = reply._replace(settings=shown, warnings=[*reply.warnings, *unknown])
     if printed("accuracy", reply, as_json, parsable2):
         return
     _print_belief(reply.settings.get("belief") or [])
@@ -55,6 +58,42 @@ def command(
         _print_advice(of, reply.settings.get(of) or [])
     _print_arms(reply.settings.get("arms") or [])
     _print_who_pays(reply.settings.get("who_pays") or [])
+    for row in sent:
+        _print_sent(row)
+
+
+def _of_submissions(since: float, until: float) -> tuple[list[dict[str, Any]], list[str]]:
+    """What came of this user's own `batchcast submit`, and a sentence for each cluster that does not say."""
+    import os
+
+    from ...clusters.configured import configured
+    from ...clusters.ledger import Ledger, ledger_path
+    from ...clusters.outcomes import judge, learn_outcomes
+
+    place = ledger_path(os.environ)
+    known = configured() if place.exists() else None
+    if known is None or not known.clusters:
+        return [], []
+    with Ledger(place) as ledger:
+        problems = learn_outcomes(ledger, {one.name: one for one in known.clusters})
+        return judge([one for one in ledger.entries(since) if one.at < until], known.home.name), problems
+
+
+def _print_sent(row: Mapping[str, Any]) -> None:
+    """Two sentences about the jobs that `batchcast submit` sent to a cluster."""
+    from ...units import counted, span
+
+    echo(
+        f"your {counted(row['submissions'], 'job')} of batchcast submit, {row['sent_elsewhere']} of them sent away "
+        f"from {row['home']}: {row['right']:.0%} ended before every other cluster's likely end, "
+        f"{row['coverage_90']:.0%} by their 90 % time"
+    )
+    if (mean := row["gain_mean_s"]) == mean:
+        low, high = (f"{'-' if each < 0 else ''}{span(abs(each))}" for each in (row["gain_low_s"], row["gain_high_s"]))
+        sooner = "sooner" if mean >= 0 else "later"
+        echo(
+            f"  on average {span(abs(mean))} {sooner} than predicted for {row['home']} (90 % interval {low} to {high})"
+        )
 
 
 def _print_belief(belief: Sequence[Mapping[str, Any]]) -> None:

@@ -19,6 +19,7 @@ from ..site_options import clock, myself, parse_when, site_options, whoami
 from .start_text import advice_lines, before_maintenance, sentences, why_moved
 
 if TYPE_CHECKING:
+    from ...clusters.configured import Configured
     from ...service.answers.answer import Answer
     from ...service.settings import Settings
 
@@ -67,6 +68,13 @@ LONGEST = 32
     help="With --where: rank by the probability to finish by then.",
 )
 @click.option("--any-size", is_flag=True, help="With --where: also rank half and twice the size.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="PATH|SIZE[@PLACE]",
+    help="With --where over several clusters: a file that the job reads, or its size, and where it is.",
+)
 @click.option("--watch", is_flag=True, help="Repeat every 10 s until Ctrl-C.")
 @click.option(
     "--within",
@@ -91,6 +99,7 @@ def command(
     where: bool,
     by: str | None,
     any_size: bool,
+    inputs: tuple[str, ...],
     watch: bool,
     within: str | None,
     chance: str,
@@ -108,15 +117,20 @@ def command(
     from ...service.settings import load
 
     asked_span = parse_within(within, chance) if within is not None else None
-    if (where and script is None) or ((by is not None or any_size) and not where):
-        raise UsageError("--done-by and --any-size need --where, and --where needs --test SCRIPT")
+    if (where and script is None) or ((by is not None or any_size or inputs) and not where):
+        raise UsageError("--done-by, --any-size and --input need --where, and --where needs --test SCRIPT")
     if machine is not None and (script is None or where):
         raise UsageError("--machine needs --test SCRIPT and cannot be combined with --where")
     if watch and (script == "-" or asked_span is not None):
         raise UsageError("--watch repeats the query; it cannot be combined with a script from stdin or with --within")
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
+    known = _clusters(cluster, inputs) if where and store is None else None
 
     def ask_now(now: float) -> Answer:
+        if script is not None and known is not None:
+            from .clusters import ask_clusters
+
+            return ask_clusters(known, settings, script, asked, inputs, deadline_of(by, now), any_size, now)
         if script is not None:
             return _ask_of_script(settings, script, asked, where, by, now, machine, any_size)
         whose = user or (None if job_ids and not me else whoami())
@@ -136,7 +150,11 @@ def command(
     def show(reply: Answer, now: float) -> None:
         if printed("start", reply, as_json, parsable2):
             return
-        if where:
+        if known is not None:
+            from .clusters import print_clusters
+
+            print_clusters(reply.results, now, by is not None, script or "")
+        elif where:
             from .start_text import print_where
 
             print_where(reply.results, now, by is not None, any_size, script or "")
@@ -162,6 +180,27 @@ def command(
     show(reply, now)
     if asked_span is not None:
         _judge(reply.results, *asked_span)
+
+
+def _clusters(names: str | None, inputs: Sequence[str]) -> Configured | None:
+    """The clusters to compare, if the settings have several or `-M` names one of them; else None."""
+    from ...clusters.configured import chosen, configured
+    from ...errors import UsageError
+
+    known = configured()
+    if known.clusters:
+        return chosen(names, known)
+    if inputs:
+        raise UsageError("--input needs the clusters' bandwidths: [[cluster]] in batchcast.toml has them")
+    return None
+
+
+def deadline_of(by: str | None, now: float) -> float | None:
+    """`--done-by` in epoch seconds; a time of day that is over is tomorrow's, as for sbatch."""
+    if by is None:
+        return None
+    until = parse_when(by, now)
+    return until + 86400.0 if until <= now and re.fullmatch(r"[\d:]+", by) else until
 
 
 def _ask_of_script(
@@ -193,9 +232,7 @@ def _ask_of_script(
         )
     from ...service.answers.script import answer_where
 
-    until = parse_when(by, now) if by is not None else None
-    if until is not None and by is not None and until <= now and re.fullmatch(r"[\d:]+", by):
-        until += 86400.0  # a time of day that has passed means tomorrow, as in sbatch
+    until = deadline_of(by, now)
     given = options if until is None else {**options, "by": f"uts{until:.0f}"}
     given = {**given, "any-size": "yes"} if any_size else given
     return answer_or_ask_service(

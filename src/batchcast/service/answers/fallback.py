@@ -167,6 +167,11 @@ def ask_service(listen: str, verb: str, parameters: Mapping[str, object]) -> Ans
         ) from None
     finally:
         connection.close()
+    return answer_of(document)
+
+
+def answer_of(document: Mapping[str, Any]) -> Answer:
+    """A document of the HTTP API as an answer; its error is raised as what it is."""
     if "results" not in document:
         kind = _KINDS.get(document.get("exit_code", 1), BatchcastError)
         raise kind(document.get("error", "no answer"), hint=document.get("try", ""))

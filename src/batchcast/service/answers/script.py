@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import fmean, pvariance
 from typing import Any, NamedTuple
 
 from ...errors import NoAnswer, UsageError
@@ -115,6 +116,13 @@ def script_advice(site: Site, options: Mapping[str, str], clock: Forecaster, job
 
 QOS_SINCE_S = 90 * 86400.0
 RUN_SHARES = tuple(k / 20 for k in range(1, 20, 2))
+SPREAD_SHARES = tuple((k + 0.5) / 20 for k in range(20))
+"""Levels of the twenty equally likely waits and run times of `spread`."""
+JUST_SUBMITTED_S = 1e-3
+"""A job that waits has a tail beyond the highest issued level (`predict.conditional`); without it, no 90 % time of an
+end could be given."""
+OWN_RUNS_SINCE_S = 90 * 86400.0
+MOST_NAMES = 100
 
 
 class Placement(NamedTuple):
@@ -132,6 +140,7 @@ def answer_where(
     now: float,
     by: float | None = None,
     any_size: bool = False,
+    spread: bool = False,
 ) -> Answer:
     """All ways to submit these options, the best first.
 
@@ -139,12 +148,15 @@ def answer_where(
     seconds), the best way has the highest chance to be done by then; among chances within 2 points of the highest, the
     way with the fewest core-hours is the best. Ways at another size than the script's come last, unless `any_size`
     is set: whether a program runs twice as fast on twice the nodes is an assumption, not a forecast.
+
+    With `spread`, each way also has twenty equally likely waits and run times, and the answer has the viewer's own run
+    times by job name: with them, several clusters can be compared (`batchcast.clusters`).
     """
     if by is not None and by <= now:
         raise UsageError("--done-by: that is over (accepted: a time to come: 18:00, now+6hours, 2030-01-31T12:00)")
     with open_site(settings, viewer, now) as site:
         ask = forecaster(site)
-        results = site.disclosed(placements(site, options, ask, by, any_size))
+        results = site.disclosed(placements(site, options, ask, by, any_size, spread))
         if not results:
             asked = request_of(options, site, viewer.name or "")
             never = never_starts(site, options, asked, ask.machine) or "no partition takes such a job"
@@ -156,11 +168,31 @@ def answer_where(
         )
         notes.append("of a new job: one that waits already and is submitted anew loses its place and its age")
         shown = {**start_settings(settings, now), "by_s": by, "any_size": any_size}
-        return Answer({"cluster": site.cluster}, shown, notes, results)
+        log: dict[str, Any] = {"cluster": site.cluster}
+        if spread:
+            log |= {"own_runs": own_runs(site), "snapshot_s": site.memory.get("snapshot_at")}
+        return Answer(log, shown, notes, results)
+
+
+def own_runs(site: Site) -> dict[str, list[float]]:
+    """The viewer's completed jobs of 90 days by name: how many, and mean and variance of the log of their run times."""
+    if site.viewer.name is None:
+        return {}
+    since = site.now - OWN_RUNS_SINCE_S
+    logs: dict[str, list[float]] = {}
+    for row in site.reader.ask("own_runs", cluster=site.cluster, user=site.viewer.name, since=since):
+        logs.setdefault(row["job_name"], []).append(math.log(max(row["end_time"] - row["start_time"], 1.0)))
+    most = sorted(logs, key=lambda name: -len(logs[name]))[:MOST_NAMES]
+    return {name: [len(logs[name]), mean := fmean(logs[name]), pvariance(logs[name], mean)] for name in most}
 
 
 def placements(
-    site: Site, options: Mapping[str, str], clock: Forecaster, by: float | None = None, any_size: bool = False
+    site: Site,
+    options: Mapping[str, str],
+    clock: Forecaster,
+    by: float | None = None,
+    any_size: bool = False,
+    spread: bool = False,
 ) -> list[dict[str, Any]]:
     """The same from a clock that is there already: one flat object a way, the best first."""
     begin = begin_condition(options, site.now)[1] or site.now
@@ -168,7 +200,14 @@ def placements(
     results = []
     for choice in _choices(site, options, clock):
         job = request_of(choice.options, site, site.viewer.name or "")
-        results.append(_result(choice, job, clock.wait(job), run, begin, by))
+        wait = clock.wait(job)
+        results.append(_result(choice, job, wait, run, begin, by))
+        if spread:
+            results[-1] |= {
+                "begin_s": begin,
+                "waits_s": list(given_waited(wait, JUST_SUBMITTED_S, SPREAD_SHARES).quantiles),
+                "runs_s": run_times(run, job.req_time, choice.longer, SPREAD_SHARES),
+            }
     return _ordered(results, any_size)
 
 
@@ -268,8 +307,10 @@ def _result(
     }
 
 
-def run_times(run: Prediction | None, limit: float, longer: float = 1.0) -> list[float]:
-    """Ten equally likely run times of a forecast, stretched, none beyond the limit; the limit alone without a forecast.
+def run_times(
+    run: Prediction | None, limit: float, longer: float = 1.0, shares: Sequence[float] = RUN_SHARES
+) -> list[float]:
+    """Equally likely run times of a forecast, stretched, none beyond the limit; the limit alone without a forecast.
 
     >>> run_times(None, 60.0), run_times(Prediction(10.0), 60.0, 2.0)
     ([60.0], [20.0])
@@ -278,7 +319,7 @@ def run_times(run: Prediction | None, limit: float, longer: float = 1.0) -> list
         return [limit] if limit == limit else []
     if not run.levels:
         return [min(run.point * longer, limit) if limit == limit else run.point * longer]
-    spread = given_waited(run, 0.0, RUN_SHARES).quantiles
+    spread = given_waited(run, 0.0, shares).quantiles
     times = [s * longer if math.isfinite(s) else math.inf for s in spread]
     return [min(s, limit) if limit == limit else s for s in times]
 

@@ -207,11 +207,13 @@ def _test(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answe
 def _where(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
     from ..answers.script import answer_where
 
-    by, any_size = _one(given, "by"), _one(given, "any-size") or "no"
-    if any_size not in ("yes", "no"):
-        raise UsageError(f"any-size={any_size[:20]!r} (accepted: yes, no)")
-    options = {name: _one(given, name) or "" for name in given if name not in ("by", "any-size")}
-    return answer_where(settings, options, viewer, now, parse_when(by, now) if by else None, any_size == "yes")
+    by = _one(given, "by")
+    flags = {name: _one(given, name) or "no" for name in ("any-size", "spread")}
+    if wrong := next((name for name, value in flags.items() if value not in ("yes", "no")), ""):
+        raise UsageError(f"{wrong}={flags[wrong][:20]!r} (accepted: yes, no)")
+    options = {name: _one(given, name) or "" for name in given if name not in ("by", *flags)}
+    any_size, spread = (value == "yes" for value in flags.values())
+    return answer_where(settings, options, viewer, now, parse_when(by, now) if by else None, any_size, spread)
 
 
 def _choices(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
@@ -253,7 +255,7 @@ def _health(settings: Settings, given: Given, viewer: Viewer, now: float) -> Ans
 ENDPOINTS: dict[str, tuple[str, tuple[str, ...], Handler]] = {
     "/v1/start": ("start", ("job", "user"), _start),
     "/v1/test": ("start", HEARD, _test),
-    "/v1/where": ("start", (*HEARD, "by", "any-size"), _where),
+    "/v1/where": ("start", (*HEARD, "by", "any-size", "spread"), _where),
     "/v1/choices": ("choices", ("choice", "user"), _choices),
     "/v1/walltime": ("walltime", ("job", "name", "user", "risk", *HEARD), _walltime),
     "/v1/report": ("report", ("user", "account", "partition", "starttime", "endtime"), _report),
@@ -296,6 +298,7 @@ _MEANING = {
     "endtime": ("until when", "now"),
     "choice": ("sbatch's long options as a query of its own; up to 20 such parameters", "ntasks=4&time=240"),
     "by": ("the chance to be done by then decides: a time to come", "now+6hours"),
+    "spread": ("also twenty equally likely waits and run times of each way: yes or no", "no"),
     "any-size": ("whether half or twice the size may come first: yes or no", "no"),
 }
 _WHAT = {

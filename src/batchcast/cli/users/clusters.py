@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `start --test --where` and `submit` share over several clusters: the question, and the table of offers."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...errors import UsageError
+from ..output import echo, print_columns, say
+from ..site_options import clock, myself
+
+if TYPE_CHECKING:
+    from ...clusters.configured import Configured
+    from ...service.answers.answer import Answer
+    from ...service.settings import Settings
+
+
+def ask_clusters(
+    known: Configured,
+    settings: Settings,
+    script: str,
+    asked: Mapping[str, Any],
+    inputs: Sequence[str],
+    by: float | None,
+    any_size: bool,
+    now: float,
+    strict: bool = False,
+) -> Answer:
+    """Every offer of the clusters for a script, the best first; with `strict`, a missing file is an error."""
+    from ...clusters.configured import inputs_of
+    from ...clusters.offers import Question, offers
+    from ...service.answers.answer import Answer
+    from ...service.answers.forecaster import options_of
+
+    if by is not None and by <= now:
+        raise UsageError("--done-by: that is over (accepted: a time to come: 18:00, now+6hours, 2030-01-31T12:00)")
+    options, ignored = options_of(script, asked)
+    if ignored:
+        say(f"not taken into account: {', '.join(ignored)} (start times are those of a job without them)")
+    files, missing = inputs_of(inputs, known.home.files_at)
+    if strict and missing:
+        raise UsageError(missing[0])
+    rows, notes = offers(known, settings, Question(options, files, by, any_size), myself(), now)
+    if by is not None and (best := max(row["chance_done_by"] for row in rows)) < 0.1:
+        notes.append(f"the deadline is not likely to be met anywhere: the best chance is {best:.0%}")
+    shown = {"now_s": now, "by_s": by, "any_size": any_size, "inputs": [one._asdict() for one in files]}
+    return Answer({"clusters": [one.name for one in known.clusters]}, shown, [*missing, *notes], rows)
+
+
+def print_clusters(rows: Sequence[Mapping[str, Any]], now: float, deadline: bool, script: str) -> None:
+    """One line an offer, then the best as a command to paste, and by which rule it is the best."""
+    from ...units import span
+
+    moves = any(row["transfer_s"] for row in rows)
+    several = len({row["what"] for row in rows}) > 1
+    titles = ["CLUSTER", "PARTITION", *(["QOS"] if any(row["qos"] for row in rows) else [])]
+    lines = [
+        [*titles, *(["WHAT"] if several else []), *(["FILES"] if moves else []), "STARTS", "RUNS", "DONE", "DONE 90%",
+         *(["IN TIME"] if deadline else []), "CPU H"]
+    ]  # fmt: skip
+    for row in rows:
+        lines.append(
+            [
+                row["cluster"],
+                str(row["partition"] or "-"),
+                *([str(row["qos"] or "-")] if len(titles) > 2 else []),
+                *([row["what"]] if several else []),
+                *([span(row["transfer_s"]) if row["transfer_s"] else "-"] if moves else []),
+                clock(row["likely_start_s"], now),
+                span(row["likely_run_s"], "-"),
+                *(clock(row[name], now) for name in ("likely_end_s", "by_90_end_s")),
+                *([f"{row['chance_done_by']:.0%}"] if deadline else []),
+                f"{row['core_hours']:.1f}",
+            ]
+        )
+    print_columns(lines, left=len(titles))
+    best = rows[0]
+    rule = "the highest chance to be done in time" if deadline else "the earliest expected end"
+    echo(f"the best has {rule}: files copied, then submitted; queue wait and run time taken as independent")
+    if best["run_ratio_low"] != best["run_ratio_high"]:
+        low, high = best["run_ratio_low"], best["run_ratio_high"]
+        echo(f"run time on {best['cluster']}: {best['run_ratio']:.2f} times ({low:.2f} to {high:.2f}), "
+             f"by {best['run_ratio_basis']}")  # fmt: skip
+    echo(f"best: {best['command']} {shlex.quote(script)}")

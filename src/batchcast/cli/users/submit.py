@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`batchcast submit`: send a script to the cluster where it is done first."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from ..grammar import verb
+from ..output import document, echo, emit, say
+from ..site_options import clock
+from .clusters import ask_clusters, print_clusters
+from .start import deadline_of
+
+
+@verb(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("script", type=click.Path(), required=False)
+@click.argument("arguments", nargs=-1)
+@click.option("-M", "--cluster", metavar="NAMES", help="Only these clusters, separated by commas.")
+@click.option("--done-by", "by", metavar="TIME", help="Choose by the probability to finish by then.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="PATH|SIZE[@PLACE]",
+    help="A file that the job reads, or its size, and the place where it is.",
+)
+@click.option(
+    "--key", metavar="NAME", help="Name of this submission. The same key never submits a second job: for programs."
+)
+@click.option("--dry-run", is_flag=True, help="Print the offers and the command; submit nothing.")
+@click.option("--forget", metavar="TOKEN", help="Close an earlier try after you saw that it is no job.")
+@click.option("--parsable", is_flag=True, help="Print JOBID;CLUSTER, as sbatch does.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(
+    script: str | None,
+    arguments: tuple[str, ...],
+    cluster: str | None,
+    by: str | None,
+    inputs: tuple[str, ...],
+    key: str | None,
+    dry_run: bool,
+    forget: str | None,
+    parsable: bool,
+    as_json: bool,
+) -> None:
+    """Submit SCRIPT to the cluster that is expected to finish it first.
+
+    The clusters are the [[cluster]] tables of batchcast.toml. The choice is written down before sbatch runs, and its
+    token stands in the job's comment: if anything is killed in between, the same command finds the job and submits
+    nothing twice. Files are not copied: do that first.
+
+    \b
+    batchcast submit --done-by 18:00 job.sh
+    batchcast submit --input 200G@archive --dry-run job.sh
+    """
+    from ...clusters.configured import EXAMPLE, chosen, configured
+    from ...clusters.ledger import Ledger, ledger_path
+    from ...clusters.submit import forget as close_entry
+    from ...clusters.submit import submit
+    from ...errors import UsageError
+    from ...service.settings import load
+
+    place = ledger_path(os.environ)
+    if forget is not None:
+        with Ledger(place) as ledger:
+            close_entry(ledger, forget)
+        say(f"{forget} is closed: the next batchcast submit of this script submits it")
+        return
+    if script is None or script == "-":
+        raise UsageError("which script? (accepted: the path of a script for sbatch)", hint="batchcast submit job.sh")
+    known = chosen(cluster, configured())
+    if not known.clusters:
+        example = EXAMPLE.replace("\n", "; ")
+        raise UsageError("the settings have no [[cluster]]", hint=f"add to batchcast.toml: {example}")
+    now = time.time()
+    until = deadline_of(by, now)
+    reply = ask_clusters(known, load(), script, {}, inputs, until, False, now, strict=True)
+    for note in () if as_json else reply.warnings:
+        say(note)
+    if dry_run:
+        if as_json:
+            emit(document("submit", *reply))
+        else:
+            print_clusters(reply.results, now, by is not None, script)
+            echo("nothing was submitted (--dry-run)")
+        return
+    with Ledger(place) as ledger:
+        sent = submit(ledger, {one.name: one for one in known.clusters}, reply.results, script, arguments, now, key)
+    job_id, name = str(sent.entry.job_id), sent.entry.cluster
+    why = reason(sent.entry.offers, known.home.name, now)
+    if as_json:
+        row = {"job_id": job_id, "cluster": name, "submitted_before": sent.again, "token": sent.entry.token, "why": why}
+        emit(document("submit", reply.log, reply.settings, [*reply.warnings, *sent.notes], [row]))
+        return
+    for note in sent.notes:
+        say(note)
+    if parsable:
+        echo(f"{job_id};{name}")
+        return
+    before = " (by an earlier try: nothing was submitted now)" if sent.again else ""
+    echo(f"Submitted batch job {job_id} on cluster {name}{before}")
+    echo(why)
+
+
+def reason(offers: Any, home: str, now: float) -> str:
+    """Why this cluster: when the job is expected to be done there, and at home or at the next best.
+
+    >>> offers = [{"cluster": "b", "expected_end_s": 600.0}, {"cluster": "a", "expected_end_s": 4200.0}]
+    >>> reason(offers, "a", 0.0).partition(":")[0], reason(offers, "a", 0.0).rpartition(", ")[2]
+    ('expected to be done on b', '1 h later')
+    """
+    from ...units import span
+
+    best: Mapping[str, Any] = offers[0]
+    others = [row for row in offers[1:] if row["cluster"] != best["cluster"]]
+    other = next((row for row in others if row["cluster"].lower() == home.lower()), None) or next(iter(others), None)
+    words = f"expected to be done on {best['cluster']}: {clock(best['expected_end_s'], now)}"
+    if other is None or other["expected_end_s"] is None:
+        return words
+    later = other["expected_end_s"] - best["expected_end_s"]
+    how = f"{span(abs(later))} {'later' if later >= 0 else 'earlier'}"
+    return f"{words}; on {other['cluster']}: {clock(other['expected_end_s'], now)}, {how}"

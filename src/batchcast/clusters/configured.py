@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The clusters of `batchcast.toml`: who answers for each, how a job gets there, and how it is written there."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from ..errors import InputError, UsageError
+from ..service.settings import cluster_tables
+from ..units import parse_memory
+
+TRANSLATED = ("partition", "qos", "account", "constraint", "gpu")
+EXAMPLE = """[[cluster]]
+name = "beta"
+store = "/var/lib/batchcast/beta.db"
+submit = "sbatch -M beta"
+"""
+
+
+class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One `[[cluster]]`.
+
+    Parameters
+    ----------
+    name
+        The cluster's name, as its batch system says it.
+    store, service
+        Who answers for it: the path or URL of a store, or the address of a service (a unix socket, http://HOST:PORT).
+    token_file
+        A file with the bearer token for `service`.
+    submit
+        How a job gets there: words that end in `sbatch` and its options, `sbatch -M beta` or `ssh beta sbatch`.
+    place
+        Where the cluster's files are. Default: its name.
+    bandwidth
+        By place: how fast files arrive from there, per second (`"100M"` is 100 MiB/s).
+    translate
+        By kind (partition, qos, account, constraint, gpu): the script's word to this cluster's.
+    cores_per_node
+        Cores of a node, for scripts that fill nodes. 0: unknown.
+    speed
+        How fast it runs jobs compared with the other clusters' `speed`. 0: unknown, learned from your jobs.
+    patience_s
+        How long its service may take to answer, seconds.
+    home
+        Whether it is where jobs run that nobody sends anywhere. Default: the first cluster.
+    """
+
+    name: str
+    store: str = ""
+    service: str = ""
+    token_file: str = ""
+    submit: str = "sbatch"
+    place: str = ""
+    bandwidth: dict[str, str | int | float] = {}
+    translate: dict[str, dict[str, str]] = {}
+    cores_per_node: int = 0
+    speed: float = 0.0
+    patience_s: float = 10.0
+    home: bool = False
+
+    @property
+    def files_at(self) -> str:
+        """The place of the cluster's files."""
+        return self.place or self.name
+
+    def words(self, program: str) -> list[str]:
+        """The command that runs a client of Slurm for this cluster: `squeue` in the place of `sbatch`.
+
+        >>> Cluster(name="b", submit="ssh login sbatch -M b").words("squeue")
+        ['ssh', 'login', 'squeue', '-M', 'b']
+        """
+        return [program if word == "sbatch" else word for word in shlex.split(self.submit)]
+
+    def transfer_s(self, inputs: Sequence[Input]) -> float:
+        """Seconds until these files are there, one after the other; UsageError without a bandwidth.
+
+        >>> Cluster(name="b", bandwidth={"a": "10M"}).transfer_s([Input("x", 1024.0 * 100, "a")])
+        10.0
+        """
+        total = 0.0
+        for one in inputs:
+            if one.place == self.files_at or not one.kib:
+                continue
+            if one.place not in self.bandwidth:
+                known = ", ".join(self.bandwidth) or "none"
+                raise UsageError(f"no bandwidth from {one.place} is set in [[cluster]] {self.name} (set: {known})")
+            total += one.kib / rate_kib(self.bandwidth[one.place])
+        return total
+
+
+class Input(NamedTuple):
+    """A file or an amount of data that a job reads: what the user wrote, KiB, and the place where it is."""
+
+    shown: str
+    kib: float
+    place: str
+
+
+class Configured(NamedTuple):
+    """The clusters that can be asked, the home cluster first, and a sentence for each that cannot."""
+
+    clusters: list[Cluster]
+    problems: list[str]
+
+    @property
+    def home(self) -> Cluster:
+        """The home cluster."""
+        return self.clusters[0]
+
+
+def configured(environment: Mapping[str, str] | None = None) -> Configured:
+    """The clusters of the settings file; a wrong table costs the other clusters nothing.
+
+    Returns no cluster if the settings have no `[[cluster]]`.
+    """
+    place, tables = cluster_tables(environment)
+    clusters: list[Cluster] = []
+    problems: list[str] = []
+    for number, table in enumerate(tables, 1):
+        try:
+            clusters.append(_read(table))
+        except (msgspec.ValidationError, UsageError) as error:
+            name = table.get("name") if isinstance(table, dict) else None
+            said = error.message if isinstance(error, UsageError) else str(error)
+            problems.append(f"{name or f'[[cluster]] number {number}'}: left out: {place}: {said}")
+    names = [one.name.lower() for one in clusters]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        problems.append(f"{name}: left out: {place} has two [[cluster]] of this name: give each its own name")
+    good = [one for one in clusters if names.count(one.name.lower()) == 1]
+    home = next((one for one in good if one.home), None) or next(iter(good), None)
+    return Configured([*([home] if home else []), *(one for one in good if one is not home)], problems)
+
+
+def _read(table: Any) -> Cluster:
+    """One table as a cluster; what msgspec cannot know is checked here."""
+    one = msgspec.convert(table, Cluster)
+    if bool(one.store) == bool(one.service):
+        raise UsageError("give one of store = PATH and service = ADDRESS: who answers for the cluster")
+    if not one.name:
+        raise UsageError("name = the cluster's name is missing")
+    if "sbatch" not in shlex.split(one.submit):
+        raise UsageError(f"submit = {one.submit!r} has no word sbatch (accepted: sbatch -M NAME, ssh HOST sbatch)")
+    if strange := sorted(set(one.translate) - set(TRANSLATED)):
+        raise UsageError(f"translate has {strange[0]!r} (accepted: {', '.join(TRANSLATED)})")
+    for place, rate in one.bandwidth.items():
+        if not rate_kib(rate) > 0:
+            raise UsageError(f"bandwidth from {place}: {rate!r} (accepted: an amount per second, as 100M or 10G)")
+    return one
+
+
+def rate_kib(text: str | float) -> float:
+    """A bandwidth in KiB per second; plain numbers are MiB per second.
+
+    >>> rate_kib("100M/s"), rate_kib(2)
+    (102400.0, 2048.0)
+    """
+    amount = str(text).strip().removesuffix("/s").removesuffix("iB")
+    try:
+        return parse_memory(amount)
+    except UsageError:
+        return math.nan
+
+
+def inputs_of(texts: Sequence[str], home_place: str) -> tuple[list[Input], list[str]]:
+    """The `--input` options read: PATH|SIZE[@PLACE]; and a sentence for each file that is not there.
+
+    >>> inputs_of(["10G@archive"], "home")
+    ([Input(shown='10G@archive', kib=10485760.0, place='archive')], [])
+    """
+    from pathlib import Path
+
+    inputs: list[Input] = []
+    problems: list[str] = []
+    for text in texts:
+        what, _, place = text.rpartition("@") if "@" in text else (text, "", "")
+        if re.fullmatch(r"\d+(\.\d+)?[KMGTPEkmgtpe]?", what):
+            inputs.append(Input(text, parse_memory(what), place or home_place))
+            continue
+        path = Path(what)
+        if not path.exists():
+            else_where = f" at {place}" if place else ""
+            problems.append(
+                f"--input {text}: there is no {what} here, so its transfer is not counted (accepted: a file or folder "
+                f"that this computer sees, or its size{else_where}: 20G@{place or 'PLACE'})"
+            )
+            continue
+        files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
+        inputs.append(Input(text, sum(each.stat().st_size for each in files) / 1024.0, place or home_place))
+    return inputs, problems
+
+
+def chosen(names: str | None, known: Configured) -> Configured:
+    """The clusters of a list of names (`-M alpha,beta`); all without one. InputError for a name that is not set."""
+    if not names:
+        return known
+    wanted = [name.strip().lower() for name in names.split(",")]
+    there = {one.name.lower() for one in known.clusters}
+    if strange := [name for name in wanted if name not in there]:
+        listed = ", ".join(one.name for one in known.clusters)
+        raise InputError(f"no [[cluster]] {strange[0]!r} in the settings (there are: {listed})")
+    return known._replace(clusters=[one for one in known.clusters if one.name.lower() in wanted])

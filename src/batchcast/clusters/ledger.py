@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was sent where, and why: written before the submission, so that nothing is submitted twice.
+
+The ledger is an SQLite file of its user alone. An entry is durable before sbatch runs, and its token stands in the
+job's comment. After a kill, whoever comes next looks the token up in the cluster's queue.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+CHOSEN, SUBMITTED, REJECTED, ABSENT = "chosen", "submitted", "rejected", "absent"
+"""Before sbatch answered; with a job id; sbatch rejected it; looked for and surely not there."""
+_TABLE = """CREATE TABLE IF NOT EXISTS sent (
+    token TEXT PRIMARY KEY, key TEXT UNIQUE, at REAL NOT NULL, digest TEXT NOT NULL, script TEXT NOT NULL,
+    cluster TEXT NOT NULL, command TEXT NOT NULL, offers TEXT NOT NULL, state TEXT NOT NULL, job_id TEXT, said TEXT,
+    start_time REAL, end_time REAL)"""
+MARK = "sent-by-batchcast:"
+
+
+class Entry(NamedTuple):
+    """One submission: `offers` are the best offer of each cluster, the chosen one first."""
+
+    token: str
+    key: str | None
+    at: float
+    digest: str
+    script: str
+    cluster: str
+    command: Sequence[str]
+    offers: Sequence[Mapping[str, Any]]
+    state: str = CHOSEN
+    job_id: str | None = None
+    said: str | None = None
+    start_time: float | None = None
+    end_time: float | None = None
+
+
+def ledger_path(env: Mapping[str, str]) -> Path:
+    """The user's own ledger: below $XDG_STATE_HOME, else ~/.local/state."""
+    state = Path(env.get("XDG_STATE_HOME") or Path(env.get("HOME", "/")) / ".local" / "state")
+    return state / "batchcast" / "submissions.db"
+
+
+class Ledger:
+    """The entries of one user.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> place = tempfile.TemporaryDirectory()
+    >>> with Ledger(Path(place.name) / "s.db") as ledger:
+    ...     ledger.add(Entry("t1", None, 5.0, "d", "job.sh", "beta", ["sbatch"], []))
+    ...     ledger.note("t1", SUBMITTED, job_id="7")
+    ...     [(one.state, one.job_id) for one in ledger.entries()], ledger.unanswered("d")
+    ([('submitted', '7')], [])
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._connection = sqlite3.connect(path, timeout=30.0, isolation_level=None)
+        self._connection.execute("PRAGMA synchronous = FULL")  # an entry survives a power cut before sbatch runs
+        self._connection.execute(_TABLE)
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def alone(self) -> Iterator[int]:
+        """Hold the ledger's lock; gives its file descriptor.
+
+        Whoever runs sbatch hands the descriptor on. If this process is killed, sbatch keeps the lock until it ends, so
+        nobody looks for the job while it may still be on its way.
+        """
+        descriptor = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def add(self, entry: Entry) -> None:
+        """Write a new entry; it is on the disk when this returns."""
+        values = entry._replace(command=json.dumps(list(entry.command)), offers=json.dumps(list(entry.offers)))
+        marks = ", ".join("?" * len(values))
+        self._connection.execute(f"INSERT INTO sent VALUES ({marks})", values)
+
+    def note(self, token: str, state: str, job_id: str | None = None, said: str | None = None) -> None:
+        """Write what came of an entry; one that did not become a job gives its key back."""
+        key = "NULL" if state in (REJECTED, ABSENT) else "key"
+        self._connection.execute(
+            f"UPDATE sent SET state = ?, job_id = ?, said = ?, key = {key} WHERE token = ?",
+            (state, job_id, said, token),
+        )
+
+    def note_outcome(self, token: str, start: float | None, end: float | None) -> None:
+        """Write when the job started and ended."""
+        self._connection.execute("UPDATE sent SET start_time = ?, end_time = ? WHERE token = ?", (start, end, token))
+
+    def unanswered(self, digest: str | None = None) -> list[Entry]:
+        """The entries of which nobody knows whether they became a job; of one submission, or all."""
+        return self._read("state = ? AND (? IS NULL OR digest = ?)", (CHOSEN, digest, digest))
+
+    def of_key(self, key: str) -> Entry | None:
+        """The entry of a key that the user gave."""
+        return next(iter(self._read("key = ?", (key,))), None)
+
+    def entries(self, since: float = 0.0) -> list[Entry]:
+        """All entries from an instant on, the oldest first."""
+        return self._read("at >= ?", (since,))
+
+    def _read(self, which: str, values: Sequence[Any]) -> list[Entry]:
+        rows = self._connection.execute(f"SELECT * FROM sent WHERE {which} ORDER BY at", values)
+        entries = map(Entry._make, rows)
+        return [
+            one._replace(command=json.loads(str(one.command)), offers=json.loads(str(one.offers))) for one in entries
+        ]

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where would this job be done first? Every configured cluster is asked, and what each offers is ranked.
+
+A cluster that cannot answer costs one sentence and never the answer of the others.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from ..client import Client
+from ..errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
+from ..service.answers.answer import Answer
+from ..service.answers.disclosure import Viewer
+from ..service.answers.fallback import answer_of
+from ..service.settings import Settings
+from ..units import span
+from .configured import Cluster, Configured, Input
+from .finish import COMONOTONE, INDEPENDENT, combined
+from .speed import SAME, Ratio, Runs, ratio
+from .translate import translated
+
+CLOCKS_APART_S = 30.0
+ENOUGH_RUNS = 3
+"""With so many jobs of this name on a cluster, its own forecast of the run time is used."""
+TIES_WITHIN = 0.02
+"""Chances to be done in time that differ by less count as equal: the fewest core-hours then decide."""
+LEVELS = {"likely_end_s": 0.5, "by_90_end_s": 0.9}
+
+
+class Question(NamedTuple):
+    """What is asked of every cluster: a script's options, its files, and by when it must be done (epoch seconds)."""
+
+    options: Mapping[str, str]
+    inputs: Sequence[Input] = ()
+    by: float | None = None
+    any_size: bool = False
+
+
+class Said(NamedTuple):
+    """What one cluster answered to the options in its own words."""
+
+    cluster: Cluster
+    options: Mapping[str, str]
+    answer: Answer
+    notes: Sequence[str]
+
+    @property
+    def own_runs(self) -> Runs:
+        """The user's run times there, by job name."""
+        known: Runs = self.answer.log.get("own_runs") or {}
+        return known
+
+
+def offers(
+    known: Configured, settings: Settings, question: Question, viewer: Viewer, now: float
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """What every cluster offers, the best first, and a sentence for whatever is missing.
+
+    Raises
+    ------
+    NoAnswer
+        If no cluster offers anything.
+    """
+    said, problems = ask_all(known, settings, question.options, viewer, now, question.any_size)
+    notes = [*known.problems, *problems, *_shared([(one.cluster.name, one.answer.warnings) for one in said])]
+    rows: list[dict[str, Any]] = []
+    for one in said:
+        notes += one.notes
+        try:
+            rows += _offers_of(one, said, question, now)
+        except UsageError as error:
+            notes.append(f"{one.cluster.name}: left out: {error.message}")
+    if not rows:
+        raise NoAnswer("no cluster can tell when this job would be done", hint="; ".join(notes) or "batchcast doctor")
+    return ranked(rows, question.by is not None), notes
+
+
+def ask_all(
+    known: Configured,
+    settings: Settings,
+    options: Mapping[str, str],
+    viewer: Viewer,
+    now: float,
+    any_size: bool = False,
+) -> tuple[list[Said], list[str]]:
+    """Every cluster's answer, services at the same time and stores one after the other, and a sentence for each that
+    has none."""
+    said: list[Said] = []
+    problems: list[str] = []
+    home = known.clusters[0] if known.clusters else None
+    with ThreadPoolExecutor(max(len(known.clusters), 1)) as pool:
+        waiting: list[tuple[Cluster, Mapping[str, str], list[str], Any]] = []
+        for cluster in known.clusters:
+            assert home is not None
+            try:
+                there, notes = translated(options, home, cluster)
+            except UsageError as error:
+                problems.append(f"{cluster.name}: left out: {error.message}")
+                continue
+            task = pool.submit(_ask_service, cluster, there, any_size) if cluster.service else None
+            waiting.append((cluster, there, notes, task))
+        for cluster, there, notes, task in waiting:
+            try:
+                reply = task.result() if task else _ask_store(cluster, settings, there, viewer, now, any_size)
+                said.append(Said(cluster, there, _checked(cluster, reply), [*notes, *_clock(cluster, reply, now)]))
+            except BatchcastError as error:
+                problems.append(f"{cluster.name}: no answer: {error.message}")
+    return said, problems
+
+
+def _ask_store(
+    cluster: Cluster, settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, any_size: bool
+) -> Answer:
+    from ..service.answers.script import answer_where
+
+    its_own = settings.replaced(store=cluster.store, cluster=cluster.name)
+    return answer_where(its_own, options, viewer, now, None, any_size, spread=True)
+
+
+def _ask_service(cluster: Cluster, options: Mapping[str, str], any_size: bool) -> Answer:
+    """The answer of a cluster's service; Unreachable or Refused with what to do."""
+    token = ""
+    if cluster.token_file:
+        try:
+            token = Path(cluster.token_file).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise Unreachable(f"its token file {cluster.token_file} cannot be read: {error.strerror}") from None
+    given = {**options, "spread": "yes", **({"any-size": "yes"} if any_size else {})}
+    client = Client(cluster.service, token)
+    try:
+        status, body = client.get(f"/v1/where?{urlencode(given)}", "", time.monotonic() + cluster.patience_s)
+        document = json.loads(body)
+    except TimeoutError:
+        raise Unreachable(
+            f"its service {cluster.service} did not answer within {cluster.patience_s:g} s (setting patience_s)"
+        ) from None
+    except (OSError, ValueError, IndexError) as error:
+        raise Unreachable(f"its service {cluster.service} does not answer: {error}") from None
+    if status == 401:
+        where = cluster.token_file or "[[cluster]] has no token_file"
+        raise Refused(f"its service rejects the token ({where}): it is wrong or expired; ask its operator for one")
+    return answer_of(document)
+
+
+def _checked(cluster: Cluster, reply: Answer) -> Answer:
+    """The reply, if it is about this cluster: a socket may have been set for another."""
+    about = str(reply.log.get("cluster", ""))
+    if about.lower() != cluster.name.lower():
+        raise UsageError(f"its store or service answers for {about}: correct [[cluster]] {cluster.name}")
+    return reply
+
+
+def _clock(cluster: Cluster, reply: Answer, now: float) -> list[str]:
+    """A sentence if the cluster's clock is wrong. Waits are spans, so no answer depends on it."""
+    there = float(reply.settings.get("now_s") or now)
+    if abs(apart := there - now) <= CLOCKS_APART_S + cluster.patience_s:
+        return []
+    ahead = "ahead of" if apart > 0 else "behind"
+    return [f"{cluster.name}: its clock is {span(abs(apart))} {ahead} this computer's; times are given by this one"]
+
+
+def _shared(warnings: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """Each warning once, with the clusters that gave it; what holds for every answer is left out."""
+    by: dict[str, list[str]] = {}
+    for name, texts in warnings:
+        for text in texts:
+            if not text.startswith(("assumed: ", "of a new job: ")):
+                by.setdefault(str(text), []).append(name)
+    return [f"{', '.join(names)}: {text}" for text, names in by.items()]
+
+
+def _offers_of(one: Said, everyone: Sequence[Said], question: Question, now: float) -> list[dict[str, Any]]:
+    """One row for each way to submit to this cluster."""
+    cluster, name = one.cluster, str(question.options.get("job-name", ""))
+    transfer_s = cluster.transfer_s(question.inputs)
+    best = max(everyone, key=lambda each: _count(each, name))
+    ways = [way for way in one.answer.results if way["what"] == "as asked" or question.any_size]
+    rows = []
+    for way in ways:
+        runs, factor = [_or_inf(run) for run in way["runs_s"]], SAME
+        if _count(one, name) < ENOUGH_RUNS <= _count(best, name):
+            same = next((w for w in best.answer.results if w["what"] == way["what"]), None)
+            if same is not None:
+                factor = ratio(best.own_runs, one.own_runs, best.cluster.speed, cluster.speed)
+                runs = [_or_inf(run) for run in same["runs_s"]]
+        rows.append(_row(one, way, runs, factor, transfer_s, question, now))
+    return rows
+
+
+def _row(
+    one: Said, way: Mapping[str, Any], runs: Sequence[float], factor: Ratio, transfer_s: float, question: Question,
+    now: float,
+) -> dict[str, Any]:  # fmt: skip
+    """One way to submit as a flat object; instants are epoch seconds of this computer's clock."""
+    limit = _or_inf(way["limit_s"])
+    scaled = [min(run * draw, limit) for run in runs for draw in factor.draws()]
+    waits = [_or_inf(wait) for wait in way["waits_s"]]
+    # the service's clock may be wrong: only how far `begin` lies ahead of its own now counts
+    later = max(float(way["begin_s"]) - float(one.answer.settings.get("now_s") or now), 0.0)
+    ready = now + max(transfer_s, later)
+    done, worst = (combined(waits, scaled, dependence=how) for how in (INDEPENDENT, COMONOTONE))
+    ends = {name: ready + done.at(level) for name, level in LEVELS.items()}
+    typical = sorted(scaled)[len(scaled) // 2] if scaled else math.nan
+    low, high = factor.interval
+    return {
+        "cluster": one.cluster.name,
+        "partition": way["partition"],
+        "qos": way["qos"],
+        "what": way["what"],
+        "command": command_of(one, way, question.options),
+        "procs": way["procs"],
+        "limit_s": way["limit_s"],
+        "transfer_s": transfer_s,
+        "likely_start_s": ready + combined(waits, [0.0]).at(0.5),
+        "by_90_start_s": ready + combined(waits, [0.0]).at(0.9),
+        "likely_run_s": typical,
+        **ends,
+        "by_90_end_comonotone_s": ready + worst.at(0.9),
+        "expected_end_s": ready + done.expected,
+        "chance_done_by": done.chance(question.by - ready) if question.by is not None else math.nan,
+        "core_hours": way["procs"] * typical / 3600.0,
+        "run_ratio": factor.value,
+        "run_ratio_low": low,
+        "run_ratio_high": high,
+        "run_ratio_basis": factor.basis,
+        "dependence": INDEPENDENT,
+        "basis": way["basis"],
+        "snapshot_s": one.answer.log.get("snapshot_s"),
+    }
+
+
+def command_of(one: Said, way: Mapping[str, Any], asked: Mapping[str, str]) -> str:
+    """The command without the script: the cluster's own sbatch, the way's options, and what was translated beside."""
+    shown = {word.partition("=")[0].removeprefix("--") for word in shlex.split(str(way["flags"]))}
+    more = [
+        f"--{name}={shlex.quote(value)}"
+        for name, value in one.options.items()
+        if name not in shown and asked.get(name) != value
+    ]
+    return " ".join([shlex.join(one.cluster.words("sbatch")), str(way["flags"]), *more]).strip()
+
+
+def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any]]:
+    """The earliest expected end first; with a deadline the highest chance to meet it, then the fewest core-hours."""
+    chances = [row["chance_done_by"] for row in rows if row["chance_done_by"] == row["chance_done_by"]]
+
+    def place(row: Mapping[str, Any]) -> tuple[float, ...]:
+        end = row["expected_end_s"] if row["expected_end_s"] == row["expected_end_s"] else math.inf
+        if not deadline or not chances:
+            return (end, row["by_90_end_s"], row["core_hours"])
+        chance = row["chance_done_by"] if row["chance_done_by"] == row["chance_done_by"] else -1.0
+        if chance >= max(chances) - TIES_WITHIN:
+            return (0.0, row["core_hours"], end)
+        return (1.0, -chance, row["core_hours"])
+
+    return sorted(rows, key=place)
+
+
+def _count(one: Said, name: str) -> float:
+    """How many completed jobs of this name the user has on this cluster."""
+    return one.own_runs[name][0] if name in one.own_runs else 0.0
+
+
+def _or_inf(value: float | None) -> float:
+    """A number of a document: null stands for infinity and for what nobody knows."""
+    return math.inf if value is None or value != value else float(value)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What came of the submissions: how often the choice was right, and what it gained against the home cluster."""
+
+from __future__ import annotations
+
+import math
+import random
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import BatchcastError
+from .configured import Cluster
+from .ledger import SUBMITTED, Entry, Ledger
+
+RESAMPLES = 2000
+PATIENCE_S = 30.0
+
+
+def learn_outcomes(ledger: Ledger, clusters: Mapping[str, Cluster]) -> list[str]:
+    """Write when each submitted job started and ended; a sentence for each cluster that does not say."""
+    problems: list[str] = []
+    open_entries = [one for one in ledger.entries() if one.state == SUBMITTED and one.end_time is None]
+    for name in dict.fromkeys(one.cluster for one in open_entries):
+        entries = [one for one in open_entries if one.cluster == name]
+        cluster = clusters.get(name)
+        if cluster is None:
+            problems.append(f"{name}: {len(entries)} jobs were sent there, and no [[cluster]] has this name any more")
+            continue
+        try:
+            times = _of_store(cluster, entries) if cluster.store else _of_accounting(cluster, entries)
+        except BatchcastError as error:
+            problems.append(f"{name}: what came of {len(entries)} jobs is not known: {error.message}")
+            continue
+        for one in entries:
+            if one.job_id in times:
+                ledger.note_outcome(one.token, *times[one.job_id])
+    return problems
+
+
+def _of_store(cluster: Cluster, entries: Sequence[Entry]) -> dict[str, tuple[float | None, float | None]]:
+    from ..store.reader import Reader
+
+    text = (
+        "SELECT start_time, end_time FROM jobs WHERE cluster = :cluster AND job_id = :job_id "
+        "AND submit_time >= :since ORDER BY submit_time LIMIT 1"  # ids begin anew when a cluster is set up anew
+    )
+    times = {}
+    with Reader(cluster.store) as reader:
+        for one in entries:
+            for row in reader.rows(text, cluster=cluster.name, job_id=one.job_id, since=one.at - 60.0):
+                times[str(one.job_id)] = (row["start_time"], row["end_time"])
+    return times
+
+
+def _of_accounting(cluster: Cluster, entries: Sequence[Entry]) -> dict[str, tuple[float | None, float | None]]:
+    ids = ",".join(str(one.job_id) for one in entries)
+    since = f"--starttime=uts{min(one.at for one in entries) - 60:.0f}"
+    command = [*cluster.words("sacct"), "-X", "-n", "-P", f"--jobs={ids}", since, "--format=JobIDRaw,Start,End"]
+    import os
+
+    environment = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BatchcastError(f"sacct cannot be run: {error}") from None
+    if done.returncode:
+        raise BatchcastError((done.stderr.strip().splitlines() or ["sacct failed"])[-1])
+    rows = [line.split("|") for line in done.stdout.splitlines()]
+    return {row[0]: (_number(row[1]), _number(row[2])) for row in rows if len(row) == 3}
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text.isdigit() else None
+
+
+def judge(entries: Sequence[Entry], home: str) -> list[dict[str, Any]]:
+    """One row over the submissions that have ended; none without any.
+
+    A choice was right if the job ended no later than the median prediction of every other cluster. The gain is the home
+    cluster's expected end less the end that happened: what would have happened at home is a prediction, because the
+    job did not run there. Its interval is a bootstrap over submissions.
+
+    >>> offers = [{"cluster": "b", "likely_end_s": 90.0, "by_90_end_s": 120.0, "expected_end_s": 95.0},
+    ...           {"cluster": "a", "likely_end_s": 150.0, "by_90_end_s": 300.0, "expected_end_s": 160.0}]
+    >>> entry = Entry("t", None, 0.0, "d", "job.sh", "b", [], offers, SUBMITTED, "7", None, 50.0, 100.0)
+    >>> row, = judge([entry] * 3, "a")
+    >>> row["right"], row["gain_mean_s"], row["gain_low_s"], row["coverage_90"]
+    (1.0, 60.0, 60.0, 1.0)
+    """
+    ended = [one for one in entries if one.state == SUBMITTED and one.end_time is not None and one.offers]
+    if not ended:
+        return []
+    right, gains, held = [], [], []
+    for one in ended:
+        end, chosen = float(one.end_time or math.nan), one.offers[0]
+        others = [_known(row["likely_end_s"]) for row in one.offers if row["cluster"] != one.cluster]
+        right.append(all(end <= other for other in others))
+        held.append(end <= _known(chosen["by_90_end_s"]))
+        at_home = next((row for row in one.offers if row["cluster"].lower() == home.lower()), None)
+        if one.cluster.lower() == home.lower():
+            gains.append(0.0)
+        elif at_home is not None and math.isfinite(expected := _known(at_home["expected_end_s"])):
+            gains.append(expected - end)
+    low, high = _interval(gains)
+    return [
+        {
+            "submissions": len(ended),
+            "home": home,
+            "sent_elsewhere": sum(one.cluster.lower() != home.lower() for one in ended),
+            "right": sum(right) / len(right),
+            "coverage_90": sum(held) / len(held),
+            "gain_mean_s": sum(gains) / len(gains) if gains else math.nan,
+            "gain_low_s": low,
+            "gain_high_s": high,
+        }
+    ]
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float]:
+    """The 90 % bootstrap interval of a mean; always the same for the same values."""
+    if not values:
+        return math.nan, math.nan
+    rng = random.Random(1)
+    n = len(values)
+    means = sorted(sum(rng.choices(values, k=n)) / n for _ in range(RESAMPLES))
+    return means[int(0.05 * RESAMPLES)], means[int(0.95 * RESAMPLES) - 1]
+
+
+def _known(value: float | None) -> float:
+    return math.inf if value is None else float(value)

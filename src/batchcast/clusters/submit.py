@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Submits a script to the cluster that offers the best end, once, whatever is killed in between."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import BatchcastError, InputError, NoAnswer, Unreachable
+from ..units import span
+from .configured import Cluster
+from .ledger import ABSENT, MARK, REJECTED, SUBMITTED, Entry, Ledger
+
+SURE_AFTER_S = 60.0
+"""A submission may still be on its way for so long after its entry was written, even though its sbatch has ended."""
+STILL_SHOWN_S = 250.0
+"""squeue shows ended jobs for MinJobAge (300 s) unless a site changed it; afterwards only accounting knows them."""
+PATIENCE_S = 120.0
+_MAYBE = re.compile(r"timed? ?out|unable to contact|connection|zero bytes|transport|temporarily|interrupt", re.I)
+"""What sbatch says if its request may have arrived nevertheless."""
+_SURELY_NOT = re.compile(r"connect failure|can't be reached now|Only local cluster|No cluster '", re.I)
+"""What sbatch says if it reached no controller."""
+
+
+class Sent(NamedTuple):
+    """A job in a cluster's queue, whether it was submitted earlier already, and what went wrong on the way."""
+
+    entry: Entry
+    again: bool = False
+    notes: Sequence[str] = ()
+
+
+def submit(
+    ledger: Ledger,
+    clusters: Mapping[str, Cluster],
+    offers: Sequence[Mapping[str, Any]],
+    script: str,
+    arguments: Sequence[str],
+    now: float,
+    key: str | None = None,
+) -> Sent:
+    """Submit to the first cluster of `offers` that takes the job.
+
+    Parameters
+    ----------
+    ledger
+        Where the choice is written before the submission.
+    clusters
+        The clusters by name.
+    offers
+        The offers of `batchcast.clusters.offers`, the best first.
+    script, arguments
+        Path of the script, and the words after it.
+    now
+        The time, epoch seconds.
+    key
+        A name for this submission. A second call with the same key returns the same job.
+
+    Returns
+    -------
+    Sent
+
+    Raises
+    ------
+    Unreachable
+        If an earlier try may have become a job and its cluster cannot tell.
+    NoAnswer
+        If every cluster rejects the job.
+    """
+    text = _text(script)
+    words = "\0".join([os.path.abspath(script), *arguments, text, key or ""])
+    digest = hashlib.sha256(words.encode(errors="replace")).hexdigest()[:32]
+    best = list({str(row["cluster"]): row for row in reversed(offers)}.values())[::-1]
+    notes: list[str] = []
+    with ledger.alone() as lock:
+        if found := _earlier(ledger, clusters, digest, key, now):
+            return Sent(found, again=True)
+        for k, row in enumerate(best):
+            token = secrets.token_hex(8)
+            command, stdin = _command(str(row["command"]), text, script, arguments, token)
+            ordered = [row, *best[:k], *best[k + 1 :]]
+            entry = Entry(token, key, now, digest, os.path.abspath(script), str(row["cluster"]), command, ordered)
+            ledger.add(entry)
+            job_id, said = _run(command, stdin, lock)
+            if job_id:
+                ledger.note(token, SUBMITTED, job_id)
+                return Sent(entry._replace(state=SUBMITTED, job_id=job_id), notes=notes)
+            if _MAYBE.search(said) and not _SURELY_NOT.search(said):
+                raise Unreachable(
+                    f"{entry.cluster}: sbatch failed ({said}), and the job may be in the queue nevertheless",
+                    hint="the same command again in a minute looks for it first",
+                )
+            ledger.note(token, REJECTED, said=said)
+            notes.append(f"{entry.cluster} rejected the job: {said}")
+    raise NoAnswer("no cluster took the job: " + "; ".join(notes), hint="sbatch --test-only names the reason")
+
+
+def _earlier(ledger: Ledger, clusters: Mapping[str, Cluster], digest: str, key: str | None, now: float) -> Entry | None:
+    """An earlier try of this submission that became a job; tries that surely did not are closed."""
+    if key and (known := ledger.of_key(key)) is not None and known.state == SUBMITTED:
+        return known
+    for entry in ledger.unanswered(digest):
+        if job_id := look_up(entry, clusters.get(entry.cluster), now):
+            ledger.note(entry.token, SUBMITTED, job_id)
+            return entry._replace(state=SUBMITTED, job_id=job_id)
+        ledger.note(entry.token, ABSENT)
+    return None
+
+
+def look_up(entry: Entry, cluster: Cluster | None, now: float) -> str:
+    """The id of the job that carries an entry's token; empty if there surely is none.
+
+    Raises Unreachable if nobody can tell: then nothing may be submitted.
+    """
+    if cluster is None:
+        raise Unreachable(
+            f"an earlier try went to {entry.cluster}, which is no [[cluster]] any more: nobody can tell whether it is "
+            "in the queue there",
+            hint=f"look for {MARK}{entry.token} in the job comments there; batchcast submit --forget {entry.token}",
+        )
+    queue = _ask([*cluster.words("squeue"), "--me", "--all", "--states=all", "--noheader", "--format=%A=%k"], cluster)
+    if job_id := _with_token(queue, entry.token, "="):
+        return job_id
+    since = f"--starttime=uts{entry.at - 3600:.0f}"
+    age = now - entry.at
+    if age < SURE_AFTER_S:
+        raise Unreachable(
+            f"an earlier try to submit to {entry.cluster} may still be on its way",
+            hint=f"the same command again in {SURE_AFTER_S - age:.0f} s",
+        )
+    if age <= STILL_SHOWN_S:
+        return ""
+    past = _ask([*cluster.words("sacct"), "-X", "-n", "-P", since, "--format=JobIDRaw,Comment"], cluster)
+    if job_id := _with_token(past, entry.token, "|"):
+        return job_id
+    if "job_comment" not in _ask([*cluster.words("scontrol"), "show", "config"], cluster):
+        raise Unreachable(
+            f"an earlier try to submit to {entry.cluster} {span(age)} ago may have run, and its accounting keeps no "
+            "comments",
+            hint=f"sacct -S uts{entry.at:.0f} shows it; batchcast submit --forget {entry.token} if it is not there",
+        )
+    return ""
+
+
+def _with_token(text: str, token: str, apart: str) -> str:
+    """The first word of the line that has the token; the comment may hold anything else."""
+    lines = (line.partition(apart) for line in text.splitlines())
+    return next((job_id.strip() for job_id, _, comment in lines if MARK + token in comment), "")
+
+
+def _ask(command: Sequence[str], cluster: Cluster) -> str:
+    """What a client of Slurm prints; Unreachable if it fails."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL, env=_environment()
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unreachable(f"{cluster.name}: {shlex.join(command[:4])} cannot be run: {error}") from None
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise Unreachable(f"{cluster.name} does not say whether an earlier try is in its queue: {said}")
+    return done.stdout
+
+
+def _run(command: Sequence[str], stdin: str, lock: int) -> tuple[str, str]:
+    """The job id that sbatch prints, or what it says; sbatch keeps the lock if this process is killed."""
+    os.set_inheritable(lock, True)
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            input=stdin,
+            pass_fds=(lock,),
+            env=_environment(),
+        )
+    except subprocess.TimeoutExpired:
+        return "", f"timed out after {PATIENCE_S:g} s"
+    except OSError as error:
+        return "", f"{command[0]} cannot be run: {error.strerror}"
+    finally:
+        os.set_inheritable(lock, False)
+    job_id = done.stdout.strip().partition(";")[0]
+    if done.returncode == 0 and re.fullmatch(r"\d+", job_id):
+        return job_id, ""
+    said = " ".join((done.stderr or done.stdout).split()) or f"exit {done.returncode}"
+    return "", f"connection of ssh: {said}" if done.returncode == 255 else said
+
+
+def _environment() -> dict[str, str]:
+    """This process's variables without those that send Slurm's clients to other clusters."""
+    return {name: value for name, value in os.environ.items() if name not in ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")}
+
+
+def _command(offered: str, text: str, script: str, arguments: Sequence[str], token: str) -> tuple[list[str], str]:
+    """The words that submit the script, and what they read from stdin.
+
+    Over ssh the script itself is sent, since its path means nothing there, and the other side's shell splits words
+    again.
+    """
+    from ..formats.slurm.sbatch import parse_script
+
+    words = shlex.split(offered)
+    more = ["--parsable", f"--comment={_comment(text, token)}"]
+    if os.path.basename(words[0]) != "ssh":
+        return [*words, *more, script, *arguments], ""
+    if arguments:
+        raise InputError("a script that is sent over ssh takes no arguments", hint="write them into the script")
+    if not {"job-name", "J"} & set(parse_script(text)):
+        more.append(f"--job-name={os.path.basename(script)}")
+    at = words.index("sbatch")
+    return [*words[: at + 1], *(shlex.quote(word) for word in [*words[at + 1 :], *more])], text
+
+
+def _comment(text: str, token: str) -> str:
+    """The script's own comment, if it has one, and the token."""
+    from ..formats.slurm.sbatch import parse_script
+
+    own = parse_script(text).get("comment", "")
+    return f"{own} {MARK}{token}".strip()
+
+
+def _text(script: str) -> str:
+    try:
+        return Path(script).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{script}: cannot be read: {error.strerror}", hint="give the script for sbatch") from None
+
+
+def forget(ledger: Ledger, token: str) -> None:
+    """Close an entry of which nobody can tell; the user has looked."""
+    known = {entry.token for entry in ledger.unanswered()}
+    if token not in known:
+        listed = ", ".join(sorted(known)) or "there is none"
+        raise BatchcastError(f"no open submission {token!r} (open: {listed})")
+    ledger.note(token, ABSENT)

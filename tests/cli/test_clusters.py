@@ -1,0 +1,218 @@
+"""`start --test --where` over several clusters: the best is found, and no bad day of one costs another's answer."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from batchcast.cli.main import cli
+from batchcast.formats.sighting import Site
+from batchcast.service.collector.cycle import Collector
+from batchcast.service.settings import load
+from batchcast.store.database import Store
+
+from .test_live import Past
+
+SCRIPT = "#!/bin/sh\n#SBATCH -n 4 -t 2:00:00\n#SBATCH -J relax\nsleep 1\n"
+
+
+class Elsewhere(Past):
+    """The same sixty jobs on a cluster of another name, where they wait and run so many times as long."""
+
+    def __init__(self, now: float, name: str, waits: float, runs: float, partition: str = "main") -> None:
+        super().__init__(now)
+        self.name, self.partition = name, partition
+        self.jobs = [
+            (
+                i,
+                submit,
+                submit + waits * (start - submit),
+                submit + waits * (start - submit) + runs * (end - start),
+                *who,
+            )
+            for i, submit, start, end, *who in self.jobs
+        ]
+
+    def site(self) -> Site:
+        known = super().site()
+        return known._replace(cluster=self.name, partitions={self.partition: known.partitions["main"]})
+
+
+def filled(path: Path, past: Past, now: float) -> str:
+    """A store that a collector has filled from these jobs."""
+    settings = load({"store": str(path), "history_days": 0.01, "wait": "recent_wait"}, {})
+    collector = Collector(past, Store(str(path), create=True), settings)
+    for ago in (7000, 5000, 3000, 2000, 1000, 40, 10):
+        past.time = now - ago
+        assert not collector.cycle().problems
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Alpha, where jobs wait a minute; beta, where they wait ten; gamma, where they run four times as long."""
+    folder, now = tmp_path_factory.mktemp("clusters"), time.time()
+    shapes = {"alpha": (1.0, 1.0), "beta": (10.0, 1.0), "gamma": (1.0, 4.0)}
+    return {n: filled(folder / f"{n}.db", Elsewhere(now, n, *shape), now) for n, shape in shapes.items()}
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "job.sh"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+def table(name: str, **values: object) -> str:
+    """One `[[cluster]]` of the settings."""
+    lines = [f"{key} = {toml(value)}" for key, value in {"name": name, **values}.items()]
+    return "\n".join(["[[cluster]]", *lines, ""]) + "\n"
+
+
+def toml(value: object) -> str:
+    """A value as TOML."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + " }"
+    return json.dumps(value)
+
+
+def run(folder: Path, tables: str, *words: str, code: int = 0) -> Result:
+    """A verb with these tables in its settings."""
+    (folder / "batchcast.toml").write_text(tables)
+    done = CliRunner().invoke(cli, words, env={"BATCHCAST_CONFIG": str(folder / "batchcast.toml")})
+    error = getattr(done.exception, "exit_code", done.exit_code)
+    assert error == code, done.output + repr(done.exception)
+    return done
+
+
+def where(folder: Path, tables: str, *words: str) -> dict:
+    return json.loads(run(folder, tables, "start", "--test", *words, "--where", "--json").stdout)
+
+
+def test_the_cluster_that_ends_the_job_first_comes_first_with_a_command_to_paste(
+    stores: dict[str, str], script: str, tmp_path: Path
+) -> None:
+    tables = "".join(table(n, store=path, submit=f"sbatch -M {n}") for n, path in stores.items())
+    rows = where(tmp_path, tables, script)["results"]
+    assert [row["cluster"] for row in rows] == ["alpha", "beta", "gamma"]
+    assert rows[0]["command"].startswith("sbatch -M alpha --partition=main --ntasks=4")
+    ends = [row["expected_end_s"] for row in rows]
+    assert ends == sorted(ends)
+    assert all(row["likely_end_s"] <= row["by_90_end_s"] <= row["by_90_end_comonotone_s"] + 1 for row in rows)
+    text = run(tmp_path, tables, "start", "--test", script, "--where").stdout
+    assert text.splitlines()[0].split()[:4] == ["CLUSTER", "PARTITION", "STARTS", "RUNS"]
+    assert f"best: sbatch -M alpha --partition=main --ntasks=4 --time=2:00:00 {script}" in text
+
+
+def test_files_that_are_far_away_make_another_cluster_the_best(
+    stores: dict[str, str], script: str, tmp_path: Path
+) -> None:
+    tables = table("alpha", store=stores["alpha"], bandwidth={"archive": "1M"})
+    tables += table("beta", store=stores["beta"], place="archive")
+    rows = where(tmp_path, tables, script, "--input", "4G@archive")["results"]
+    assert [(row["cluster"], row["transfer_s"]) for row in rows] == [("beta", 0.0), ("alpha", 4096.0)]
+
+
+def test_the_chance_to_be_done_in_time_decides_where_a_time_is_given(
+    stores: dict[str, str], script: str, tmp_path: Path
+) -> None:
+    tables = table("beta", store=stores["beta"]) + table("alpha", store=stores["alpha"])
+    rows = where(tmp_path, tables, script, "--done-by", "now+12minutes")["results"]
+    assert [row["cluster"] for row in rows] == ["alpha", "beta"]
+    assert rows[0]["chance_done_by"] > 0.9 > 0.6 > rows[1]["chance_done_by"]
+    late = where(tmp_path, tables, script, "--done-by", "now+1minutes")
+    assert any("not likely to be met anywhere" in note for note in late["warnings"])
+
+
+@pytest.fixture
+def late_service(tmp_path: Path) -> Iterator[str]:
+    """A service that takes connections and never answers."""
+    path = str(tmp_path / "late.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        yield path
+
+
+@pytest.fixture
+def refusing_service(tmp_path: Path) -> Iterator[str]:
+    """A service that knows no token."""
+    path = str(tmp_path / "refusing.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 401 Unauthorized\r\n\r\n{}")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield path
+        thread.join(5.0)
+
+
+def test_each_bad_day_is_one_sentence_and_the_others_still_answer(
+    stores: dict[str, str], script: str, tmp_path: Path, late_service: str, refusing_service: str
+) -> None:
+    (tmp_path / "token").write_text("old\n")
+    tables = table("alpha", store=stores["alpha"])
+    tables += table("away", service=str(tmp_path / "nobody.sock"))
+    tables += table("late", service=late_service, patience_s=0.2)
+    tables += table("expired", service=refusing_service, token_file=str(tmp_path / "token"))
+    tables += table("twin", store=stores["beta"]) + table("Twin", store=stores["beta"])
+    tables += table("wrong", store=stores["beta"], bandwith={"x": 1})
+    tables += table("other", store=stores["beta"])
+    answer = where(tmp_path, tables, script, "--input", str(tmp_path / "gone.dat"))
+    assert {row["cluster"] for row in answer["results"]} == {"alpha"}
+    for start, words in {
+        "away: no answer": "does not answer",
+        "late: no answer": "did not answer within 0.2 s",
+        "expired: no answer": "wrong or expired",
+        "twin: left out": "two [[cluster]] of this name",
+        "wrong: left out": "bandwith",
+        "other: no answer": "no cluster 'other'",
+        "--input": f"there is no {tmp_path / 'gone.dat'} here",
+    }.items():
+        (said,) = [note for note in answer["warnings"] if note.startswith(start)]
+        assert words in said
+
+
+def test_a_script_that_no_cluster_can_run_is_told_why_by_each(stores: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "huge.sh"
+    path.write_text("#!/bin/sh\n#SBATCH -n 9999 -t 60\n")
+    tables = table("alpha", store=stores["alpha"]) + table("beta", store=stores["beta"])
+    done = run(tmp_path, tables, "start", "--test", str(path), "--where", code=3)
+    hint = done.exception.hint  # type: ignore[union-attr]
+    assert hint.count("it would never start: larger than main") == 2
+
+
+def test_words_of_the_home_cluster_are_translated_or_it_is_said_that_nobody_could(
+    stores: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text("#!/bin/sh\n#SBATCH -p main -n 4 -t 60 -q long -J relax\n")
+    tables = table("alpha", store=stores["alpha"])
+    tables += table("beta", store=stores["beta"], submit="sbatch -M beta", translate={"qos": {"long": "week"}})
+    tables += table("gamma", store=stores["gamma"])
+    answer = where(tmp_path, tables, str(path))
+    (beta,) = [row for row in answer["results"] if row["cluster"] == "beta"]
+    assert "--qos=week" in beta["command"]
+    assert "gamma" not in {row["cluster"] for row in answer["results"]}
+    assert any("gamma: left out: no translation of qos 'long'" in note for note in answer["warnings"])
+    assert any("beta: no translation of partition 'main'" in note for note in answer["warnings"])
+
+
+def test_the_tables_of_clusters_are_no_setting_and_no_other_verb_minds_them(tmp_path: Path) -> None:
+    path = tmp_path / "batchcast.toml"
+    path.write_text(f'store = "{tmp_path}/x.db"\n' + table("alpha", store="x"))
+    assert load(environment={"BATCHCAST_CONFIG": str(path)})["store"] == f"{tmp_path}/x.db"
