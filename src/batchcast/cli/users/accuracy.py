@@ -88,7 +88,7 @@ def _print_sent(row: Mapping[str, Any]) -> None:
         f"from {row['home']}: {row['right']:.0%} ended before every other cluster's likely end, "
         f"{row['coverage_90']:.0%} by their 90 % time"
     )
-    if (mean := row["gain_mean_s"]) == mean:
+    if (mean := row["gain_mean_s"]) == mean and row["sent_elsewhere"]:
         low, high = (f"{'-' if each < 0 else ''}{span(abs(each))}" for each in (row["gain_low_s"], row["gain_high_s"]))
         sooner = "sooner" if mean >= 0 else "later"
         echo(

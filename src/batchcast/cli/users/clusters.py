@@ -55,7 +55,7 @@ def print_clusters(rows: Sequence[Mapping[str, Any]], now: float, deadline: bool
 
     moves = any(row["transfer_s"] for row in rows)
     several = len({row["what"] for row in rows}) > 1
-    titles = ["CLUSTER", "PARTITION", *(["QOS"] if any(row["qos"] for row in rows) else [])]
+    titles = ["CLUSTER", "PARTITION", *(["QOS"] if len({row["qos"] for row in rows}) > 1 else [])]
     lines = [
         [*titles, *(["WHAT"] if several else []), *(["FILES"] if moves else []), "STARTS", "RUNS", "DONE", "DONE 90%",
          *(["IN TIME"] if deadline else []), "CPU H"]
