@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 import time
@@ -216,3 +217,20 @@ def test_the_tables_of_clusters_are_no_setting_and_no_other_verb_minds_them(tmp_
     path = tmp_path / "batchcast.toml"
     path.write_text(f'store = "{tmp_path}/x.db"\n' + table("alpha", store="x"))
     assert load(environment={"BATCHCAST_CONFIG": str(path)})["store"] == f"{tmp_path}/x.db"
+
+
+def test_doctor_says_of_each_cluster_whether_it_answers_and_where_its_submit_command_leads(
+    stores: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alpha's sbatch for beta would send every job of beta to alpha."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "scontrol").write_text("#!/bin/sh\necho 'ClusterName             = alpha'\n")
+    (tmp_path / "bin" / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    tables = table("alpha", store=stores["alpha"], bandwidth={"beta": "100M"})
+    tables += table("beta", store=stores["beta"]) + table("away", service=str(tmp_path / "x.sock"))
+    done = run(tmp_path, tables, "doctor", "--json", code=1)
+    found = {each["check"]: each for each in json.loads(done.stdout)["results"]}
+    assert found["cluster alpha"]["state"] == found["cluster alpha: submit"]["state"] == "ok"
+    assert found["cluster beta: submit"]["found"] == "sbatch reaches alpha, so jobs for beta would go there"
+    assert (found["cluster away"]["state"], found["cluster beta: files"]["state"]) == ("failed", "warning")

@@ -14,7 +14,7 @@ import click
 
 from ..grammar import output_option, verb
 from ..output import document, echo, emit, say
-from ..site_options import site_options
+from ..site_options import myself, site_options
 
 if TYPE_CHECKING:
     from ...service.settings import Settings
@@ -79,6 +79,7 @@ def _start(text: str, clients: str, slurm_conf: str, plan_list: str) -> str:
 def doctor(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> None:
     """Check the installation: programs, daemons, store, settings. Each problem comes with a remedy. Exit code 1 if a
     check failed."""
+    from ...clusters.check import check_clusters
     from ...errors import BatchcastError
     from ...service.operations.doctor import check, settings_in_force
     from ...service.settings import load
@@ -90,7 +91,7 @@ def doctor(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> No
         for s in force:
             echo(f"{s['setting'].ljust(width)} = {s['value']}  [{s['from']}]  {s['meaning']}")
         return
-    findings = list(check(settings, not no_ask))
+    findings = [*check(settings, not no_ask), *check_clusters(settings, myself(), not no_ask)]
     if as_json:
         emit(document("doctor", {}, {s["setting"]: s["value"] for s in force}, [], findings))
     else:

@@ -151,6 +151,18 @@ class _Run:
         usable = np.setdiff1d(np.arange(len(jobs)), bad)
         return usable[np.argsort(jobs.arrival[usable], kind="stable")]
 
+    def grow(self, jobs: Jobs) -> None:
+        """More jobs than before, the first ones the same: for a clock that does not know all jobs beforehand."""
+        old = len(self.outcome)
+        more = _Run(jobs, Resources(["none"], np.ones(1), np.ones(1), np.zeros(1)), self.mapping)
+        for name in ("resource", "start", "finish", "instant", "outcome"):
+            getattr(more, name)[:old] = getattr(self, name)
+            setattr(self, name, getattr(more, name))
+        self.deadline, self.arrival, self.why = jobs.deadline, jobs.arrival, more.why
+        bad = np.array([row for row in sorted(self.why) if row >= old], dtype=np.int64)
+        self.close(bad, REJECTED, np.nan)
+        self.instant[bad] = jobs.arrival[bad]
+
     def close(self, rows: np.ndarray, outcome: int, instant: float) -> None:
         """These jobs never run, for this reason."""
         self.outcome[rows] = outcome

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,12 @@ from .clock import REASONS, Outcome
 from .model import Jobs, Resources
 from .study import MEASURES, SHORT, load_and_unfinished
 
+if TYPE_CHECKING:
+    from .live import Broker
+
 Rows = Sequence[Mapping[str, Any]]
 LONGEST_GANTT = 400
+MOST_ROWS = 500
 
 
 def run_page(
@@ -94,3 +98,20 @@ def _reasons(outcomes: Mapping[str, Outcome]) -> Table:
     columns = [TableColumn("heuristic", "heuristic"), TableColumn("submitted", "submitted", "count")]
     columns += [TableColumn(str(k), words, "count") for k, words in enumerate(REASONS)]
     return Table("Assigned and unfinished, by reason; every row adds up to submitted", columns, rows)
+
+
+def broker_page(broker: Broker) -> str:
+    """The page of `grid serve`: how many jobs are in time, where each goes, its deadline and its slack."""
+    counts = broker.counts
+    rows = [{"state": "", "resource": "", "refused": "", **row} for row in broker.table()[-MOST_ROWS:]]
+    columns = [TableColumn("id", "job"), TableColumn("state", "state"), TableColumn("resource", "on")]
+    columns += [TableColumn(name, name, "ratio") for name in ("start", "finish", "deadline", "slack")]
+    columns.append(TableColumn("refused", "why not"))
+    free = [{"id": name, "free": at} for name, at in broker.free_at().items()]
+    blocks: list[Block] = [
+        f"{counts['jobs']} jobs: {counts['in_time']} end in time, {counts['not_in_time']} do not, "
+        f"{counts['waiting']} wait.",
+        Table("Jobs, the latest last", columns, rows),
+        Table("Resources", [TableColumn("id", "resource"), TableColumn("free", "free at", "ratio")], free),
+    ]
+    return page("Grid broker", [Section("Jobs", blocks)], {"settings": {"mapping": str(broker.mapping)}})

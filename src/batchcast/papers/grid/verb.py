@@ -13,6 +13,7 @@ import click
 from ...cli.grammar import Verbs
 from ...cli.output import console, document, emit, say, write_text
 from ...errors import UsageError
+from .verb_serve import command as serve
 from .verb_simulate import command as simulate
 from .verb_simulate import heuristics_named, heuristics_option, needs_deadlines, numbers
 
@@ -248,3 +249,4 @@ def draw_command(
 
 
 command.add_command(simulate)
+command.add_command(serve)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `doctor` says of each `[[cluster]]`: does it answer, can a job be submitted there, how do files get there."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..errors import BatchcastError, NoAnswer
+from ..formats.slurm.scontrol import parse_config
+from ..service.answers.disclosure import Viewer
+from ..service.planning.checkup import finding
+from ..service.settings import Settings
+from .configured import Cluster, Configured, configured
+from .offers import ask_all
+
+PATIENCE_S = 30.0
+ONE_TASK = {"ntasks": "1", "job-name": "batchcast-doctor"}
+
+
+def check_clusters(
+    settings: Settings, viewer: Viewer, ask: bool = True, environment: Mapping[str, str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """The findings about each configured cluster; none without `[[cluster]]`. `ask=False` runs no client."""
+    known = configured(environment)
+    for problem in known.problems:
+        name, _, what = problem.partition(": ")
+        yield finding(f"cluster {name}", "failed", what, "correct batchcast.toml")
+    for cluster in known.clusters:
+        yield _answers(cluster, settings, viewer)
+        yield _submits(cluster, ask)
+        yield _moves(cluster, known)
+
+
+def _answers(cluster: Cluster, settings: Settings, viewer: Viewer) -> dict[str, Any]:
+    """Does its store or service answer for it, as quickly as it must?"""
+    name = f"cluster {cluster.name}"
+    begun = time.monotonic()
+    said, problems = ask_all(Configured([cluster], []), settings, ONE_TASK, viewer, time.time())
+    took = time.monotonic() - begun
+    if not said:
+        what = problems[0].partition(": ")[2]
+        return finding(name, "failed", what, "batchcast collect keeps its store; batchcast serve answers from it")
+    late = [str(each) for each in (*said[0].answer.warnings, *said[0].notes) if "assumed" not in str(each)]
+    ways = len({row["partition"] for row in said[0].answer.results})
+    fact = f"{cluster.store or cluster.service} answers in {took:.1f} s, {ways} partitions take a job of one task"
+    return finding(name, "ok", fact + (f"; it says: {late[0]}" if late else ""), "")
+
+
+def _submits(cluster: Cluster, ask: bool) -> dict[str, Any]:
+    """Does its submit command reach the cluster of this name?"""
+    name = f"cluster {cluster.name}: submit"
+    words = cluster.words("scontrol")
+    if shutil.which(words[0]) is None:
+        return finding(name, "failed", f"there is no {words[0]} on this computer", "correct submit in [[cluster]]")
+    if not ask:
+        return finding(name, "ok", cluster.submit, "")
+    try:
+        answered_by = _name_behind(words)
+    except BatchcastError as error:
+        return finding(name, "failed", f"{cluster.submit}: {error.message}", "does this command work in your shell?")
+    if answered_by.lower() != cluster.name.lower():
+        fact = f"{cluster.submit} reaches {answered_by}, so jobs for {cluster.name} would go there"
+        return finding(name, "failed", fact, f'submit = "sbatch -M {cluster.name}", or over ssh')
+    return finding(name, "ok", f"{cluster.submit} reaches {answered_by}", "")
+
+
+def _name_behind(words: list[str]) -> str:
+    """The name of the cluster that a client of Slurm reaches."""
+    try:
+        done = subprocess.run([*words, "show", "config"], capture_output=True, text=True, timeout=PATIENCE_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NoAnswer(f"no answer: {error}") from None
+    if done.returncode:
+        raise NoAnswer((done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1])
+    return parse_config(done.stdout).get("ClusterName", "nobody")
+
+
+def _moves(cluster: Cluster, known: Configured) -> dict[str, Any]:
+    """Can the time of a transfer be told from every other cluster's place?"""
+    name = f"cluster {cluster.name}: files"
+    places = {each.files_at for each in known.clusters} - {cluster.files_at}
+    missing = sorted(places - set(cluster.bandwidth))
+    if missing:
+        fact = f"no bandwidth from {', '.join(missing)}: with --input from there, {cluster.name} is left out"
+        return finding(name, "warning", fact, f'bandwidth = {{ {missing[0]} = "100M" }} in [[cluster]]')
+    return finding(name, "ok", f"at {cluster.files_at}" + (", bandwidth from every other place set" if places else ""))

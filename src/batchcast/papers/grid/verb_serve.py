@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`batchcast grid serve`: a broker that takes jobs over a unix socket or from a folder, and tells where each goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...cli.completion import specs as complete_specs
+from ...cli.grammar import page_option, verb
+from ...cli.interrupt import stop_on_signals
+from ...cli.output import say, write_text
+from ...errors import BatchcastError, UsageError
+
+if TYPE_CHECKING:
+    from .live import Broker
+
+MOST_BYTES = 1 << 20
+"""A line that is longer ends its connection."""
+LOOK_EVERY_S = 0.5
+
+
+@verb("serve")
+@click.option("--platform", required=True, type=click.Path(path_type=Path), help="Resources as TOML or CSV.")
+@click.option(
+    "--heuristic",
+    default="emin_min",
+    show_default=True,
+    metavar="SPEC",
+    shell_complete=complete_specs("heuristic"),
+    help="Heuristic, NAME:key=value,...",
+)
+@click.option(
+    "--state", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder for journal and answers."
+)
+@click.option("--listen", type=click.Path(path_type=Path), help="Unix socket: one job a line, as JSON.")
+@click.option("--spool", type=click.Path(path_type=Path, file_okay=False), help="Folder with one job per .json file.")
+@click.option(
+    "--map-every",
+    "every",
+    default="events",
+    show_default=True,
+    metavar="T|events",
+    help="Map jobs every T, or at events.",
+)
+@click.option("--late", type=click.Choice(["run", "stop", "drop"]), default="run", show_default=True,
+              help="What happens to jobs after their deadline.")  # fmt: skip
+@click.option("--virtual", is_flag=True, help='Take the time from each job\'s `arrival`; a line {"end": true} ends.')
+@click.option("--once", is_flag=True, help="Take what lies in --spool, map it, and stop.")
+@page_option("Also write an HTML page after each mapping: jobs, deadlines, slack, resources.")
+def command(
+    platform: Path,
+    heuristic: str,
+    state: Path,
+    listen: Path | None,
+    spool: Path | None,
+    every: str,
+    late: Any,
+    virtual: bool,
+    once: bool,
+    page: Path | None,
+) -> None:
+    """Map jobs onto the resources of a platform as they come, until stopped.
+
+    A job is {"id": "a", "instructions": 3000, "file_mb": 100, "deadline": 900, "demands": {"procs": 8}}. Deadlines are
+    seconds of the clock (`allowed`: after the arrival). The answer says at once if a deadline cannot be met. What is
+    decided goes to STATE/assignments.jsonl. After a kill, the broker goes on where it was.
+
+    \b
+    batchcast grid serve --platform grid.toml --state broker --listen broker.sock -o broker.html
+    """
+    from ...predict.registry import make
+    from .clock import MappingRule
+    from .files import read_platform
+    from .live import Broker, Journal
+    from .model import Units
+
+    if (listen is None) == (spool is None):
+        raise UsageError("where do jobs come from? (accepted: one of --listen SOCKET and --spool FOLDER)")
+    if once and spool is None:
+        raise UsageError("--once goes with --spool")
+    resources, units = read_platform(platform)
+    state.mkdir(parents=True, exist_ok=True)
+    rule = MappingRule(None if every == "events" else _time(every), False, late)
+    lock = _alone(state)
+    broker = Broker(resources, units or Units(1.0, 1.0), make("heuristic", heuristic), rule,
+                    Journal(state / "journal.jsonl"))  # fmt: skip
+    serving = Serving(broker, state / "assignments.jsonl", page, virtual)
+    serving.tell(broker.told)
+    stop = stop_on_signals()
+    said = broker.counts
+    say(f"{said['jobs']} jobs known from {state}, {said['waiting']} of them waiting; jobs come from {listen or spool}")
+    if spool is not None:
+        _from_spool(serving, spool, stop, once)
+    else:
+        assert listen is not None
+        _from_socket(serving, listen, stop)
+    os.close(lock)
+
+
+def _time(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"--map-every {text!r} (accepted: a time above 0, or events)") from None
+
+
+def _alone(state: Path) -> int:
+    """The lock of a state folder: two brokers would write one journal."""
+    import fcntl
+
+    lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise BatchcastError(
+            f"another broker uses {state}", hint="give this broker another --state, or stop the other"
+        ) from None
+    return lock
+
+
+class Serving:
+    """A broker, the file that its decisions go to, and its clock."""
+
+    def __init__(self, broker: Broker, answers: Path, page: Path | None, virtual: bool) -> None:
+        self.broker, self.answers, self.page, self.virtual = broker, answers, page, virtual
+        self.is_over = False
+        # every decision of the journal follows from it: what a kill kept from this file is written now
+        self._written = {json.loads(line)["id"] for line in _whole_lines(answers)}
+
+    def take(self, text: str) -> dict[str, Any]:
+        """The reply to one line."""
+        try:
+            job = json.loads(text)
+        except ValueError:
+            return {"ok": False, "error": "no JSON: send one job a line"}
+        try:
+            if isinstance(job, dict) and "ask" in job:
+                return self._asked(job)
+            if job == {"end": True}:
+                self.tell(self.broker.finish())
+                self.is_over = True
+                return {"ok": True, **self.broker.counts}
+            at = self._arrival(job)
+            before = len(self.broker.told)
+            reply = self.broker.offer(job, at)
+            self.tell(self.broker.told[before:])
+            return reply
+        except BatchcastError as error:
+            return {"ok": False, "error": error.message}
+
+    def _asked(self, question: dict[str, Any]) -> dict[str, Any]:
+        if question["ask"] == "jobs":
+            return {"ok": True, "jobs": self.broker.table()}
+        if question["ask"] == "free":
+            return {"ok": True, "free": self.broker.free_at(), **self.broker.counts}
+        raise UsageError(f"ask {str(question['ask'])[:20]!r} (accepted: jobs, free)")
+
+    def _arrival(self, job: Any) -> float:
+        """The job's own arrival on the virtual clock, else now."""
+        if not self.virtual:
+            return time.time()
+        try:
+            return float(job["arrival"])
+        except (KeyError, TypeError, ValueError):
+            raise UsageError("--virtual needs the job's arrival, a number") from None
+
+    def step(self) -> None:
+        """What is due by now."""
+        if not self.virtual:
+            self.tell(self.broker.advance(time.time()))
+
+    def tell(self, lines: list[dict[str, Any]]) -> None:
+        """Append decisions that the file does not have yet, and renew the page."""
+        new = [line for line in lines if line["id"] not in self._written]
+        if new:
+            with self.answers.open("a", encoding="utf-8") as out:
+                out.writelines(json.dumps(line) + "\n" for line in new)
+                out.flush()
+                os.fsync(out.fileno())
+            self._written |= {line["id"] for line in new}
+        if self.page is not None and (new or not self.page.exists()):
+            from .page import broker_page
+
+            write_text(self.page, broker_page(self.broker))
+
+
+def _whole_lines(path: Path) -> Iterator[str]:
+    """The whole lines of a file; what a kill left of a last one is cut off."""
+    if not path.exists():
+        return
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    if len(whole) < len(text):
+        os.truncate(path, len(whole))
+    yield from whole.decode().splitlines()
+
+
+def _from_spool(serving: Serving, spool: Path, stop: Callable[[float], bool], once: bool) -> None:
+    """Jobs as files, by name; a file that was taken goes to done/, one that is no job to rejected/ with the reason."""
+    for name in ("done", "rejected"):
+        (spool / name).mkdir(parents=True, exist_ok=True)
+    while True:
+        for path in sorted(spool.glob("*.json")):
+            reply = serving.take(path.read_text(encoding="utf-8", errors="replace"))
+            for key in ("warning", "error"):
+                if key in reply:
+                    say(f"{path.name}: {reply[key]}")
+            if not reply["ok"]:
+                (spool / "rejected" / f"{path.name}.why").write_text(reply["error"] + "\n", encoding="utf-8")
+            path.replace(spool / ("done" if reply["ok"] else "rejected") / path.name)
+        serving.step()
+        if once:
+            if serving.virtual:
+                serving.tell(serving.broker.finish())
+            return
+        if serving.is_over or stop(LOOK_EVERY_S):
+            return
+
+
+def _from_socket(serving: Serving, listen: Path, stop: Callable[[float], bool]) -> None:
+    """Jobs as lines of connections to a unix socket that only its owner can open."""
+    listen.unlink(missing_ok=True)
+    old = os.umask(0o177)
+    with socket.socket(socket.AF_UNIX) as listener:
+        try:
+            listener.bind(str(listen))
+        finally:
+            os.umask(old)
+        listener.listen(64)
+        listener.setblocking(False)
+        parts: dict[socket.socket, bytes] = {}
+        while not serving.is_over and not stop(0.0):
+            ready, _, _ = select.select([listener, *parts], [], [], LOOK_EVERY_S)
+            for one in ready:
+                if one is listener:
+                    parts[listener.accept()[0]] = b""
+                elif not _answered(serving, one, parts):
+                    one.close()
+                    del parts[one]
+            serving.step()
+        for one in parts:
+            one.close()
+    listen.unlink(missing_ok=True)
+
+
+def _answered(serving: Serving, one: socket.socket, parts: dict[socket.socket, bytes]) -> bool:
+    """Whether a connection goes on after its whole lines were answered."""
+    try:
+        received = one.recv(65536)
+        parts[one] += received
+        *lines, parts[one] = parts[one].split(b"\n")
+        for line in filter(None, lines):
+            one.sendall(json.dumps(serving.take(line.decode(errors="replace"))).encode() + b"\n")
+    except OSError:
+        return False
+    return bool(received) and len(parts[one]) < MOST_BYTES
