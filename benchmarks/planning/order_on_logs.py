@@ -1,14 +1,16 @@
-"""What the order brings on logs, as a site can have it: levels, looks every 30 s, forecasts of then, Slurm's two loops.
+"""What the order brings on logs under Slurm's two loops: levels, looks every 30 s, predictions of the recorded clock.
 
     python -m benchmarks.planning.order_on_logs ../shared/traces/KTH-SP2-1996-2.1-cln.swf.gz ... --first 15000
+    python -m benchmarks.planning.order_on_logs LOG ... --first 15000 --arms "limits; rule; rule, reserved"
     python -m benchmarks.planning.order_on_logs LOG ... --first 15000 --replicates 10
 
-Each log runs on its own machine (one node a processor) by arrival, then under each order; `reserved`: Slurm reserves
-processors only for jobs past the age (bf_min_prio_reserve), or that have waited for a day (bf_min_age_reserve). Mean
-wait, mean bounded slowdown (bound 60 s), 99th percentile and longest wait as shares of those by arrival; differences of
-mean waits with a 90 % interval over groups of one user's submissions of one week; users of ten jobs and more whose mean
-wait is longer by more than a tenth and a minute. The ideal policies of docs/evidence/policy-study.md run on a pool, and
-are no row here.
+Each log runs on its own machine (one node a processor) by arrival, then under each arm (`ARMS`): which run times order
+the queue, and which become the limits of waiting jobs. Mean wait, mean bounded slowdown (bound 60 s), 99th percentile
+and longest wait are shares of those by arrival. Differences of mean waits are shares of the mean wait by arrival, with
+a 90 % interval over groups of one user's submissions of one week: from arrival, from the order by limits, and from the
+order by limits with the same planned lengths. Users of ten jobs and more are worse off if their mean wait is longer by
+more than a tenth and a minute. After several logs a second table has the geometric means, and how many logs are clearly
+ahead of or behind the order by limits.
 
 With `--replicates` another table: how many users are worse off, under the order and by chance. A replicate has each job
 up to a minute later; chance is arrival's order with other such minutes. Once: the share in one replicate, on
@@ -19,7 +21,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from benchmarks.planning_gain import show
@@ -27,68 +30,146 @@ from benchmarks.planning_gain import show
 from batchcast import read_trace
 from batchcast.events.machine_size import machine_of_log
 from batchcast.events.recorded import replay
-from batchcast.machines.machine import vary
-from batchcast.metrics.paired import paired_differences
+from batchcast.machines.machine import Machine, vary
+from batchcast.metrics.paired import PairedDifference, paired_differences
 from batchcast.metrics.schedule import bounded_slowdown
-from batchcast.planning.order import OrderRule
+from batchcast.planning.order import LENGTH_QUANTILE, ORDER_QUANTILE, OrderRule
+from batchcast.predict.batched import quantiles_of
 from batchcast.predict.registry import make
 from batchcast.simulation.on_nodes import Ordering, QueuePlan, simulate_on
 from batchcast.table import Trace
 
 BAND = 100_000
-ORDERS = {
-    "by limits": Ordering("limit", rule=OrderRule(band=BAND)),
-    "by forecasts": Ordering("forecast", rule=OrderRule(band=BAND)),
-    "the same, shortest first": Ordering("forecast", rule=OrderRule(band=BAND, size=0.0)),
-    "the same, age two days": Ordering("forecast", rule=OrderRule(band=BAND, age=172_800.0)),
-    "by true run times": Ordering("forecast", "actual", OrderRule(band=BAND)),
-    "by forecasts, reserved past the age": Ordering("forecast", rule=OrderRule(band=BAND)),
-    "by arrival, reserved past a day": None,
-}
-RESERVED = {
-    "by forecasts, reserved past the age": {"bf_min_prio_reserve": str(BAND)},
-    "by arrival, reserved past a day": {"bf_min_age_reserve": "86400"},
-}
-"""Settings of Slurm besides: for whom processors are reserved."""
 WEEK, MANY = 604_800.0, 10
 
 
-def rows_of(name: str, log: Trace) -> list[dict[str, Any]]:
-    """A row for each order."""
+class Arm(NamedTuple):
+    """What orders the queue and what becomes the limit of a waiting job: words of `times_of`; empty: as it is.
+
+    `slurm` holds settings of Slurm besides.
+    """
+
+    order: str = ""
+    lengths: str = ""
+    rule: OrderRule = OrderRule(band=BAND)
+    slurm: Mapping[str, str] = {}
+
+
+RESERVED = {"bf_min_prio_reserve": str(BAND)}
+ARMS = {
+    "limits": Arm("limit"),
+    "limits, planned lengths": Arm("limit", "length"),
+    "point": Arm("point"),
+    "quantile": Arm("order"),
+    "rule": Arm("order", "length"),
+    "rule, reserved": Arm("order", "length", slurm=RESERVED),
+    "blend": Arm("blend", "length"),
+    "shortest first": Arm("order", "length", OrderRule(band=BAND, size=0.0)),
+    "true run times": Arm("true", "true"),
+}
+"""`rule` is what `plan = "both"` does: order by the 90 % quantile, lengths at the 80 % quantile. `quantile` is its
+order alone, `point` the order by points, and `rule, reserved` keeps processors only for jobs past the age. `blend`
+orders by the geometric mean of limit and 80 % quantile."""
+SHOWN = ("limits", "limits, planned lengths", "point", "quantile", "rule", "rule, reserved", "true run times")
+
+
+def times_of(log: Trace, machine: Machine) -> dict[str, np.ndarray]:
+    """Run times (n,), s, of each job, by word; NaN: the job's limit."""
+    told = replay(log, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"]
+    limit, length = log.number("req_time"), quantiles_of(told, LENGTH_QUANTILE)
+    within = np.fmin(length, limit)
+    return {
+        "limit": np.full(len(log), np.nan), "point": told.points, "order": quantiles_of(told, ORDER_QUANTILE),
+        "length": length, "blend": np.where(limit > 0, np.sqrt(within * limit), within), "true": log.run_time,
+    }  # fmt: skip
+
+
+class Ran(NamedTuple):
+    """Waits (n,) of the jobs that ran, their run times, and what groups and users they belong to."""
+
+    waits: dict[str, np.ndarray]
+    run: np.ndarray
+    group: np.ndarray
+    user: np.ndarray
+
+    def against(self, arm: str, other: str) -> PairedDifference:
+        """The difference of mean waits, as a share of the mean wait by arrival."""
+        unit = self.waits["arrival"].mean()
+        one, reference = self.waits[arm][None] / unit, self.waits[other] / unit
+        return paired_differences(one, reference, self.group, np.random.default_rng(0))[0]
+
+
+def run_arms(log: Trace, arms: Mapping[str, Arm]) -> Ran:
+    """The log under order of arrival and under each arm."""
     machine = machine_of_log(log)
     plain = simulate_on(machine, log)
-    wait = plain.start_time - plain.submit_time
-    run = plain.end_time - plain.start_time
     user = np.asarray(log.nominal("user_id").codes)[plain.rows].astype(np.int64)
     group = np.unique(user * 10_000 + (plain.submit_time // WEEK).astype(np.int64), return_inverse=True)[1]
-    slowdown = bounded_slowdown(wait, run, 60.0)
-    people = [k for k in np.unique(user) if (user == k).sum() >= MANY]
-    rows = []
-    for words, order in ORDERS.items():
-        here = vary(machine, RESERVED.get(words, {}))
-        then = simulate_on(here, log, queue=QueuePlan(order=order))
+    waits, times = {"arrival": plain.start_time - plain.submit_time}, times_of(log, machine)
+    for name, arm in arms.items():
+        queue = QueuePlan(
+            order=Ordering("forecast", times[arm.order], arm.rule) if arm.order else None,
+            lengths=times[arm.lengths] if arm.lengths else None,
+        )
+        then = simulate_on(vary(machine, arm.slurm) if arm.slurm else machine, log, queue=queue)
         assert (then.rows == plain.rows).all()
-        waits = then.start_time - then.submit_time
-        pair = paired_differences(waits[None], wait, group, np.random.default_rng(0))[0]
-        worse = [waits[user == k].mean() > 1.1 * wait[user == k].mean() + 60 for k in people]
-        rows.append(
-            {
-                "log": name, "jobs": len(wait), "wait by arrival, h": float(wait.mean()) / 3600, "order": words,
-                "wait": f"{waits.mean() / wait.mean():.2f}",
-                "difference, h": f"{pair.difference / 3600:+.2f} ({pair.low / 3600:+.2f} to {pair.high / 3600:+.2f})",
-                "slowdown": f"{bounded_slowdown(waits, run, 60.0).mean() / slowdown.mean():.2f}",
-                "p99": f"{np.quantile(waits, 0.99) / np.quantile(wait, 0.99):.2f}",
-                "longest": f"{waits.max() / wait.max():.2f}", "users worse off": f"{np.mean(worse):.0%}",
-            }
-        )  # fmt: skip
+        waits[name] = then.start_time - then.submit_time
+    return Ran(waits, plain.end_time - plain.start_time, group, user)
+
+
+CONTROLS = {"from limits": "limits", "from limits, lengths": "limits, planned lengths"}
+
+
+def rows_of(name: str, ran: Ran) -> list[dict[str, Any]]:
+    """A row for each arm."""
+    wait = ran.waits["arrival"]
+    slowdown = bounded_slowdown(wait, ran.run, 60.0).mean()
+    people = [k for k in np.unique(ran.user) if (ran.user == k).sum() >= MANY]
+    rows = []
+    for arm, waits in ran.waits.items():
+        if arm == "arrival":
+            continue
+        worse = [waits[ran.user == k].mean() > 1.1 * wait[ran.user == k].mean() + 60 for k in people]
+        row = {
+            "log": name, "jobs": len(wait), "wait by arrival, h": float(wait.mean()) / 3600, "order": arm,
+            "wait": f"{waits.mean() / wait.mean():.2f}", "from arrival": _words(ran.against(arm, "arrival")),
+        }  # fmt: skip
+        for title, control in CONTROLS.items():
+            if control in ran.waits:
+                row[title] = "-" if control == arm else _words(ran.against(arm, control))
+        slow = bounded_slowdown(waits, ran.run, 60.0).mean()
+        row |= {
+            "slowdown": f"{slow / slowdown:.2f}", "p99": f"{np.quantile(waits, 0.99) / np.quantile(wait, 0.99):.2f}",
+            "longest": f"{waits.max() / wait.max():.2f}", "users worse off": f"{np.mean(worse):.0%}",
+        }  # fmt: skip
+        rows.append(row)
     return rows
+
+
+def _words(pair: PairedDifference) -> str:
+    return f"{pair.difference:+.2f} ({pair.low:+.2f} to {pair.high:+.2f}): {pair.word()}"
+
+
+def means_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each arm: geometric means over logs, and the number of logs with a clear difference from limits."""
+    found = []
+    for arm in dict.fromkeys(row["order"] for row in rows):
+        mine = [row for row in rows if row["order"] == arm]
+        row = {"order": arm, "logs": len(mine)}
+        for what in ("wait", "slowdown", "p99", "longest"):
+            row[what] = f"{np.exp(np.mean([np.log(float(one[what])) for one in mine])):.2f}"
+        row["longest, most"] = f"{max(float(one['longest']) for one in mine):.2f}"
+        for title in CONTROLS:
+            words = [str(one.get(title, "")).rpartition(" ")[2] for one in mine]
+            row[f"ahead, behind {title}"] = f"{words.count('ahead')}, {words.count('behind')}"
+        found.append(row)
+    return found
 
 
 def replicates_of(name: str, log: Trace, count: int) -> dict[str, Any]:
     """A row: how many users wait longer by more than a tenth and a minute, once and in the mean of the replicates."""
     machine = machine_of_log(log)
-    told = replay(log, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"].points
-    order = QueuePlan(order=Ordering("forecast", told, OrderRule(band=BAND)))
+    order = QueuePlan(order=Ordering("forecast", times_of(log, machine)["order"], OrderRule(band=BAND)))
     user = np.asarray(log.nominal("user_id").codes).astype(np.int64)
     waits: dict[str, list[np.ndarray]] = {"arrival": [], "chance": [], "order": []}
     for number in range(count):
@@ -118,13 +199,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs", nargs="+")
     parser.add_argument("--first", type=int, default=15_000)
+    parser.add_argument("--arms", default="; ".join(SHOWN), help=f"separated by semicolons, of: {'; '.join(ARMS)}")
     parser.add_argument("--replicates", type=int, default=0)
     given = parser.parse_args()
+    arms, rows = {name: ARMS[name] for name in given.arms.split("; ")}, []
     for k, path in enumerate(given.logs):
         log, name = read_trace(path)[: given.first], path.rpartition("/")[2].split("-19")[0].split("-20")[0]
-        rows = [replicates_of(name, log, given.replicates)] if given.replicates else rows_of(name, log)
-        lines = show(rows).split("\n")
+        some = [replicates_of(name, log, given.replicates)] if given.replicates else rows_of(name, run_arms(log, arms))
+        rows += some
+        lines = show(some).split("\n")
         print("\n".join(lines if k == 0 else lines[2:]), flush=True)
+    if len(given.logs) > 1 and not given.replicates:
+        print(f"\n{show(means_of(rows))}")
     return 0
 
 

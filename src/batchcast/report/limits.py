@@ -50,8 +50,14 @@ TIME = Asked(
     (
         TableColumn("limits", "limits"),
         TableColumn("jobs", "jobs", "count", "jobs that ran and had a limit"),
-        TableColumn("killed_per_thousand", "killed of 1,000", "number", "outran the limit, or were cut by their own"),
-        TableColumn(KILLED, "not by own", "number", "ended by themselves under their own limit", more=True),
+        TableColumn(KILLED, "killed of 1,000", "number", "ended by themselves under their own limit"),
+        TableColumn(
+            "killed_per_thousand",
+            "with those cut by their own",
+            "number",
+            "outran the limit, or were cut by their own",
+            more=True,
+        ),
         TableColumn(
             "undecided_per_thousand", "undecided", "number", "cut by their own limit, shorter than this one", more=True
         ),

@@ -69,6 +69,35 @@ def test_what_a_log_cannot_tell_from_nothing_is_not_called_saved() -> None:
     assert "which this log cannot tell from nothing" in advice_words(rows, 0.05)
 
 
+@pytest.mark.parametrize(("ended_early", "verdict", "is_recommended"),
+                         [(45.0, "behind", True), (55.0, "behind", False), (45.0, "level", False)])  # fmt: skip
+def test_the_plain_rule_is_recommended_where_it_wastes_less_at_the_promised_risk(
+    ended_early: float, verdict: str, is_recommended: bool
+) -> None:
+    """As on LPC: the rule ends 45 of 1,000 jobs early, within the 50 promised, and leaves a third as much unused."""
+    rows = [
+        {"limits": rule, "killed_beyond_own_per_thousand": early, "over_request_core_h": unused}
+        for rule, early, unused in (("advice", 17.6, 1_141_185.0), ("rule_of_thumb", ended_early, 349_771.0),
+                                    ("own", 0.0, 4_914_766.0))
+    ]  # fmt: skip
+    rows = [{**row, "mean_unused_core_h": row["over_request_core_h"] / 2e5} for row in rows]
+    rows[0]["mean_unused_core_h_rule_verdict"] = verdict
+    said = advice_words(rows, 0.05)
+    assert ("Recommended on this log: the plain rule" in said) is is_recommended
+    assert ("791,414 core-hours less unused than the advice" in said) is is_recommended
+
+
+def test_the_risk_column_counts_only_what_a_rule_adds_to_the_users_own_limits(tmp_path: Path) -> None:
+    """Every other job is cut by its user's own limit, whatever is advised: that is no risk of the advice."""
+    path = tmp_path / "cut.swf"
+    jobs = (f"{k} {k * 9000} 0 {600 + 3000 * (k % 2)} 1 -1 -1 1 3600 -1 1 1 1 -1 -1 -1 -1 -1" for k in range(1, 400))
+    path.write_text("; MaxProcs: 8\n" + "\n".join(jobs) + "\n")
+    result = CliRunner().invoke(cli, ["limits", str(path)])
+    assert result.exit_code == 0, result.output
+    own = next(line for line in result.stdout.splitlines() if line.strip().startswith("users' limits"))
+    assert own.split()[3] == "0.00"  # with the jobs that their own limits cut it would be 501
+
+
 def few_groups() -> Trace:
     """400 jobs of one user in less than 20 weeks."""
     return Trace.from_arrays(
