@@ -27,7 +27,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
 
 @contextlib.contextmanager
 def ordering(lab: Lab, name: str, **settings: str) -> Iterator[Follower]:
-    follower = agent(lab, name, **{"PLAN": "order", "RUNTIME": "requested", "PLAN_BY": "requested", **settings})
+    follower = agent(lab, name, **{"PLAN": "order", "RUNTIME": "requested", "PLAN_ORDER_BY": "limits", **settings})
     follower.start()
     try:
         yield follower

@@ -354,6 +354,82 @@ def read_lab_order(printed: list[Any], _: Path) -> Figures:
     return found
 
 
+def cells_of(lines: Iterable[str]) -> list[dict[str, str]]:
+    """The rows of the first Markdown table in the lines, by the titles of its columns."""
+    rows: list[list[str]] = []
+    for line in lines:
+        if line.startswith("|"):
+            rows.append([cell.strip() for cell in line.strip("|").split("|")])
+        elif rows:
+            break
+    return [dict(zip(rows[0], row, strict=True)) for row in rows[2:]]
+
+
+INTERVAL = re.compile(r"(\S+) \((\S+) to (\S+)\)")
+CONTROLLED = {
+    "none": "arrival", "limits": "arrival, planned limits", "order-limits": "time limits",
+    "order": "predictions", "both-limits": "time limits, planned limits", "both": "predictions, planned limits",
+}  # fmt: skip
+
+
+def read_lab_control(printed: list[Any], _: Path) -> Figures:
+    """The tables that order_gain.py prints with `--against`: each arm against arrival and against its control."""
+    found, against = Figures(), {}
+    for section in printed[0].split("Differences from ")[1:]:
+        control, _, text = section.partition(":\n")
+        against[control] = {row["arm"]: row for row in cells_of(text.splitlines())}
+        for arm, row in against[control].items():
+            for what in ("wait", "slowdown"):
+                if ends := INTERVAL.match(row[f"{what} difference"]):
+                    named = zip(("change", "low", "high"), map(float, ends.groups()), strict=True)
+                    found.values |= {f"{arm}.{what}_from_{control}.{name}": value for name, value in named}
+    first = next(iter(against.values()))
+    for arm, row in first.items():
+        found.values |= {f"{arm}.jobs": int(row["jobs"]), f"{arm}.mean_wait_min": float(row["mean wait"])}
+        found.values |= {f"{arm}.slowdown": float(row["slowdown"]), f"{arm}.longest_min": float(row["longest"])}
+        found.values[f"{arm}.worse_off"] = row["people worse off"]
+        found.values[f"{arm}.longest_times"] = round(float(row["longest"]) / float(first["none"]["longest"]), 2)
+    rows = [
+        (CONTROLLED.get(arm, arm), row["mean wait"], row["slowdown"], row["longest"], row["people worse off"],
+         *(one[arm]["wait difference"].split(":")[0] for one in against.values()))
+        for arm, row in first.items()
+    ]  # fmt: skip
+    titles = " | ".join(f"change from {CONTROLLED[control]}" for control in against)
+    head = "order by | mean wait, min | slowdown | longest wait, min | users who wait 10 % longer"
+    found.blocks["changes"] = table(f"{head} | {titles}", rows)
+    return found
+
+
+def read_order_rules(printed: list[Any], _: Path) -> Figures:
+    """The tables of order_on_logs.py: each order on each log, then geometric means."""
+    first, _, second = printed[0].partition("\n\n")
+    rows, means = cells_of(first.splitlines()), cells_of(second.splitlines())
+    found = Figures({f"{row['order']}.{name}": row[name] for row in means for name in row if name != "order"})
+    orders = list(dict.fromkeys(row["order"] for row in rows))
+    by_log = {
+        log: {row["order"]: row for row in rows if row["log"] == log} for log in dict.fromkeys(r["log"] for r in rows)
+    }
+    found.blocks["waits"] = table(
+        " | ".join(("log", "mean wait by arrival, h", *orders)),
+        [
+            (log, row[orders[0]]["wait by arrival, h"], *(row[one]["wait"] for one in orders))
+            for log, row in by_log.items()
+        ],
+    )
+    found.blocks["rule"] = table(
+        "log | change from arrival | from limits | from limits with planned lengths | slowdown | p99 | longest",
+        [(log, *(row["rule"][name].split(":")[0] for name in ("from arrival", "from limits", "from limits, lengths")),
+          *(row["rule"][name] for name in ("slowdown", "p99", "longest"))) for log, row in by_log.items()],
+    )  # fmt: skip
+    found.blocks["means"] = table(
+        "order | mean wait | slowdown | p99 | longest wait | most | logs ahead of, behind limits | with planned lengths",
+        [(row["order"], *(row[name] for name in ("wait", "slowdown", "p99", "longest", "longest, most",
+                                                 "ahead, behind from limits", "ahead, behind from limits, lengths")))
+         for row in means],
+    )  # fmt: skip
+    return found
+
+
 def read_lab_limits(printed: list[Any], _: Path) -> Figures:
     """The table that planning_gain.py prints: by processors, the lab and the simulated clock."""
     lines = [line for line in printed[0].splitlines() if line.startswith("|")]
@@ -519,6 +595,8 @@ FIRST_JOBS = {
     OPERATOR: "--procs-total 32", MIT: f"--map {MIT[:-7]}.map.toml --procs-total peak", THETA: "", GWU: "",
 }  # fmt: skip
 ARMS = "none,limits,order,both,order/account"
+CONTROL = "--load 2 --arms none,order-limits,order,both-limits,both --against none,order-limits,both-limits"
+ON_LOGS = (KTH, SP2, DS, THETA, BLUE, CTC, HPC2N)
 STUDIES = (
     Study(
         "runtime-modern",
@@ -607,6 +685,21 @@ STUDIES = (
         ("python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 --load 2 --arms none,order -o order.jsonl "
          "--replicates 10",),
         read_lab_order, rerun="lab",
+    ),
+    Study(
+        "lab-order-control",
+        (f"python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 {CONTROL} -o order.jsonl",),
+        read_lab_control, rerun="lab",
+    ),
+    Study(
+        "lab-order-default",
+        ("python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 --load 2 --padding default "
+         "--arms none,order-limits,order --against none,order-limits -o default.jsonl",),
+        read_lab_control, rerun="lab",
+    ),
+    Study(
+        "order-rules", (f"python -m benchmarks.planning.order_on_logs {' '.join(ON_LOGS)} --first 15000",),
+        read_order_rules, ON_LOGS, rerun="long",
     ),
     Study(
         "lab-limits",

@@ -6,7 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..planning.order import LENGTH_QUANTILE
+from ..predict.protocol import name_and_settings
 from ..simulation.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK
+
+POINTS_ONLY = ("last_2", "largest_recent", "recent_mean", "soft_walltime")
+"""Predictors without quantiles: `batchcast plan` plans no time limit with their predictions."""
 
 
 def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] | None:
@@ -24,8 +28,8 @@ def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] 
     -------
     dict or None
         Settings of `batchcast.toml` and their values; empty if the row is today's schedule. None if `batchcast plan`
-        cannot carry out the row: it orders by work on a Slurm and knows no pool policy, and nobody knows true run
-        times in advance.
+        cannot carry out the row: it orders by work on a Slurm and knows no pool policy, plans no time limit with a
+        predictor that has no quantiles, and nobody knows true run times in advance.
 
     Examples
     --------
@@ -35,14 +39,16 @@ def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] 
     {'plan': 'order', 'plan_order_by': 'prediction', 'runtime': 'kernel'}
     >>> recommended_settings("slurm", "kernel")
     {'plan': 'limits', 'plan_length_quantile': 0.8, 'runtime': 'kernel'}
-    >>> print(recommended_settings("forecast", "last_2"))
-    None
+    >>> recommended_settings("forecast", "kernel") is recommended_settings("slurm", "last_2") is None
+    True
     """
     if policy not in (SLURM, LEAST_WORK) or predictor == ORACLE:
         return None
     if predictor == YARDSTICK:
         return {} if policy == SLURM else {"plan": "order", "plan_order_by": "limits"}
     if policy == SLURM:
+        if name_and_settings(predictor)[0] in POINTS_ONLY:
+            return None
         return {"plan": "limits", "plan_length_quantile": LENGTH_QUANTILE, "runtime": predictor}
     return {"plan": "order", "plan_order_by": "prediction", "runtime": predictor}
 
