@@ -422,7 +422,7 @@ def read_order_rules(printed: list[Any], _: Path) -> Figures:
           *(row["rule"][name] for name in ("slowdown", "p99", "longest"))) for log, row in by_log.items()],
     )  # fmt: skip
     found.blocks["means"] = table(
-        "order | mean wait | slowdown | p99 | longest wait | most | logs ahead of, behind limits | with planned lengths",
+        "order | mean wait | slowdown | p99 | longest wait | most | logs ahead, behind limits | with planned lengths",
         [(row["order"], *(row[name] for name in ("wait", "slowdown", "p99", "longest", "longest, most",
                                                  "ahead, behind from limits", "ahead, behind from limits, lengths")))
          for row in means],
