@@ -61,9 +61,9 @@ def test_the_shorter_job_gets_the_higher_factor_and_limits_stay(tmp_path: Path) 
     assert len(one.slurm.commands) == calls  # nothing changed: no call
 
 
-def test_a_job_counts_as_a_quarter_of_its_limit_at_least_whatever_was_taught(tmp_path: Path) -> None:
+def test_a_job_counts_as_an_eighth_of_its_limit_at_least_whatever_was_taught(tmp_path: Path) -> None:
     """All three are forecast to take 15 min. Whoever taught that with short jobs gains the long job little."""
-    one = site(tmp_path, Job("1", 1200), Job("2", 60), Job("3", 240))
+    one = site(tmp_path, Job("1", 2400), Job("2", 60), Job("3", 480))
     look(one)
     now = factors(one)
     assert now["2"] > now["3"] > now["1"] > 0
