@@ -8,8 +8,8 @@ import pytest
 from batchcast.events.machine_size import machine_of_log, partition_sizes
 from batchcast.machines.machine import homogeneous
 from batchcast.simulation import simulate, simulate_split
-from batchcast.simulation.models import LEAST_WORK, Model, Nodes, Pool
-from batchcast.simulation.on_nodes import simulate_on
+from batchcast.simulation.models import LEAST_WORK, SLURM, Model, Nodes, Pool
+from batchcast.simulation.on_nodes import Ordering, QueuePlan, simulate_on
 from batchcast.table import Trace
 
 
@@ -41,6 +41,16 @@ def test_least_work_first_starts_short_jobs_earlier_on_nodes(log: Trace) -> None
     nodes = Nodes(homogeneous(1, 8, 4000.0))
     usual, short_first = (nodes.run(log, policy, "requested") for policy in (None, LEAST_WORK))
     assert short_first.wait_time.mean() < usual.wait_time.mean()
+
+
+def test_planned_by_predictions_slurm_does_what_plan_sets(log: Trace) -> None:
+    """An evaluation's rows are schedules that `batchcast plan` can make: upper quantiles, as limits or as the order."""
+    machine = homogeneous(2, 8, 4000.0)
+    limits = simulate_on(machine, log, queue=QueuePlan(lengths="kernel"))
+    order = simulate_on(machine, log, queue=QueuePlan(order=Ordering("forecast", "kernel")))
+    for policy, expected in ((SLURM, limits), (LEAST_WORK, order)):
+        assert Nodes(machine).run(log, policy, "kernel").start_time.tolist() == expected.start_time.tolist()
+    assert order.start_time.tolist() != limits.start_time.tolist()
 
 
 def test_changed_settings_change_the_machine(log: Trace) -> None:
