@@ -285,7 +285,9 @@ def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> d
     who, share = scores.stood_in.get(spec, ("", 0.0))
     stood_in = {"answered_by": who, "answered_by_share": share} if share else {}
     untrained = {"trains_from_jobs": scores.trains_from[spec]} if spec in scores.trains_from else {}
-    row |= {**held, **planned_keys(scores.planned.get(spec, ())), **lacking, **stood_in, **untrained}
+    refits = scores.trained.get(spec, ())
+    trained = {"trainings": len({refit.get("batch", k) for k, refit in enumerate(refits)})} if refits else {}
+    row |= {**trained, **held, **planned_keys(scores.planned.get(spec, ())), **lacking, **stood_in, **untrained}
     return {**row, **scores.differences().get(spec, {}), "seconds": scores.seconds[spec]}
 
 

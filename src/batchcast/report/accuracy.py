@@ -63,7 +63,7 @@ def accuracy_table(
             within = WITHIN.format(groups_in(rows))
             columns.append(TableColumn(f"{key}_words", f"mean error against {named(against)}", "difference", within))
             rows = [{**row, f"{key}_words": interval_words(row, key, "memory" if per else "seconds")} for row in rows]
-    note = " ".join(filter(None, (note, lacking, stand_ins(rows), untrained(rows))))
+    note = " ".join(filter(None, (note, lacking, stand_ins(rows), untrained(rows), trainings(rows))))
     what = f"Forecasts of peak memory a {per}" if per else "Run-time forecasts"
     heading = f"{what}{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"
     return Table(heading, columns, [{**row, "predictor": named(row["predictor"])} for row in rows], note)
@@ -133,6 +133,17 @@ def untrained(rows: Sequence[Mapping[str, Any]]) -> str:
         "its parameters are those it began with."
         for who, count in needed.items()
     )
+
+
+def trainings(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How often each method that trains was trained in this log.
+
+    >>> trainings([{"predictor": "knn_ga", "trainings": 36}, {"predictor": "irpa", "trainings": 1}, {"predictor": "x"}])
+    'Trained: knn_ga 36 times, irpa once.'
+    """
+    counts = {named(str(r["predictor"]).removesuffix(" *")): r["trainings"] for r in rows if r.get("trainings")}
+    words = [f"{who} {'once' if count == 1 else f'{count:,} times'}" for who, count in counts.items()]
+    return f"Trained: {', '.join(words)}." if words else ""
 
 
 def _largest(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:

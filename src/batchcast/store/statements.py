@@ -119,6 +119,12 @@ TEXTS: dict[str, str] = {
         WHERE {_HERE} AND jobs.user_id = :user AND jobs.end_time >= :since AND jobs.start_time IS NOT NULL
         AND jobs.job_name IS NOT NULL AND jobs.status = 'completed' ORDER BY jobs.end_time DESC LIMIT 2000""",
     "issued": _issued("start_time partition_id req_procs", "(o.kind = 'runtime' OR o.kind = 'wait')"),
+    "fell_back": f"""SELECT forecasts.method, count(*) AS forecasts,
+            count(*) FILTER (WHERE forecasts.grounds = 'fallback') AS fell_back,
+            max(CASE WHEN forecasts.grounds = 'fallback' THEN forecasts.basis END) AS basis
+        FROM forecasts JOIN jobs ON jobs.row = forecasts.row
+        WHERE {_HERE} AND forecasts.kind = 'runtime' AND forecasts.moment = 'submit' AND forecasts.as_of >= :since
+        GROUP BY forecasts.method ORDER BY forecasts.method""",
     "issued_memory": _issued(
         "req_mem_kib req_nodes", "(o.kind = 'memory' OR o.kind = 'request') AND o.moment = 'submit'"
     ),

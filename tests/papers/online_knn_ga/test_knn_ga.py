@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive import knn as naive
@@ -93,7 +94,7 @@ def test_every_prediction_and_every_fitness_equals_the_naive_twin(trace, protoco
         if batch > seen:
             seen = batch
             training = [r for r in requests[oldest + H : oldest + H + T1] if "run" in r]
-            trial = method.trial()
+            trial = method.trial(50)
             assert len(trial.actual) == len(training)
             for genome in (
                 Parameters(5, 3, 1, 0.5, 0.7),
@@ -157,7 +158,7 @@ def test_the_genetic_search_finds_the_enumerated_optimum_on_a_small_log():
 
     method = KnnGa(h=60, t1=80, t2=200, population=3, generations=1)
     replay(small_log(150), {"it": method})
-    trial = method.trial()
+    trial = method.trial(50)
     assert len(trial.actual) > 50
 
     def fitness(genome):
@@ -199,3 +200,81 @@ def test_a_basis_says_that_nothing_was_searched_yet() -> None:
 
 def request(user: str) -> JobRequest:
     return JobRequest(0, 1, 0.0, 1.0, 600.0, math.nan, user_id=user)
+
+
+def hourly(n, **columns):
+    """A log of one user's jobs whose run time follows from a name, one job ending before the next begins."""
+    kind = np.arange(n) % 2
+    given = {"submit_time": np.arange(n) * 3600.0, "wait_time": np.zeros(n), "run_time": 100.0 + 900.0 * kind,
+             "user_id": ["ada"] * n, "req_time": np.full(n, 3600.0), "req_procs": np.full(n, 4.0)}  # fmt: skip
+    names = {name: [values[k] for k in kind.tolist()] for name, values in columns.items()}
+    return Trace.from_arrays({**given, **names})
+
+
+def test_windows_grow_from_the_first_search_until_they_are_full():
+    method = KnnGa(h=30, t1=10, t2=20, first=9, population=6, generations=3)
+    replay(hourly(100), {"it": method})
+    assert [row["batch"] for row in method.trained] == [-3, -2, -1, 0, 1, 2]
+    assert [row["first_job"] for row in method.trained] == [9, 18, 36, 40, 60, 80]
+    assert method.trained[0]["training_jobs"] == 3  # a third of the nine
+
+
+def test_growing_windows_change_nothing_once_the_full_ones_have_begun():
+    grown, full = (KnnGa(h=30, t1=10, t2=20, first=first, population=6, generations=3) for first in (9, 0))
+    answers = replay(hourly(100, job_name=["relax", "static"]), {"grown": grown, "full": full})
+    np.testing.assert_array_equal(answers["grown"].points[40:], answers["full"].points[40:])
+    assert grown.trained[3:] == full.trained
+
+
+def test_a_slurm_log_is_parted_by_its_own_columns_and_the_answer_names_them():
+    names = {"account": ["phys", "chem"], "partition_id": ["short", "long"], "job_name": ["relax", "static"]}
+    method = KnnGa(h=30, t1=10, t2=20, first=9, population=12, generations=6)
+    answers = replay(hourly(100, **names), {"it": method})["it"]
+    np.testing.assert_allclose(answers.points[60:], 100.0 + 900.0 * (np.arange(60, 100) % 2))
+    found = set(method.trained[-1]["template"].split("+"))
+    assert found & {"account", "partition_id", "job_name"}
+    assert not found & {"group_id", "queue_id", "app_id"}
+    assert found & set(answers.basis[-1].replace(",", "").split())
+    plain = replay(hourly(100), {"it": KnnGa(h=30, t1=10, t2=20, first=9, population=12, generations=6)})["it"]
+    assert abs(plain.points[60:] - answers.points[60:]).mean() > 400.0  # without names nothing parts them
+
+
+def test_a_range_widens_while_the_best_genome_lies_at_its_end():
+    """The best K is 170, and the range ends at 50: 100, then 200 have to be reached."""
+    rounds = []
+
+    def fitness(genes):
+        rounds.append([gene.high for gene in genes])
+        return lambda genome: abs(genome[1] - 170.0) + abs(genome[0] - 1000.0) / 1e6
+
+    found = {}
+    for widen in (0, 1, 5):
+        method = KnnGa(widen=widen, population=40, generations=60)
+        found[widen] = method.widened(method.ranges(), fitness).best[1]
+    assert found[0] == 50.0
+    assert 90.0 < found[1] <= 100.0
+    assert abs(found[5] - 170.0) < 10.0
+    assert all(ends[0] == 3000 for ends in rounds)  # what has room is not widened
+
+
+def test_wider_searches_are_tried_on_orders_that_reach_far_enough():
+    method = KnnGa(h=60, t1=30, t2=30, first=0, most_k=2, widen=3, pu_weight=0.0, population=40, generations=20)
+    rng = np.random.default_rng(0)
+    log = hourly(180)
+    replay(log.with_columns({"run_time": rng.uniform(100.0, 3000.0, 180)}), {"it": method})
+    chosen = method.trained[-1]
+    assert chosen["k"] > 2
+    trial = method.trial(64)
+    assert trial.score(method.parameters, 0.0)[0] == pytest.approx(chosen["fitness"])
+
+
+def test_a_search_ends_early_with_patience():
+    from batchcast.papers.online_knn_ga.genetic import Gene, minimise
+
+    found = [minimise([Gene("int", 0, 3)], lambda g: float(g[0]), np.random.default_rng(0), generations=100,
+                      patience=patience) for patience in (0, 2)]  # fmt: skip
+    assert found[0].best.tolist() == found[1].best.tolist() == [0.0]
+    rounds = []
+    minimise([Gene("real", 0, 1)], lambda g: rounds.append(0) or 0.0, np.random.default_rng(0), population=10,
+             generations=100, patience=2)  # fmt: skip
+    assert len(rounds) <= 30  # three rounds of ten, not a hundred

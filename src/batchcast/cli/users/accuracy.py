@@ -147,6 +147,7 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
             )
         print_columns(lines, left=2, indent="  ")
     echo("WITHIN x%: share of jobs at or below the predicted x % quantile.")
+    _print_fallbacks(results)
     late = (
         max(r["issued_after_start"] for r in results if r["moment"] == "submit")
         if any(r["moment"] == "submit" for r in results)
@@ -156,6 +157,15 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
         echo(
             f"{late} jobs started before the collector saw them; their predictions use only data known at submission."
         )
+
+
+def _print_fallbacks(results: Sequence[Mapping[str, Any]]) -> None:
+    """A line for each method that another one answered for, with the share and the most frequent reason."""
+    for r in results:
+        share = r.get("fell_back_share") or 0.0
+        if r["moment"] == "submit" and share > 0:
+            of = "run time" if r["kind"] == "runtime" else r["kind"]
+            echo(f"{_by(r['predictor'])} fell back for {_share(share)} of its {of} forecasts: {r['fell_back_why']}")
 
 
 def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -48,12 +48,14 @@ def minimise(
     population: int = 50,
     generations: int = 100,
     start: np.ndarray | None = None,
+    patience: int = 0,
 ) -> Evolved:
     """The best genome found in `generations` rounds of `population` genomes (the first round is random or `start`).
 
     Tournament of 3, uniform crossover with probability 0.9, each gene mutated with probability 1/L (a bit flips, a
     number takes a Gaussian step of a tenth of its range, rounded and clipped), the best 2 live on. A genome met before
-    is not computed again. Ties go to the genome met first. O(population * generations) fitnesses.
+    is not computed again. Ties go to the genome met first. With `patience` the search ends after so many rounds without
+    a better genome. O(population * generations) fitnesses.
 
     >>> found = minimise([Gene("int", 0, 100)], lambda g: abs(g[0] - 42), np.random.default_rng(0), generations=30)
     >>> float(found.best[0])
@@ -74,13 +76,18 @@ def minimise(
     if start is not None:
         now[: len(start)] = start[:population]
     value = scored(now)
+    best, idle = float(value.min()), 0
     for _ in range(generations - 1):
+        if 0 < patience <= idle:
+            break
         order = np.argsort(value, kind="stable")
         now, value = now[order], value[order]
         children = _children(now, value, kinds, low, high, rng)
         keep = min(ELITE, population)
         now = np.concatenate([now[:keep], children[: population - keep]])
         value = np.concatenate([value[:keep], scored(now[keep:])])
+        idle = 0 if float(value.min()) < best else idle + 1
+        best = min(best, float(value.min()))
     order = np.argsort(value, kind="stable")
     now, value = now[order], value[order]
     return Evolved(now[0].copy(), float(value[0]), now, len(met))
@@ -195,14 +202,10 @@ NOMINALS = ("user_id", "group_id", "queue_id", "app_id")
 NUMBERS = ("procs", "req_time", "req_mem_kib")
 USER = 0b0001
 TEMPLATES = tuple(range(16))
+INSTEAD = {"group_id": "account", "queue_id": "partition_id", "app_id": "job_name"}
+"""What stands in for a column of a template on a log that does not have it."""
+EITHER = tuple(INSTEAD.items())
 RANGES = {"n": (100, 3000), "k": (1, 50), "alpha": (0.0, 2.0), "beta": (0.1, 2.0)}
-GENES = (
-    *(Gene("bit") for _ in NOMINALS),
-    Gene("int", *RANGES["n"]),
-    Gene("int", *RANGES["k"]),
-    Gene("real", *RANGES["alpha"]),
-    Gene("real", *RANGES["beta"]),
-)
 
 
 class Parameters(NamedTuple):
@@ -242,8 +245,8 @@ class Trial(NamedTuple):
     actual: np.ndarray
 
     @classmethod
-    def of(cls, training: dict[str, np.ndarray], store: Store, low: np.ndarray, span: np.ndarray) -> Trial:
-        """From the training jobs' columns, the finished jobs that may be looked at, and the batch's scaling."""
+    def of(cls, training: dict[str, np.ndarray], store: Store, low: np.ndarray, span: np.ndarray, most: int) -> Trial:
+        """From the training jobs' columns, the finished jobs that may be seen, the scaling and the largest K."""
         finished = store.finished
         done = np.searchsorted(finished["place"], training["done"])
         orders = neighbour_orders(
@@ -253,7 +256,7 @@ class Trial(NamedTuple):
             normalised(finished["values"], low, span),
             finished["codes"].copy(),
             TEMPLATES,
-            int(RANGES["k"][1]),
+            most,
         )
         run, total = finished["run"].copy(), finished["total"].copy()
         return cls(orders, done, run, total, training["limit"], training["fallback"], training["run"])
@@ -282,6 +285,8 @@ class BatchMethod:
     population: int = 50
     generations: int = 100
     seed: int = field(default=0, kw_only=True)
+    first: int = field(default=200, kw_only=True)
+    patience: int = field(default=0, kw_only=True)
 
     nominals: ClassVar[tuple[str, ...]] = NOMINALS
     numbers: ClassVar[tuple[str, ...]] = NUMBERS
@@ -290,10 +295,12 @@ class BatchMethod:
     def __post_init__(self) -> None:
         if self.generations < self.least_generations or self.population < 3:
             raise ValueError(f"generations is at least {self.least_generations}, population at least 3")
-        self.batches = Batches(self.h, self.t1, self.t2)
+        if self.patience < 0:
+            raise ValueError("patience is at least 0")
+        self.batches = Batches(self.h, self.t1, self.t2, self.first)
         self.refit_every_jobs = self.batches.cadence
-        self.store = Store(self.nominals, self.numbers)
-        self.batch = -1
+        self.store = Store(self.nominals, self.numbers, INSTEAD)
+        self.batch = self.batches.none
         self.trained: list[dict[str, Any]] = []
 
     def observe(self, event: Event, at: SystemState) -> None:
@@ -313,7 +320,12 @@ class BatchMethod:
     @property
     def trains_from(self) -> int:
         """How many submissions come before the first search; 0 for a method that never searches."""
-        return self.h + self.t1 if self.generations else 0
+        return (*self.batches.sizes, self.h + self.t1)[0] if self.generations else 0
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether a batch has begun, whose HistSet scales the numbers."""
+        return self.batch > self.batches.none
 
     def is_untrained(self) -> bool:
         """Whether no search has found parameters yet though one is to come."""
@@ -331,10 +343,67 @@ class BatchMethod:
         start: np.ndarray | None = None,
     ) -> Evolved:
         """The search of this batch; `more` numbers tell its draws from those of another one."""
-        rng = np.random.default_rng((self.seed, self.batch, *more))
-        return minimise(genes, fitness, rng, population=self.population, generations=self.generations, start=start)
+        place = (self.batch, *more) if self.batch >= 0 else (-self.batch, *more, 1)  # numpy takes no negative seed
+        rng = np.random.default_rng((self.seed, *place))
+        size = {"population": self.population, "generations": self.generations, "patience": self.patience}
+        return minimise(genes, fitness, rng, start=start, **size)
+
+    def words_of(self, template: int) -> str:
+        """The columns of a template as the log has them: `user_id+account`."""
+        return "+".join(map(self.store.column_of, fields_of(template))) or "(empty)"
 
     def note(self, now: float, evaluations: int, **found: Any) -> None:
         """Write down what the search found and what it cost."""
         first = {"now": now, "batch": self.batch, "first_job": self.batches.training(self.batch)[1]}
         self.trained.append({**first, **found, "evaluations": evaluations})
+
+
+@dataclass(eq=False, repr=False)
+class RangedMethod(BatchMethod):
+    """What `knn_ga` and `minh_wolters` share: the ranges that are searched, and how they widen."""
+
+    most_n: int = field(default=int(RANGES["n"][1]), kw_only=True)
+    most_k: int = field(default=int(RANGES["k"][1]), kw_only=True)
+    most_alpha: float = field(default=RANGES["alpha"][1], kw_only=True)
+    most_beta: float = field(default=RANGES["beta"][1], kw_only=True)
+    widen: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, (least, _) in RANGES.items():
+            if getattr(self, f"most_{name}") < least:
+                raise ValueError(f"most_{name} is at least {least:g}")
+        if self.widen < 0:
+            raise ValueError("widen is at least 0")
+
+    def ranges(self) -> tuple[Gene, ...]:
+        """The genes of N, K, alpha and beta."""
+        return tuple(
+            Gene("int" if name in "nk" else "real", least, getattr(self, f"most_{name}"))
+            for name, (least, _) in RANGES.items()
+        )
+
+    def widened(
+        self,
+        genes: tuple[Gene, ...],
+        fitness: Callable[[tuple[Gene, ...]], Callable[[np.ndarray], float]],
+        *more: int,
+        start: np.ndarray | None = None,
+    ) -> Evolved:
+        """Search, and while the best genome has a range's largest number, double that range and go on; `widen` times.
+
+        The last four genes are N, K, alpha and beta. `fitness` makes the function that scores genomes of given genes.
+        """
+        search = self.evolved(genes, fitness(genes), *more, start=start)
+        spent = search.evaluations
+        for step in range(self.widen):
+            wider = tuple(
+                gene._replace(high=2 * gene.high) if place >= len(genes) - len(RANGES) and value >= gene.high else gene
+                for place, (gene, value) in enumerate(zip(genes, search.best.tolist()))
+            )
+            if wider == genes:
+                break
+            genes = wider
+            search = self.evolved(genes, fitness(genes), *more, step + 1, start=search.population)
+            spent += search.evaluations
+        return search._replace(evaluations=spent)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,14 +13,14 @@ from ...events.state import SystemState
 from ...job import JobRequest
 from ...predict.fallback import LEVELS, sample_quantiles
 from ...predict.protocol import Grounds, Prediction
-from .genetic import GENES, NOMINALS, NUMBERS, USER, BatchMethod, Parameters, Trial, fields_of
+from .genetic import EITHER, INSTEAD, NOMINALS, NUMBERS, USER, Gene, Parameters, RangedMethod, Trial, fields_of
 from .nearest import LOCAL_MODELS, local_estimate, mean_and_std, mean_of_last, nearest, normal, planned, scaling
 
 UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0)
 
 
 @dataclass(eq=False, repr=False)
-class KnnGa(BatchMethod):
+class KnnGa(RangedMethod):
     """Mean run time of the K nearest jobs of one template, plus alpha deviations, at most beta times the time limit.
 
     Parameters
@@ -38,6 +39,15 @@ class KnnGa(BatchMethod):
         Multiplies (1 - PU)^2 in the fitness.
     seed
         Of the search, with the batch's number.
+    first
+        Submissions before the first search; until there are h + t1, the windows grow and the search is repeated at each
+        doubling. 0: no search before h + t1 submissions, as in the source.
+    patience
+        The search ends after so many rounds without a better genome; 0: never early.
+    most_n, most_k, most_alpha, most_beta
+        The ends of the ranges that are searched for N (from 100), K (from 1), alpha (from 0) and beta (from 0.1).
+    widen
+        How many times a range is doubled and searched on, while the best genome lies at its end.
 
     Raises
     ------
@@ -46,7 +56,8 @@ class KnnGa(BatchMethod):
 
     Notes
     -----
-    Equations 2 to 7 of the source. A template is a subset of {user, group, queue, application}; among the last N
+    Equations 2 to 7 of the source. A template is a subset of {user, group, queue, application}, where a log without
+    groups, queues or applications gives accounts, partitions and job names (`INSTEAD`); among the last N
     finished jobs those equal on it are ranked by eq. 3 over processors, limit and memory, min-max normalised over
     the batch's HistSet (not clipped; both unknown: 0, one unknown: 1, a constant column: 0 between known values;
     unknown names equal each other), ties to the more recently completed. Est2 = min(mean + alpha std, beta limit),
@@ -55,7 +66,7 @@ class KnnGa(BatchMethod):
 
     Training: when the first job of a TestSet is about to be submitted, `population` x `generations` genomes are
     tried on the TrainingSet: what each would have predicted then, for the jobs of it that have finished by now.
-    Jobs submitted before the HistSet are invisible. The first h + t1 jobs get template {user}, K = 5. Departures:
+    Jobs submitted before the HistSet are invisible. The first jobs get template {user}, K = 5. Departures:
     operators are ours (see knn.genetic), the paper prints none; with a regression the parameters are still searched
     with the mean. Quantiles: order statistics of the neighbours. O(N) a prediction; a refit costs one neighbour
     order per template and distinct request, then about t1 * K steps an evaluation, and `trained` says what it found
@@ -78,7 +89,8 @@ class KnnGa(BatchMethod):
     """
 
     levels = LEVELS
-    uses = (*NOMINALS, *NUMBERS)
+    uses = (*NOMINALS, *INSTEAD.values(), *NUMBERS)
+    either = EITHER
 
     least_generations = 0
 
@@ -98,7 +110,7 @@ class KnnGa(BatchMethod):
         """The estimate from the neighbours that have finished by now."""
         store, chosen = self.store, self.parameters
         codes, values = store.code(job), store.value(job)
-        low, span = (self.low, self.span) if self.batch >= 0 else store.scaling_so_far()
+        low, span = (self.low, self.span) if self.is_scaled else store.scaling_so_far()
         query = np.array([normal(v, a, b) for v, a, b in zip(values, low, span)])
         finished = (store.finished["codes"], store.finished["values"])
         run = store.finished["run"]
@@ -128,28 +140,36 @@ class KnnGa(BatchMethod):
         self.low, self.span = scaling(self.store.window(*self.batches.history(self.batch))["values"])
         if not self.generations:
             return
-        trial = self.trial()
+        trial = self.trial(self.most_k)
         if not len(trial.actual):
             return
-        search = self.evolved(
-            GENES,
-            lambda genome: trial.score(Parameters.of(genome), self.pu_weight)[0],
-            start=self.last_population if self.warm_start else None,
-        )
+
+        def fitness(genes: tuple[Gene, ...]) -> Callable[[np.ndarray], float]:
+            """The score of a genome, on neighbour orders that reach as far as the largest K of these genes."""
+            nonlocal trial
+            most = int(genes[len(NOMINALS) + 1].high)
+            trial = trial if most == self.most_k else self.trial(most)
+            tried = trial
+            return lambda genome: tried.score(Parameters.of(genome), self.pu_weight)[0]
+
+        genes = (*(Gene("bit") for _ in NOMINALS), *self.ranges())
+        search = self.widened(genes, fitness, start=self.last_population if self.warm_start else None)
         self.last_population = search.population
         self.parameters = chosen = Parameters.of(search.best)
         _, mae, pu = trial.score(chosen, self.pu_weight)
-        template = "+".join(fields_of(chosen.template)) or "(empty)"
         self.note(
-            now, search.evaluations, **{**chosen._asdict(), "template": template},
+            now, search.evaluations, **{**chosen._asdict(), "template": self.words_of(chosen.template)},
             fitness=search.fitness, training_jobs=len(trial.done), training_mae_s=mae, training_underestimate_rate=pu,
         )  # fmt: skip
 
-    def trial(self) -> Trial:
-        """The current batch's TrainingSet as far as its jobs have finished, ready to try parameters on."""
+    def trial(self, most: int) -> Trial:
+        """The batch's TrainingSet as far as its jobs have finished, ready to try parameters with K up to `most`."""
         training = self.store.window(*self.batches.training(self.batch))
         known = ~np.isnan(training["run"])
-        return Trial.of({name: column[known] for name, column in training.items()}, self.store, self.low, self.span)
+        return Trial.of(
+            {name: column[known] for name, column in training.items()}, self.store, self.low, self.span, most
+        )
 
     def _words(self) -> str:
-        return "same " + ", ".join(fields_of(self.parameters.template)) if self.parameters.template else "any job"
+        columns = map(self.store.column_of, fields_of(self.parameters.template))
+        return "same " + ", ".join(columns) if self.parameters.template else "any job"

@@ -17,7 +17,7 @@ from ...events.state import SystemState
 from ...job import JobRequest
 from ...predict.fallback import LEVELS, sample_quantiles
 from ...predict.protocol import Grounds, Prediction
-from .genetic import NOMINALS, NUMBERS, RANGES, USER, BatchMethod, Gene, fields_of, score
+from .genetic import EITHER, INSTEAD, NOMINALS, NUMBERS, USER, Gene, RangedMethod, score
 from .nearest import alike, insert, mean_and_std, mean_of_last, planned, scaling
 
 
@@ -188,12 +188,6 @@ def grouped_estimates(
 
 
 ATTRIBUTES = (*NOMINALS, *NUMBERS)
-GENES = (
-    *(Gene("bit") for _ in NOMINALS),
-    *(Gene("real", 0.0, 1.0) for _ in ATTRIBUTES),
-    *(Gene("int", *RANGES[name]) for name in ("n", "k")),
-    *(Gene("real", *RANGES[name]) for name in ("alpha", "beta")),
-)
 
 
 class Weighted(NamedTuple):
@@ -208,7 +202,7 @@ class Weighted(NamedTuple):
 
     @classmethod
     def of(cls, genome: np.ndarray) -> Weighted:
-        """From a genome in the order of GENES."""
+        """From a genome of template bits, weights, N, K, alpha and beta."""
         template = sum(int(bit) << field for field, bit in enumerate(genome[:4]))
         n, k, alpha, beta = genome[11:].tolist()
         return cls(template, tuple(genome[4:11].tolist()), int(n), int(k), alpha, beta)
@@ -218,7 +212,7 @@ UNTRAINED = Weighted(USER, (1.0,) * len(ATTRIBUTES), 3000, 5, 0.0, 1.0)
 
 
 @dataclass(eq=False, repr=False)
-class MinhWolters(BatchMethod):
+class MinhWolters(RangedMethod):
     """Mean run time of the K nearest jobs of one template under a weighted distance, plus a safety term, capped.
 
     Parameters
@@ -235,6 +229,8 @@ class MinhWolters(BatchMethod):
         Multiplies (1 - PU)^2 in the fitness.
     seed
         Of the search.
+    first, patience, most_n, most_k, most_alpha, most_beta, widen
+        See `knn_ga`.
 
     Raises
     ------
@@ -265,7 +261,8 @@ class MinhWolters(BatchMethod):
     """
 
     levels = LEVELS
-    uses = ATTRIBUTES
+    uses = (*ATTRIBUTES, *INSTEAD.values())
+    either = EITHER
 
     population: int = 20
     generations: int = 20
@@ -286,7 +283,7 @@ class MinhWolters(BatchMethod):
         store = self.store
         codes, values = store.code(job), store.value(job)
         chosen = self.big if values[0] > self.parted_at else self.small
-        span = self.span if self.batch >= 0 else store.scaling_so_far()[1]
+        span = self.span if self.is_scaled else store.scaling_so_far()[1]
         finished = store.finished
         near = weighted_nearest(
             finished["codes"], finished["values"], codes, values, self._null(), span, np.array(chosen.weights),
@@ -338,10 +335,12 @@ class MinhWolters(BatchMethod):
             mean, std = grouped_estimates(*fixed, np.array(chosen.weights), chosen.template, chosen.n, chosen.k)
             return score(mean, std, limit, actual, chosen.alpha, chosen.beta, self.pu_weight)
 
-        search = self.evolved(GENES, lambda genome: tried(genome)[0], len(side))
+        bits, weights = (Gene("bit") for _ in NOMINALS), (Gene("real", 0.0, 1.0) for _ in ATTRIBUTES)
+        genes = (*bits, *weights, *self.ranges())
+        search = self.widened(genes, lambda _: lambda genome: tried(genome)[0], len(side))
         chosen, (_, mae, pu) = Weighted.of(search.best), tried(search.best)
         self.note(
-            now, search.evaluations, side=side, template="+".join(fields_of(chosen.template)) or "(empty)",
+            now, search.evaluations, side=side, template=self.words_of(chosen.template),
             **{f"weight_{name}": weight for name, weight in zip(ATTRIBUTES, chosen.weights)},
             n=chosen.n, k=chosen.k, alpha=chosen.alpha, beta=chosen.beta, fitness=search.fitness,
             training_jobs=len(rows), training_mae_s=mae, training_underestimate_rate=pu,

@@ -253,11 +253,11 @@ def _short(spec: str) -> str:
 READING = (
     "Honest protocol: a neighbour has ended before the job is submitted. Paper protocol: history is taken in log order "
     "whether it has finished or not, which no running system can do.",
-    "In Tables 5 and 6 the first 4500 jobs, which the method predicts untrained, are planned with their requests.",
+    "In Tables 5 and 6 the first 4500 jobs, before whose end no window is full, are planned with their requests.",
     "The genetic operators are not printed; ours are named in papers.online_knn_ga.genetic. Seeds are fixed.",
     "The fitness divides the relative error by exp((1 - PU)^2): it buys fewer underestimates with a larger error. "
-    "knn_ga:pu_weight=0 shows the error without that trade, knn_ga:h=1000000 what the untrained rule (same user, the "
-    "5 nearest, nothing added) does all along.",
+    "knn_ga:pu_weight=0 shows the error without that trade, knn_ga:h=1000000,first=0 what the untrained rule (same "
+    "user, the 5 nearest, nothing added) does all along.",
     "Tables 5 and 6 do not say what happens when a job outlives its estimate. pyss raises an estimate below the run "
     "time to the run time, that is, it is told the truth about every underestimated job: the rows 'open, raised'. "
     "Without that help a correction is needed; the rows with corrections show what is left of the gain.",

@@ -6,6 +6,7 @@ With categories of like jobs under many templates: their means and confidence in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from ...events.state import SystemState
 from ...job import JobRequest
 from ...predict.fallback import LEVELS, sample_quantiles
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
-from .genetic import BatchMethod, Gene, fields_of
+from .genetic import EITHER, INSTEAD, BatchMethod, Gene, fields_of
 from .nearest import alike
 from .orders import classes
 
@@ -110,7 +111,12 @@ class Template(NamedTuple):
     relative: bool
 
     def __str__(self) -> str:
-        return f"({'+'.join(fields_of(self.fields, FIELDS))}){' relative' if self.relative else ''}"
+        return self.words(str)
+
+    def words(self, column_of: Callable[[str], str]) -> str:
+        """The template with the columns that a log has in place of FIELDS: `(user_id+account) relative`."""
+        columns = map(column_of, fields_of(self.fields, FIELDS))
+        return f"({'+'.join(columns)}){' relative' if self.relative else ''}"
 
 
 UNIVERSE = tuple(
@@ -132,6 +138,8 @@ class SmithTemplates(BatchMethod):
         Of the genetic search; at least 3 and 1.
     seed
         Of the search.
+    first, patience
+        See `knn_ga`.
 
     Raises
     ------
@@ -162,7 +170,8 @@ class SmithTemplates(BatchMethod):
     """
 
     levels = LEVELS
-    uses = (*FIELDS[:-1], "req_time")
+    uses = (*FIELDS[:-1], *INSTEAD.values(), "req_time")
+    either = EITHER
 
     nominals, numbers = FIELDS, ("req_time",)
 
@@ -190,7 +199,8 @@ class SmithTemplates(BatchMethod):
             interval = float(self._interval(np.array(float(len(values))), np.array(variance))) * scale
             if interval < least:
                 least, value, used = interval, mean * scale, values * scale
-                basis, grounds = f"category {template} of {len(values)}", Grounds.CLASS
+                words = template.words(store.column_of)
+                basis, grounds = f"category {words} of {len(values)}", Grounds.CLASS
         if not len(run):
             return store.limits.forecast(job)
         point = at_least_a_second(float(value if least < np.inf else run.mean()), limit)
@@ -213,7 +223,8 @@ class SmithTemplates(BatchMethod):
         search = self.evolved(GENES, mean_error)
         self.chosen = _set(search.best)
         self.note(
-            now, search.evaluations, templates=" ".join(str(UNIVERSE[number]) for number in self.chosen) or "(none)",
+            now, search.evaluations,
+            templates=" ".join(UNIVERSE[number].words(self.store.column_of) for number in self.chosen) or "(none)",
             training_jobs=len(actual), training_mae_s=search.fitness,
         )  # fmt: skip
 

@@ -7,6 +7,8 @@ Section 2.3).
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,36 +22,66 @@ from ...predict.gate import field_value
 
 @dataclass(frozen=True)
 class Batches:
-    """Windows of h, t1 and t2 submissions; batch b begins at submission b * t2 (numbered from 0).
+    """Windows of h, t1 and t2 submissions; batch b begins at submission h + t1 + b * t2 (numbered from 0).
+
+    Before there are h + t1 submissions, the windows grow: a young batch begins after `first` submissions and after
+    each doubling of them, and splits all submissions so far into two thirds of history and one third of training, as
+    the source splits 4,500. Young batches have negative numbers. `first` = 0: no young batches.
 
     >>> windows = Batches(3000, 1500, 1000)
     >>> windows.due(4499), windows.due(4500), windows.due(6700), windows.history(1), windows.training(1)
     (-1, 0, 2, (1000, 4000), (4000, 5500))
+    >>> young = Batches(3000, 1500, 1000, first=600)
+    >>> young.sizes, young.none, young.due(599), young.due(600), young.due(1300), young.training(-3)
+    ((600, 1200, 2400), -4, -4, -3, -2, (400, 600))
     """
 
     h: int
     t1: int
     t2: int
+    first: int = 0
 
     def __post_init__(self) -> None:
         if min(self.h, self.t1, self.t2) < 1:
             raise ValueError("h, t1 and t2 are at least 1 job")
+        if self.first < 0 or 0 < self.first < 3:
+            raise ValueError("first is 0 (windows do not grow) or at least 3 jobs")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """After how many submissions each young batch begins."""
+        sizes, size = [], self.first
+        while 0 < size < self.h + self.t1:
+            sizes.append(size)
+            size *= 2
+        return tuple(sizes)
+
+    @property
+    def none(self) -> int:
+        """The number that stands for no batch yet."""
+        return -1 - len(self.sizes)
 
     @property
     def cadence(self) -> int:
         """Every so many submissions a clock has to ask, so that no batch begins late."""
-        return math.gcd(self.h + self.t1, self.t2)
+        return math.gcd(self.h + self.t1, self.t2, *self.sizes[:1])
 
     def due(self, submitted: int) -> int:
-        """The batch whose TestSet the next submission belongs to; negative before the first."""
-        return max((submitted - self.h - self.t1) // self.t2, -1)
+        """The batch whose TestSet the next submission belongs to; `none` before the first."""
+        if submitted >= self.h + self.t1:
+            return (submitted - self.h - self.t1) // self.t2
+        return bisect_right(self.sizes, submitted) + self.none
 
     def history(self, batch: int) -> tuple[int, int]:
         """First and one-past-last submission of the HistSet."""
+        if batch < 0:
+            return 0, 2 * self.sizes[batch] // 3
         return batch * self.t2, batch * self.t2 + self.h
 
     def training(self, batch: int) -> tuple[int, int]:
         """First and one-past-last submission of the TrainingSet."""
+        if batch < 0:
+            return 2 * self.sizes[batch] // 3, self.sizes[batch]
         return batch * self.t2 + self.h, batch * self.t2 + self.h + self.t1
 
 
@@ -91,14 +123,18 @@ class Store:
     """Requests in submit order (numbered from 0) and finished jobs in completion order, on given fields.
 
     `nominals` are compared for equality (codes from 0, unknown is a code of its own), `numbers` by distance (unknown,
-    infinite: NaN). `run` of a request is NaN until its End. Finished jobs submitted before `oldest` are not kept:
-    nobody may look that far back. An End without its Submit (a live clock that began in the middle) counts as
-    submitted last. O(1) an event.
+    infinite: NaN). A name in `instead` gives way to another column for a job that does not have it. `run` of a request
+    is NaN until its End. Finished jobs submitted before `oldest` are not kept: nobody may look that far back. An End
+    without its Submit (a live clock that began in the middle) counts as submitted last. O(1) an event.
     """
 
-    def __init__(self, nominals: tuple[str, ...], numbers: tuple[str, ...]) -> None:
+    def __init__(
+        self, nominals: tuple[str, ...], numbers: tuple[str, ...], instead: Mapping[str, str] | None = None
+    ) -> None:
         self.nominals = nominals
         self.numbers = numbers
+        self.instead = dict(instead or {})
+        self.met: dict[str, str] = {}
         self.codes: tuple[dict[Any, int], ...] = tuple({} for _ in nominals)
         shape = {"codes": (len(nominals), np.int32), "values": (len(numbers), np.float64)}
         self.requests = Rows(
@@ -122,8 +158,21 @@ class Store:
     def code(self, job: JobRequest) -> np.ndarray:
         """The job's nominal codes (int32); a value never seen gets -1, which equals no finished job's code."""
         return np.array(
-            [known.get(field_value(job, name), -1) for name, known in zip(self.nominals, self.codes)], dtype=np.int32
+            [known.get(self.name_value(job, name), -1) for name, known in zip(self.nominals, self.codes)],
+            dtype=np.int32,
         )
+
+    def name_value(self, job: JobRequest, name: str) -> Any:
+        """The job's value in a column, or in the column that stands in for it; None where both are unknown."""
+        value = field_value(job, name)
+        if value is not None or name not in self.instead:
+            return value
+        other = field_value(job, self.instead[name])
+        return None if other is None else (self.instead[name], other)  # never equal to a value of the column itself
+
+    def column_of(self, name: str) -> str:
+        """The column that the jobs so far have in place of a name: `account` for `group_id` on a log without groups."""
+        return self.met.get(name, name)
 
     def value(self, job: JobRequest) -> np.ndarray:
         """The job's numbers (float64), NaN when unknown or infinite."""
@@ -146,13 +195,22 @@ class Store:
     def submit(self, job: JobRequest) -> None:
         """A request arrives."""
         limit, fallback = self.limit(job)
-        for name, known in zip(self.nominals, self.codes):
-            known.setdefault(field_value(job, name), len(known))
+        self.note_names(job)
         self.open[job.row] = self.submitted
         value = self.value(job)
         self.requests.append(self.code(job), value, limit, fallback, self.completions, math.nan)
         self.low, self.high = np.fmin(self.low, value), np.fmax(self.high, value)
         self.limits.note(job.req_time)
+
+    def note_names(self, job: JobRequest) -> None:
+        """Gives a code to each of the job's values, and notes which column it came from."""
+        for name, known in zip(self.nominals, self.codes):
+            value = self.name_value(job, name)
+            known.setdefault(value, len(known))
+            if isinstance(value, tuple):
+                self.met.setdefault(name, value[0])
+            elif value is not None:
+                self.met[name] = name
 
     def end(self, job: JobRequest, run: float) -> None:
         """A run time becomes known."""
@@ -161,8 +219,7 @@ class Store:
         self.completions += 1
         if number is None:
             number = self.submitted
-            for name, known in zip(self.nominals, self.codes):
-                known.setdefault(field_value(job, name), len(known))
+            self.note_names(job)
         elif number >= self.requests.dropped:
             self.requests.columns["run"][number - self.requests.dropped] = run
         if number >= self.oldest:

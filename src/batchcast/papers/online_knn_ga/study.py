@@ -61,7 +61,7 @@ SETS = (
 )  # fmt: skip
 METHOD = "knn_ga"
 NO_TRADE = "knn_ga:pu_weight=0"
-FIXED = "knn_ga:h=1000000"  # no batch ever has so much history: template {user}, K = 5, alpha = 0 throughout
+FIXED = "knn_ga:h=1000000,first=0"  # no batch ever has so much history: template {user}, K = 5, alpha = 0 throughout
 LOCAL = ("knn_ga:local_model=linear", "knn_ga:local_model=svr")
 TRAINED = (METHOD, NO_TRADE, FIXED)
 MINH = "minh_wolters:population=50,generations=100,sample=1500"
@@ -82,7 +82,7 @@ SENSITIVITY = (
     "knn_ga:t2=500",
     "knn_ga:generations=50",
     "knn_ga:generations=200",
-    "knn_ga:warm_start=yes",
+    "knn_ga:warm_start=yes,first=0",
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from array import array
 from collections import Counter
@@ -44,6 +45,17 @@ BEFORE = ", as at submission"
 """What is put after a method's name for its forecast of the submission, given the time waited."""
 
 LEVELS = (0.5, 0.9)
+FALLBACK = "fallback"
+"""`grounds` of a forecast that another method gave in place of the one that was asked (`predict.protocol.Grounds`)."""
+
+
+def fallback_reason(basis: str) -> str:
+    """Return why a method fell back, from the basis of its forecast, without the numbers of the moment.
+
+    >>> fallback_reason("irpa is not trained yet (12 finished jobs with features): mean of 3 jobs")
+    'irpa is not trained yet'
+    """
+    return re.sub(r" \(\d[^)]*\)", "", basis.partition(": ")[0])
 
 
 def accuracy(
@@ -62,7 +74,8 @@ def accuracy(
     long, beside what was said at their submission, given that they had. `slurm`: the moments at which Slurm's own first
     estimate of a job appeared, the same jobs for every method. Errors are of the whole wait or run, in seconds;
     coverage is the share that came out at or below what was said for a level. Forecasts with no history to go by were
-    no answer to anyone: they are counted, not scored. Above one `least_users` figures name nobody, see `disclosure`.
+    no answer to anyone: they are counted, not scored. `fell_back_share` is the share that another method answered, and
+    `fell_back_why` the most frequent reason. Above one `least_users` figures name nobody, see `disclosure`.
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
     days: set[tuple[Key, float]] | None = None
@@ -94,6 +107,7 @@ class _Scored:
         self.scored: Counter[Any] = Counter()
         self.errors = array("d")
         self.counts: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
 
     def add(self, row: Row) -> None:
         """One more forecast."""
@@ -101,6 +115,9 @@ class _Scored:
         counts = self.counts
         counts["forecasts"] += 1
         counts["no_history"] += row["grounds"] == NOTHING
+        if row["grounds"] == FALLBACK:
+            counts["fell_back"] += 1
+            self.reasons[fallback_reason(row["basis"])] += 1
         counts["withdrawn"] += row["resolution"] == "withdrawn"
         counts["still_open"] += row["resolution"] is None
         counts["issued_after_start"] += row["start_time"] is not None and row["issued_at"] > row["start_time"]
@@ -128,6 +145,8 @@ class _Scored:
             "forecasts": counts["forecasts"],
             "came_out": len(errors),
             **{name: counts[name] for name in ("no_history", "withdrawn", "still_open", "issued_after_start")},
+            "fell_back_share": counts["fell_back"] / counts["forecasts"],
+            "fell_back_why": self.reasons.most_common(1)[0][0] if self.reasons else "",
             "median_ae_s": median(map(abs, errors)),
             "mae_s": sum(map(abs, errors)) / n,
             "bias_s": sum(errors) / n,

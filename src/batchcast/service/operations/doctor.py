@@ -21,12 +21,15 @@ from ...formats.sighting import gathers_memory
 from ...predict.protocol import method_name
 from ...store.reader import Reader
 from ...version import __version__
+from ..answers.accuracy import fallback_reason
 from ..answers.answer import CLOCKS_APART_S, staleness
 from ..answers.disclosure import choose_cluster
 from ..answers.track_record import LEAST_RECORD, TRACK_RECORD_S, answering_method, track_record
 from ..planning.checkup import finding, ground_findings, judged, standing_findings
 from ..settings import NAMES, Settings, is_private, meaning
 
+MOST_FALLBACKS = 0.5
+"""Above this share of fallbacks a run-time method answers nothing itself, and `doctor` warns."""
 CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
 
 
@@ -242,6 +245,7 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
         yield machine_finding(settings, cluster, memory)
     yield from _coverage(reader, cluster, memory, now)
     yield from _learning(memory)
+    yield from _fallbacks(reader, cluster, now)
     yield from memory_findings(reader, cluster, memory, now)
     yield from standing_findings(reader, cluster, settings, now)
     jobs = reader.ask("counts", cluster=cluster)[0]
@@ -302,6 +306,20 @@ def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> 
     fact = f"{kept:.0%} of {n} jobs of the last 30 days started by the 90 % time of {method_name(method)}"
     do = "another first method in `wait`: batchcast accuracy compares those that run beside it"
     yield judged("track record", held, fact, do, "failed")
+
+
+def _fallbacks(reader: Any, cluster: str, now: float) -> Iterator[dict[str, Any]]:
+    """Does a run-time method answer itself, or does another one answer in its place for most jobs?"""
+    for row in reader.ask("fell_back", cluster=cluster, since=now - TRACK_RECORD_S):
+        if row["forecasts"] < LEAST_RECORD or row["fell_back"] <= MOST_FALLBACKS * row["forecasts"]:
+            continue
+        share = row["fell_back"] / row["forecasts"]
+        fact = (
+            f"{method_name(row['method'])} fell back for {share:.0%} of {row['forecasts']} jobs of the last 30 days "
+            f"({fallback_reason(row['basis'] or '')})"
+        )
+        do = "give it what it needs (a method on input files: `vasp_roots`), or another method in `runtime`"
+        yield finding("fallback", "warning", fact, do)
 
 
 def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:

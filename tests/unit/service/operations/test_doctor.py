@@ -10,9 +10,9 @@ import pytest
 
 from batchcast.formats.sighting import Sighting
 from batchcast.machines.machine import homogeneous
-from batchcast.predict.protocol import Prediction
+from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service.answers import track_record
-from batchcast.service.answers.accuracy import calibration
+from batchcast.service.answers.accuracy import accuracy, calibration
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.operations import doctor, machine_check
 from batchcast.service.settings import load
@@ -62,6 +62,37 @@ def test_a_track_record_below_its_level(path: str, kept: float, wanted: str) -> 
             prediction = Prediction(40.0, (0.9,), (bound,), "like jobs")
             clock_jobs.issue(connection, [{**one, "issued_at": NOW, "prediction": prediction}])
     assert state(path, "track record") == wanted
+
+
+def run_times(path: str, jobs: int, fell_back: int) -> None:
+    """Run-time forecasts of irpa, so many of them answered by its fallback."""
+    with Store(path).begin() as connection:
+        seen = [Sighting(str(k), str(k), NOW - 3000 + k, "PENDING", reason="Priority", asked={"user_id": "ada"})
+                for k in range(jobs)]  # fmt: skip
+        history.take_in(connection, "c", seen, NOW)
+        rows = [job.request.row for job in clock_jobs.untold_jobs(connection, "c", NOW)]
+        one = {"kind": "runtime", "moment": "submit", "method": "irpa", "as_of": NOW - 3000, "issued_at": NOW - 3000}
+        why = "no readable features (kpoints, volume unknown): mean of 3 jobs"
+        for k, row in enumerate(rows):
+            grounds, basis = (Grounds.FALLBACK, why) if k < fell_back else (Grounds.MODEL, "irpa on 99 finished jobs")
+            prediction = Prediction(60.0, basis=basis, grounds=grounds)
+            clock_jobs.issue(connection, [{**one, "row": row, "prediction": prediction}])
+
+
+def test_a_method_that_always_falls_back_is_a_warning_with_the_reason(path: str) -> None:
+    run_times(path, 30, 30)
+    (found,) = [f for f in doctor.store_findings(load({"store": path}, {})) if f["check"] == "fallback"]
+    assert found["state"] == "warning"
+    assert "irpa fell back for 100% of 30 jobs" in found["found"]
+    assert "no readable features (kpoints, volume unknown)" in found["found"]
+    (row,) = accuracy(Reader(path), "c", NOW - 5000, NOW)
+    assert (row["fell_back_share"], row["fell_back_why"]) == (1.0, "no readable features (kpoints, volume unknown)")
+
+
+@pytest.mark.parametrize(("jobs", "fell_back"), [(30, 10), (5, 5)])
+def test_few_fallbacks_or_few_jobs_are_no_warning(path: str, jobs: int, fell_back: int) -> None:
+    run_times(path, jobs, fell_back)
+    assert not [f for f in doctor.store_findings(load({"store": path}, {})) if f["check"] == "fallback"]
 
 
 def growing(path: str, jobs: int) -> None:
