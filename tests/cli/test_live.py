@@ -190,7 +190,8 @@ def test_a_script_can_ask_whether_a_start_is_likely_enough(stores: dict[bool, st
     assert chances == sorted(chances)
     assert 0.5 < chances[0] < 1.0
     assert (
-        "probability to start within" in run("start", "600", "--within", "1h", "--chance", "50%", store=stores[False]).stderr
+        "probability to start within"
+        in run("start", "600", "--within", "1h", "--chance", "50%", store=stores[False]).stderr
     )
     run("start", "600", "--within", "1h", "--chance", "100%", store=stores[False], code=1)
     assert "80%" in run("start", "600", "--within", "1h", "--chance", "most", store=stores[False], code=2).stderr

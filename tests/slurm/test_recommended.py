@@ -8,13 +8,13 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from batchcast.simulation.models import LEAST_WORK, SLURM, YARDSTICK
 from planning_lab import AGENTS, CONF, MINUTE, SPEED, agent, factors, limits_now
 from slurm_lab import Lab
 
 from batchcast.evaluation.evaluation import POLICIES, PREDICTORS
 from batchcast.evaluation.recommend import recommended_settings, settings_toml
 from batchcast.service.settings import load
+from batchcast.simulation.models import LEAST_WORK, SLURM, YARDSTICK
 from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]

@@ -90,8 +90,8 @@ def choose_model(
 
     The loops (None: never), on the machine that the log itself implies, are tried where the pool is not close to the
     record and the log has what they model beyond it (nodes, partitions, memory, GPUs, classes of service), or where the
-    size of a pool is not known. If neither is close, a rough one is preferred to a far one, and the pool, which is simpler, to
-    the loops. No model if there is none.
+    size of a pool is not known. If neither is close, a rough one is preferred to a far one, and the pool, which is
+    simpler, to the loops. No model if there is none.
     """
     try:
         checked = None if pool is None else judge(pool, trace, inside, kill=kill)
@@ -123,7 +123,7 @@ def learn_model(
     Returns the model, the log with the releases of held jobs, the scored jobs after the first part, and what was
     learned in a sentence. None if the log tells too little, or if the learned machine does not reproduce the rest.
     """
-    from ..machines.learned.learn import split  # many kernels, which most logs do without
+    from ..simulation.learned.learn import split  # many kernels, which most logs do without
 
     try:
         learned, released, rest = split(trace, procs)

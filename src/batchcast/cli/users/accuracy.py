@@ -154,9 +154,7 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
         else 0
     )
     if late:
-        echo(
-            f"{late} jobs started before the collector saw them; their predictions use only data known at submission."
-        )
+        echo(f"{late} jobs started before the collector saw them; their predictions use only data known at submission.")
 
 
 def _print_fallbacks(results: Sequence[Mapping[str, Any]]) -> None:
