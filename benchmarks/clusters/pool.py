@@ -52,10 +52,10 @@ class Pool:
         """A job joins the end of the queue; it may start at the next `advance`."""
         self.queue[job.row], self.due = job, True
 
-    def withdraw(self, row: int) -> None:
-        """A job leaves the queue."""
+    def withdraw(self, row: int, at: float) -> None:
+        """A job leaves the queue; every end before that instant has been seen."""
         if self.queue.pop(row, None) is not None:
-            self.due = True
+            self.due, self.now = True, max(self.now, at)
 
     def next_event(self) -> float:
         """When something happens without anybody's doing: now if a pass is due, else the next end."""

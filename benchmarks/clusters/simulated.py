@@ -165,7 +165,7 @@ def run(jobs: Sequence[Job], sizes: Sequence[float], arm: str, movers: np.ndarra
             cluster.note(at + job.run, 0, End(at + job.run, request, job.run, at - job.submit, "completed"))
             for other in everywhere.pop(job.row, []):
                 if other != c:
-                    clusters[other].pool.withdraw(job.row)
+                    clusters[other].pool.withdraw(job.row, at)
 
     def until(now: float) -> None:
         while True:
