@@ -6,18 +6,22 @@ Five public logs are shifted to one beginning and run at the same time (`pool.py
 third of the jobs may go anywhere they fit; the others stay at home. Run times do not change with the cluster. On
 Microsoft's ten GPU clusters limits and users are unknown: a limit is drawn once per job as 2 to 5 run times.
 
-Arms: home; random; least loaded (processor-seconds of limits that run and wait, per processor); test_only (start by
+Arms: home; random; least_loaded (processor-seconds of limits that run and wait, per processor); test_only (start by
 limits without backfill, as Slurm's will-run); race_all (submitted everywhere, the rest cancelled at the first start);
-batchcast (`forecast` starts, expected end); stale (the same by a queue as of up to 5 minutes ago, as a collector sees
-it); counted (stale, with what was just sent there); oracle (starts by true run times if nobody else came).
+predicted (start simulated with predicted run times: the mean of the user's last two jobs, at most the limit); stale
+(the same with the queue as of the last full five minutes, as a collector sees it); counted (stale, and what was just
+sent there); oracle (start by true run times if nobody else came); batchcast (the method `forecast`, fresh: minutes of
+CPU for a thousand jobs, so not among the default arms).
 """
 
 from __future__ import annotations
 
 import argparse
+import heapq
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,50 +41,59 @@ from .pool import Job, Pool, start_of
 LOGS = ("KTH-SP2-1996-2.1-cln", "SDSC-SP2-1998-4.2-cln", "CTC-SP2-1996-3.1-cln", "HPC2N-2002-2.2-cln",
         "SDSC-BLUE-2000-4.2-cln")  # fmt: skip
 EVERY_S = 300.0
-ARMS = ("home", "random", "least_loaded", "test_only", "race_all", "batchcast", "stale", "counted", "oracle")
+ARMS = ("home", "random", "least_loaded", "test_only", "race_all", "predicted", "stale", "counted", "oracle")
 
 
-class Cluster:
-    """A pool with the predictors of a live collector beside it, which see its events at once or every few minutes."""
+class Forecasts:
+    """The predictors of a live collector beside one pool, which hear its events as they happen."""
 
-    def __init__(self, size: float, forecasts: bool, delay_s: float, counts: bool) -> None:
-        self.pool, self.delay_s, self.counts = Pool(size), delay_s, counts
-        self.driver = (
-            Driver({"wait": make("wait", "forecast"), "run": make("runtime", "recent_mean")}, SystemState(size))
-            if forecasts
-            else None
-        )
+    def __init__(self, size: float) -> None:
+        self.driver = Driver({"wait": make("wait", "forecast")}, SystemState(size))
         self.pending: list[tuple[float, int, int, Any]] = []
-        self.asked_at: dict[int, float] = {}
 
-    def request(self, job: Job) -> Any:
+    @staticmethod
+    def request(job: Job) -> Any:
         values = {"job_id": str(job.row), "submit_time": job.submit, "req_time": job.limit, "req_procs": job.procs}
         return as_submitted(job.row, {**values, "user_id": job.user}, procs=job.procs)
 
-    def note(self, time: float, rank: int, event: Any) -> None:
-        if self.driver is not None:
-            self.pending.append((time, rank, len(self.pending), event))
+    def came(self, job: Job) -> None:
+        self.pending.append((job.submit, 2, len(self.pending), Submit(job.submit, self.request(job))))
 
-    def tell(self, now: float) -> None:
-        """The driver hears what a collector has seen by now; a submission that was counted is heard at once."""
-        if self.driver is None or not self.pending:
-            return
-        seen = math.floor(now / self.delay_s) * self.delay_s if self.delay_s else now
-        # one order in time: what lies behind a counted submission waits for the collector, the submission does not
-        ready = [one for one in self.pending if one[0] <= seen or (self.counts and one[1] == 2)]
-        self.pending = [one for one in self.pending if not (one[0] <= seen or (self.counts and one[1] == 2))]
-        for *_, event in sorted(ready, key=lambda one: (one[0], one[1], one[2])):
+    def started(self, job: Job, at: float) -> None:
+        request, wait, end = self.request(job), at - job.submit, at + job.run
+        self.pending.append((at, 3, len(self.pending), Start(at, request, wait)))
+        self.pending.append((end, 0, len(self.pending), End(end, request, job.run, wait, "completed")))
+
+    def expected_wait(self, job: Job) -> float:
+        """The expected wait of a job that is submitted now, as `start --where` works it out."""
+        due = sorted((one for one in self.pending if one[0] <= job.submit), key=lambda one: one[:3])
+        self.pending = [one for one in self.pending if one[0] > job.submit]
+        for *_, event in due:
             self.driver.tell(event, ask=False)
-
-    def expected_end(self, job: Job, now: float) -> float:
-        """The expected end of a job that were submitted now, by wait and run time as `start --where` combines them."""
-        assert self.driver is not None
-        self.tell(now)
-        self.driver.state.now = now
-        request = self.request(job)
-        wait = self.driver.predictors["wait"].predict(request, self.driver.state)
-        waits = list(given_waited(wait, JUST_SUBMITTED_S, SPREAD_SHARES).quantiles)
+        self.driver.state.now = job.submit
+        wait = self.driver.predictors["wait"].predict(self.request(job), self.driver.state)
+        waits = given_waited(wait, JUST_SUBMITTED_S, SPREAD_SHARES).quantiles
         return combined([w if math.isfinite(w) else 4 * job.limit for w in waits], [0.0]).expected
+
+
+class LastRuns:
+    """The mean of a user's last two run times, known when the jobs have ended (Tsafrir et al. 2007)."""
+
+    def __init__(self) -> None:
+        self.ends: list[tuple[float, int, str, float]] = []
+        self.runs: dict[str, deque[float]] = {}
+
+    def started(self, job: Job, at: float) -> None:
+        heapq.heappush(self.ends, (at + job.run, job.row, job.user, job.run))
+
+    def learn(self, now: float) -> None:
+        while self.ends and self.ends[0][0] <= now:
+            _, _, user, run = heapq.heappop(self.ends)
+            self.runs.setdefault(user, deque(maxlen=2)).append(run)
+
+    def of(self, job: Job) -> float:
+        known = self.runs.get(job.user)
+        return min(sum(known) / len(known), job.limit) if known else job.limit
 
 
 def read_logs(shared: Path, jobs: int) -> tuple[list[Job], list[float]]:
@@ -146,63 +159,99 @@ def will_run(pool: Pool, job: Job) -> float:
     return beside + sum(each.procs * each.limit for each in pool.queue.values()) / pool.size
 
 
-def run(jobs: Sequence[Job], sizes: Sequence[float], arm: str, movers: np.ndarray, seed: int = 1) -> np.ndarray:
-    """Start and cluster of every job, (n, 2), and how many submissions were made in the last row."""
-    rng = np.random.default_rng(seed)
-    forecasts = arm in ("batchcast", "stale", "counted")
-    clusters = [Cluster(size, forecasts, EVERY_S if arm in ("stale", "counted") else 0.0, arm == "counted")
-                for size in sizes]  # fmt: skip
-    result = np.full((len(jobs) + 1, 2), math.nan)
-    submissions = 0
-    everywhere: dict[int, list[int]] = {}
+class Simulation:
+    """All clusters under one way to choose."""
 
-    def started(c: int, pairs: Sequence[tuple[Job, float]]) -> None:
-        for job, at in pairs:
-            result[job.row] = at, c
-            cluster = clusters[c]
-            request = cluster.request(job)
-            cluster.note(at, 3, Start(at, request, at - job.submit))
-            cluster.note(at + job.run, 0, End(at + job.run, request, job.run, at - job.submit, "completed"))
-            for other in everywhere.pop(job.row, []):
-                if other != c:
-                    clusters[other].pool.withdraw(job.row, at)
+    def __init__(self, sizes: Sequence[float], arm: str, jobs: int, seed: int) -> None:
+        self.arm, self.sizes, self.rng = arm, sizes, np.random.default_rng(seed)
+        self.pools = [Pool(size) for size in sizes]
+        self.forecasts = [Forecasts(size) for size in sizes] if arm == "batchcast" else []
+        self.last = LastRuns()
+        self.seen, self.seen_at = [pool.copy() for pool in self.pools], 0.0
+        self.sent: list[list[Job]] = [[] for _ in sizes]
+        self.everywhere: dict[int, list[int]] = {}
+        self.starts = np.full((jobs, 2), math.nan)
+        self.submissions = 0
 
-    def until(now: float) -> None:
+    def until(self, now: float) -> None:
+        """Everything that happens up to an instant, over all clusters in order of time."""
         while True:
-            k = min(range(len(clusters)), key=lambda c: clusters[c].pool.next_event())
-            at = clusters[k].pool.next_event()
+            k = min(range(len(self.pools)), key=lambda c: self.pools[c].next_event())
+            at = self.pools[k].next_event()
             if at > now or at == math.inf:
                 break
-            started(k, clusters[k].pool.advance(at))
-        for k, cluster in enumerate(clusters):
-            started(k, cluster.pool.advance(now))
+            self._look(at)
+            self._started(k, self.pools[k].advance(at))
+        if now < math.inf:
+            self._look(now)
+            for k, pool in enumerate(self.pools):
+                self._started(k, pool.advance(now))
 
-    choose: dict[str, Callable[[Job, int], float]] = {
-        "random": lambda job, c: float(rng.random()),
-        "least_loaded": lambda job, c: load_of(clusters[c].pool),
-        "test_only": lambda job, c: will_run(clusters[c].pool, job),
-        "oracle": lambda job, c: start_of(clusters[c].pool, job),
-    }
-    for job in jobs:
-        until(job.submit)
-        fits = [c for c, size in enumerate(sizes) if job.procs <= size]
-        if arm == "home" or not movers[job.row]:
+    def _look(self, at: float) -> None:
+        """What a collector shows from now on: the state before this event, if five minutes are full."""
+        if self.arm in ("stale", "counted") and at // EVERY_S * EVERY_S > self.seen_at:
+            self.seen, self.seen_at = [pool.copy() for pool in self.pools], at // EVERY_S * EVERY_S
+            self.sent = [[] for _ in self.pools]
+
+    def _started(self, c: int, pairs: Sequence[tuple[Job, float]]) -> None:
+        for job, at in pairs:
+            self.starts[job.row] = at, c
+            self.last.started(job, at)
+            if self.forecasts:
+                self.forecasts[c].started(job, at)
+            for other in self.everywhere.pop(job.row, []):
+                if other != c:
+                    self.pools[other].withdraw(job.row, at)
+
+    def cost(self, job: Job, c: int) -> float:
+        """What the arm minimizes over clusters."""
+        if self.arm == "random":
+            return float(self.rng.random())
+        if self.arm == "least_loaded":
+            return load_of(self.pools[c])
+        if self.arm == "test_only":
+            return will_run(self.pools[c], job)
+        if self.arm == "oracle":
+            return start_of(self.pools[c], job)
+        if self.arm == "batchcast":
+            return self.forecasts[c].expected_wait(job)
+        pool = self.pools[c] if self.arm == "predicted" else self.seen[c].copy()
+        for other in self.sent[c] if self.arm == "counted" else ():
+            pool.add(other)
+        there = [*pool.queue.values(), *(each for each, _ in pool.running.values())]
+        return start_of(pool, job, [(each.row, self.last.of(each)) for each in there])
+
+    def submit(self, job: Job, may_move: bool) -> None:
+        """One job goes where the arm says."""
+        self.until(job.submit)
+        self.last.learn(job.submit)
+        fits = [c for c, size in enumerate(self.sizes) if job.procs <= size]
+        if self.arm == "home" or not may_move:
             targets = [job.home]
-        elif arm == "race_all":
+        elif self.arm == "race_all":
             targets = fits
         else:
-            rate = choose.get(arm) or (lambda job, c: clusters[c].expected_end(job, job.submit))
-            costs = {c: rate(job, c) for c in fits}
+            costs = {c: self.cost(job, c) for c in fits}
             targets = [min(fits, key=lambda c: (costs[c], c != job.home, c))]
-        submissions += len(targets)
+        self.submissions += len(targets)
         if len(targets) > 1:
-            everywhere[job.row] = list(targets)
+            self.everywhere[job.row] = list(targets)
         for c in targets:
-            clusters[c].pool.add(job)
-            clusters[c].note(job.submit, 2, Submit(job.submit, clusters[c].request(job)))
-    until(math.inf)
-    result[-1] = submissions, math.nan
-    return result
+            self.pools[c].add(job)
+            self.sent[c].append(job)
+            if self.forecasts:
+                self.forecasts[c].came(job)
+
+
+def run(
+    jobs: Sequence[Job], sizes: Sequence[float], arm: str, movers: np.ndarray, seed: int = 1
+) -> tuple[np.ndarray, int]:
+    """Start and cluster of every job, (n, 2), and how many submissions were made."""
+    simulation = Simulation(sizes, arm, len(jobs), seed)
+    for job in jobs:
+        simulation.submit(job, bool(movers[job.row]))
+    simulation.until(math.inf)
+    return simulation.starts, simulation.submissions
 
 
 def compared(
@@ -217,14 +266,14 @@ def compared(
                        for job in jobs])  # fmt: skip
     submit = np.array([job.submit for job in jobs])
     day = (submit // 86400.0).astype(int)
-    rows, home = [], run(jobs, sizes, "home", movers)[:-1, 0] - submit
+    rows, home = [], run(jobs, sizes, "home", movers)[0][:, 0] - submit
     for arm in arms:
-        found = run(jobs, sizes, arm, movers)
-        wait = found[:-1, 0] - submit
+        starts, submissions = run(jobs, sizes, arm, movers)
+        wait = starts[:, 0] - submit
         gain, low, high = paired(home[movers] - wait[movers], day[movers])
         harm, harm_low, harm_high = paired(wait[~movers] - home[~movers], day[~movers])
         rows.append({
-            "arm": arm, "follow": share, "movers": int(movers.sum()), "submissions": int(found[-1, 0]),
+            "arm": arm, "follow": share, "movers": int(movers.sum()), "submissions": submissions,
             "mean_wait_movers_s": float(wait[movers].mean()), "median_wait_movers_s": float(np.median(wait[movers])),
             "mean_wait_stayers_s": float(wait[~movers].mean()),
             "gain_s": gain, "gain_low_s": low, "gain_high_s": high,

@@ -93,7 +93,7 @@ class Ledger:
 
     def add(self, entry: Entry) -> None:
         """Write a new entry; it is on the disk when this returns."""
-        values = entry._replace(command=json.dumps(list(entry.command)), offers=json.dumps(list(entry.offers)))
+        values = [json.dumps(each) if isinstance(each, list | tuple) else each for each in entry]
         marks = ", ".join("?" * len(values))
         self._connection.execute(f"INSERT INTO sent VALUES ({marks})", values)
 

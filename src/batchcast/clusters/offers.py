@@ -102,12 +102,12 @@ def ask_all(
         for cluster in known.clusters:
             assert home is not None
             try:
-                there, notes = translated(options, home, cluster)
+                words, notes = translated(options, home, cluster)
             except UsageError as error:
                 problems.append(f"{cluster.name}: left out: {error.message}")
                 continue
-            task = pool.submit(_ask_service, cluster, there, any_size) if cluster.service else None
-            waiting.append((cluster, there, notes, task))
+            task = pool.submit(_ask_service, cluster, words, any_size) if cluster.service else None
+            waiting.append((cluster, words, notes, task))
         for cluster, there, notes, task in waiting:
             try:
                 reply = task.result() if task else _ask_store(cluster, settings, there, viewer, now, any_size)

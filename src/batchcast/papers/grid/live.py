@@ -91,7 +91,8 @@ class Broker:
         journal: Journal | None = None,
     ) -> None:
         self.resources, self.units, self.heuristic, self.mapping = resources, units, heuristic, mapping
-        self.jobs = Jobs([], *(np.empty(0) for _ in range(4)))
+        none = np.empty(0)
+        self.jobs = Jobs([], none, none, none, none)
         self.run = _Run(self.jobs, resources, mapping)
         self.waiting = np.empty(0, dtype=np.int64)
         self.new: list[tuple[dict[str, Any], float]] = []
@@ -144,7 +145,7 @@ class Broker:
         self.tick = max(self.tick + 1, math.ceil(at / self.mapping.every))
         self.next_at = max(self.tick * self.mapping.every, at)
 
-    def _at_once(self, read: Mapping[str, Any], at: float) -> dict[str, Any]:
+    def _at_once(self, read: dict[str, Any], at: float) -> dict[str, Any]:
         """A warning if no resource ends the job in time, with where it would end first; empty otherwise."""
         times = self._model(_arrays([read], [at])).rows(np.array([0]))
         if not np.isfinite(times).any():
@@ -307,7 +308,8 @@ def joined(first: Jobs, more: Jobs) -> Jobs:
         sides = (each.demands.get(name, np.full(len(each), math.nan)) for each in (first, more))
         return np.concatenate(list(sides))
 
-    columns = (np.concatenate([getattr(first, name), getattr(more, name)])
-               for name in ("ini", "fsize", "arrival", "deadline"))  # fmt: skip
+    ini, fsize, arrival, deadline = (
+        np.concatenate([getattr(first, name), getattr(more, name)]) for name in ("ini", "fsize", "arrival", "deadline")
+    )
     demands = {name: both(name) for name in {**first.demands, **more.demands}}
-    return Jobs([*first.ids, *more.ids], *columns, demands)
+    return Jobs([*first.ids, *more.ids], ini, fsize, arrival, deadline, demands)
