@@ -36,8 +36,8 @@ PLACE = Path(__file__).parents[1] / "docs" / "images"
 MOST = 1400
 TRIES = 30
 REPORT = {
-    "demo-report": (["In short", "How much sooner would jobs start"], ["From today", "Simulated schedules"]),
-    "demo-machine": (["The machine"], ["Queue under EASY", "A Gantt excerpt"]),
+    "demo-report": (["In short", "How much sooner would jobs start"], ["Simulated schedules"]),
+    "demo-machine": (["The machine"], ["Queue under Slurm", "A Gantt excerpt"]),
 }
 """Sections of the demo's page, and the parts of them that are left in the picture."""
 PAGES = {

@@ -49,7 +49,9 @@ def test_the_opening_is_what_one_sees_first(tab: Any, report: Path) -> None:
     tab.open(report, width=1280)
     first = tab.run("document.querySelector('section').innerText")
     assert "In short" in first
-    assert "Validity." in first
+    assert "would shorten the mean wait by" in first
+    assert "Wait prediction coverage" in first
+    assert "Next:" in first
     assert "synthetic" in first
     assert "synthetic" in tab.run("document.querySelector('h1').innerText")
 
@@ -59,12 +61,20 @@ def test_it_is_read_to_its_end(tab: Any, report: Path) -> None:
     assert tab.run("document.documentElement.scrollHeight") <= 8000
     drawn = "[...document.querySelectorAll('figure')].filter(f => !f.closest('details:not([open])'))"
     assert 3 <= tab.run(f"{drawn}.length") <= 14
-    assert tab.run("document.querySelector('section').getBoundingClientRect().bottom") <= 800
+    next_step = "document.querySelector('section .next').getBoundingClientRect().bottom"
+    assert tab.run(next_step) <= 800, "headline, bars, tiles and next step are the first screen"
     assert tab.run("[...document.querySelectorAll('h2')].map(h => h.innerText)")[:2] == [
         "In short", "How much sooner would jobs start",
     ]  # fmt: skip
     columns = tab.run("[...document.querySelectorAll('section > .scroll > table')].map(t => t.rows[0].cells.length)")
     assert max(columns) <= 8
+
+
+def test_on_a_phone_no_label_of_the_bars_is_cut(tab: Any, report: Path) -> None:
+    tab.open(report, width=390, height=800, unfold=False)
+    cut = "[...document.querySelectorAll('.bars .label, .bars .text')].filter(e => e.scrollWidth > e.clientWidth + 1"
+    assert tab.run(f"{cut} || e.getBoundingClientRect().right > 390).length") == 0
+    assert tab.run("document.querySelectorAll('.bars li').length") >= 3
 
 
 SEEN = """(() => ({

@@ -47,7 +47,7 @@ from .simulated import (
     simulate_all,
 )
 from .validity import Validity, Verdict
-from .wait_accuracy import HISTORY, JUDGED, WaitAccuracy, judge_waits
+from .wait_accuracy import HISTORY, JUDGED, WaitAccuracy, judge_waits, why_not_judged
 from .waste import waste_rows
 
 PREDICTORS = ("kernel", "last_2", "recent_mean")
@@ -75,8 +75,8 @@ class Evaluation(Result):
     """Everything an evaluation found. `outcomes` is empty and `validity` None when `why_not` says why.
 
     `other` is the validity of the model that was tried and not used. `waits` says how well waits were predicted at
-    submission, None if that was not judged. `learned` describes the machine that was learned from the log, empty if
-    another machine was used.
+    submission, None if they were not judged; `why_no_waits` then says why. `learned` describes the machine that was
+    learned from the log, empty if another machine was used; `tried_learning` says whether learning was tried.
     """
 
     trace: Trace
@@ -94,6 +94,8 @@ class Evaluation(Result):
     other: Validity | None = None
     waits: WaitAccuracy | None = None
     learned: str = ""
+    tried_learning: bool = False
+    why_no_waits: str = "waits were not judged"
     _found: list[Findings | None] = field(default_factory=list, init=False, compare=False)
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False, compare=False)
 
@@ -333,14 +335,15 @@ def evaluate(
     def nodes() -> Nodes:
         return Nodes(machine if machine is not None else machine_of_log(trace, procs), procs, protocol)
 
-    learned = ""
+    learned, tries = "", False
     if scheduler == SLURM or machine is not None:
         model = Chosen(nodes(), None, None)
     else:
         with bar("Simulating today, to compare with the record", len(trace)) as tick:
             kill, auto = any(policy.kill for policy in plans.values()), scheduler == "auto" and not split
             model = choose_model(trace, pool, nodes if auto else None, inside, kill, tick)
-        if learn and auto and LEARN_LEAST <= len(trace) <= LEARN_JOBS and not is_stated(model):
+        tries = learn and auto and LEARN_LEAST <= len(trace) <= LEARN_JOBS and not is_stated(model)
+        if tries:
             with bar("Learning the machine from the log's first part", len(trace)) as tick:
                 found = learn_model(trace, inside, procs, protocol, tick)
             if found is not None:
@@ -358,7 +361,8 @@ def evaluate(
     scores = scores.held_against(against)
     advice = advise(trace, scores.points, scores.scored, procs=procs, seed=seed) if protocol == "honest" else None
     forecasts = Evaluation(trace, inside, procs, scores, (), None, "", (), advice, settings, limits=limits,
-                           waits=judged[0] if judged else None, learned=learned)  # fmt: skip
+                           waits=judged[0] if judged else None, learned=learned, tried_learning=tries,
+                           why_no_waits=why_not_judged() if waits else "waits were not judged")  # fmt: skip
     planners = {spec: planner_of(spec, methods, seed) for spec in (*methods, ORACLE)}
     return _with_schedules(forecasts, plans, planners, model, workers, bar)
 

@@ -15,10 +15,24 @@ from .wait import RecordedClock, recorded_wait, run_wait
 
 METHOD = "forecast"
 SIMPLEST = "recent_wait"
-HISTORY, JUDGED = 1000, 500
+HISTORY, JUDGED = 1000, 1000
 """The replay learns from this many jobs before it judges the latest ones. Both are small: `forecast` refits its model
 every few hundred jobs, and a report must not take much longer because of it."""
 LEAST_JUDGED = 50
+
+
+LONG_S = 600.0
+"""The example is the latest job with a predicted wait of at least this many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitExample:
+    """One judged job: the likely wait and the 90 % bound as predicted at submission, and the recorded wait, seconds."""
+
+    job_id: str
+    likely_s: float
+    bound_s: float
+    waited_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +49,8 @@ class WaitAccuracy:
         Share of the judged jobs that started by their 90 % time.
     median_error_s, simplest_median_error_s
         Median absolute error of the predicted wait, seconds, of both methods.
+    example
+        The latest judged job with a predicted wait of ten minutes or more; None without such a job.
     """
 
     predictor: str
@@ -44,6 +60,7 @@ class WaitAccuracy:
     median_error_s: float
     simplest: str
     simplest_median_error_s: float
+    example: WaitExample | None = None
 
     def row(self) -> dict[str, Any]:
         """One flat object for JSON."""
@@ -90,4 +107,18 @@ def judge_waits(
     bound = own.quantiles[judged, own.levels.index(0.9)]
     errors = [float(np.median(np.abs(each.points[judged] - wait))) for each in (own, simplest)]
     coverage = float((wait <= bound).mean())
-    return WaitAccuracy(METHOD, len(wait), int(places[0]) - first, coverage, errors[0], SIMPLEST, errors[1])
+    likely = own.points[judged]
+    long = np.flatnonzero(likely >= LONG_S)
+    example = None
+    if len(long):
+        at = int(long[-1])
+        job = str(part.job_id[judged][at])
+        example = WaitExample(job, float(likely[at]), float(bound[at]), float(wait[at]))
+    return WaitAccuracy(METHOD, len(wait), int(places[0]) - first, coverage, errors[0], SIMPLEST, errors[1], example)
+
+
+def why_not_judged() -> str:
+    """Why `judge_waits` returned None."""
+    if find_spec("lightgbm") is None:
+        return "LightGBM is not installed: pip install 'batchcast[learn]'"
+    return f"fewer than {LEAST_JUDGED} scored jobs have a recorded wait"

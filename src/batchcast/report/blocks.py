@@ -141,6 +141,32 @@ class Cards:
 
 
 @dataclass(frozen=True, slots=True)
+class BarRow:
+    """One bar, in the unit of its chart: `text` is printed beside it; `low` to `high` is its interval, NaN for none."""
+
+    label: str
+    method: str
+    value: float
+    text: str
+    low: float = math.nan
+    high: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class BarChart:
+    """Horizontal bars with error bars, drawn by HTML and CSS alone: labels wrap and are never cut. Page only."""
+
+    title: str
+    rows: Sequence[BarRow]
+    caption: str = ""
+
+    def left(self, value: float) -> float:
+        """The place of a value on the chart's axis, in percent."""
+        ends = [x for row in self.rows for x in (row.value, row.high) if x == x]
+        return round(100 * max(0.0, value) / max([*ends, 1e-9]), 2)
+
+
+@dataclass(frozen=True, slots=True)
 class Folded:
     """Tables, figures and paragraphs that open when their title is pressed; not on the terminal, nor on paper."""
 
@@ -148,7 +174,7 @@ class Folded:
     blocks: Sequence[str | Callout | Table | Figure]
 
 
-Block = str | Callout | Table | Figure | Choices | Cards | Folded
+Block = str | Callout | Table | Figure | Choices | Cards | BarChart | Folded
 
 
 def folded(title: str, blocks: Sequence[Block]) -> list[Block]:
@@ -224,7 +250,15 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         lstrip_blocks=True,
     )
     env.filters.update(unbroken=unbroken, prose=prose)
-    kinds = {"callout": Callout, "cards": Cards, "choices": Choices, "figure": Figure, "folded": Folded, "table": Table}
+    kinds = {
+        "callout": Callout,
+        "bars": BarChart,
+        "cards": Cards,
+        "choices": Choices,
+        "figure": Figure,
+        "folded": Folded,
+        "table": Table,
+    }
     env.tests.update({name: _is(kind) for name, kind in kinds.items()})
     return env.get_template("page.html.j2").render(
         title=title,

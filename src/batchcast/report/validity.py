@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The validity line: what was recorded, what the simulation of it says, and how far its gains may be believed."""
+"""The validity line: the recorded and the simulated waits, and how far simulated gains can be trusted."""
 
 from __future__ import annotations
 
@@ -33,18 +33,10 @@ NOTHING = (
     "be trusted."
 )
 VERDICTS: dict[Verdict, tuple[Tone, str]] = {
-    Verdict.CLOSE: ("good", "The simulation is close enough to compare policies by."),
-    Verdict.ROUGH: (
-        "note",
-        "The mean waits agree, and that may be by chance: take the comparison of policies as a hint, not as a "
-        "measurement.",
-    ),
-    Verdict.FAR: (
-        "warning",
-        "The real scheduler did something the model does not know. The simulated gains in this report are not to be "
-        "trusted for this machine.",
-    ),
-    Verdict.UNCHECKED: ("warning", "The simulated gains in this report are not to be trusted for this machine."),
+    Verdict.CLOSE: ("good", "The simulation is close to the record."),
+    Verdict.ROUGH: ("note", "The simulation is rough: treat its gains as a hint."),
+    Verdict.FAR: ("warning", "The simulation does not reproduce the recorded waits: do not trust its gains."),
+    Verdict.UNCHECKED: ("warning", "The log has no waits to check the simulation by: do not trust its gains."),
 }
 GAPS = {
     "memory": "asked for memory, which the model does not place",
@@ -71,26 +63,6 @@ def validity_line(evaluation: Evaluation) -> Callout:
     return judgement(evaluation.validity, asked=evaluation.trace.info.max_procs)
 
 
-def short_validity(evaluation: Evaluation) -> Callout:
-    """The validity line in a sentence, for the first screen."""
-    checked = evaluation.validity
-    if checked is None or not checked.jobs:
-        return validity_line(evaluation)
-    tone, closing = VERDICTS[checked.verdict]
-    other = ""
-    if evaluation.other is not None:
-        model = "Slurm's two loops" if evaluation.other.policy != "easy" else "A pool of processors under EASY"
-        other = f" {model} was tried as well: {span(evaluation.other.simulated_mean_wait_s)} simulated."
-        other = other.replace("loops was", "loops were")
-    return Callout(
-        f"Recorded, jobs waited {span(checked.recorded_mean_wait_s)} on average; simulated {RULES[checked.policy]}, "
-        f"{span(checked.simulated_mean_wait_s)}{', time on hold apart' if checked.from_eligible else ''}. "
-        f"{closing}{other}",
-        tone,
-        LABEL,
-    )
-
-
 def with_judgement(tables: Sequence[Block], judged: Callout) -> list[Block]:
     """Tables and what they may be taken for, which comes first where they are not to be trusted.
 
@@ -101,9 +73,20 @@ def with_judgement(tables: Sequence[Block], judged: Callout) -> list[Block]:
     return [judged, *tables] if judged.tone == "warning" else [*tables, judged]
 
 
-def judgement(validity: Validity, asked: float = float("nan")) -> Callout:
-    """What a simulation may be believed, in words; `asked` is the machine that the tables are of, in processors."""
+def judgement(validity: Validity, asked: float = float("nan"), *, brief: bool = False) -> Callout:
+    """How far a simulation can be trusted; `asked` is the machine that the tables are of, in processors.
+
+    `brief` gives the recorded and the simulated mean wait, their rank correlation and the verdict, in one sentence.
+    """
     tone, closing = VERDICTS[validity.verdict]
+    if brief and validity.jobs:
+        rank = validity.rank_correlation
+        ranks = "" if math.isnan(rank) else f", rank correlation {rank:.2f}"
+        waits = (
+            f"Mean wait {span(validity.recorded_mean_wait_s)} recorded, "
+            f"{span(validity.simulated_mean_wait_s)} simulated{ranks}."
+        )
+        return Callout(" ".join(filter(None, (waits, closing, _what_if(validity, asked)))), tone, LABEL)
     grounds = [_waits(validity), _what_if(validity, asked), _cut(validity), *_doubts(validity), coverage(validity)]
     sentences = [closing, *grounds] if tone == "warning" else [*grounds, closing]
     return Callout(" ".join(filter(None, sentences)), tone, LABEL)
@@ -165,7 +148,9 @@ def _cut(validity: Validity) -> str:
 def _doubts(validity: Validity) -> list[str]:
     """What else speaks against believing it."""
     words = {
-        Doubt.DISTRIBUTION: "Other jobs wait, or for other times, than was recorded.",
+        Doubt.RANK: f"Other jobs wait than in the record (rank correlation {validity.rank_correlation:.2f}).",
+        Doubt.FEW_WAITED: f"Only {validity.waited_jobs:,} of the jobs waited for a minute or more in the record.",
+        Doubt.DISTRIBUTION: "The distribution of simulated waits differs from the recorded one.",
         Doubt.WORK_LEFT_OUT: f"{shown(validity.left_out_share, 'share')} of the core-hours were not simulated at all.",
         Doubt.UTILIZATION: f"The machine was {shown(validity.recorded_utilization, 'share')} busy as recorded, "
         f"{shown(validity.simulated_utilization, 'share')} as simulated.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from batchcast.evaluation.evaluation import evaluate
-from batchcast.report.evaluation.first_screen import opening
+from batchcast.report.evaluation.record import advised_columns
 from batchcast.table import LogInfo, Trace
 
 
@@ -29,13 +29,12 @@ def log(jobs: int = 4000, *, until: float = 1.0, seed: int = 3, **columns: objec
 
 
 def words(trace: Trace, **options: object) -> str:
-    return " ".join(opening(evaluate(trace, policy=["easy"], **options)))
+    return advised_columns(evaluate(trace, policy=["easy"], **options))
 
 
 def test_a_log_without_users_but_with_accounts_is_told_what_helps() -> None:
     said = words(log(), predictor=["last_2", "recent_mean"])
-    assert "can only repeat the limits" in said  # of what was tried that is true
-    assert "What helps is account, which the log holds: recent_mean:fields=account" in said
+    assert "A better prediction uses account, which the log holds: recent_mean:fields=account" in said
     assert "Try --predictor recent_mean:fields=account" in said
 
 

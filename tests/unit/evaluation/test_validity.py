@@ -52,7 +52,7 @@ def test_equal_means_of_other_waits_fool_nobody() -> None:
     assert Doubt.DISTRIBUTION in checked.doubts
     assert checked.verdict is Verdict.ROUGH
     assert not checked.trusted
-    assert "close enough" not in judgement(checked).text
+    assert "close to the record" not in judgement(checked).text
 
 
 def test_work_cut_at_limits_is_said_and_can_be_kept() -> None:
@@ -164,8 +164,8 @@ def test_simulate_says_what_the_page_says(tmp_path) -> None:
     from batchcast.trace.write import write_by_ending
 
     write_by_ending(log(), tmp_path / "log.swf")
-    out = CliRunner().invoke(cli, ["simulate", str(tmp_path / "log.swf"), "--policy", "easy-sjbf"])
+    out = CliRunner().invoke(cli, ["simulate", str(tmp_path / "log.swf"), "--policy", "easy-sjbf", "--explain"])
     page = CliRunner().invoke(cli, ["evaluate", str(tmp_path / "log.swf"), "-o", str(tmp_path / "r"), "--details"])
     line = next(line for line in out.stdout.splitlines() if line.startswith("Validity."))
-    assert "close enough" in line
+    assert "close to the record" in line
     assert line.rstrip() in page.stdout

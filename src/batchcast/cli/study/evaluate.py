@@ -95,7 +95,7 @@ def run(
     """
     from ...evaluation.evaluation import evaluate
     from ...report.evaluation.answer import answer
-    from ...report.evaluation.first_screen import record_blocks
+    from ...report.evaluation.record import record_blocks
     from ...report.evaluation.written import fill
     from ...report.terminal import show
     from ...trace.whole_file import folder
@@ -120,6 +120,8 @@ def run(
             workers=workers_for(given.get("workers"), len(log.trace)),
             mask=mask,
             procs=log.procs,
+            learn=nodes[0] == "auto",
+            waits=True,
             progress=progress,
         )
         text, sections = fill(place, evaluation, settings, log.warnings, command, title, preface)

@@ -153,8 +153,9 @@ def command(**given: Any) -> None:
     naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
     table = beside(simulation_table(results, len(first), first.total), results, SCHEDULE)
     explained = difference_blocks(results, SCHEDULE, naming)
-    explain = given["explain"] or given["replicates"] > 0  # replicates are requested to see their explanation
-    show_tables(with_judgement([table], judgement(checked, first.total)), given["every_column"], explain, explained)
+    explain = given["explain"] or given["replicates"] > 0  # who asked for replicates wants to see them
+    judged = judgement(checked, first.total, brief=not explain)
+    show_tables(with_judgement([table], judged), given["every_column"], explain, explained)
 
 
 def _in_periods(plan: Plan, given: dict[str, Any]) -> None:

@@ -106,8 +106,9 @@ def command(**given: Any) -> None:
         return
     for line in notes:
         say(f"note: {line}")
-    blocks, explained = _tables(results, groups, schedules[NOW], checked)
-    show_tables(blocks, given["every_column"], given["explain"] or given["replicates"] > 0, explained)
+    explain = given["explain"] or given["replicates"] > 0
+    blocks, explained = _tables(results, groups, schedules[NOW], checked, brief=not explain)
+    show_tables(blocks, given["every_column"], explain, explained)
 
 
 def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -129,7 +130,12 @@ def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _tables(
-    results: Sequence[Mapping[str, Any]], groups: Sequence[Mapping[str, Any]], now: Schedule, checked: Any
+    results: Sequence[Mapping[str, Any]],
+    groups: Sequence[Mapping[str, Any]],
+    now: Schedule,
+    checked: Any,
+    *,
+    brief: bool,
 ) -> tuple[list[Block], list[Block]]:
     """Return what is printed, and what explains it."""
     from ...report.blocks import Table, TableColumn
@@ -150,4 +156,5 @@ def _tables(
     table = simulation_table(results, len(now), now.total)
     named = [TableColumn("policy", "variant"), *table.columns[1:]]
     table = beside(replace(table, columns=named), results, SCHEDULE)
-    return with_judgement([table, *tables], judgement(checked, now.total)), difference_blocks(results, SCHEDULE, naming)
+    judged = judgement(checked, now.total, brief=brief)
+    return with_judgement([table, *tables], judged), difference_blocks(results, SCHEDULE, naming)

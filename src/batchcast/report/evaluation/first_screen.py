@@ -1,306 +1,348 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report's first screen: sentences and cards for a site manager, made from the numbers.
-
-On the cards the verdict, the gain with its interval, waits, the nearest forecast and the limits; below them the log in
-one row of numbers per question.
-"""
+"""The content of a report's first screen, as typed values: the page, the terminal's answer and result.json show it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
-from ...evaluation.calendar import calendar
-from ...evaluation.evaluation import Evaluation
-from ...evaluation.findings import SAME
-from ...evaluation.waste import waste_rows
-from ...events.recorded import outcome
-from ...metrics.accuracy import relative_accuracy
-from ...simulation.models import YARDSTICK
-from ...table import Trace
-from ...table.columns import LogInfo
-from ...units import counted
-from ..blocks import Block, Card, Cards, Table, TableColumn, shown
-from ..difference import difference_words, groups_in, history_needed
+from ...evaluation.differences import burst_groups
+from ...evaluation.evaluation import LEARN_JOBS, Evaluation
+from ...evaluation.findings import Findings
+from ...evaluation.recommend import recommended_settings
+from ...evaluation.validity import Verdict
+from ...machines.models import LEAST_WORK, SLURM, YARDSTICK
+from ...metrics.paired import paired_differences
+from ..blocks import Tone, shown
 from ..figures import span
-from .gains import gain_cards, gain_sentences
+from .gains import method_words, plan_words, policy_words
 
-FEW = 100
-LEAST = 0.005
+Measure = Literal["mean wait", "mean error"]
 
 
-def opening(evaluation: Evaluation) -> list[str]:
-    """A few sentences: what would shorten waits and what to do, then limits and forecasts.
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar of the first picture, in seconds; `low_s` to `high_s` is its 90 % interval, NaN if there is none.
 
-    Where the simulation is not believed the log's own figures come first, and no gain is told.
+    `change_s` is the difference to the first bar, NaN for the first bar itself.
     """
-    found, said = evaluation.findings(), gain_sentences(evaluation)
-    gains, last = (said, []) if found is not None and found.believed else ([], said)
-    limits = limits_used(evaluation.trace, evaluation.scores.scored, evaluation.procs)
-    return [text for text in (_few(evaluation), *gains, limits, _forecasts(evaluation), *last) if text]
+
+    label: str
+    method: str
+    value_s: float
+    change_s: float = math.nan
+    low_s: float = math.nan
+    high_s: float = math.nan
 
 
-def _few(evaluation: Evaluation) -> str:
-    """A caution where there is hardly anything to average."""
-    jobs = int(evaluation.scores.scored.sum())
-    few = f"Only {counted(jobs)} scored: too few to conclude anything from."
-    return few if jobs < FEW else ""
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One key figure: its title, the figure, and a sentence that explains it."""
+
+    title: str
+    value: str
+    note: str
 
 
-def record_blocks(trace: Trace, mask: np.ndarray, procs: str) -> list[Block]:
-    """What the record alone says, before anything is forecast or simulated: blocks that the page has as well.
+@dataclass(frozen=True, slots=True)
+class FirstScreen:
+    """Everything on the first screen of a report.
 
-    `mask` (n,) are the jobs to score, and `procs` the rule for a job's processors. O(n log n).
+    Attributes
+    ----------
+    headline, tone
+        One sentence with one number and its interval, and its colour.
+    caution
+        How far the number can be trusted; empty if the headline states nothing that was simulated.
+    measure, bars, based_on
+        What the bars show, the bars, and the scheduler that was simulated (empty for predictions).
+    tiles
+        Unused core-hours, error of the run-time predictions, coverage of the wait predictions.
+    next_step
+        One step that batchcast can carry out.
+    example
+        One wait prediction of the log beside what happened; empty if waits were not judged.
     """
-    scored = mask & ~np.isnan(trace.run_time)
-    return [
-        glance_table(trace, scored, procs),
-        limits_used(trace, scored, procs),
-        limits_sentence(trace, scored),
-    ]
+
+    headline: str
+    tone: Tone
+    caution: str
+    measure: Measure
+    based_on: str
+    bars: Sequence[Bar]
+    tiles: tuple[Tile, Tile, Tile]
+    next_step: str
+    example: str = ""
+
+    def row(self) -> dict[str, Any]:
+        """The content as an object for JSON."""
+        return {"part": "first_screen", **asdict(self)}
 
 
-def limits_used(trace: Trace, scored: np.ndarray, procs: str) -> str:
-    """How much of their limits the scored jobs use."""
-    run, limit = trace.run_time[scored], trace.req_time[scored]
-    known = ~np.isnan(limit) & np.isfinite(limit)
-    if not known.any():
-        return "The log does not say what users asked for, so the accuracy of their limits is unknown."
-    run, limit = run[known], limit[known]
-    used = np.divide(run, limit, out=np.ones(len(run)), where=limit > 0)
-    over = float((run > limit).mean())
-    half = max(100 * float(np.median(used)), 1.0)
-    text = (
-        f"Half of the jobs use less than {half:.0f} % of their limit"
-        if np.median(used) < 0.5
-        else f"Users' limits are fairly close: half of the jobs use at least {half:.0f} % of theirs"
-    )
-    past = f", and {100 * over:.1f} % ran past it" if over >= 0.0005 else ""
-    whole = waste_rows(trace, scored, procs=procs)[0]
-    asked, unused = whole["asked_core_h"], whole["unused_core_h"]
-    share = f"; {shown(unused / asked, 'share')} of the core-hours asked for went unused" if asked > 0 else ""
-    return f"{text}{past}{share}."
+def first_screen(evaluation: Evaluation) -> FirstScreen:
+    """The first screen of an evaluation.
+
+    Parameters
+    ----------
+    evaluation
+        What `batchcast.evaluate` returned.
+
+    Returns
+    -------
+    FirstScreen
+        If the simulation does not reproduce the recorded waits, the headline and the bars come from the record alone.
+    """
+    findings = evaluation.findings()
+    tiles = (_unused_tile(evaluation), _prediction_tile(evaluation), _wait_tile(evaluation))
+    example = _example(evaluation)
+    if findings is None or not findings.believed:
+        return FirstScreen(
+            _record_headline(evaluation), "note", _why_no_gain(evaluation), "mean error", "",
+            _prediction_bars(evaluation), tiles, _step_without_gain(evaluation), example,
+        )  # fmt: skip
+    tone: Tone = "note" if findings.best is None or findings.is_hint else "good"
+    return FirstScreen(
+        _gain_headline(findings), tone, _caution(evaluation, findings), "mean wait", _based_on(evaluation),
+        _schedule_bars(evaluation, findings), tiles, _step_with_gain(findings), example,
+    )  # fmt: skip
 
 
-def limits_sentence(trace: Trace, scored: np.ndarray) -> str:
-    """The median limit beside the median run time."""
-    limit, run = trace.req_time[scored], trace.run_time[scored]
-    limit = limit[np.isfinite(limit)]
-    if not len(limit) or not len(run):
-        return "The log does not say what users asked for."
-    return (
-        f"Half of the jobs ask for {span(float(np.median(limit)))} or more; half of them run for "
-        f"{span(float(np.median(run)))} or less."
-    )
+def _gain_headline(findings: Findings) -> str:
+    """What the best schedule brings, with its interval and the error of the simulation."""
+    today = span(findings.today["mean_wait_s"])
+    if findings.idle:
+        return f"Jobs hardly wait today ({today} on average), so no other queue order can gain much."
+    if findings.best is None or findings.gain is None:
+        return (
+            f"No queue order that was tried is clearly better than today's, under which jobs wait {today} on average."
+        )
+    gain = findings.gain
+    what = order_words(findings.best["policy"], findings.best["predictor"])
+    interval = "" if math.isnan(gain.low_s) else f" (90 % interval {_range(-gain.high_s, -gain.low_s)})"
+    head = f"{what[0].upper()}{what[1:]} would shorten the mean wait by {span(-gain.change_s)}{interval}"
+    if not findings.is_hint:
+        return f"{head}."
+    if math.isnan(gain.error_s) or gain.error_s < 60:
+        return f"{head}. The simulation is rough: treat this as a hint."
+    return f"{head}. The simulation is off by {span(gain.error_s)}: treat this as a hint."
 
 
-def _forecasts(evaluation: Evaluation) -> str:
-    rows = {row["predictor"]: row for row in evaluation.accuracy_rows()}
-    others = [row for name, row in rows.items() if name != YARDSTICK and row["jobs"]]
-    if not others:
+def order_words(policy: str, predictor: str) -> str:
+    """A schedule as a sentence says it.
+
+    >>> order_words("slurm-least-work", "requested"), order_words("easy", "last_2")
+    ("ordering the queue by the work of users' time limits", 'EASY planned with predictions')
+    """
+    by = "users' time limits" if predictor == YARDSTICK else "predictions"
+    if policy == LEAST_WORK:
+        return (
+            f"ordering the queue by the work of {by}"
+            if predictor == YARDSTICK
+            else "ordering the queue by predicted work"
+        )
+    if policy == SLURM:
+        return "giving Slurm predicted run times as time limits" if predictor != YARDSTICK else "Slurm's own order"
+    return f"{policy_words(policy)} planned with {by}"
+
+
+def _range(low: float, high: float) -> str:
+    return f"{span(low)} to {span(high)}"
+
+
+def _caution(evaluation: Evaluation, findings: Findings) -> str:
+    """The recorded and the simulated mean wait, and what the verdict on the simulation means."""
+    checked = evaluation.validity
+    if checked is None:
         return ""
-    best = min(others, key=lambda row: row["mae_s"])
-    laxer = (
-        "" if evaluation.scores.protocol == "honest" else " under the paper protocol, which knows runs before they end"
+    agree = f"Recorded mean wait {span(checked.recorded_mean_wait_s)}, simulated {span(checked.simulated_mean_wait_s)}"
+    if math.isnan(checked.rank_correlation):
+        ranks = ""
+    else:
+        ranks = f"; rank correlation of the waits {checked.rank_correlation:.2f}"
+    word = "the simulation is close to the record" if checked.verdict is Verdict.CLOSE else "the simulation is rough"
+    return f"{agree}{ranks}: {word}."
+
+
+def _based_on(evaluation: Evaluation) -> str:
+    checked = evaluation.validity
+    assert checked is not None
+    return {
+        "slurm": "Slurm simulated on the described machine",
+        "slurm_by_log": "Slurm simulated on a machine of the log's size",
+        "slurm_learned": "Slurm simulated on a machine learned from the log",
+    }.get(checked.policy, "a pool of processors, simulated")
+
+
+def _schedule_bars(evaluation: Evaluation, findings: Findings) -> list[Bar]:
+    """Mean waits from today's order to perfect knowledge; each interval is of the change against today."""
+    today = float(findings.today["mean_wait_s"])
+    rows = {(row["policy"], row["predictor"]): row for row in evaluation.schedule_rows()}
+    names = {"today": "today", "order": "by time limits", "forecasts": "by predictions",
+             "perfect knowledge": "perfect knowledge"}  # fmt: skip
+    bars = []
+    for step in findings.steps:
+        wait = step.mean_wait_s
+        row = rows.get((step.policy, step.predictor), {})
+        low, high = (today + float(row.get(f"mean_wait_s_difference_{end}", math.nan)) for end in ("low", "high"))
+        first = step.name == "today"
+        method = plan_words(findings.today) if first else f"{policy_words(step.policy)}, {method_words(step.predictor)}"
+        change = math.nan if first else wait - today
+        bars.append(Bar(names[step.name], method, wait, change, *((math.nan, math.nan) if first else (low, high))))
+    return bars
+
+
+def _prediction_bars(evaluation: Evaluation) -> list[Bar]:
+    """Mean errors of the time limits and of the best four predictors, with the intervals against the reference."""
+    rows = [row for row in evaluation.accuracy_rows() if row["jobs"] and not math.isnan(row["mae_s"])]
+    rows = sorted(rows, key=lambda row: (row["predictor"] != YARDSTICK, row["mae_s"]))[:5]
+    reference = {row["predictor"]: float(row["mae_s"]) for row in rows}
+    first = float(rows[0]["mae_s"]) if rows else math.nan
+    bars = []
+    for place, row in enumerate(rows):
+        base = reference.get(str(row.get("against", "")), math.nan)
+        low, high = (base + float(row.get(f"mae_s_difference_{end}", math.nan)) for end in ("low", "high"))
+        error = float(row["mae_s"])
+        bars.append(Bar(method_words(row["predictor"]), row["predictor"], error,
+                        error - first if place else math.nan, low, high))  # fmt: skip
+    return bars
+
+
+def _record_headline(evaluation: Evaluation) -> str:
+    """How long jobs waited as recorded, with the interval of the mean; else how much of the limits was used."""
+    trace, scored = evaluation.trace, evaluation.scores.scored
+    known = scored & (trace.wait_time >= 0)
+    waits = trace.wait_time[known]
+    if not len(waits):
+        tile = _unused_tile(evaluation)
+        return f"{tile.title}: {tile.value} ({tile.note})."
+    group = np.unique(burst_groups(trace, evaluation.procs)[known], return_inverse=True)[1]
+    mean = paired_differences(waits[None], np.zeros(len(waits)), group, np.random.default_rng(0))[0]
+    interval = "" if math.isnan(mean.low) else f" (90 % interval {_range(max(mean.low, 0.0), mean.high)})"
+    return f"Jobs waited {span(float(waits.mean()))} on average{interval}, and half of them at most " + (
+        f"{span(float(np.median(waits)))}."
     )
-    if all(row.get("lacking") and _repeats(evaluation, row["predictor"]) for row in others):
-        lacking = dict.fromkeys(field for row in others for field in str(row["lacking"]).split())
-        only = f"The log does not hold {' and '.join(lacking)}, so the forecasts tried here can only repeat the limits."
-        return " ".join(filter(None, (only, _advised(evaluation))))
-    limit = rows.get(YARDSTICK)
-    against = f", {_beside_limits(best, limit)}" if limit else ""
-    who = f"The best forecast by mean error{laxer}, {best['predictor']},"
-    if doubt := _undecided(best, others):
-        who = f"No forecast stands out{laxer}: {doubt}. {best['predictor']}"
+
+
+def _why_no_gain(evaluation: Evaluation) -> str:
+    """Why no shorter wait is stated."""
+    checked = evaluation.validity
+    if checked is None:
+        tried = evaluation.other
+        if tried is None:
+            return evaluation.why_not or "No schedule was simulated."
+        return "No shorter wait is stated: the machine's size is unknown, and the simulation does not match the record."
+    if checked.verdict is Verdict.UNCHECKED:
+        return "No shorter wait is stated: the log records no waits to check a simulation by."
+    if checked.verdict is Verdict.CLOSE:
+        return "No shorter wait is stated: none of the scored jobs was simulated."
     return (
-        f"{who} is off by {span(best['mae_s'])} on average{against}; {_longer(best['underestimate_rate'])} longer than "
-        "it says, so it may plan but never end a job." + (f" {advised}" if (advised := _advised(evaluation)) else "")
+        "No shorter wait is stated: the simulation does not reproduce the recorded waits (mean "
+        f"{span(checked.recorded_mean_wait_s)} recorded, {span(checked.simulated_mean_wait_s)} simulated)."
     )
 
 
-def _repeats(evaluation: Evaluation, predictor: str) -> bool:
-    """Whether a forecast says what the user's limit says, wherever there is one."""
-    points = evaluation.scores.points
-    limit = points[YARDSTICK][evaluation.scores.scored]
-    asked = ~np.isnan(limit)
-    return bool(asked.any()) and np.array_equal(points[predictor][evaluation.scores.scored][asked], limit[asked])
-
-
-def _advised(evaluation: Evaluation) -> str:
-    """Columns that would help, and how far: chosen on one part of the log, measured on another."""
-    advice = evaluation.advice
-    if advice is None:
-        return ""
-    trace = evaluation.trace
-    since = calendar(trace, float(trace.submit_time[advice.since]))
-    ends = (advice.difference.high, advice.difference.low)
-    low, high = (shown(-end / advice.against_mae_s, "share") for end in ends)
-    head = (
-        f"What helps is {' and '.join(advice.columns)}" if advice.columns else "What helps is to look at like requests"
-    )
-    return (
-        f"{head}, which the log holds: {advice.predictor}, its columns chosen on {advice.past_jobs:,} jobs before "
-        f"{since:%Y-%m-%d}, is off by {span(advice.mae_s)} on the {advice.jobs:,} since, where {advice.against} is off "
-        f"by {span(advice.against_mae_s)} ({low} to {high} closer, 90 % interval over users' weeks). Try --predictor "
-        f"{advice.predictor}."
-    )
-
-
-def _undecided(best: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str:
-    """Why the forecast with the smallest mean error is not called the best; empty where it may be."""
-    if "against" in best:
-        rival, row = best["against"], best
-        if best["mae_s_verdict"] == "ahead":
-            return ""
-    else:  # it is the one that the others are compared with
-        near = [row for row in others if row.get("mae_s_verdict") in ("level", "unknown")]
-        if not near:
-            return ""
-        row = min(near, key=lambda each: each["mae_s"])
-        rival = row["predictor"]
-    if row["mae_s_verdict"] == "unknown":
-        few = f"too few groups of {groups_in([row])} to tell methods apart ({row['mae_s_groups']})"
-        return few + history_needed(row, "mae_s")
-    return (
-        f"the smallest mean error is {best['predictor']}'s, but this log cannot tell it from {rival} "
-        f"(the difference is {_plain_difference(row)}){history_needed(row, 'mae_s')}"
-    )
-
-
-def _plain_difference(row: Mapping[str, Any]) -> str:
-    """The difference in mean error with its interval, without the word that the sentence says in its own way."""
-    return str(difference_words(row, "mae_s", "seconds")).split(" ", 1)[1]
-
-
-def _beside_limits(best: Mapping[str, Any], limit: Mapping[str, Any]) -> str:
-    """How a forecast stands beside the limits; a difference that the log cannot tell from none is called that."""
-    verdict = best.get("mae_s_limits_verdict", limit.get("mae_s_verdict") and _turned(limit["mae_s_verdict"]))
-    if verdict in ("level", "unknown"):
-        return f"which this log cannot tell from the limits' {span(limit['mae_s'])}"
-    return _closer(best["mae_s"], limit["mae_s"])
-
-
-def _turned(verdict: str) -> str:
-    """A verdict seen from the other side."""
-    return {"ahead": "behind", "behind": "ahead"}.get(verdict, verdict)
-
-
-def _longer(share: float) -> str:
-    return f"{100 * share:.0f} % of the jobs run" if share >= LEAST else "some job may well run"
-
-
-def _closer(error: float, limits: float) -> str:
-    ratio = limits / error if error else math.inf
-    theirs = f"the limits' {span(limits)}"
-    if ratio >= 1.5:
-        return f"{ratio:.1f} times closer than {theirs}"
-    if ratio >= 1 + SAME:
-        return f"{100 * (1 - 1 / ratio):.0f} % closer than {theirs}"
-    return f"no better than {theirs}" if ratio > 1 / (1 + SAME) else f"worse than {theirs}"
-
-
-LEAST_PERIODS = 3  # fewer points over time are no picture
-
-
-def glance_table(trace: Trace, scored: np.ndarray, rule: str) -> Table:
-    """What the log holds: counts, dates, machine, load, waits, sizes and the users' accuracy."""
-    submit, wait, run = outcome(trace)
-    ran = ~np.isnan(run)
-    first, last = calendar(trace, float(submit[0])), calendar(trace, float(submit[-1]))
-    users = len(np.unique(trace.nominal("user_id").codes[trace.nominal("user_id").is_known()]))
-    procs = trace.procs(rule)
-    rows = [
-        ("jobs", f"{len(trace):,}, of which {int((~ran).sum()):,} never ran"),
-        ("scored", counted(int(scored.sum()))),
-        ("users", f"{users:,}" if users else "unknown"),
-        ("submitted", f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} ({trace.info.timezone})"),
-        ("machine", _machine(trace.info)),
-        ("utilization, as recorded", _utilization(submit + wait, run, procs, trace.info.max_procs)),
-        ("wait, as recorded", _quantiles(np.maximum(trace.wait_time[ran], 0))),
-        ("run time", _quantiles(run)),
-        ("limit", _quantiles(trace.req_time)),
-        ("processors", _sizes(procs)),
-        ("users' accuracy", _users_accuracy(run, trace.req_time)),
-    ]
-    return Table(
-        "What the log holds",
-        [TableColumn("what", ""), TableColumn("value", "")],
-        [{"what": w, "value": v} for w, v in rows],
-    )
-
-
-def _machine(info: LogInfo) -> str:
-    if not info.max_procs > 0:
-        return "size unknown"
-    return f"{info.max_procs:,.0f} processors (from {info.max_procs_source})"
-
-
-def _utilization(start: np.ndarray, run: np.ndarray, procs: np.ndarray, total: float) -> str:
-    known = ~(np.isnan(run) | np.isnan(procs))
-    if not total > 0 or not known.any():
-        return "unknown"
-    makespan = float((start + run)[known].max() - start[known].min())
-    return shown(float((procs * run)[known].sum()) / (total * makespan), "share") if makespan > 0 else "unknown"
-
-
-def _quantiles(values: np.ndarray) -> str:
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return "unknown"
-    half, most = np.percentile(values, [50, 95]).tolist()
-    return f"mean {span(float(values.mean()))}, median {span(half)}, 95 % within {span(most)}"
-
-
-def _sizes(procs: np.ndarray) -> str:
-    procs = procs[~np.isnan(procs)]
-    if not len(procs):
-        return "unknown"
-    return (
-        f"median {np.median(procs):g}, largest {procs.max():,.0f}; {shown(float((procs == 1).mean()), 'share')} serial"
-    )
-
-
-def _users_accuracy(run: np.ndarray, limit: np.ndarray) -> str:
-    known = np.isfinite(run) & np.isfinite(limit)
-    if not known.any():
-        return "unknown"
-    return f"{relative_accuracy(limit[known], run[known]).mean():.3f} (mean of min/max of limit and run; 1 is perfect)"
-
-
-def cards(evaluation: Evaluation) -> Cards:
-    """The key figures of an evaluation; those that the log does not give are left out."""
-    first, last = gain_cards(evaluation)
-    return Cards([*first, *_limit_cards(evaluation), *_unused(evaluation), *_forecast(evaluation), *last])
-
-
-def _unused(evaluation: Evaluation) -> list[Card]:
+def _unused_tile(evaluation: Evaluation) -> Tile:
+    """How much of the requested core-hours was not used."""
     whole = evaluation.waste_rows()[0]
-    asked, unused = whole["asked_core_h"], whole["unused_core_h"]
-    if not asked > 0:
-        return []
-    return [
-        Card("Core-hours unused", shown(unused / asked, "share"), f"of {shown(asked, 'count')} that limits asked for")
-    ]
+    requested, unused = whole["asked_core_h"], whole["unused_core_h"]
+    if not requested > 0:
+        return Tile("Unused core-hours", "unknown", "the log has no time limits")
+    return Tile(
+        "Unused core-hours", shown(unused / requested, "share"),
+        f"of {shown(requested, 'count')} core-hours requested by time limits",
+    )  # fmt: skip
 
 
-def _forecast(evaluation: Evaluation) -> list[Card]:
-    rows = {row["predictor"]: row for row in evaluation.accuracy_rows() if row["jobs"]}
-    others = [row for name, row in rows.items() if name != YARDSTICK and row["mae_s"] == row["mae_s"]]
-    if not others:
-        return []
-    least = min(others, key=lambda row: row["mae_s"])
-    limits = f"; the limits' {span(rows[YARDSTICK]['mae_s'])}" if YARDSTICK in rows else ""
-    return [Card("Smallest mean error", span(least["mae_s"]), f"{least['predictor']}{limits}")]
+def _prediction_tile(evaluation: Evaluation) -> Tile:
+    """The smallest mean error of a run-time prediction beside that of the users' time limits."""
+    rows = {row["predictor"]: row for row in evaluation.accuracy_rows() if row["jobs"] and row["mae_s"] == row["mae_s"]}
+    limits = rows.pop(YARDSTICK, None)
+    if not rows:
+        return Tile("Run-time prediction error", "unknown", "no job could be scored")
+    least = min(rows.values(), key=lambda row: row["mae_s"])
+    beside = f"; time limits: {span(limits['mae_s'])}" if limits else ""
+    return Tile("Run-time prediction error", span(least["mae_s"]), f"mean, {method_words(least['predictor'])}{beside}")
 
 
-def _limit_cards(evaluation: Evaluation) -> list[Card]:
-    run, limit = (v[evaluation.scores.scored] for v in (evaluation.trace.run_time, evaluation.trace.req_time))
-    known = np.isfinite(limit) & np.isfinite(run) & (limit > 0)
-    if not known.any():
-        return []
-    used = 100.0 * float(np.median(run[known] / limit[known]))
-    share = f"{used:.0f} %" if used >= 1 else "below 1 %"
-    return [Card("Used of the limit", share, "median over the scored jobs")]
+def _wait_tile(evaluation: Evaluation) -> Tile:
+    """How many jobs started by their 90 % time, and the median error beside the simplest method."""
+    waits, title = evaluation.waits, "Wait prediction coverage"
+    if waits is None:
+        return Tile(title, "not judged", evaluation.why_no_waits)
+    return Tile(
+        title, shown(waits.coverage, "share"),
+        f"of the latest {waits.jobs:,} jobs started by their 90 % time; median error {span(waits.median_error_s)}, "
+        f"simplest method {span(waits.simplest_median_error_s)}",
+    )  # fmt: skip
+
+
+def _example(evaluation: Evaluation) -> str:
+    """One prediction as a user would have read it, and what happened."""
+    example = evaluation.waits.example if evaluation.waits is not None else None
+    if example is None:
+        return ""
+    return (
+        f"Example: job {example.job_id} was predicted at submission to start after {span(example.likely_s)}, with 90 % "
+        f"after at most {span(example.bound_s)}. It started after {span(example.waited_s)}."
+    )
+
+
+def _step_with_gain(findings: Findings) -> str:
+    """What to do about a gain: the settings of `batchcast plan`, or how to get a simulation that it can carry out."""
+    best = findings.best
+    if best is None:
+        return "`batchcast limits LOG` lists the time limits to suggest to users; keep today's queue order."
+    settings = recommended_settings(best["policy"], best["predictor"])
+    if settings is None:
+        return (
+            "on the cluster, run `batchcast machine capture -o machine.toml`, then `batchcast evaluate LOG --machine "
+            "machine.toml`: it tries orders that `batchcast plan` can carry out."
+        )
+    text = ", ".join(f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value:g}"
+                     for name, value in settings.items())  # fmt: skip
+    return f"set `{text}` in batchcast.toml; `batchcast plan --dry-run` then shows what would change."
+
+
+def _step_without_gain(evaluation: Evaluation) -> str:
+    """What can be done although no gain is stated: describe or learn the machine, else advise limits."""
+    checked, other = evaluation.validity, evaluation.other
+    if checked is not None and checked.verdict is Verdict.UNCHECKED:
+        return "export the start times too (sacct: -o ALL), and run `batchcast evaluate` again."
+    if checked is None and other is None and not evaluation.trace.info.max_procs > 0:
+        return "give the machine's size (--procs-total N, or `peak`: the most in use at once)."
+    if not evaluation.tried_learning and len(evaluation.trace) > LEARN_JOBS:
+        return "`batchcast evaluate LOG --machine learned` learns the machine from the log (over a minute)."
+    return (
+        "`batchcast limits LOG` lists the time limits to suggest. On the cluster, `batchcast machine capture` "
+        "describes the machine for `--machine`."
+    )
+
+
+def price(findings: Findings) -> str:
+    """Who would wait longer under the best schedule: the longest waits, and users; empty if nobody does."""
+    if findings.best is None:
+        return ""
+    best, today = findings.best, findings.today
+    parts = []
+    longest, now = best.get("p95_wait_s", 0.0), today.get("p95_wait_s", 0.0)
+    if longest > 1.02 * now:
+        parts.append(f"5 % of the jobs would wait {span(longest)} or more, against {span(now)} today")
+    worse = best.get("users_worse")
+    if worse is not None and worse == worse and worse > 0:
+        parts.append(f"{shown(worse, 'share')} of the users would wait longer on average")
+    return f"The price: {'; '.join(parts)}." if parts else ""
+
+
+def choice_words(findings: Findings) -> str:
+    """How the gain was corrected for having been picked among several schedules; empty without a gain."""
+    gain = findings.gain
+    if gain is None or gain.candidates < 2:
+        return ""
+    return (
+        f"The schedule was picked among {gain.candidates}. Half of the weeks chose it and the other half judged it, "
+        f"which makes the stated gain {span(gain.optimism_s)} smaller."
+    )

@@ -22,10 +22,10 @@ from ..blocks import Block, Figure, shown
 from ..difference import Gap, cdf_minus, or_minus
 from ..figures import between, tick
 from ..validity import RULES
-from .first_screen import LEAST_PERIODS
 from .gains import FIXED, mark_choices, policy_words
 from .gantt import gantt
 from .heat_maps import NARROW, Axis, Shades, Texts, heat
+from .record import LEAST_PERIODS
 
 RECORDED = "recorded"
 

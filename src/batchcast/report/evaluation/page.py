@@ -16,14 +16,16 @@ from ...predict.protocol import named
 from ...report import figures
 from ...simulation.models import ORACLE, YARDSTICK
 from ..accuracy import accuracy_table, bound_figures, planned_figure
-from ..blocks import Block, Callout, Figure, Section, Table, TableColumn, folded
+from ..blocks import BarChart, BarRow, Block, Callout, Card, Cards, Figure, Section, Table, TableColumn, folded
 from ..difference import FORECAST, SCHEDULE, cdf_minus, difference_blocks, interval_figures, interval_words
+from ..figures import span
 from ..limits import limit_blocks, waste_blocks
-from ..validity import short_validity, validity_line
-from .first_screen import LEAST_PERIODS, cards, glance_table, limits_sentence, opening
-from .gains import choices, harm_words, mark_choices, policy_notes, policy_words, row_marks, slots_of, step_figure
+from ..validity import validity_line
+from .first_screen import FirstScreen, choice_words, first_screen, price
+from .gains import choices, harm_words, mark_choices, policy_notes, policy_words, row_marks, slots_of
 from .heat_maps import change_heat, recorded_heats
 from .machine import machine_blocks, recorded_wait_blocks
+from .record import LEAST_PERIODS, advised_columns, glance_table, limits_sentence, limits_used
 
 LIMITS = named(YARDSTICK)
 NAMING = (
@@ -60,13 +62,12 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
     slots = slots_of(evaluation)
     found = evaluation.findings()
     believed = found is not None and found.believed
-    short = Section(
-        "In short", [cards(evaluation), *opening(evaluation), short_validity(evaluation), *head, choices(evaluation)]
-    )
+    short = Section("In short", [*screen_blocks(evaluation, first_screen(evaluation)), *head, choices(evaluation)])
     schedules = Section("How much sooner would jobs start", _schedule_blocks(evaluation, slots, believed))
     wrong = Section(
         "How wrong are the limits",
         [
+            limits_used(evaluation.trace, evaluation.scores.scored, evaluation.procs),
             limits_sentence(evaluation.trace, evaluation.scores.scored),
             *_limit_blocks(evaluation),
             *folded("Limits and run times, and how the advised limits held", [
@@ -79,6 +80,7 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
         "How good are the forecasts",
         [
             _accuracy(evaluation, settings),
+            *[text for text in (advised_columns(evaluation),) if text],
             *_error_figures(evaluation, slots),
             *folded("Which differences are real, and planning with another quantile", [
                 *_forecast_differences(evaluation),
@@ -100,6 +102,41 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
     if believed:
         return [short, schedules, wrong, *unused, good, *record, *machine, log]
     return [short, wrong, *unused, good, *record, schedules, *machine, log]
+
+
+def screen_blocks(evaluation: Evaluation, screen: FirstScreen) -> list[Block]:
+    """The first screen: headline, bars, tiles, next step; explanations are folded."""
+    found = evaluation.findings()
+    why = [evaluation.learned, *([choice_words(found), price(found)] if found is not None else [])]
+    few = int(evaluation.scores.scored.sum())
+    return [
+        Callout(screen.headline, screen.tone, "headline"),
+        *([f"Only {few} jobs were scored: too few to conclude anything."] if few < FEW else []),
+        *([screen.caution] if screen.caution else []),
+        *([bar_chart(screen)] if screen.bars else []),
+        Cards([Card(tile.title, tile.value, tile.note) for tile in screen.tiles]),
+        Callout(screen.next_step, "note", "Next:"),
+        *folded("How far to trust this, and an example", [
+            *([screen.example] if screen.example else []), *[text for text in why if text], validity_line(evaluation),
+        ]),
+    ]  # fmt: skip
+
+
+FEW = 100
+"""Fewer scored jobs than this allow no conclusion."""
+
+
+def bar_chart(screen: FirstScreen) -> BarChart:
+    """The bars of the first screen, each with its value and its difference to the first bar."""
+    rows = []
+    for bar in screen.bars:
+        change = "" if bar.change_s != bar.change_s else f" ({'+' if bar.change_s > 0 else ''}{span(bar.change_s)})"
+        interval = f", 90 % {span(bar.low_s)} to {span(bar.high_s)}" if bar.low_s == bar.low_s else ""
+        rows.append(BarRow(bar.label, bar.method, bar.value_s, f"{span(bar.value_s)}{change}{interval}",
+                           bar.low_s, bar.high_s))  # fmt: skip
+    title = "Mean wait" if screen.measure == "mean wait" else "Mean error of predicted run times"
+    based = f" ({screen.based_on})" if screen.based_on else ""
+    return BarChart(f"{title}{based}", rows)
 
 
 def _limit_blocks(evaluation: Evaluation) -> list[Block]:
@@ -258,7 +295,6 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed:
     table = Table(heading, SCHEDULE_COLUMNS, [marked[place] for place in _main_rows(rows)], left_out)
     policies = list(dict.fromkeys(row["policy"] for row in rows))
     curves = _wait_curves(evaluation, slots)
-    steps = step_figure(evaluation)
     more = folded(
         "Which differences are real, who gains and who pays, the other policies",
         [
@@ -268,7 +304,7 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed:
         ],
     )  # fmt: skip
     if believed:
-        return [*steps, table, *harm_words(evaluation), *policy_notes(policies), *curves[:1], *more]
+        return [table, *harm_words(evaluation), *policy_notes(policies), *curves[:1], *more]
     kept: list[Block] = [table, *policy_notes(policies), *change_heat(evaluation), *curves]
     return [NOT_BELIEVED, *folded("The simulated schedules all the same", kept)]
 

@@ -17,6 +17,7 @@ from ...trace.schedule import FORECASTS, GROUPS, Forecasts, TextCache, write_for
 from ...trace.select import describe_log
 from ...trace.whole_file import folder
 from ..blocks import Section, page
+from .first_screen import first_screen
 from .page import sections as sections_of
 
 
@@ -79,7 +80,7 @@ def fill(
     _write_forecasts(place / FORECASTS, evaluation)
     if evaluation.outcomes:
         _write_groups(place / GROUPS, evaluation)
-    rows = evaluation.results()
+    rows = [first_screen(evaluation).row(), *evaluation.results()]
     for row in rows:
         if row["part"] == "schedule":
             row["schedule_file"] = files[row["policy"], row["predictor"]]

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a log says before anything is predicted or simulated: counts, limits, waits; and which columns would help."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...evaluation.calendar import calendar
+from ...evaluation.evaluation import Evaluation
+from ...evaluation.waste import waste_rows
+from ...events.recorded import outcome
+from ...metrics.accuracy import relative_accuracy
+from ...table import Trace
+from ...table.columns import LogInfo
+from ...units import counted
+from ..blocks import Block, Table, TableColumn, shown
+from ..figures import span
+
+
+def record_blocks(trace: Trace, mask: np.ndarray, procs: str) -> list[Block]:
+    """What the record alone says, before anything is forecast or simulated: blocks that the page has as well.
+
+    `mask` (n,) are the jobs to score, and `procs` the rule for a job's processors. O(n log n).
+    """
+    scored = mask & ~np.isnan(trace.run_time)
+    return [
+        glance_table(trace, scored, procs),
+        limits_used(trace, scored, procs),
+        limits_sentence(trace, scored),
+    ]
+
+
+def limits_used(trace: Trace, scored: np.ndarray, procs: str) -> str:
+    """How much of their limits the scored jobs use."""
+    run, limit = trace.run_time[scored], trace.req_time[scored]
+    known = ~np.isnan(limit) & np.isfinite(limit)
+    if not known.any():
+        return "The log does not say what users asked for, so the accuracy of their limits is unknown."
+    run, limit = run[known], limit[known]
+    used = np.divide(run, limit, out=np.ones(len(run)), where=limit > 0)
+    over = float((run > limit).mean())
+    half = max(100 * float(np.median(used)), 1.0)
+    text = (
+        f"Half of the jobs use less than {half:.0f} % of their limit"
+        if np.median(used) < 0.5
+        else f"Users' limits are fairly close: half of the jobs use at least {half:.0f} % of theirs"
+    )
+    past = f", and {100 * over:.1f} % ran past it" if over >= 0.0005 else ""
+    whole = waste_rows(trace, scored, procs=procs)[0]
+    asked, unused = whole["asked_core_h"], whole["unused_core_h"]
+    share = f"; {shown(unused / asked, 'share')} of the core-hours asked for went unused" if asked > 0 else ""
+    return f"{text}{past}{share}."
+
+
+def limits_sentence(trace: Trace, scored: np.ndarray) -> str:
+    """The median limit beside the median run time."""
+    limit, run = trace.req_time[scored], trace.run_time[scored]
+    limit = limit[np.isfinite(limit)]
+    if not len(limit) or not len(run):
+        return "The log does not say what users asked for."
+    return (
+        f"Half of the jobs ask for {span(float(np.median(limit)))} or more; half of them run for "
+        f"{span(float(np.median(run)))} or less."
+    )
+
+
+def advised_columns(evaluation: Evaluation) -> str:
+    """Columns of the log that would improve the prediction, and by how much; empty if none would.
+
+    The columns are chosen on one part of the log and judged on the other.
+    """
+    advice = evaluation.advice
+    if advice is None:
+        return ""
+    trace = evaluation.trace
+    since = calendar(trace, float(trace.submit_time[advice.since]))
+    ends = (advice.difference.high, advice.difference.low)
+    low, high = (shown(-end / advice.against_mae_s, "share") for end in ends)
+    head = (
+        f"A better prediction uses {' and '.join(advice.columns)}"
+        if advice.columns
+        else "A better prediction compares similar requests"
+    )
+    return (
+        f"{head}, which the log holds: {advice.predictor}, its columns chosen on {advice.past_jobs:,} jobs before "
+        f"{since:%Y-%m-%d}, is off by {span(advice.mae_s)} on the {advice.jobs:,} since, where {advice.against} is off "
+        f"by {span(advice.against_mae_s)} ({low} to {high} closer, 90 % interval over users' weeks). Try --predictor "
+        f"{advice.predictor}."
+    )
+
+
+LEAST_PERIODS = 3  # fewer points over time are no picture
+
+
+def glance_table(trace: Trace, scored: np.ndarray, rule: str) -> Table:
+    """What the log holds: counts, dates, machine, load, waits, sizes and the users' accuracy."""
+    submit, wait, run = outcome(trace)
+    ran = ~np.isnan(run)
+    first, last = calendar(trace, float(submit[0])), calendar(trace, float(submit[-1]))
+    users = len(np.unique(trace.nominal("user_id").codes[trace.nominal("user_id").is_known()]))
+    procs = trace.procs(rule)
+    rows = [
+        ("jobs", f"{len(trace):,}, of which {int((~ran).sum()):,} never ran"),
+        ("scored", counted(int(scored.sum()))),
+        ("users", f"{users:,}" if users else "unknown"),
+        ("submitted", f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} ({trace.info.timezone})"),
+        ("machine", _machine(trace.info)),
+        ("utilization, as recorded", _utilization(submit + wait, run, procs, trace.info.max_procs)),
+        ("wait, as recorded", _quantiles(np.maximum(trace.wait_time[ran], 0))),
+        ("run time", _quantiles(run)),
+        ("limit", _quantiles(trace.req_time)),
+        ("processors", _sizes(procs)),
+        ("users' accuracy", _users_accuracy(run, trace.req_time)),
+    ]
+    return Table(
+        "What the log holds",
+        [TableColumn("what", ""), TableColumn("value", "")],
+        [{"what": w, "value": v} for w, v in rows],
+    )
+
+
+def _machine(info: LogInfo) -> str:
+    if not info.max_procs > 0:
+        return "size unknown"
+    return f"{info.max_procs:,.0f} processors (from {info.max_procs_source})"
+
+
+def _utilization(start: np.ndarray, run: np.ndarray, procs: np.ndarray, total: float) -> str:
+    known = ~(np.isnan(run) | np.isnan(procs))
+    if not total > 0 or not known.any():
+        return "unknown"
+    makespan = float((start + run)[known].max() - start[known].min())
+    return shown(float((procs * run)[known].sum()) / (total * makespan), "share") if makespan > 0 else "unknown"
+
+
+def _quantiles(values: np.ndarray) -> str:
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return "unknown"
+    half, most = np.percentile(values, [50, 95]).tolist()
+    return f"mean {span(float(values.mean()))}, median {span(half)}, 95 % within {span(most)}"
+
+
+def _sizes(procs: np.ndarray) -> str:
+    procs = procs[~np.isnan(procs)]
+    if not len(procs):
+        return "unknown"
+    return (
+        f"median {np.median(procs):g}, largest {procs.max():,.0f}; {shown(float((procs == 1).mean()), 'share')} serial"
+    )
+
+
+def _users_accuracy(run: np.ndarray, limit: np.ndarray) -> str:
+    known = np.isfinite(run) & np.isfinite(limit)
+    if not known.any():
+        return "unknown"
+    return f"{relative_accuracy(limit[known], run[known]).mean():.3f} (mean of min/max of limit and run; 1 is perfect)"

@@ -1,0 +1,52 @@
+"""The shortest of several mean waits is corrected for having been picked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from batchcast.evaluation.findings import find
+from batchcast.evaluation.selection import optimism
+from batchcast.evaluation.validity import Verdict
+
+WEEK = 7 * 86400.0
+
+
+def test_the_best_of_many_equal_schedules_is_corrected_to_no_gain() -> None:
+    """Forty schedules that change nothing: the shortest looks shorter by chance, and the correction takes it back."""
+    rng = np.random.default_rng(3)
+    week = np.repeat(np.arange(40), 50)
+    changes = {str(k): rng.normal(0.0, 300.0, 40)[week] for k in range(40)}
+    apparent = min(float(one.mean()) for one in changes.values())
+    assert apparent < -80.0
+    assert apparent + optimism(changes, week * WEEK) > -40.0
+
+
+def test_a_schedule_that_is_best_in_both_halves_keeps_its_gain() -> None:
+    week = np.repeat(np.arange(8), 5) * WEEK
+    changes = {"good": np.full(40, -100.0), "bad": np.full(40, 10.0)}
+    assert optimism(changes, week) == 0.0
+
+
+def test_jobs_that_one_schedule_left_out_do_not_count() -> None:
+    week = np.repeat(np.arange(8), 5) * WEEK
+    other = np.where(np.arange(40) < 20, np.nan, -5.0)
+    assert optimism({"good": np.full(40, -100.0), "other": other}, week) == 0.0
+    assert optimism({"one": np.full(40, np.nan), "other": other}, week) == 0.0
+
+
+@pytest.mark.parametrize(("correction", "named"), [(0.0, True), (30.0, True), (60.0, False)])
+def test_a_gain_that_the_correction_takes_back_is_not_recommended(correction: float, named: bool) -> None:
+    ends = {"mean_wait_s_verdict": "ahead", "mean_wait_s_difference_low": -150.0, "mean_wait_s_difference_high": -50.0}
+    rows = [
+        {"policy": "easy", "predictor": "requested", "jobs": 9, "mean_wait_s": 600.0},
+        {"policy": "easy", "predictor": "last_2", "jobs": 9, "mean_wait_s": 500.0, **ends},
+        {"policy": "easy", "predictor": "kernel", "jobs": 9, "mean_wait_s": 510.0, **ends},
+    ]
+    found = find(rows, Verdict.CLOSE, lambda one, other: None, lambda rows: correction, 20.0)
+    assert found is not None
+    assert (found.best is not None) is named
+    if found.gain is not None:
+        assert found.gain.change_s == -100.0 + correction
+        assert (found.gain.low_s, found.gain.high_s) == (-150.0 + correction, -50.0 + correction)
+        assert found.gain.candidates == 2
