@@ -307,7 +307,13 @@ def prose(text: str) -> Any:
     """
     from markupsafe import Markup, escape
 
-    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(unbroken(text)))))
+    return Markup(_CODE.sub(_code, str(escape(unbroken(text)))))
+
+
+def _code(match: re.Match[str]) -> str:
+    """Text between backticks as code; an option such as `--dry-run` does not break at its hyphens."""
+    words = (f"<span>{word}</span>" if "-" in word else word for word in match[1].split(" "))
+    return f"<code>{' '.join(words)}</code>"
 
 
 def script_json(value: Any) -> str:

@@ -85,7 +85,7 @@ def test_the_next_step_names_settings_that_plan_understands() -> None:
     waits = {("slurm", "requested"): 600.0, ("slurm-least-work", "requested"): 300.0, ("slurm", "last_2"): 590.0}
     perfect = {("slurm", "actual"): 500.0, ("slurm-least-work", "actual"): 290.0}
     screen = first_screen(found({**waits, **perfect}, more={"policy": "slurm"}))
-    assert 'plan = "order", plan_order_by = "limits"' in screen.next_step
+    assert '`plan = "order"` and `plan_order_by = "limits"`' in screen.next_step
     assert screen.headline.startswith("Ordering the queue by the work of users' time limits would shorten")
 
 

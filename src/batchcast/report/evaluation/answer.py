@@ -36,6 +36,7 @@ def answer(evaluation: Evaluation) -> list[Block]:
         Callout(screen.headline, screen.tone),
         *([_table(screen)] if screen.bars else []),
         *tiles,
+        *([screen.example] if screen.example else []),
         *([screen.caution] if screen.caution else []),
         f"Next: {screen.next_step}",
     ]

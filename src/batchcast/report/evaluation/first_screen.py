@@ -13,7 +13,7 @@ import numpy as np
 from ...evaluation.differences import burst_groups
 from ...evaluation.evaluation import LEARN_JOBS, Evaluation
 from ...evaluation.findings import Findings
-from ...evaluation.recommend import recommended_settings
+from ...evaluation.recommend import recommended_settings, settings_toml
 from ...evaluation.validity import Verdict
 from ...machines.models import LEAST_WORK, SLURM, YARDSTICK
 from ...metrics.paired import paired_differences
@@ -251,10 +251,11 @@ def _unused_tile(evaluation: Evaluation) -> Tile:
     requested, unused = whole["asked_core_h"], whole["unused_core_h"]
     if not requested > 0:
         return Tile("Unused core-hours", "unknown", "the log has no time limits")
-    return Tile(
-        "Unused core-hours", shown(unused / requested, "share"),
-        f"of {shown(requested, 'count')} core-hours requested by time limits",
-    )  # fmt: skip
+    medians = {row["limits"]: float(row["median_limit_s"]) for row in evaluation.limit_rows()}
+    own, advice = medians.get("own", math.nan), medians.get("advice", math.nan)
+    shorter = f"; suggested limits: median {span(advice)}, today {span(own)}" if advice < 0.95 * own else ""
+    note = f"of {shown(requested, 'count')} core-hours requested by time limits{shorter}"
+    return Tile("Unused core-hours", shown(unused / requested, "share"), note)
 
 
 def _prediction_tile(evaluation: Evaluation) -> Tile:
@@ -302,9 +303,8 @@ def _step_with_gain(findings: Findings) -> str:
             "on the cluster, run `batchcast machine capture -o machine.toml`, then `batchcast evaluate LOG --machine "
             "machine.toml`: it tries orders that `batchcast plan` can carry out."
         )
-    text = ", ".join(f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value:g}"
-                     for name, value in settings.items())  # fmt: skip
-    return f"set `{text}` in batchcast.toml; `batchcast plan --dry-run` then shows what would change."
+    text = " and ".join(f"`{line}`" for line in settings_toml(settings).splitlines())
+    return f"set {text} in batchcast.toml; `batchcast plan --dry-run` then shows what would change."
 
 
 def _step_without_gain(evaluation: Evaluation) -> str:

@@ -58,11 +58,10 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
 
     Where the simulation is not believed, schedules stand after the forecasts, folded.
     """
-    head: list[Block] = [Callout(preface)] if preface else []
     slots = slots_of(evaluation)
     found = evaluation.findings()
     believed = found is not None and found.believed
-    short = Section("In short", [*screen_blocks(evaluation, first_screen(evaluation)), *head, choices(evaluation)])
+    short = Section("In short", [*screen_blocks(evaluation, first_screen(evaluation), preface), choices(evaluation)])
     schedules = Section("How much sooner would jobs start", _schedule_blocks(evaluation, slots, believed))
     wrong = Section(
         "How wrong are the limits",
@@ -104,15 +103,19 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
     return [short, wrong, *unused, good, *record, schedules, *machine, log]
 
 
-def screen_blocks(evaluation: Evaluation, screen: FirstScreen) -> list[Block]:
-    """The first screen: headline, bars, tiles, next step; explanations are folded."""
+def screen_blocks(evaluation: Evaluation, screen: FirstScreen, preface: str = "") -> list[Block]:
+    """The first screen: headline, bars, tiles, next step; explanations are folded.
+
+    A `preface` takes the place of the caution, which the folded validity line repeats in full.
+    """
+    caution = preface or screen.caution
     found = evaluation.findings()
     why = [evaluation.learned, *([choice_words(found), price(found)] if found is not None else [])]
     few = int(evaluation.scores.scored.sum())
     return [
         Callout(screen.headline, screen.tone, "headline"),
         *([f"Only {few} jobs were scored: too few to conclude anything."] if few < FEW else []),
-        *([screen.caution] if screen.caution else []),
+        *([caution] if caution else []),
         *([bar_chart(screen)] if screen.bars else []),
         Cards([Card(tile.title, tile.value, tile.note) for tile in screen.tiles]),
         Callout(screen.next_step, "note", "Next:"),
