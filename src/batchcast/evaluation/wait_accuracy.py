@@ -81,7 +81,8 @@ def judge_waits(
     trace
         The log.
     inside
-        The jobs that are scored, booleans of shape (n,). The latest `JUDGED` of them with a recorded wait are judged.
+        The jobs that are scored, booleans of shape (n,). Of those with a recorded wait, the latest `JUDGED` are
+        judged, at most half of them.
     procs
         The rule for a job's processors.
     tick
@@ -92,7 +93,8 @@ def judge_waits(
     WaitAccuracy or None
         None if fewer than `LEAST_JUDGED` jobs can be judged, or if LightGBM is not installed.
     """
-    places = np.flatnonzero(inside & ~np.isnan(recorded_wait(trace)))[-JUDGED:]
+    known = np.flatnonzero(inside & ~np.isnan(recorded_wait(trace)))
+    places = known[-min(JUDGED, len(known) // 2) :] if len(known) > 1 else known  # the other half is history
     if find_spec("lightgbm") is None or len(places) < LEAST_JUDGED:
         return None
     first = max(0, int(places[0]) - HISTORY)
@@ -121,4 +123,4 @@ def why_not_judged() -> str:
     """Why `judge_waits` returned None."""
     if find_spec("lightgbm") is None:
         return "LightGBM is not installed: pip install 'batchcast[learn]'"
-    return f"fewer than {LEAST_JUDGED} scored jobs have a recorded wait"
+    return f"fewer than {2 * LEAST_JUDGED} scored jobs have a recorded wait"

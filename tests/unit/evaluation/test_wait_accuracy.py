@@ -37,15 +37,15 @@ def test_constant_waits_are_covered_and_the_figures_reach_the_report(monkeypatch
     assert [row["coverage_90"] for row in found.results() if row["part"] == "wait"] == [found.waits.coverage]
     screen = first_screen(found)
     assert "of the latest 200 jobs started by their 90 % time" in screen.tiles[2].note
-    assert "It started after 15 min" in screen.example
+    assert "It waited 15 min" in screen.example
 
 
 def test_too_few_waits_are_not_judged_and_the_tile_says_why() -> None:
-    few = log(LEAST_JUDGED - 1)
+    few = log(2 * LEAST_JUDGED - 2)
     assert judge_waits(few, np.ones(len(few), bool)) is None
     found = evaluate(few, predictor=["last_2"], policy=["easy"], waits=True)
     assert first_screen(found).tiles[2].value == "not judged"
-    assert "fewer than 50 scored jobs" in first_screen(found).tiles[2].note
+    assert "fewer than 100 scored jobs" in first_screen(found).tiles[2].note
 
 
 def test_without_lightgbm_the_tile_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:

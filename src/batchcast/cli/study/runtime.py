@@ -135,7 +135,7 @@ def command(
         measures = FORECAST_MEMORY if of_memory else FORECAST
         tables.append(beside(accuracy_table(overall, each, settings, per=scores.per), overall, measures))
         explained += difference_blocks(overall, measures, [TableColumn("predictor", "predictor")])
-        tables += planned_table(scores.planned)
+        explained += planned_table(scores.planned)
         if grouped:
             tables.append(accuracy_table(grouped, each, settings, by=by, per=scores.per))
     if trace_parameters is not None:

@@ -129,6 +129,16 @@ def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
+MOST_GROUPS = 6
+"""Groups in the short answer, which fits a terminal of 24 lines."""
+
+
+def _most_changed(groups: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The groups whose jobs together gain or lose the most time, in their order."""
+    total = {k: row["jobs"] * abs(row["then_s"] - row["now_s"]) for k, row in enumerate(groups)}
+    return [groups[k] for k in sorted(sorted(total, key=lambda k: -total[k])[:MOST_GROUPS])]
+
+
 def _tables(
     results: Sequence[Mapping[str, Any]],
     groups: Sequence[Mapping[str, Any]],
@@ -152,7 +162,9 @@ def _tables(
         TableColumn("now_s", "mean wait now", "seconds"),
         TableColumn("then_s", "then", "seconds"),
     ]
-    tables = [Table("Who gains most, and who pays most", columns, groups)] if groups else []
+    chosen = _most_changed(groups) if brief else list(groups)
+    note = f"{len(chosen)} of {len(groups)} groups; --explain shows all." if len(chosen) < len(groups) else ""
+    tables = [Table("Who gains most, and who pays most", columns, chosen, note)] if groups else []
     table = simulation_table(results, len(now), now.total)
     named = [TableColumn("policy", "variant"), *table.columns[1:]]
     table = beside(replace(table, columns=named), results, SCHEDULE)

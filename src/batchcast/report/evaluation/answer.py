@@ -58,7 +58,7 @@ def _table(screen: FirstScreen) -> Table:
                TableColumn("value", screen.measure, "seconds"), TableColumn("bar", "")]  # fmt: skip
     columns += [TableColumn("change", "against today (90 % interval)")] if is_wait else []
     title = "Simulated mean wait" if is_wait else "Run-time predictions"
-    return Table(f"{title}: {screen.based_on}" if screen.based_on else title, columns, rows)
+    return Table(f"{title} ({screen.based_on})" if screen.based_on else title, columns, rows)
 
 
 def _change(bar: Bar, first: Bar) -> str:

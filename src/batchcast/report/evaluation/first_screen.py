@@ -158,23 +158,21 @@ def _caution(evaluation: Evaluation, findings: Findings) -> str:
     checked = evaluation.validity
     if checked is None:
         return ""
-    agree = f"Recorded mean wait {span(checked.recorded_mean_wait_s)}, simulated {span(checked.simulated_mean_wait_s)}"
-    if math.isnan(checked.rank_correlation):
-        ranks = ""
-    else:
-        ranks = f"; rank correlation of the waits {checked.rank_correlation:.2f}"
-    word = "the simulation is close to the record" if checked.verdict is Verdict.CLOSE else "the simulation is rough"
-    return f"{agree}{ranks}: {word}."
+    recorded, simulated = span(checked.recorded_mean_wait_s), span(checked.simulated_mean_wait_s)
+    rank = checked.rank_correlation
+    ranks = "" if math.isnan(rank) else f", rank correlation {rank:.2f}"
+    word = "close" if checked.verdict is Verdict.CLOSE else "rough"
+    return f"The simulation is {word}: mean wait {recorded} recorded, {simulated} simulated{ranks}."
 
 
 def _based_on(evaluation: Evaluation) -> str:
     checked = evaluation.validity
     assert checked is not None
     return {
-        "slurm": "Slurm simulated on the described machine",
-        "slurm_by_log": "Slurm simulated on a machine of the log's size",
-        "slurm_learned": "Slurm simulated on a machine learned from the log",
-    }.get(checked.policy, "a pool of processors, simulated")
+        "slurm": "Slurm on the described machine",
+        "slurm_by_log": "Slurm on a machine of the log's size",
+        "slurm_learned": "Slurm on a machine learned from the log",
+    }.get(checked.policy, "a pool of processors")
 
 
 def _schedule_bars(evaluation: Evaluation, findings: Findings) -> list[Bar]:
@@ -253,8 +251,8 @@ def _unused_tile(evaluation: Evaluation) -> Tile:
         return Tile("Unused core-hours", "unknown", "the log has no time limits")
     medians = {row["limits"]: float(row["median_limit_s"]) for row in evaluation.limit_rows()}
     own, advice = medians.get("own", math.nan), medians.get("advice", math.nan)
-    shorter = f"; suggested limits: median {span(advice)}, today {span(own)}" if advice < 0.95 * own else ""
-    note = f"of {shown(requested, 'count')} core-hours requested by time limits{shorter}"
+    shorter = f"; suggested median limit: {span(advice)}, today {span(own)}" if advice < 0.95 * own else ""
+    note = f"of {shown(requested, 'count')} requested by time limits{shorter}"
     return Tile("Unused core-hours", shown(unused / requested, "share"), note)
 
 
@@ -263,10 +261,10 @@ def _prediction_tile(evaluation: Evaluation) -> Tile:
     rows = {row["predictor"]: row for row in evaluation.accuracy_rows() if row["jobs"] and row["mae_s"] == row["mae_s"]}
     limits = rows.pop(YARDSTICK, None)
     if not rows:
-        return Tile("Run-time prediction error", "unknown", "no job could be scored")
+        return Tile("Prediction error", "unknown", "no job could be scored")
     least = min(rows.values(), key=lambda row: row["mae_s"])
-    beside = f"; time limits: {span(limits['mae_s'])}" if limits else ""
-    return Tile("Run-time prediction error", span(least["mae_s"]), f"mean, {method_words(least['predictor'])}{beside}")
+    beside = f"; of time limits: {span(limits['mae_s'])}" if limits else ""
+    return Tile("Prediction error", span(least["mae_s"]), f"on average, {method_words(least['predictor'])}{beside}")
 
 
 def _wait_tile(evaluation: Evaluation) -> Tile:
@@ -276,8 +274,8 @@ def _wait_tile(evaluation: Evaluation) -> Tile:
         return Tile(title, "not judged", evaluation.why_no_waits)
     return Tile(
         title, shown(waits.coverage, "share"),
-        f"of the latest {waits.jobs:,} jobs started by their 90 % time; median error {span(waits.median_error_s)}, "
-        f"simplest method {span(waits.simplest_median_error_s)}",
+        f"of the latest {waits.jobs:,} jobs started by their 90 % time; median error {span(waits.median_error_s)} "
+        f"(simplest method: {span(waits.simplest_median_error_s)})",
     )  # fmt: skip
 
 
@@ -287,8 +285,8 @@ def _example(evaluation: Evaluation) -> str:
     if example is None:
         return ""
     return (
-        f"Example: job {example.job_id} was predicted at submission to start after {span(example.likely_s)}, with 90 % "
-        f"after at most {span(example.bound_s)}. It started after {span(example.waited_s)}."
+        f"Example: job {example.job_id} was predicted to wait {span(example.likely_s)} (90 %: at most "
+        f"{span(example.bound_s)}). It waited {span(example.waited_s)}."
     )
 
 
@@ -300,8 +298,8 @@ def _step_with_gain(findings: Findings) -> str:
     settings = recommended_settings(best["policy"], best["predictor"])
     if settings is None:
         return (
-            "on the cluster, run `batchcast machine capture -o machine.toml`, then `batchcast evaluate LOG --machine "
-            "machine.toml`: it tries orders that `batchcast plan` can carry out."
+            "run `batchcast machine capture -o machine.toml` on the cluster and evaluate with `--machine machine.toml`: "
+            "this tries queue orders that `batchcast plan` can carry out."
         )
     text = " and ".join(f"`{line}`" for line in settings_toml(settings).splitlines())
     return f"set {text} in batchcast.toml; `batchcast plan --dry-run` then shows what would change."

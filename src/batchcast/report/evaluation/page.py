@@ -137,7 +137,7 @@ def bar_chart(screen: FirstScreen) -> BarChart:
         interval = f", 90 % {span(bar.low_s)} to {span(bar.high_s)}" if bar.low_s == bar.low_s else ""
         rows.append(BarRow(bar.label, bar.method, bar.value_s, f"{span(bar.value_s)}{change}{interval}",
                            bar.low_s, bar.high_s))  # fmt: skip
-    title = "Mean wait" if screen.measure == "mean wait" else "Mean error of predicted run times"
+    title = "Simulated mean wait" if screen.measure == "mean wait" else "Mean error of predicted run times"
     based = f" ({screen.based_on})" if screen.based_on else ""
     return BarChart(f"{title}{based}", rows)
 

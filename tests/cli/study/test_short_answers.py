@@ -1,0 +1,40 @@
+"""The answers of the verbs about logs fit a terminal of 24 lines of 100 characters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import batchcast
+from batchcast.cli import output
+from batchcast.cli.main import cli
+from batchcast.trace.demo import cluster_path
+
+LOG = str(batchcast.demo_path())
+MACHINE = str(cluster_path().with_name("cluster.toml"))
+LINES, CHARACTERS = 24, 100
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", LOG, "--first", "600"],
+        ["wait", LOG, "--first", "600", "--predictor", "recent_wait,ibl"],
+        ["runtime", LOG, "--first", "600"],
+        ["simulate", LOG, "--first", "600", "--policy", "easy,easy-sjbf"],
+        ["whatif", str(cluster_path()), "--first", "600", "--machine", MACHINE, "--vary", "nodes=+10%"],
+        ["limits", LOG, "--first", "600"],
+        pytest.param(["demo"], marks=pytest.mark.long),
+    ],
+    ids=lambda words: words[0],
+)
+def test_the_answer_fits_a_terminal(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "IN_A_PIPE", CHARACTERS)  # the width of a terminal; a pipe has no width
+    monkeypatch.chdir(tmp_path)  # `evaluate` and `demo` write a report
+    run = CliRunner().invoke(cli, words)
+    assert run.exit_code == 0, run.output
+    lines = run.stdout.rstrip("\n").split("\n")
+    assert len(lines) <= LINES, run.stdout
+    assert max(map(len, lines)) <= CHARACTERS, run.stdout
