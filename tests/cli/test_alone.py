@@ -217,13 +217,12 @@ def test_lines_of_jobs_end_with_what_they_used_in_all(tmp_path: Path) -> None:
     path = tmp_path / "jobs.txt"
     path.write_text("\n".join([head, *rows, "9|ada|phys|main|TIMEOUT|1000|7200|120|2|04:00:00|relax"]) + "\n")
     done = asked(tmp_path, "report", str(path))
-    assert "total: 4 jobs, 16.0 core-hours; used 57% of time, 62% of processors; 1 killed at the limit" in done.stdout
-    assert "--months" not in done.stdout
+    assert "in all: 4 jobs, 16.0 core-hours; used 57% of time, 62% of processors; 1 cut off at the limit" in done.stdout
     in_all = json.loads(asked(tmp_path, "report", str(path), "--json").stdout)["settings"]["total"]
     assert (in_all["jobs"], in_all["processor_hours"]) == (4, 16.0)
     path.write_text("\n".join([head, *(row.replace("0|", f"{k}|", 1) for k in range(50) for row in rows[:1])]) + "\n")
     assert "in all: 50 jobs" in (many := asked(tmp_path, "report", str(path)).stdout)
-    assert "a line a month: --months user" in many
+    assert "more: --each (one line per job), --months user" in many
 
 
 STATES = st.sampled_from(["PENDING", "RUNNING", "COMPLETED", "NODE_FAIL", "REQUEUED", "CANCELLED", "OUT_OF_MEMORY"])

@@ -21,11 +21,15 @@ Tone = Literal["good", "note", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Callout:
-    """A sentence that must not be missed: `tone` is good, note or warning."""
+    """A sentence that must not be missed: `tone` is good, note or warning.
+
+    `place` is its place on a first screen, empty elsewhere.
+    """
 
     text: str
     tone: Tone = "note"
     label: str = ""
+    place: Literal["", "headline", "next"] = ""
 
 
 @dataclass(frozen=True, slots=True)

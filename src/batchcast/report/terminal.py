@@ -10,7 +10,7 @@ from dataclasses import replace
 from textwrap import wrap
 from typing import Any
 
-from .blocks import Block, Callout, Cards, Choices, Figure, Folded, Table, TableColumn, shown
+from .blocks import BarChart, Block, Callout, Cards, Choices, Figure, Folded, Table, TableColumn, shown
 
 _TONES = {"good": "green", "note": "cyan", "warning": "bold yellow"}
 WORDS = ("text", "difference")
@@ -143,7 +143,7 @@ WIDEST = 110
 
 
 def show(console: Any, blocks: Iterable[Block], every_column: bool = False) -> None:
-    """Print blocks in order; figures, choices, cards and what is folded are for the page and left out.
+    """Print blocks in order; figures, choices, cards, bar charts and what is folded are for the page and left out.
 
     Columns marked `more` are left out unless `every_column`; titles stand on several lines where that keeps a table
     within 110 characters.
@@ -158,5 +158,5 @@ def show(console: Any, blocks: Iterable[Block], every_column: bool = False) -> N
         elif isinstance(block, Callout):
             label = f"{block.label} " if block.label else ""
             console.print(Text(label + block.text, style=_TONES[block.tone]), soft_wrap=False)
-        elif not isinstance(block, (Figure, Choices, Cards, Folded)):
+        elif not isinstance(block, (Figure, Choices, Cards, BarChart, Folded)):
             console.print(Text(block), soft_wrap=False)

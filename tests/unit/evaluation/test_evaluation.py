@@ -98,9 +98,11 @@ def test_validity_compares_the_same_jobs() -> None:
     assert checked.ratio == pytest.approx(100 / schedule.wait_time[50:].mean())
 
 
-@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "close"), (1.99, "rough"), (2.01, "far"), (0.49, "far")])
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.0, "close"), (1.6, "rough"), (1.99, "rough"), (2.01, "far"), (0.49, "far")]
+)
 def test_more_than_a_factor_of_two_either_way_is_far(factor: float, verdict: str) -> None:
-    trace = workload()
+    trace = workload(400)
     schedule = simulate(trace, Policy(), "requested")
     as_simulated = trace.with_columns({"wait_time": schedule.wait_time * factor})
     found = evaluate(as_simulated, policy=["easy"])

@@ -137,7 +137,7 @@ def test_the_limits_are_told_from_the_record() -> None:
     evaluation = found(GOOD)
     words = limits_used(evaluation.trace, evaluation.scores.scored, "req")
     assert "Half of the jobs use less than 10 % of their limit" in words
-    assert "90.0 % of 1 core-hours requested by time limits" in text(evaluation)
+    assert "90.0 % of 1 requested by time limits" in text(evaluation)
 
 
 @pytest.mark.parametrize("ratio", [4.8, 0.2])

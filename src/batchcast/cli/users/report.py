@@ -60,8 +60,8 @@ def command(
     """Show what jobs requested and used, how long they waited, and which options to change.
 
     With jobs, --each, --months or --digest, the data comes from accounting, without a store. Instead of jobs you can
-    name one or more log FILEs (or -) in any format that `info` reads. Advice needs at least 5 jobs of one name, limits
-    of twice the need, and one unused core-hour.
+    name one or more log FILEs (or -) in any format that `info` reads; the answer is then one line per user. Advice
+    needs at least 5 jobs of one name, limits of twice the need, and one unused core-hour.
 
     \b
     batchcast report -S now-7days
@@ -143,6 +143,10 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
         echo(f"Jobs of {whose}, {rows[0]['month']} to {rows[-1]['month']}\n")
     if by:
         _print_months(rows, by)
+    elif files and not of["each"] and not of["tasks"]:
+        _print_users(efficiency.by_month(used, "user", lambda instant: ""))
+        _print_total(total, 0, every=True)
+        echo("more: --each (one line per job), --months user")
     else:
         _print_jobs(rows if of["each"] else _largest(rows))
         _print_total(total, len(rows), of["each"])
@@ -318,6 +322,24 @@ def _print_total(total: Mapping[str, Any], lines: int, every: bool) -> None:
     echo(f"total: {'; '.join(said)}")
 
 
+USERS = 8
+"""Users in the answer about files: those with the most core-hours."""
+
+
+def _print_users(rows: Sequence[Mapping[str, Any]]) -> None:
+    """One line per user, the largest first; shares are of what was requested."""
+    lines = [["USER", "JOBS", "CPU HOURS", "CPU", "TIME", "MEM", "CUT OFF", "NO MEMORY", "WAITED"]]
+    for row in rows[:USERS]:
+        lines.append([
+            _short_name(row["user"]), str(row["jobs"]), f"{row['processor_hours']:.1f}",
+            _colored(row["processor_share"]), _colored(row["time_share"]), _colored(row["memory_share"]),
+            str(row["timeouts"]), str(row["out_of_memory"]), span(row["median_wait_s"], "-"),
+        ])  # fmt: skip
+    print_columns(lines, left=1)
+    if len(rows) > USERS:
+        echo(f"and {len(rows) - USERS} more users")
+
+
 def _print_months(rows: Sequence[Mapping[str, Any]], by: str) -> None:
     """Print months by user, account or partition."""
     lines = [["MONTH", by.upper(), "JOBS", "CPU HOURS", "CPU", "TIME", "MEM", "CUT OFF", "NO MEMORY", "WAITED"]]
@@ -330,8 +352,8 @@ def _print_months(rows: Sequence[Mapping[str, Any]], by: str) -> None:
     print_columns(lines, left=2)
 
 
-def _print_advice(advised: Sequence[Mapping[str, Any]], most: int = 10) -> None:
-    """Print one sentence for each kind of job that could request less, or needs more."""
+def _print_advice(advised: Sequence[Mapping[str, Any]], most: int = 8) -> None:
+    """A sentence for each kind of job that could ask for less, or needs more."""
     for one in advised[:most]:
         echo(
             f"advice: {_short_name(one['job_name'])} ({one['user'] or '-'}, {counted(one['jobs'])}): {one['advice']}"

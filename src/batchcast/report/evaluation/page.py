@@ -113,12 +113,12 @@ def screen_blocks(evaluation: Evaluation, screen: FirstScreen, preface: str = ""
     why = [evaluation.learned, *([choice_words(found), price(found)] if found is not None else [])]
     few = int(evaluation.scores.scored.sum())
     return [
-        Callout(screen.headline, screen.tone, "headline"),
+        Callout(screen.headline, screen.tone, place="headline"),
         *([f"Only {few} jobs were scored: too few to conclude anything."] if few < FEW else []),
         *([caution] if caution else []),
         *([bar_chart(screen)] if screen.bars else []),
         Cards([Card(tile.title, tile.value, tile.note) for tile in screen.tiles]),
-        Callout(screen.next_step, "note", "Next:"),
+        Callout(screen.next_step, "note", "Next:", "next"),
         *folded("How far to trust this, and an example", [
             *([screen.example] if screen.example else []), *[text for text in why if text], validity_line(evaluation),
         ]),

@@ -280,7 +280,7 @@ def test_a_file_that_is_no_log_is_told_what_is_accepted(tmp_path: Path) -> None:
 def test_the_command_prints_jobs_months_and_a_page(tmp_path: Path) -> None:
     path = tmp_path / "jobs.txt"
     path.write_text(table(row("101"), step("101.0", MaxRSS="2097152K"), row("102_1"), row("102_2")))
-    shown = batchcast("report", path)
+    shown = batchcast("report", path, "--each")
     assert shown.returncode == 0, shown.stderr
     assert "102_[2]" in shown.stdout
     assert "\x1b" not in shown.stdout
@@ -290,7 +290,7 @@ def test_the_command_prints_jobs_months_and_a_page(tmp_path: Path) -> None:
     assert "none: no such file" in batchcast("report", tmp_path / "none").stderr
     other = tmp_path / "more.txt"
     other.write_text(table(row("103")))
-    both = batchcast("report", path, other).stdout
+    both = batchcast("report", path, other, "--each").stdout
     assert "101" in both
     assert "103" in both
     assert "no job in" in batchcast("report", path, "-S", "2026-01-01").stderr, "all of these ended in 1970"
@@ -307,16 +307,20 @@ def test_a_name_cannot_write_on_the_terminal(tmp_path: Path) -> None:
         done = batchcast(*words)
         assert done.returncode == 0, done.stderr
         assert not set("\x1b\x07\x9b\u202e") & set(done.stdout + done.stderr)
-    assert "?[2Jx??31m?" in batchcast("report", path).stdout
+    assert "?[2Jx??31m?" in batchcast("report", path, "--each").stdout
 
 
-def test_of_many_lines_the_largest_are_shown_unless_each_is_asked_for(tmp_path: Path) -> None:
+def test_a_file_is_answered_by_user_unless_each_job_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "jobs.txt"
-    path.write_text(table(*(row(str(1000 + k), ElapsedRaw=60 + 60 * k) for k in range(100))))
+    users = [f"u{k % 20}" for k in range(100)]
+    path.write_text(table(*(row(str(1000 + k), ElapsedRaw=60 + 60 * k, User=user) for k, user in enumerate(users))))
     shown = batchcast("report", path).stdout
-    assert "\n1099 " in shown
-    assert "\n1001 " not in shown
-    assert "the 40 of 100 lines with the most core-hours (all: --each; a line a month: --months user)" in shown
+    assert "\n1099 " not in shown
+    assert len(shown.splitlines()) <= 24
+    assert "\nu19 " in shown, "who used the most comes first"
+    assert "and 12 more users" in shown
+    assert "in all: 100 jobs" in shown
+    assert "--each" in shown
     assert "\n1001 " in batchcast("report", path, "--each").stdout
 
 
