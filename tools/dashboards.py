@@ -96,7 +96,7 @@ FORECASTS = (
         "percentunit",
     ),
     Panel(
-        "Asked over used: users' requests and advised ones",
+        "Requested / used: users' requests and suggested ones",
         [(f"batchcast_advice_asked_over_used{{{FINAL}}}", "{{kind}} {{predictor}} {{by}} {{partition}}")],
         "short",
     ),

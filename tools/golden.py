@@ -169,7 +169,7 @@ def _answers(store: str) -> Iterator[tuple[str, str]]:
         Server(load({"store": store}, {}), "127.0.0.1:0", lambda _: None, quiet=True) as server,
     ):
         for url in URLS:
-            soon = body = "is being worked out"
+            soon = body = "is being computed"
             while soon in body:  # the track record of the answers
                 try:
                     answer = urllib.request.urlopen(server.shown + url, timeout=60)

@@ -221,7 +221,7 @@ def test_lines_of_jobs_end_with_what_they_used_in_all(tmp_path: Path) -> None:
     in_all = json.loads(asked(tmp_path, "report", str(path), "--json").stdout)["settings"]["total"]
     assert (in_all["jobs"], in_all["processor_hours"]) == (4, 16.0)
     path.write_text("\n".join([head, *(row.replace("0|", f"{k}|", 1) for k in range(50) for row in rows[:1])]) + "\n")
-    assert "in all: 50 jobs" in (many := asked(tmp_path, "report", str(path)).stdout)
+    assert "total: 50 jobs" in (many := asked(tmp_path, "report", str(path)).stdout)
     assert "more: --each (one line per job), --months user" in many
 
 

@@ -68,7 +68,7 @@ def test_a_script_that_fits_nowhere_is_told_why_it_never_starts(store: str, tmp_
 
 def test_every_way_to_submit_is_shown_the_safest_start_first_at_the_size_asked_for(store: str, script: str) -> None:
     results = where(store, script)
-    assert {r["what"] for r in results} == {"as asked", "limit as advised", "half the size", "twice the size"}
+    assert {r["what"] for r in results} == {"as requested", "with the suggested limit", "half the size", "twice the size"}
     same = [r for r in results if r["same_size"]]
     assert results[: len(same)] == same, "no other size stands above the size asked for"
     ends = [r["by_90_start_s"] + r["likely_run_s"] for r in same]
@@ -122,7 +122,7 @@ def test_memory_is_asked_for_printed_and_kept_whole_at_another_size(measured: st
     path = tmp_path / "job.sh"
     path.write_text("#!/bin/sh\n#SBATCH -p main -N 2 -n 8 -t 2:00:00 --mem=10G\n#SBATCH -J relax\nsrun x\n")
     flags = {r["what"]: r["flags"] for r in where(measured, str(path))}
-    assert re.search(r"--mem=\d+M$", flags["limit and memory as advised"]), "less than the 10 GiB asked for"
+    assert re.search(r"--mem=\d+M$", flags["with the suggested limit and memory"]), "less than the 10 GiB asked for"
     assert "--mem=10G" in flags["as asked"]
     assert "half the size" not in flags, "20 GiB a node: none there has so much"
     assert "--nodes=4 --ntasks=16 --time=2:00:00 --mem=5G" in flags["twice the size"]
@@ -385,7 +385,7 @@ def test_the_page_does_not_call_a_record_too_small_that_is_still_being_read(stor
         data = my_jobs(load({"store": store}, {}), ME, viewer, time.time(), known)
         return text_of(language_of("en"), "jobs.html.j2", request, **data) + str(data["stale"])
 
-    too_few, pending = "Too few such answers", "is being worked out"
+    too_few, pending = "Too few similar predictions", "is being computed"
     assert too_few not in shown({})
     assert pending in shown({})
     assert too_few in shown({(None, 1): {}})

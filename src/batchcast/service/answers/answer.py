@@ -47,10 +47,10 @@ LATE = "the collector last looked %(ago)s ago: is batchcast collect running?"
 AWAY = "%(daemon)s has not answered for %(ago)s (%(error)s)"
 AHEAD = "the collector's clock is %(seconds)s s ahead of the batch system's: run NTP on both"
 BEHIND = "the collector's clock is %(seconds)s s behind the batch system's: run NTP on both"
-READING = "history is still being read; no forecast has been issued yet"
-STANDS_BACK = "forecasts stand %(ago)s back, until accounting tells how jobs of that time ended"
-OLD = "what is said of waiting jobs is as of %(ago)s ago"
-BLIND = "the collector cannot see other users' jobs since %(ago)s: what is said of waiting jobs is as of then"
+READING = "history is still being read; there is no prediction yet"
+STANDS_BACK = "predictions are %(ago)s behind, until accounting reports how jobs of that time ended"
+OLD = "answers about waiting jobs are %(ago)s old"
+BLIND = "the collector has not seen other users' jobs for %(ago)s: answers about waiting jobs are that old"
 STALE = (NO_CYCLE, BLIND, LATE, AWAY, AHEAD, BEHIND, READING, STANDS_BACK, OLD)
 OLD_S = 600.0
 """A renewed answer that is older is said to be."""
@@ -90,7 +90,7 @@ def age_of(answers: Iterable[Mapping[str, Any]], now: float) -> list[str]:
 
     >>> told = {"submit_time_s": 0.0, "forecast_as_of_s": 3600.0}
     >>> age_of([told], 9000.0), age_of([told], 3700.0), age_of([{**told, "forecast_as_of_s": 0.0}], 9000.0)
-    (['what is said of waiting jobs is as of 1 h 30 min ago'], [], [])
+    (['answers about waiting jobs are 1 h 30 min old'], [], [])
     """
     renewed = [one["forecast_as_of_s"] for one in answers if (one["forecast_as_of_s"] or 0.0) > one["submit_time_s"]]
     old = now - max(renewed, default=now)

@@ -37,7 +37,7 @@ from .hints import Hints, Like, QueueSnapshot, needs_store
 from .start import Release, latest_start, release, start_answer
 from .track_record import RecordKey, TrackRecord
 
-NOT_YET = Sentence("how such answers have come out here is being worked out: ask again in a minute")
+NOT_YET = Sentence("the accuracy of such predictions is being computed: ask again in a minute")
 
 
 def start_from_store(

@@ -216,9 +216,9 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
     with the QOS as it is and with every other that the user's jobs had there."""
     user = site.viewer.name or ""
     asked = request_of(options, site, user)
-    sizes = [Placement("as asked", dict(options))]
+    sizes = [Placement("as requested", dict(options))]
     if advised := _advised(site, options, clock):
-        what = "limit and memory as advised" if "mem" in advised else "limit as advised"
+        what = "with the suggested limit and memory" if "mem" in advised else "with the suggested limit"
         sizes.append(Placement(what, {**options, **advised}))
     procs, nodes = processors(options)
     rest = {k: v for k, v in options.items() if k not in ("nodes", "ntasks")}

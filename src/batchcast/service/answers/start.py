@@ -58,7 +58,7 @@ NODES = {
     "nodes": "nodes %(nodes)s are drained or down: %(by)s later",
     "back": "nodes %(nodes)s are back: %(by)s sooner",
 }
-PASSED = "the likely time went by without a start: %(by)s later"
+PASSED = "the likely start time has passed: %(by)s later"
 MANY_PROCESSORS, ONE_PROCESSOR = "%(procs)s processors", "one processor"
 MAINTENANCE = (
     "the maintenance %(name)s begins at %(begin)s. With a time limit of at most %(limit)s the job can start before "

@@ -332,7 +332,7 @@ def try_script(settings: Settings, options: Mapping[str, str], viewer: Viewer, n
         }  # fmt: skip
 
 
-NOT_HEARD = "not taken into account: %(options)s"
+NOT_HEARD = "ignored: %(options)s"
 
 
 def _not_heard(options: Mapping[str, str]) -> list[Sentence]:

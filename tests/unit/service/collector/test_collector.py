@@ -494,7 +494,7 @@ def test_a_collector_that_may_not_see_jobs_loses_none_and_renews_all_when_it_may
     assert rows["7"] is rows["8"] is rows["9"] is None
     memory = Reader(settings["store"]).memory("c")
     assert memory["told_until"] < 1300
-    assert any("cannot see other users' jobs" in note for note in staleness(memory, 2200.0))
+    assert any("has not seen other users' jobs" in note for note in staleness(memory, 2200.0))
     script.blind = False
     step(script, collector, *range(2200, 2300, 30))
     assert stored(settings, "job_id, status, start_time, end_time")[5] == ("9", "completed", 1700, 1800)

@@ -129,7 +129,7 @@ def test_what_no_job_explains_is_said_to_be_unexplained(site: Site) -> None:
 
 def test_a_likely_time_that_went_by_is_itself_the_reason(site: Site) -> None:
     said = site.tell(9000.0, 7500.0)["why_it_moved"]
-    assert said.startswith("the likely time went by without a start: ")
+    assert said.startswith("the likely start time has passed: ")
 
 
 def test_small_and_quick_moves_are_not_told_and_the_last_reason_stays_until_the_next(site: Site) -> None:

@@ -158,7 +158,7 @@ def test_operators_and_prometheus_see_what_advice_came_to(site: tuple[Settings, 
     connection.sock.connect(str(server.address))
     connection.request("GET", "/operators")
     text = connection.getresponse().read().decode()
-    assert "What advice came to" in text
+    assert "What the suggestions achieved" in text
     for method in ("calibrated", "kernel", "largest_recent"):
         assert f">{method}</td>" in text
     read = outcomes(settings.replaced(private="no"))
