@@ -105,7 +105,7 @@ def test_report_and_walltime_need_no_more_than_the_core(tmp_path: Path) -> None:
     assert "--time=00:10:00 would have been enough" in done.stdout, done.stderr
     done = asked(tmp_path, "walltime", "--name", "rel*", "-u", "ada")
     assert "#SBATCH --time=00:10:00" in done.stdout, done.stderr
-    assert "asked the scheduler once instead" in done.stderr
+    assert "this answer is from one query to the scheduler" in done.stderr
 
 
 def test_start_names_the_next_step_with_and_without_a_squeue(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_lines_of_jobs_end_with_what_they_used_in_all(tmp_path: Path) -> None:
     path = tmp_path / "jobs.txt"
     path.write_text("\n".join([head, *rows, "9|ada|phys|main|TIMEOUT|1000|7200|120|2|04:00:00|relax"]) + "\n")
     done = asked(tmp_path, "report", str(path))
-    assert "in all: 4 jobs, 16.0 core-hours; used 57% of time, 62% of processors; 1 cut off at the limit" in done.stdout
+    assert "total: 4 jobs, 16.0 core-hours; used 57% of time, 62% of processors; 1 cut off at the limit" in done.stdout
     in_all = json.loads(asked(tmp_path, "report", str(path), "--json").stdout)["settings"]["total"]
     assert (in_all["jobs"], in_all["processor_hours"]) == (4, 16.0)
     path.write_text("\n".join([head, *(row.replace("0|", f"{k}|", 1) for k in range(50) for row in rows[:1])]) + "\n")

@@ -246,7 +246,7 @@ def test_a_script_that_would_not_wait_for_the_machine_at_first(
 
 
 def test_what_became_of_a_job_that_does_not_wait_is_said(stores: dict[bool, str]) -> None:
-    assert "it is over (completed)" in run("start", "101", store=stores[False], code=3).stderr
+    assert "it ended (completed)" in run("start", "101", store=stores[False], code=3).stderr
 
 
 def test_walltime_is_one_line_and_one_sentence(stores: dict[bool, str]) -> None:

@@ -68,12 +68,17 @@ def test_a_script_that_fits_nowhere_is_told_why_it_never_starts(store: str, tmp_
 
 def test_every_way_to_submit_is_shown_the_safest_start_first_at_the_size_asked_for(store: str, script: str) -> None:
     results = where(store, script)
-    assert {r["what"] for r in results} == {"as requested", "with the suggested limit", "half the size", "twice the size"}
+    assert {r["what"] for r in results} == {
+        "as requested",
+        "with the suggested limit",
+        "half the size",
+        "twice the size",
+    }
     same = [r for r in results if r["same_size"]]
     assert results[: len(same)] == same, "no other size stands above the size asked for"
     ends = [r["by_90_start_s"] + r["likely_run_s"] for r in same]
     assert ends == sorted(ends)
-    asked = next(r for r in results if r["what"] == "as asked")
+    asked = next(r for r in results if r["what"] == "as requested")
     half = next(r for r in results if r["what"] == "half the size")
     assert (half["procs"], half["limit_s"]) == (asked["procs"] / 2, 2 * asked["limit_s"])
     assert half["flags"] == "--partition=main --nodes=1 --ntasks=4 --time=04:00:00"
@@ -89,7 +94,7 @@ def test_every_way_to_submit_is_shown_the_safest_start_first_at_the_size_asked_f
 
 
 WAYS = {  # likely and 90 % start, likely run, core-hours: the case of the newcomer's note, item 9
-    "as asked": (True, 10.0, 20.0, 3000.0, 4.0, 0.5),
+    "as requested": (True, 10.0, 20.0, 3000.0, 4.0, 0.5),
     "twice the size": (False, 5.0, 18000.0, 1500.0, 4.0, 0.9),
     "another queue": (True, 0.0, 9000.0, 3000.0, 4.0, 0.7),
     "unknown": (True, float("nan"), float("nan"), 3000.0, 4.0, float("nan")),
@@ -99,10 +104,10 @@ WAYS = {  # likely and 90 % start, likely run, core-hours: the case of the newco
 @pytest.mark.parametrize(
     ("by", "any_size", "order"),
     [
-        (False, False, ["as asked", "another queue", "unknown", "twice the size"]),
-        (False, True, ["as asked", "another queue", "twice the size", "unknown"]),
-        (True, False, ["another queue", "as asked", "unknown", "twice the size"]),
-        (True, True, ["twice the size", "another queue", "as asked", "unknown"]),
+        (False, False, ["as requested", "another queue", "unknown", "twice the size"]),
+        (False, True, ["as requested", "another queue", "twice the size", "unknown"]),
+        (True, False, ["another queue", "as requested", "unknown", "twice the size"]),
+        (True, True, ["twice the size", "another queue", "as requested", "unknown"]),
     ],
 )
 def test_another_size_is_the_best_only_on_request_and_the_90_percent_time_decides(
@@ -123,7 +128,7 @@ def test_memory_is_asked_for_printed_and_kept_whole_at_another_size(measured: st
     path.write_text("#!/bin/sh\n#SBATCH -p main -N 2 -n 8 -t 2:00:00 --mem=10G\n#SBATCH -J relax\nsrun x\n")
     flags = {r["what"]: r["flags"] for r in where(measured, str(path))}
     assert re.search(r"--mem=\d+M$", flags["with the suggested limit and memory"]), "less than the 10 GiB asked for"
-    assert "--mem=10G" in flags["as asked"]
+    assert "--mem=10G" in flags["as requested"]
     assert "half the size" not in flags, "20 GiB a node: none there has so much"
     assert "--nodes=4 --ntasks=16 --time=2:00:00 --mem=5G" in flags["twice the size"]
     text = run("start", "--test", str(path), "--where", store=measured).stdout
@@ -277,7 +282,7 @@ def mostly_short(store: str, tmp_path: Path) -> str:
 def test_whether_to_believe_it_is_said_for_those_who_wait(mostly_short: str) -> None:
     belief = json.loads(run("accuracy", "--json", store=mostly_short).stdout)["settings"]["belief"]
     assert [one["of"] for one in belief] == [
-        "told to wait 10 min or more", "short waits, told less", "partition main", "told 1 h to 4 h"
+        "predicted waits of 10 min or more", "shorter predicted waits", "partition main", "predicted waits of 1 h to 4 h"
     ]  # fmt: skip
     first, short, partition, _ = belief
     assert (first["forecasts"], first["coverage_90"], first["verdict"]) == (24, 0.5, "too early")
@@ -285,7 +290,7 @@ def test_whether_to_believe_it_is_said_for_those_who_wait(mostly_short: str) -> 
     assert partition["coverage_90"] == 0.5, "partitions are of the same jobs"
     lines = run("accuracy", store=mostly_short).stdout.splitlines()
     assert lines[0] == "how reliable are predicted starts? (by recent_wait, last 60 days)", "the answer comes first"
-    assert lines[1].startswith("  told to wait 10 min or more: do not rely on it: only 50 % of 24")
+    assert lines[1].startswith("  predicted waits of 10 min or more: not reliable: only 50 % of 24")
 
 
 def test_the_page_answers_for_those_who_wait(mostly_short: str) -> None:
@@ -316,11 +321,14 @@ def test_who_is_told_to_wait_hears_how_such_answers_came_out(mostly_short: str) 
 def test_accuracy_says_whether_to_believe_it(store: str, private: str) -> None:
     text = run("accuracy", store=store).stdout
     assert "how reliable are predicted starts? (by recent_wait" in text
-    assert "  all (too few were told to wait 10 min or more): " in text, "here waits are of a minute"
+    assert "  all jobs (too few had predicted waits of 10 min or more): " in text, "here waits are of a minute"
     assert "  partition main: " in text
     assert re.search(r"    \[#*\.*\|[#.]+\]", text), "a picture beside"
     belief = json.loads(run("accuracy", "--json", store=store).stdout)["settings"]["belief"]
-    assert [one["of"] for one in belief][:2] == ["all (too few were told to wait 10 min or more)", "partition main"]
+    assert [one["of"] for one in belief][:2] == [
+        "all jobs (too few had predicted waits of 10 min or more)",
+        "partition main",
+    ]
     assert all(one["verdict"] in ("believe", "too early", "too late", "unknown") for one in belief)
 
 
@@ -356,7 +364,7 @@ def test_the_qos_that_ones_jobs_had_on_a_partition_are_ways_too(store: str, scri
         other.execute("UPDATE jobs SET qos = CASE WHEN row % 3 THEN 'normal' ELSE 'long' END WHERE user_id = ?", (ME,))
         other.execute("UPDATE jobs SET qos = 'secret' WHERE user_id <> ?", (ME,))
     results = where(str(copy), script)
-    asked = [r for r in results if r["what"] == "as asked"]
+    asked = [r for r in results if r["what"] == "as requested"]
     assert {r["qos"] for r in asked} == {"normal", "long"}, "others' QOS are not one's own"
     (named,) = [r["flags"] for r in asked if "--qos" in r["flags"]]
     assert re.search(r"--qos=(long|normal) ", named)

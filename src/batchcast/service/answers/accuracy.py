@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our own past forecasts against what happened, beside Slurm's own: errors, calibration, a verdict in words.
+"""Compares past predictions with what happened, beside Slurm's own estimates: errors, coverage, and a verdict.
 
-Aggregates only.
+All figures are aggregates over several jobs.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from .disclosure import (
 from .track_record import SHORT_S, covered, covered_at, median
 
 SCORED = {"waited_10min": 600.0, "waited_1h": 3600.0, "waited_4h": 4 * 3600.0, "waited_1d": 86400.0}
-"""Once a job has waited so long (s), its renewed forecast is kept under that moment, beside that of its submission."""
+"""Once a job has waited this many seconds, its renewed prediction is stored under this name."""
 BEFORE = ", as at submission"
-"""What is put after a method's name for its forecast of the submission, given the time waited."""
+"""Suffix of a method's name for its prediction at submission, given the time waited."""
 
 LEVELS = (0.5, 0.9)
 FALLBACK = "fallback"
@@ -67,7 +67,7 @@ def accuracy(
     least_users: int = 1,
     now: float = math.inf,
 ) -> list[dict[str, Any]]:
-    """One flat object per forecast kind, moment and method, for forecasts as of [since, until), epoch seconds.
+    """Return one flat object per kind, moment and method, for predictions made in [since, until), epoch seconds.
 
     `submit`: asked at submission, over all that came out. `asked`: by `start --test`, of the jobs that were submitted
     as asked within a quarter of an hour. `waited_1h` and the like: renewed once they had waited so
@@ -100,7 +100,7 @@ def _key(row: Mapping[str, Any]) -> Key:
 
 
 class _Scored:
-    """What is kept of the forecasts of one group while they pass by: counts, and eight bytes of each that came out."""
+    """Running totals over the predictions of one group: counts, and eight bytes for each known outcome."""
 
     def __init__(self) -> None:
         self.counted: Counter[Any] = Counter()
@@ -110,7 +110,7 @@ class _Scored:
         self.reasons: Counter[str] = Counter()
 
     def add(self, row: Row) -> None:
-        """One more forecast."""
+        """Add one prediction."""
         self.counted[row["user_id"]] += 1
         counts = self.counts
         counts["forecasts"] += 1
@@ -131,11 +131,11 @@ class _Scored:
                 counts[f"held {level:g}"] += hit
 
     def may_show(self, least: int) -> bool:
-        """Whether these figures are of enough users: the counts, and what was scored if any is yet."""
+        """Return whether these figures cover enough users: the counts, and the scored predictions if there are any."""
         return is_of_several(self.counted, least) and is_of_several(self.scored or self.counted, least)
 
     def scores(self, moment: str, kind: str, method: str) -> dict[str, Any]:
-        """The group's figures."""
+        """Return the group's figures."""
         errors, counts = self.errors, self.counts
         n = len(errors) or math.nan
         figures: dict[str, Any] = {
@@ -165,24 +165,24 @@ HORIZONS = ((0.0, SHORT_S), (SHORT_S, 3600.0), (3600.0, 4 * 3600.0), (4 * 3600.0
 
 
 def calibration(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any]:
-    """The track record of the method that answers, over several users where jobs are private.
+    """Return the track record of the method that answers users; over several users if jobs are private.
 
-    `headline`, weeks, partitions and reliability are of the jobs that were told to wait 10 min or more (`of` is
-    "long"). Where those are too few they are of all (`of` is "all"), and the page says so. `short` is of the others.
+    `headline`, weeks, partitions and reliability cover jobs with a predicted wait of 10 min or more (`of` is "long").
+    If there are too few, they cover all jobs (`of` is "all"), and the page says so. `short` covers the other jobs.
     """
     with open_site(settings, viewer, now) as site:
         return calibration_of(site)
 
 
 def calibration_of(site: Site) -> dict[str, Any]:
-    """The same of a store that is open."""
+    """Return `calibration` of a store that is already open."""
     least, now, since = site.least, site.now, site.last_days(WITHIN_DAYS)
     method = track_record.answering_method(site.memory)
     days = complete_days(_came_out(site, method, since), "as_of", least, now) if site.private else set()
     judged = (row for row in _came_out(site, method, since) if not site.private or row["as_of"] // DAY_S in days)
     rows = nlargest(MOST, chain(judged, _overdue(site, method, since)), key=lambda row: row["as_of"])[::-1]
     if sum("overdue" not in row for row in rows) < LEAST or not may_show(rows, least):
-        raise NoAnswer("fewer than 20 forecasts have come out yet", hint="let the collector run a while")
+        raise NoAnswer("fewer than 20 predictions have a known outcome", hint="let the collector run a while")
     of, waited, short = _headline(rows, least)
     beside = [r for r in accuracy(site.reader, site.cluster, since, math.inf, None, least, now) if r["kind"] == "wait"]
     return {
@@ -202,7 +202,7 @@ def calibration_of(site: Site) -> dict[str, Any]:
 def _headline(
     rows: Sequence[Mapping[str, Any]], least: int
 ) -> tuple[str, Sequence[Mapping[str, Any]], dict[str, Any] | None]:
-    """What the headline is of and its rows; the figures of the short waits beside it, where they are enough."""
+    """Return what the headline covers, its rows, and the figures of short waits if there are enough."""
     parts = groups(rows, _is_long, LEAST, least)
     if True not in parts:
         return "all", rows, None
@@ -210,12 +210,12 @@ def _headline(
 
 
 def _is_long(row: Mapping[str, Any]) -> bool:
-    """Whether a job was told to wait so long that its user has to plan for it."""
+    """Return whether a job's predicted wait is so long that its user has to plan for it."""
     return bool(row["point_s"] >= SHORT_S)
 
 
 def _came_out(site: Site, method: str, since: float) -> Iterator[Row]:
-    """A method's waits that have come out, one at a time."""
+    """Yield a method's wait predictions with known outcome, one at a time."""
     return (
         row for row in site.reader.each("issued", cluster=site.cluster, since=since, until=math.inf)
         if row["kind"] == "wait" and row["moment"] == "submit" and row["method"] == method
@@ -224,7 +224,9 @@ def _came_out(site: Site, method: str, since: float) -> Iterator[Row]:
 
 
 def _overdue(site: Site, method: str, since: float, partition: str | None = None) -> list[Row]:
-    """A method's waits that are over their 90 % time and go on: missed already. None where jobs are private."""
+    """Return predictions of jobs that wait beyond their 90 % time, which are misses already; none if jobs are
+    private.
+    """
     if site.private:
         return []
     chosen = {"cluster": site.cluster, "partition": partition, "method": method, "since": since, "nothing": NOTHING}
@@ -232,7 +234,7 @@ def _overdue(site: Site, method: str, since: float, partition: str | None = None
 
 
 def _figures(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
-    """Coverage at 50 and 90 %, median error of those that started, how many are overdue: missed, though they wait."""
+    """Return coverage at 50 and 90 %, median error of started jobs, and the number of overdue jobs (misses)."""
     errors = [abs(row["point_s"] - row["outcome_s"]) for row in rows if "overdue" not in row]
     figures: dict[str, Any] = {"forecasts": len(rows), "median_ae_s": median(errors)}
     figures["overdue"] = len(rows) - len(errors)
@@ -243,7 +245,7 @@ def _figures(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
 
 
 def _hits(rows: Sequence[Mapping[str, Any]], level: float) -> list[bool]:
-    """Whether each job had started by what was said for a level, where anything was."""
+    """Return whether each job had started by its predicted quantile at a level, for predictions that have it."""
     return [hit for row in rows if json.loads(row["levels"]) and (hit := covered_at(row, level)) is not None]
 
 
@@ -279,14 +281,14 @@ def _by_horizon(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str,
 
 
 def _renewed(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Of one method once jobs had waited so long: renewed by then, or what it had said at their submission."""
+    """Return a method's renewed predictions, or its predictions at submission, for jobs that had waited a while."""
     method = str(figures["predictor"])
     was = method.endswith(BEFORE)
     return {**figures, "age_s": SCORED[figures["moment"]], "at_submission": was, "method": method.removesuffix(BEFORE)}
 
 
 def _reliability(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
-    """Said against happened: for each level the share of jobs that had started by what was said for it."""
+    """Return the reliability curve: for each level, the share of jobs that had started by the predicted quantile."""
     points = []
     for level in GRID:
         hits = _hits(rows, level)
@@ -299,10 +301,10 @@ NOMINAL = 0.9
 
 
 def calibration_verdicts(site: Site, partition: str | None) -> list[dict[str, Any]]:
-    """Flat objects, each with a `sentence`: jobs told to wait 10 min or more, short waits, partitions, lengths of wait.
+    """Return flat objects with a `sentence` each: long predicted waits, short waits, partitions, ranges of waits.
 
-    Of the last 60 days, of groups of 20 forecasts or more; by the rule of `disclosure`. Empty where there are none.
-    Partitions are of the same jobs as the first.
+    Covers the last 60 days and groups of at least 20 predictions, under the rules of `disclosure`. Empty if there are
+    none. Partitions cover the same jobs as the first object.
     """
     try:
         known = calibration_of(site)
@@ -312,31 +314,35 @@ def calibration_verdicts(site: Site, partition: str | None) -> list[dict[str, An
              if partition in (None, one["partition"])]  # fmt: skip
     if partition is not None:
         return [_object(name, known["method"], one) for name, one in parts]
-    long = f"told to wait {span(SHORT_S)} or more"
-    named = [(long if known["of"] == "long" else f"all (too few were {long})", known["headline"])]
-    named += [("short waits, told less", known["short"])] if known["short"] else []
+    long = f"predicted waits of {span(SHORT_S)} or more"
+    named = [(long if known["of"] == "long" else f"all jobs (too few had {long})", known["headline"])]
+    named += [("shorter predicted waits", known["short"])] if known["short"] else []
     named += parts
-    named += [(f"told {_span(one['low'], one['high'])}", one) for one in known["horizons"] if one["low"] >= SHORT_S]
+    named += [
+        (f"predicted waits of {_span(one['low'], one['high'])}", one)
+        for one in known["horizons"]
+        if one["low"] >= SHORT_S
+    ]
     return [_object(name, known["method"], one) for name, one in named]
 
 
 def _object(name: str, method: str, figures: Mapping[str, Any]) -> dict[str, Any]:
     count, kept, error = figures["forecasts"], figures["coverage_90"], figures["median_ae_s"]
     word = verdict(count, kept)
-    half = f"half started within {span(error)} of the likely time"
+    half = f"the median error is {span(error)}"
     half += f"; {figures['overdue']} still wait past their 90 % time" if figures.get("overdue") else ""
     sentences = {
-        "believe": f"believe it: {kept:.0%} of {count} started by the 90 % time, {half}",
-        "too early": f"do not rely on it: only {kept:.0%} of {count} started by the 90 % time; {half}",
-        "too late": f"it is on the safe side: {kept:.0%} of {count} started by the 90 % time; {half}",
-        "unknown": f"nobody knows: too few of {count} forecasts had a 90 % time; {half}",
+        "believe": f"reliable: {kept:.0%} of {count} started by the 90 % time, {half}",
+        "too early": f"not reliable: only {kept:.0%} of {count} started by the 90 % time; {half}",
+        "too late": f"cautious: {kept:.0%} of {count} started by the 90 % time; {half}",
+        "unknown": f"unknown: too few of {count} predictions had a 90 % time; {half}",
     }
     shown = {"of": name, "method": method, "forecasts": count, "coverage_90": kept, "median_ae_s": error}
     return {**shown, "verdict": word, "sentence": f"{name}: {sentences[word].replace('%', ' %').replace('  %', ' %')}"}
 
 
 def verdict(count: int, kept: float) -> str:
-    """Whether a 90 % bound has kept its promise: within two standard errors of so many, at least 2 points.
+    """Judge whether a 90 % bound holds: its coverage is within two standard errors (at least 2 points) of 90 %.
 
     >>> verdict(400, 0.91), verdict(400, 0.8), verdict(4000, 0.97), verdict(20, float("nan"))
     ('believe', 'too early', 'too late', 'unknown')
@@ -348,7 +354,7 @@ def verdict(count: int, kept: float) -> str:
 
 
 def _span(low: float, high: float) -> str:
-    """A length of wait as people say it.
+    """Return a range of waits as people say it.
 
     >>> _span(0.0, 600.0), _span(600.0, 3600.0), _span(86400.0, math.inf)
     ('less than 10 min', '10 min to 1 h', '1 d or more')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our own past advice, of limits and of memory, against what jobs needed, beside what their users had asked for."""
+"""Compares past suggestions of time limits and memory with what jobs needed and what their users requested."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from .disclosure import DAY_S, complete_days_by, is_of_several, rounded
 from .track_record import covered, median
 
 UNSCORED = frozenset({str(Grounds.NO_HISTORY), str(Grounds.LIMIT)})
-"""What was said with nothing to go by but the request itself was no answer to anyone."""
+"""Suggestions that rest only on the request itself were shown to nobody, so they are not scored."""
 LEVELS = (0.8, 0.9, 0.95)
 WEEK_S = 7 * DAY_S
 TIMEOUT = "timeout"
 
 
 class Quantity(NamedTuple):
-    """What is judged: where its rows are, which of them forecast and which advise, what a job had and was cut off by.
+    """What is judged: the table of its rows, which rows are predictions and which suggestions, and functions of a row.
 
-    `own` is what a job's user asked for, `was_cut` whether that cut it off, `needed` what it needed, or got.
+    `own` returns what the job's user requested, `was_cut` whether the job exceeded that, `needed` what it needed or
+    got.
     """
 
     statement: str
@@ -44,7 +45,7 @@ def _limit_of(row: Row) -> float:
 
 
 def _ran(row: Row) -> float:
-    """The run time; a batch system takes some seconds to end what is over its limit."""
+    """Return the run time; a batch system takes some seconds to end a job that exceeds its limit."""
     limit, ran = _limit_of(row), float(row["outcome_s"])
     return limit if ran > limit else ran
 
@@ -66,13 +67,13 @@ def advice_record(
     least_users: int,
     now: float,
 ) -> list[dict[str, Any]]:
-    """One flat object a method, of forecasts as of [since, until), epoch seconds; and its `weeks`.
+    """Return one flat object per method, for predictions made in [since, until), epoch seconds, and its `weeks`.
 
-    `exceeded_rate` is the share of jobs that what was advised would have cut off, `asked_over_used` what was advised
-    over what was needed, in all; both beside the users' own requests for the same jobs (`users_...`). A job that its
-    own request cut off needed more than it got: advice of no more cuts it off too, what more would have made of it
-    nobody knows (`undecided_rate`). `coverage_...` is how often the forecast's bounds held, `weeks` the same over time.
-    Above one `least_users` figures are of days that are over and have so many users, and rounded (see `disclosure`).
+    `exceeded_rate`: share of jobs that would have exceeded the suggestion. `asked_over_used`: sum of suggestions over
+    sum of needs. The keys `users_...` give the same for the users' own requests. A job that exceeded its own request
+    needed more than it got: it also exceeds a suggestion that is no larger, and for a larger suggestion the outcome is
+    unknown (`undecided_rate`). `coverage_...`: how often the predicted bounds held; `weeks`: the same by week. With
+    `least_users` above 1, figures cover complete days with enough users and are rounded (see `disclosure`).
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
     days: set[tuple[str, float]] = set()
@@ -93,7 +94,7 @@ def advice_record(
 
 
 def _over_time(weeks: dict[float, _Scores], least: int) -> list[dict[str, Any]]:
-    """The figures of each week that has any."""
+    """Return the figures of each week that has any."""
     return [
         {"week_s": week * WEEK_S, **rounded({"requests": judged.counts["asked"], **judged.rates()}, least)}
         for week, judged in sorted(weeks.items())
@@ -102,7 +103,7 @@ def _over_time(weeks: dict[float, _Scores], least: int) -> list[dict[str, Any]]:
 
 
 class _Scores:
-    """One method's forecasts and advice while they pass by."""
+    """Running totals over one method's predictions and suggestions."""
 
     def __init__(self, of: Quantity) -> None:
         self.of = of
@@ -112,7 +113,7 @@ class _Scores:
         self.sums: defaultdict[str, float] = defaultdict(float)
 
     def add(self, row: Row) -> None:
-        """One more row: a forecast, advice, or both in one."""
+        """Add one row: a prediction, a suggestion, or both."""
         self.users[row["user_id"]] += 1
         known = row["outcome_s"] is not None and row["grounds"] not in UNSCORED
         if row["kind"] == self.of.forecast:
@@ -147,7 +148,7 @@ class _Scores:
             self.sums[f"{name}needed"] += needed
 
     def rates(self) -> dict[str, float]:
-        """What the advice came to, beside the users' own requests, and how the bounds held."""
+        """Return the rates of the suggestions, of the users' own requests, and the coverage of the bounds."""
         counts, sums, rates = self.counts, self.sums, {}
         for name in ("", "users_"):
             rates[f"{name}exceeded_rate"] = counts[f"{name}exceeded"] / (counts[f"{name}asked"] or math.nan)
@@ -159,7 +160,7 @@ class _Scores:
         return rates
 
     def scores(self, method: str) -> dict[str, Any]:
-        """The method's figures."""
+        """Return the method's figures."""
         counts = self.counts
         figures: dict[str, Any] = {
             "predictor": method,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an answer is made of: its document, sentences that can be translated, warnings of stale data, instants."""
+"""Parts of an answer: its document, translatable sentences, warnings about stale data, and instants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...units import span
 
 
 class Answer(NamedTuple):
-    """An answer before it is printed or sent: the parts of the document, without its schema."""
+    """An answer before it is printed or sent: the parts of its document, without the schema."""
 
     log: Mapping[str, Any]
     settings: Mapping[str, Any]
@@ -21,9 +21,9 @@ class Answer(NamedTuple):
 
 
 class Sentence(str):
-    """English text like any other, with its `template` (a text of the catalogue) and the `values` put into it.
+    """English text that also has its `template` (a text of the catalogue) and the `values` put into it.
 
-    A value that begins with `-` is an option of a command.
+    A value that begins with `-` is a command-line option.
 
     >>> said = Sentence("raise %(flag)s by 5 %%", flag="--time")
     >>> said, said.template
@@ -34,14 +34,14 @@ class Sentence(str):
     values: Mapping[str, str]
 
     def __new__(cls, template: str, **values: str) -> Sentence:
-        """The template filled in; without values the text as it is."""
+        """Fill in the template; without values, the text is unchanged."""
         made = super().__new__(cls, template % values if values else template)
         made.template, made.values = template, values
         return made
 
 
 CLOCKS_APART_S = 2.0
-"""Two clocks further apart than this are said."""
+"""If two clocks differ by more than this, a warning says so."""
 NO_CYCLE = "the collector has not finished a cycle yet"
 LATE = "the collector last looked %(ago)s ago: is batchcast collect running?"
 AWAY = "%(daemon)s has not answered for %(ago)s (%(error)s)"
@@ -53,13 +53,13 @@ OLD = "answers about waiting jobs are %(ago)s old"
 BLIND = "the collector has not seen other users' jobs for %(ago)s: answers about waiting jobs are that old"
 STALE = (NO_CYCLE, BLIND, LATE, AWAY, AHEAD, BEHIND, READING, STANDS_BACK, OLD)
 OLD_S = 600.0
-"""A renewed answer that is older is said to be."""
+"""If a renewed answer is older than this, a warning says so."""
 
 
 def staleness(memory: Mapping[str, Any], now: float) -> list[str]:
-    """What a user must know of the collector's own state: is it running, is a daemon away, is the clock behind.
+    """Return warnings about the collector: it does not run, a daemon does not answer, or its clock is behind.
 
-    Late is what is later than four of the collector's own intervals, and at least two minutes.
+    Late means later than four of the collector's intervals, and at least two minutes.
     """
     notes: list[str] = []
     patience = max(120.0, 4 * float(memory.get("interval_s") or 30.0))
@@ -86,7 +86,7 @@ def staleness(memory: Mapping[str, Any], now: float) -> list[str]:
 
 
 def age_of(answers: Iterable[Mapping[str, Any]], now: float) -> list[str]:
-    """A note where the newest of the answers that are renewed is old: of a very long queue, or one that cannot be.
+    """Return a warning if the newest renewed answer is old, for example because the queue is very long.
 
     >>> told = {"submit_time_s": 0.0, "forecast_as_of_s": 3600.0}
     >>> age_of([told], 9000.0), age_of([told], 3700.0), age_of([{**told, "forecast_as_of_s": 0.0}], 9000.0)
@@ -102,7 +102,7 @@ def _ago(seconds: float) -> str:
 
 
 def parse_when(text: str, now: float | None = None) -> float:
-    """`units.parse_when` in local time; `now` in epoch seconds, the clock's where not given.
+    """Apply `units.parse_when` in local time; `now` in epoch seconds, by default the present.
 
     >>> parse_when("uts100"), parse_when("now+2hours", 50.0)
     (100.0, 7250.0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `start --test` was asked and said, kept for the collector, which finds the job that was then submitted.
+"""Stores questions and answers of `start --test` for the collector, which finds the job that is then submitted.
 
-Whoever may write beside the store keeps it: the service, or the collector's own user by hand. It is a line of JSON a
-question in a file of its owner's alone; the collector takes the lines, so that the file stays short.
+A process that may write beside the store adds them: the service, or the collector's own user. Each question is a line
+of JSON in a file that only its owner can read. The collector removes the lines it reads, so the file stays short.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from ...predict.protocol import Prediction
 from ...store.rows import as_values
 
 MOST_BYTES = 1_000_000
-"""No line is added to a longer file: nobody collects."""
+"""No line is added to a longer file, because then no collector reads it."""
 SUBMITTED_WITHIN_S = 900.0
-"""A job of the same user, partition, size and limit that is submitted so soon afterwards is what was asked about."""
+"""A job of the same user, partition, size and limit counts as the job asked about if it is submitted within
+this time.
+"""
 
 
 def keep_asked(place: Path, job: JobRequest, said: Prediction, method: str, now: float) -> None:
-    """Add one question and its answer, where this process may write there; what fails loses the line and no answer."""
+    """Add one question and its answer, if this process may write there; a failure loses only the line."""
     if not os.access(place.parent, os.W_OK) or not all(map(math.isfinite, (said.point, *said.quantiles))):
         return
     like = {"user": job.user_id, "partition": job.partition_id, "procs": job.procs, "limit": job.req_time}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What jobs asked for and used, summed up: arrays as one line, months side by side, what to change.
+"""Summarizes what jobs requested and used: arrays as one line, by month, and what to change.
 
-The jobs come from `job_use`; the advice is `usage`'s.
+`job_use` provides the jobs, `usage` the advice.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .usage import LEAST_JOBS, LEAST_WASTE, on_size, on_time
 _GIB = 1024.0**2
 AXES = {"--time": Axis.LIMIT, "--exclusive": Axis.PROCESSORS, "--mem": Axis.MEMORY}
 MOST_TOLD = 10
-"""So many kinds of jobs are printed, and are set beside the others."""
+"""Number of kinds of jobs that are printed and compared with other jobs."""
 
 
 def folded(jobs: Sequence[JobUse]) -> list[JobUse]:
-    """Tasks of one array in one row, in the place of the first; a job of its own stays as it is.
+    """Combine the tasks of an array into one row, in place of its first task; other jobs are unchanged.
 
-    Runs of a requeued job share its number, but are no tasks: each has a row of its own. Jobs of two clusters may share
-    a number too.
+    Runs of a requeued job have the same number but are not tasks, so each keeps its row. Jobs of two clusters may also
+    have the same number.
 
     >>> blank = dict.fromkeys(JobUse.__dataclass_fields__, 1.0) | {"state": "COMPLETED", "cluster": "", "tasks": 1}
     >>> rows = folded([JobUse(**(blank | {"job_id": name})) for name in ("7_1", "7_2", "8")])
@@ -68,14 +68,14 @@ def _fold(name: str, tasks: Sequence[JobUse]) -> JobUse:
 
 
 def _middle(values: Iterable[float]) -> float:
-    """The median of what is known."""
+    """Return the median of the known values."""
     return median(value for value in values if value == value)
 
 
 def by_month(jobs: Sequence[JobUse], by: str, zone_month: Any) -> list[dict[str, Any]]:
-    """A row for each month and each `by` (user, account, partition), months in order, the most used first.
+    """Return a row for each month and each `by` (user, account, partition): months in order, then by core-hours.
 
-    `zone_month` gives the month of an instant as `2026-10`. Shares are of sums over jobs that tell both parts.
+    `zone_month` returns the month of an instant as `2026-10`. Shares are sums over jobs for which both parts are known.
     """
     keyed = sorted(((zone_month(job.end_time), getattr(job, by) or "-", job) for job in jobs), key=lambda k: k[:2])
     rows = []
@@ -86,7 +86,7 @@ def by_month(jobs: Sequence[JobUse], by: str, zone_month: Any) -> list[dict[str,
 
 
 def totals(jobs: Sequence[JobUse]) -> dict[str, Any]:
-    """What jobs used together: core-hours, shares of sums over jobs that tell both parts, how many were cut off."""
+    """Return what jobs used together: core-hours, shares over jobs with both parts known, and how many were killed."""
     return {
         "jobs": len(jobs),
         "processor_hours": math.fsum(j.processors * j.elapsed_s for j in jobs) / 3600,
@@ -106,13 +106,12 @@ def _share(pairs: Sequence[tuple[float, float]]) -> float:
 
 
 def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float) -> list[dict[str, Any]]:
-    """What to change, by user and job name: `usage`'s rules for time and size, and memory.
+    """Return what to change, by user and job name: `usage`'s rules for time and size, and a rule for memory.
 
-    Of each flag the greatest waste comes first, and the flags take turns: hours of processors and GiB-hours cannot be
-    compared, and the first few are all that many people read. `--mem` is named where five jobs or more asked for at
-    least twice what 95 % of them need a node (`recommend_limit`, with the margin for samples that miss a peak).
-    Processor-hours; memory in GiB-hours. The first `MOST_TOLD` say what jobs waited that asked for so little
-    (`metrics.beside`), where these jobs can tell.
+    For each flag the largest waste comes first, and the flags alternate, because core-hours and GiB-hours cannot be
+    compared and many people read only the first lines. `--mem` is suggested if at least five jobs requested at least
+    twice what 95 % of them need per node (`recommend_limit`, with a margin because sampling misses peaks). The first
+    `MOST_TOLD` lines also say how long jobs with such smaller requests waited (`metrics.beside`), if the jobs show it.
     """
     found: list[dict[str, Any]] = []
     ended = sorted((j for j in jobs if j.state not in ("RUNNING", "SUSPENDED")), key=lambda j: (j.user, j.job_name))
@@ -136,7 +135,7 @@ def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float
 
 
 def _by_turns(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The greatest waste of each flag, then the second of each, and so on."""
+    """Order advice so that each flag's largest waste comes first, then each flag's second largest, and so on."""
     by_waste = sorted(found, key=lambda one: (-one["wasted_processor_hours"], -one.get("wasted_gib_h", 0.0)))
     seen: Counter[str] = Counter()
     turns = []
@@ -147,7 +146,7 @@ def _by_turns(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _add_waits(found: Sequence[dict[str, Any]], jobs: Sequence[JobUse]) -> None:
-    """To each advice what `beside` says, as a sentence and its figures."""
+    """Add to each advice the comparison of `beside`, as a sentence and figures."""
     each = [(job.user, job.job_name, _waited(job)) for job in jobs if job.eligible_wait_s >= 0]
     every = [one for _, _, one in each]
     for advised in found:
@@ -160,7 +159,7 @@ def _add_waits(found: Sequence[dict[str, Any]], jobs: Sequence[JobUse]) -> None:
 
 
 def in_words(found: Beside, axis: Axis, advised: float) -> str:
-    """The sentence beside an advice.
+    """Return the sentence that compares waits beside an advice.
 
     >>> in_words(Beside("main", 1500.0, 600.0, 3000.0, 40, 9), Axis.LIMIT, 3600.0)
     'on the same days 40 jobs like these on main that asked for 30 min to 1 h

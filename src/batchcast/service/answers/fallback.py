@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers where the store cannot be read: by one gentle query to the batch system, or by the service's socket."""
+"""Answers if the store cannot be read: by one query to the batch system, or through the service's socket."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .start import start_answer
 
 
 def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None, why: str, now: float) -> Answer:
-    """The batch system's own estimates for waiting jobs by id, or of a user; `why` there is no store."""
+    """Return the batch system's own estimates for waiting jobs by id, or of a user; `why` there is no store."""
     scheduler = open_scheduler(settings)[0]
     try:
         seen = scheduler.job(",".join(ids)) if ids else scheduler.jobs_of(user)
@@ -38,15 +38,15 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
         says = f"gives no start for {', '.join(ids) or user}" if queued else f"knows no waiting job {whose}"
         hint = "batchcast start --me" if ids else "batchcast start -u NAME"
         if queued:
-            hint = "the same in a minute; where batchcast collect keeps a store, every waiting job has a forecast"
+            hint = "ask again in a minute; with batchcast collect, every waiting job has a prediction"
         raise NoAnswer(f"{why}, and the scheduler itself {says}", hint=hint)
     blank: dict[str, Any] = {"point_s": None, "method": None, "grounds": None}
     blank["basis"] = "the scheduler's own estimate; no history is kept here"
-    # one row a waiting job: whoever counts the rows takes a job that is left out for one that does not wait
+    # One row per waiting job, because callers take a job without a row as not waiting.
     results = [
         {**start_answer({**j._asdict(), **j.asked, **blank}, now), **track_record.record_fields({})} for j in waiting
     ]
-    notes = [why + ": asked the scheduler once instead"]
+    notes = [why + ": this answer is from one query to the scheduler"]
     if without := len(waiting) - estimated:
         notes.append(f"the scheduler gives no start for {without} of {len(waiting)} waiting jobs")
     return Answer({}, start_settings(settings, now), notes, results)
@@ -54,20 +54,20 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
 
 NEXT_STEP = "batchcast doctor checks every part"
 DAYS = 30
-_ONCE = ": asked the scheduler once instead"
+_ONCE = ": this answer is from one query to the scheduler"
 
 
 def walltime(
     settings: Settings, what: str | None, glob: str | None, user: str, viewer: Viewer, risk: float, now: float, why: str
 ) -> Answer:
-    """A limit and a memory request from one query to accounting, without a store."""
+    """Suggest a time limit and memory from one query to accounting, without a store."""
     with _one_question(settings, user, now - DAYS * 86400, viewer, now, why, memory=True) as site:
         reply = questions.walltime_of(site, what, glob, user, risk)
     return reply._replace(warnings=[f"{why}{_ONCE}, for the last {DAYS} days"])
 
 
 def report(settings: Settings, who: Whose, since: float, until: float, viewer: Viewer, now: float, why: str) -> Answer:
-    """`ask.report` for one user from one question to accounting; groups need a store."""
+    """Answer `report` for one user from one query to accounting; groups need a store."""
     if who.user is None:
         of = " ".join(f"{flag} {name}" for flag, name in (("-A", who.account), ("-p", who.partition)) if name)
         hint = f"batchcast report --months user {of}, or --each: these ask accounting alone"
@@ -81,11 +81,10 @@ def report(settings: Settings, who: Whose, since: float, until: float, viewer: V
 def _one_question(
     settings: Settings, user: str, since: float, viewer: Viewer, now: float, why: str, memory: bool = False
 ) -> Iterator[Site]:
-    """A store of what accounting says of one user's jobs from `since` on, thrown away afterwards.
+    """Yield a temporary store of what accounting reports about one user's jobs since `since`.
 
-    What they held comes with them on request: a slower question, and one more about how it is measured.
-
-    Accounting itself decides whose jobs it shows, so no rule of ours is laid over it.
+    With `memory`, it includes what the jobs used: a slower query, and one more about how memory is measured. Accounting
+    itself decides which jobs this user may see, so no further privacy rule is applied.
     """
     from ...store.reader import Reader
     from ...store.sighted import write_once
@@ -105,17 +104,17 @@ def _one_question(
 
 PATIENCE_S = 60.0
 LEARNED = ("test", "where", "walltime", "report")
-"""Verbs whose answers rest on the clock that the collector keeps beside the store."""
+"""Verbs whose answers need the clock that the collector saves beside the store."""
 _KINDS: dict[int, type[BatchcastError]] = {1: Refused, 2: UsageError, 3: NoAnswer, 4: Unreachable}
 
 
 def answer_or_ask_service(
     settings: Settings, verb: str, parameters: Mapping[str, object], here: Callable[[], Answer]
 ) -> Answer:
-    """The answer from the store, or, where that is closed to this user, from the service's socket.
+    """Answer from the store; if this user cannot read it, through the service's socket.
 
-    What rests on what the collector has learned is asked of the service too where only that may read it: so the page
-    and this user's terminal say the same. If the service does not answer, it is learned anew here.
+    If only the service can read the collector's saved clock, the service is asked too, so that the web page and this
+    user's terminal give the same answer. If the service does not answer, this process replays the history.
     """
     if "/" not in settings["listen"]:
         return here()
@@ -128,14 +127,14 @@ def answer_or_ask_service(
 
 
 def _is_learned_by_another(settings: Settings) -> bool:
-    """Whether a clock is kept beside the store that this user may not read."""
+    """Return whether a clock is saved beside the store that this user cannot read."""
     path = sqlite_path(settings["store"])
     kept = [] if path is None else list(path.parent.glob(f"{path.name}.*.clock"))
     return bool(kept) and not any(os.access(one, os.R_OK) and one.stat().st_uid in (0, os.geteuid()) for one in kept)
 
 
 def is_closed(settings: Settings) -> bool:
-    """Whether there is a store of which this user may not read anything."""
+    """Return whether there is a store that this user cannot read."""
     path = sqlite_path(settings["store"])
     if path is None:
         return False
@@ -149,7 +148,9 @@ def is_closed(settings: Settings) -> bool:
 
 
 def ask_service(listen: str, verb: str, parameters: Mapping[str, object]) -> Answer:
-    """The document of `/v1/VERB` on a unix socket. Its errors are raised as what they are; Unreachable without one."""
+    """Return the document of `/v1/VERB` from a unix socket; its errors are raised again; Unreachable without a
+    socket.
+    """
     from http.client import HTTPConnection, HTTPException
 
     given = {name: str(value) for name, value in parameters.items() if value is not None}
@@ -162,8 +163,8 @@ def ask_service(listen: str, verb: str, parameters: Mapping[str, object]) -> Ans
         document = json.loads(connection.getresponse().read())
     except (OSError, HTTPException, ValueError) as error:
         raise Unreachable(
-            f"the store is closed to you, and the service on {listen} does not answer ({error})",
-            hint="ask its operator: batchcast serve gives users their answers where the store is private",
+            f"you cannot read the store, and the service on {listen} does not answer ({error})",
+            hint="ask its operator to run batchcast serve, which answers users of a private store",
         ) from None
     finally:
         connection.close()
@@ -181,7 +182,7 @@ def answer_of(document: Mapping[str, Any]) -> Answer:
 
 
 def _numbers(result: Mapping[str, object]) -> dict[str, object]:
-    """JSON's null for an unknown number as the verbs print it."""
+    """Convert JSON's null for an unknown number to the form that verbs print."""
     return {
         name: float("nan") if value is None and name.endswith(("_s", "_rate", "_50", "_90", "_share")) else value
         for name, value in result.items()

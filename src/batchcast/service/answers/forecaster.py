@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forecasts for jobs that were not submitted: from the collector's saved clock, or one replayed from history.
+"""Predictions for jobs that are not submitted, from the collector's saved clock or one replayed from history.
 
-Also what a script asks for, as such a job; and when a job would start with each choice of a form, for portals, which
-wait milliseconds: a process that is asked again keeps the clock between questions (`renew`).
+Also reads the request of a script, and predicts the start for each choice of a portal's form. Portals wait only
+milliseconds, so a process that is asked again keeps the clock between questions (`renew`).
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ NO_PRIORITIES = (
     "simulated, and this may be far off"
 )
 MOST_REPLAYED = 5000
-"""Where no saved clock may be read, so many of the last jobs are replayed, some milliseconds each."""
+"""Number of latest jobs that are replayed if no saved clock can be read; some milliseconds each."""
 
 
 class Forecaster(NamedTuple):
-    """The answering methods of one clock, brought up to one instant.
+    """The answering methods of one clock at one instant.
 
-    The future simulated for an answer is drawn from the one state of that instant: all that are asked for share it.
+    All answers share the future that is simulated once for this state.
     """
 
     clock: LiveClock
@@ -53,18 +53,18 @@ class Forecaster(NamedTuple):
     notes: tuple[str, ...] = ()
 
     def wait(self, job: JobRequest) -> Prediction:
-        """How long the job would wait if it were submitted now."""
+        """Predict how long the job would wait if it were submitted now."""
         answer: Prediction = self.clock.predictors[self.keys["wait"]].predict(job, self.clock.state)
         return answer
 
     def run(self, job: JobRequest) -> Prediction | None:
-        """How long it would run; None where no run times are forecast."""
+        """Predict how long the job would run; None if run times are not predicted."""
         return self._of("runtime", job)
 
     def peak(self, job: JobRequest, risk: float | None = None) -> Prediction | None:
-        """How much memory the job would hold on a node, KiB; None where accounting measures none.
+        """Predict the job's peak memory per node, KiB; None if accounting measures no memory.
 
-        With a risk what it needs at most, where enough of its namesakes have ended.
+        With a risk, return the upper bound of its need, if enough jobs of the same name have ended.
         """
         forecast = self._of("memory", job)
         if forecast is None or risk is None:
@@ -73,14 +73,14 @@ class Forecaster(NamedTuple):
         return forecast if known is None else known
 
     def limit(self, job: JobRequest, risk: float) -> Prediction | None:
-        """What limit to ask for at a risk, as `predict.recommend` says it; None where no method advises limits."""
+        """Suggest a time limit at a risk (see `predict.recommend`); None if no method suggests limits."""
         if "limit" not in self.keys:
             return None
         answer: Prediction = self.clock.predictors[self.keys["limit"]].advise(job, self.clock.state, risk)
         return answer
 
     def method(self, kind: str) -> str:
-        """The name of the method that answers for a kind."""
+        """Return the name of the method that answers for a kind."""
         return str(json.loads(self.keys[kind])[1])
 
     @property
@@ -100,12 +100,12 @@ KINDS = ("wait", "runtime", "memory", "limit")
 
 
 def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
-    """What the collector's clock would answer now, of these kinds. NoAnswer where no job has started yet."""
+    """Return what the collector's clock predicts now, for these kinds; NoAnswer if no job has started yet."""
     if not site.reader.ask("has_started", cluster=site.cluster):
         raise NoAnswer(
             f"no job has started in {site.cluster} since the collector began", hint="ask again when some have"
         )
-    if site.memory.get("told_until") is None:  # the queue is not known either: every job would seem to start at once
+    if site.memory.get("told_until") is None:  # the queue is unknown too, so every job would seem to start at once
         raise NoAnswer(
             f"history of {site.cluster} is still being read", hint="ask again in a few minutes; batchcast doctor"
         )
@@ -118,7 +118,7 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
     clock = _from_model_store(site, methods)
     if clock is None:
         clock = _from_history(site, methods)
-        notes = (f"learned anew from at most {MOST_REPLAYED} jobs: what the collector keeps cannot be read here",)
+        notes = (f"learned from at most {MOST_REPLAYED} jobs, because the collector's models cannot be read here",)
     clock.state.now = site.now
     from .model_store import used
 
@@ -130,7 +130,7 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
 
 
 def _from_model_store(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClock | None:
-    """The saved clock brought up to now; no model is fitted on the way."""
+    """Return the saved clock advanced to now, without fitting a model."""
     from ...store.place import clock_path
     from .model_store import Unusable, load, resume
 
@@ -155,7 +155,7 @@ def _from_history(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClo
 
 
 def _fresh(site: Site, methods: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
-    """Predictors that have learned nothing, as the settings describe them."""
+    """Return untrained predictors, as the settings describe them."""
     from ...store.place import machine_path
     from ..settings import machine_at
     from .model_store import make_predictor
@@ -172,7 +172,7 @@ def _known(site: Site, since: float) -> Iterator[LiveJob]:
 
 
 def begin_condition(options: Mapping[str, str], now: float) -> tuple[str, float | None]:
-    """Why a script's job would not wait for the machine at first, as Slurm would call it, and its begin time.
+    """Return the reason, in Slurm's words, why a script's job would not be eligible at first, and its begin time.
 
     >>> [begin_condition(asked, 0.0) for asked in ({"hold": ""}, {"begin": "now+1hour"}, {"dependency": "afterok:7"})]
     [('JobHeldUser', None), ('BeginTime', 3600.0), ('Dependency', None)]
@@ -185,9 +185,9 @@ def begin_condition(options: Mapping[str, str], now: float) -> tuple[str, float 
 
 
 def options_of(script: str, asked: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """What a script and the options beside it ask for, and its options that no forecast goes by.
+    """Return what a script and further options request, and its options that predictions ignore.
 
-    The script's name is the job's, unless it has another.
+    The job's name is the script's name, unless it has another.
     """
     options = {"job-name": Path(script).name, "chdir": os.getcwd()} | parse_script(read_script(script))
     names = {"limit": "time"}
@@ -196,7 +196,7 @@ def options_of(script: str, asked: Mapping[str, Any]) -> tuple[dict[str, str], l
 
 
 def read_script(path: str) -> str:
-    """A script's text; - is stdin."""
+    """Return a script's text; - is stdin."""
     try:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -206,10 +206,10 @@ def read_script(path: str) -> str:
 
 
 def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
-    """What the script would ask for, with the site's defaults; account, QOS and group as most of the user's jobs had.
+    """Return the script's request with the site's defaults; account, QOS and group as in most of the user's jobs.
 
-    Slurm knows a user's default account and QOS, a store only what came of them: of the last hundred jobs the most
-    frequent, since the last one may have named another.
+    Slurm knows a user's default account and QOS, but the store only has past jobs: the most frequent value among the
+    last hundred is used, because the last job may have named another.
     """
     name = options.get("partition") or default_partition(site.memory) or None
     if site.partitions and name not in site.partitions:
@@ -239,13 +239,13 @@ def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
 
 
 MOST_PROCS = 1e8
-"""Where the size of the machine is unknown, no job with more processors than this can start."""
+"""If the size of the machine is unknown, a job with more processors than this counts as impossible."""
 
 
 def too_large(site: Site, options: Mapping[str, str], job: JobRequest) -> str:
-    """Why such a job would never start here, by what the collector knows of the partition; empty where it may.
+    """Return why such a job would never start, from what the collector knows of the partition; empty if it can.
 
-    Nodes that are down count: they may come back.
+    Nodes that are down count, because they may come back.
     """
     limits, nodes = of_partition(site.memory, job.partition_id), max(job.req_nodes, 1.0)
     most = min(limits.get("procs") or math.inf, site.memory.get("total_procs") or math.inf)
@@ -266,9 +266,9 @@ def too_large(site: Site, options: Mapping[str, str], job: JobRequest) -> str:
 
 
 def never_starts(site: Site, options: Mapping[str, str], job: JobRequest, machine: Machine | None) -> str:
-    """Why such a job would never start: too large, or a feature that no node has; empty where it may start.
+    """Return why such a job would never start: too large, or a feature that no node has; empty if it can start.
 
-    UsageError for a QOS that the machine does not have: sbatch refuses the job.
+    UsageError for a QOS that the machine does not have, because sbatch rejects such a job.
     """
     if machine is None:
         return too_large(site, options, job)
@@ -279,7 +279,7 @@ def never_starts(site: Site, options: Mapping[str, str], job: JobRequest, machin
 
 
 def _lacks_feature(machine: Machine, constraint: str, job: JobRequest) -> str:
-    """Why no node offers these features; a feature among alternatives (`a|b`) must exist on any node, as for sbatch."""
+    """Return why no node offers these features; like in sbatch, each alternative (`a|b`) must exist on some node."""
     wanted = [word.partition("*")[0].strip() for word in re.split(r"[&|,\[\](){}]", constraint)]
     every = {feature for group in machine.nodes for feature in group.features}
     part = machine.partition(str(job.partition_id or ""))
@@ -294,20 +294,20 @@ def _lacks_feature(machine: Machine, constraint: str, job: JobRequest) -> str:
     return ""
 
 
-NEVER = "change what it asks for; sinfo -o '%P %l %s %c %m %f' shows what each partition has"
+NEVER = "change the request; sinfo -o '%P %l %s %c %m %f' shows what each partition has"
 
 MOST_CHOICES = 20
 OLD_S = 1800.0
-"""A clock that stands further back is not asked: it is loaded anew first."""
+"""A clock that is further behind is not used; it is loaded again first."""
 SHARE = 20.0
-"""Loading again takes at most one in so many seconds, however long it takes on a large site."""
+"""Loading may take at most this fraction (1/20) of the time, however long one load takes on a large site."""
 
 
 @dataclass
 class _Held:
-    """The last clock that was loaded, of which store and how far, when (monotonic), and the seconds that loading takes.
+    """The last loaded clock: its store, its instant, when it was loaded (monotonic), and how long loading took.
 
-    None of it counts the first time: most of that is code compiled and read, which is not done again.
+    The first load is not measured, because most of its time is spent on compiling, which is not repeated.
     """
 
     of: tuple[str, str, float | None]
@@ -320,16 +320,16 @@ _held: _Held | None = None
 
 
 def renew(settings: Settings) -> None:
-    """Load the collector's clock where it has moved on, and ask it once, which loads what answers."""
+    """Load the collector's clock if it has advanced, and ask it once, so that all code it needs is loaded."""
     with open_site(settings, Viewer(None), time.time()) as site:
         _clock(site, 0.0).wait(request_of({}, site, ""))
 
 
 def answer_choices(settings: Settings, choices: Sequence[str], user: str, viewer: Viewer, now: float) -> Answer:
-    """When a job of this user would start with each of the choices, submitted now; in their order, one row each.
+    """Predict when a job of this user would start with each of the choices, if submitted now; one row each, in order.
 
-    A choice is sbatch's long options as a query (`ntasks=4&time=240`). One that cannot be answered has a row without
-    times that says why. UsageError for more than `MOST_CHOICES`; Refused for other users' on a private site.
+    A choice is sbatch's long options as a query (`ntasks=4&time=240`). A choice that cannot be answered has a row with
+    the reason and without times. UsageError for more than `MOST_CHOICES`; Refused for other users' on a private site.
 
     >>> answer_choices(None, [], "ada", Viewer("ada"), 0.0)
     Traceback (most recent call last):
@@ -366,7 +366,7 @@ def _row(place: int, text: str, ask: Forecaster, site: Site, user: str) -> dict[
 
 
 def _options(text: str) -> Mapping[str, str]:
-    """A choice's options; UsageError for one that no forecast goes by, so that nobody believes it was heard."""
+    """Return a choice's options; UsageError for an option that predictions ignore, so that it is not overlooked."""
     options = dict(parse_qsl(text))
     if strange := sorted(set(options) - set(HEARD)):
         raise UsageError(f"no option {strange[0][:40]!r} (accepted: {', '.join(HEARD)})")
@@ -374,8 +374,8 @@ def _options(text: str) -> Mapping[str, str]:
 
 
 def _clock(site: Site, old_s: float) -> Forecaster:
-    """The clock at this instant: the one that is held where nothing has changed since, where it was loaded at most so
-    many seconds ago, or where loading took too long to do it again yet."""
+    """Return the clock at this instant. The loaded clock is reused if nothing has changed since, if it was loaded at
+    most `old_s` seconds ago, or if loading takes too long to repeat it yet."""
     global _held
     begun = time.monotonic()
     of = (str(site.settings["store"]), site.cluster, site.memory.get("told_until"))

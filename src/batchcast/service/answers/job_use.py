@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One line a job, of what it asked for and used: from one question to sacct, or from log files.
+"""What each job requested and used, one row per job: from one query to sacct, or from log files.
 
 Processor time and GPUs are read as seff and reportseff read them, memory by the busiest node (`formats.memory`). Log
-files go through `trace.read`, the reader of every other verb, so that a file has one meaning; a question to sacct is
-answered without numpy, since a login node pays for every import.
+files are read by `trace.read`, like in every other verb. The query to sacct is processed without numpy, because every
+import is slow on a login node.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ GROUPS = {"account": "--accounts", "partition": "--partition"}
 
 @dataclass(frozen=True, slots=True)
 class JobUse:
-    """One job or one folded array. Seconds, KiB, shares of what was asked (1: all of it); NaN where unknown.
+    """One job or one combined array. Seconds, KiB, and shares of the request (1: all of it); NaN if unknown.
 
-    `tasks` is how many tasks of an array the row stands for; then amounts are sums and shares those of the sums, but
-    memory is that of the largest task and `elapsed_s`, `limit_s` and `waited_s` are medians.
+    `tasks` is the number of array tasks in the row. Then amounts are sums and shares are shares of sums; memory is that
+    of the largest task, and `elapsed_s`, `limit_s` and `waited_s` are medians.
     """
 
     job_id: str
@@ -70,30 +70,30 @@ class JobUse:
 
     @property
     def time_share(self) -> float:
-        """Elapsed of the limit."""
+        """Elapsed time as a share of the limit."""
         return self.elapsed_s / self.limit_s if self.limit_s > 0 else math.nan
 
     @property
     def processor_share(self) -> float:
-        """Processor time used of processors held times the time they were."""
+        """Used processor time as a share of allocated processors times elapsed time."""
         held = self.processors * self.elapsed_s * (self.tasks if self.tasks > 1 else 1)
         return self.processor_s / held if held > 0 else math.nan
 
     @property
     def memory_share(self) -> float:
-        """The peak of memory of what was asked."""
+        """Peak memory as a share of the request."""
         return self.memory_kib / self.memory_asked_kib if self.memory_asked_kib > 0 else math.nan
 
     def row(self) -> dict[str, Any]:
-        """The job as one flat object, its shares with it."""
+        """Return the job as one flat object, with its shares."""
         shares = {name: getattr(self, name) for name in ("time_share", "processor_share", "memory_share")}
         return {**asdict(self), **shares}
 
 
 def ask_slurm(transport: Transport, which: Sequence[str], since: float, until: float) -> tuple[list[JobUse], int]:
-    """The jobs that sacct knows of (--user=NAME, --jobs=1,2) from `since` to `until`, and the number of broken rows.
+    """Return the jobs in sacct (--user=NAME, --jobs=1,2) between `since` and `until`, and the number of broken rows.
 
-    One question. Jobs that never ran are left out.
+    One query. Jobs that never ran are left out.
     """
     spans = [f"--starttime=uts{since:.0f}"] if math.isfinite(since) else []
     spans += [f"--endtime=uts{until:.0f}"] if math.isfinite(until) else []
@@ -118,12 +118,14 @@ def _jobs(records: Iterable[Mapping[str, str]], now: float) -> tuple[list[JobUse
 
 
 def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: float) -> JobUse | None:
-    """One job's rows; None if it never ran; ValueError if the first row is no job's, or its run time is negative."""
+    """Return one job's row; None if it never ran; ValueError if the first row is not a job or its run time is
+    negative.
+    """
     submit, eligible, start, end = (epoch(job[name]) for name in ("Submit", "Eligible", "Start", "End"))
     elapsed = float(job["ElapsedRaw"] or "nan")
     if not job["JobID"][:1].isdigit() or elapsed < 0:
         raise ValueError(job["JobID"])
-    # Slurm gives a job that is cancelled in the queue a start: the instant at which it left
+    # Slurm gives a job that is cancelled in the queue a start time: the time of cancellation.
     held_nothing = not elapsed > 0 and job["NodeList"] in ("", "None assigned")
     if job["State"].startswith("PENDING") or math.isnan(elapsed) or never_ran(start, held_nothing):
         return None
@@ -145,7 +147,7 @@ def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: flo
 
 
 def _wait(seconds: float) -> float:
-    """A wait; NaN for a negative one: a record that starts before it was submitted says nothing of the queue."""
+    """Return a wait; NaN if negative, because a record that starts before its submission is wrong."""
     return seconds if seconds >= 0 else math.nan
 
 
@@ -155,7 +157,7 @@ def _limit(minutes: str) -> float:
 
 
 def _gpu_share(gpus: float, steps: Sequence[Mapping[str, str]]) -> float:
-    """How busy a job's GPUs were: the busiest step's `gres/gpuutil`, percent summed over GPUs; NaN unknown."""
+    """Return the busiest step's GPU use: `gres/gpuutil`, percent summed over GPUs; NaN if unknown."""
     gpu_use = [parse_tres(step["TRESUsageInTot"]).get("gres/gpuutil", "") for step in steps]
     percent = [float(value) for value in gpu_use if re.fullmatch(r"\d+(\.\d*)?", value)]
     return min(max(percent) / 100 / gpus, 1.0) if percent and gpus > 0 else math.nan
@@ -180,14 +182,14 @@ def of_logs(paths: Sequence[str], timezone: str, cluster: str | None = None) -> 
 
 
 def _left_out(dropped: Mapping[str, int]) -> list[str]:
-    """What a reader left out beside broken lines, which its notes tell with an example each."""
+    """Describe what a reader left out, except broken lines, which its notes describe with an example each."""
     steps = "job step (only jobs count)"
     rules = {rule: count for rule, count in dropped.items() if count and rule != steps}
     return [f"{count} records left out ({rule})" for rule, count in rules.items() if not rule.startswith("broken line")]
 
 
 def _of_trace(log: Any) -> list[JobUse]:
-    """The jobs of a trace that all ran."""
+    """Return the jobs of a trace in which all jobs ran."""
     import numpy as np
 
     def names(column: str) -> list[str]:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live clock with its models, saved in a file beside the store: a restart need not replay all of history.
+"""Saves the live clock with its models in a file beside the store, so that a restart need not replay all history.
 
-`start --test` reads it too. A file that cannot be used (missing, damaged, of another version, another user's) costs a
-replay of history and nothing else. The file holds plain values and arrays (`plain_state`): it names no code, and every
-predictor is made from the site's settings before its state is filled in. Compiled kernels follow the numbers in those
-arrays without checking them, so a file counts only if it carries the digest that this user's secret key gives: a file
-that came from elsewhere, in an unpacked folder for example, is not read.
+`start --test` reads the file too. If the file cannot be used (missing, damaged, of another version or user), history is
+replayed instead. The file contains only plain values and arrays (`plain_state`) and names no code: every predictor is
+created from the site's settings before its state is filled in. Compiled kernels use indices in those arrays without
+checking them. So a file is accepted only with a digest made with this user's secret key; a file from elsewhere, for
+example from an unpacked archive, is not read.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ KEY_BYTES = 32
 
 
 class Unusable(Exception):
-    """Why a file of a saved clock is not gone on from."""
+    """Why a saved clock cannot be used."""
 
 
 @dataclass(frozen=True)
 class SavedClock:
-    """A clock as it was at `told_until`.
+    """A clock at time `told_until`.
 
-    `heard` says which events of the jobs that were not gone before it were heard (row: bits), `late` how many events
-    had come late so far, `since` from when on history was heard.
+    `heard` lists the events already processed (row: bits) of jobs that had not left, `late` counts late events, and
+    `since` is the start of the processed history.
     """
 
     clock: LiveClock
@@ -65,15 +65,15 @@ class SavedClock:
 
 
 def save(place: Path, saved: SavedClock) -> str:
-    """Write the clock whole, for its owner alone; in words which predictors could not be written. OSErrors pass."""
+    """Write the clock, readable only by its owner; return which predictors could not be saved. OSErrors pass."""
     clock = saved.clock
     kept: dict[str, msgpack.Ext] = {}
     left_out = []
     for name, predictor in clock.predictors.items():
         try:
-            kept[name] = in_place(msgpack.encode(Writer().plain(predictor)))  # by itself: a question needs few
+            kept[name] = in_place(msgpack.encode(Writer().plain(predictor)))  # separately: an answer needs few of them
         except NotPlain as error:
-            left_out.append(f"{name} learns anew at every start, since it holds what cannot be kept: {error}")
+            left_out.append(f"{name} must learn again after each start, because it cannot be saved: {error}")
     body = msgpack.encode(
         {
             "state": Writer().plain(clock.state),
@@ -95,20 +95,20 @@ def save(place: Path, saved: SavedClock) -> str:
 
 
 def load(place: Path, fresh: Mapping[str, Any]) -> SavedClock:
-    """What is saved there, filled into `fresh`: predictors by name, made from the settings and used for nothing else.
+    """Load a saved clock into `fresh`: predictors by name, created from the settings and not used otherwise.
 
-    Unusable says why nothing is; what was filled by then is of no use.
+    Raises Unusable with the reason; the partly filled predictors must then be discarded.
     """
     try:
         return _filled(_trusted_body(place, fresh), fresh)
     except Unusable:
         raise
-    except Exception as error:  # this user's own file, of the same code, and still damaged: it can fail in any way
+    except Exception as error:  # a damaged file can fail in any way
         raise Unusable(f"damaged ({type(error).__name__})") from error
 
 
 def _trusted_body(place: Path, fresh: Mapping[str, Any]) -> bytes:
-    """The bytes after the two lines of the head, if this user's own batchcast of this very code wrote them."""
+    """Return the bytes after the two header lines, if this user and this version of the code wrote them."""
     try:
         with open(place, "rb", opener=without_links) as file:
             if not _is_safe(os.fstat(file.fileno())):
@@ -144,12 +144,12 @@ def _filled(body: bytes, fresh: Mapping[str, Any]) -> SavedClock:
 
 
 def _machine_of(predictor: Any) -> bool:
-    """Whether it simulates on a described machine: which one is the settings' affair, what was learned stays."""
+    """Return whether it simulates on a described machine (the settings decide which one)."""
     return getattr(predictor, "machine", None) is not None
 
 
 def can_answer(clock: LiveClock) -> bool:
-    """Whether what its models were fitted by can be loaded."""
+    """Return whether the packages that its models need can be loaded."""
     fitted = [one for one in clock.predictors.values() if getattr(one, "model", None) is not None]
     try:
         for name in {name for one in fitted for name in getattr(type(one), "needs", ())}:  # of the code, not the file
@@ -160,7 +160,7 @@ def can_answer(clock: LiveClock) -> bool:
 
 
 def _head(predictors: list[str]) -> bytes:
-    """The first line: what wrote the file, and for which predictors."""
+    """Return the first header line: what wrote the file, and for which predictors."""
     written = {"format": FORMAT, "batchcast": __version__, "code": fingerprint(LEARNED), "predictors": predictors}
     return json.dumps(written).encode() + b"\n"
 
@@ -170,9 +170,9 @@ def _digest(key: bytes, head: bytes, body: bytes) -> bytes:
 
 
 def _secret_key() -> bytes:
-    """This user's key, made where it is missing: beside the compiled kernels, where nobody else can write either.
+    """Return this user's key, created if missing in the cache of compiled kernels, where nobody else can write.
 
-    A key of the moment where none can be kept: what is saved with it then lasts as long as this process.
+    If no key can be stored, a temporary key is used; a file saved with it is valid only for this process.
     """
     folder = kernel_folder()
     if not folder:
@@ -195,18 +195,18 @@ _KEY_OF_THE_MOMENT = secrets.token_bytes(KEY_BYTES)
 
 
 def _is_safe(stat: os.stat_result) -> bool:
-    """Whether nobody but this user or root can have written it."""
+    """Return whether only this user or root can have written it."""
     return stat.st_uid in (0, os.geteuid()) and not stat.st_mode & 0o022
 
 
 def replay(
     jobs: Iterable[LiveJob], predictors: Mapping[str, Any], memory: Mapping[str, Any], until: float = -math.inf
 ) -> LiveClock:
-    """A clock to which all past events of these jobs are replayed, then what is known of them up to `until`.
+    """Replay all past events of these jobs into a new clock, then bring it up to date until `until`.
 
-    Models are fitted in the background. The jobs come in the order of their submission, and none is stored: a long
-    history takes no more memory than what the predictors make of it.
-    Both the collector after a start and answers about jobs that were not submitted get their clock here.
+    Models are fitted in the background. The jobs come in order of submission and are not stored, so a long history
+    needs no more memory than the predictors. The collector uses this after a start, and so do answers about jobs that
+    are not submitted.
     """
     total = memory.get("total_procs")
     clock = LiveClock(predictors, math.nan if total is None else total)
@@ -227,9 +227,9 @@ def replay(
 
 
 def resume(saved: SavedClock, jobs: Iterable[LiveJob], until: float = -math.inf) -> LiveClock:
-    """A saved clock brought up to date: the events of these jobs since, then what is known of them up to `until`.
+    """Bring a saved clock up to date with the events of these jobs since it was saved, until `until`.
 
-    The jobs are those that were not gone before the clock was saved.
+    The jobs are those that had not left when the clock was saved.
     """
     clock = saved.clock
     clock.beside = in_background
@@ -245,14 +245,14 @@ _last_fit = {"trouble": ""}
 
 
 def fit_trouble() -> str:
-    """What went wrong when a model was last fitted; empty where nothing did."""
+    """Return what went wrong in the last fit of a model; empty if nothing did."""
     return _last_fit["trouble"]
 
 
 def in_background(work: Callable[[], Any]) -> Future[Any]:
-    """Run a fit in a thread that the process need not wait for when it ends.
+    """Run a fit in a thread that the process does not wait for at its end.
 
-    One that fails, whatever the reason, gives no model: the model before it goes on answering, or the simulation does.
+    A failed fit gives no model: the former model keeps answering, or else the simulation.
     """
     future: Future[Any] = Future()
 
@@ -275,7 +275,7 @@ def in_background(work: Callable[[], Any]) -> Future[Any]:
 def make_predictors(
     runtime: str, wait: str, memory: str = "", limits: str = "", machine: Machine | None = None
 ) -> dict[tuple[str, str], Any]:
-    """Fresh predictors by (kind, spec); those of waits that take a described machine get it."""
+    """Return untrained predictors by (kind, spec); wait predictors that use a machine get `machine`."""
     specs = {"runtime": runtime, "memory": memory, "limit": limits, "wait": wait}
     keys = [
         (kind, spec)
@@ -286,14 +286,14 @@ def make_predictors(
 
 
 def make_predictor(kind: str, spec: str, machine: Machine | None = None) -> Any:
-    """A fresh predictor of a kind: runtime, wait, memory, limit."""
+    """Return an untrained predictor of a kind: runtime, wait, memory, limit."""
     if kind == "limit":
         return LimitAdvice(spec, RISK)
     return LateMemory(spec) if kind == "memory" else make(kind, spec, machine=machine)
 
 
 def used(memory: Mapping[str, Any]) -> dict[tuple[str, str], float]:
-    """What each (account, user) has used by what the store remembers of a cluster, in processor-seconds.
+    """Return each (account, user)'s usage in processor-seconds, as the store remembers it for a cluster.
 
     >>> used({"shares": {"physics|ada": 60.0}})
     {('physics', 'ada'): 60.0}
@@ -303,7 +303,7 @@ def used(memory: Mapping[str, Any]) -> dict[tuple[str, str], float]:
 
 
 def use_machine(predictors: Iterable[Any], machine: Machine | None) -> None:
-    """Let those that simulate on a described machine go on with this one; what they have learned stays."""
+    """Let predictors that simulate on a machine use this one from now on; they keep what they learned."""
     for one in predictors:
         if hasattr(one, "use_machine"):
             one.use_machine(machine)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of predictors as plain values (numbers, text, bytes, lists), and predictors filled with it again.
+"""Converts the state of predictors to plain values (numbers, text, bytes, lists) and back.
 
-A file of such values names no code: an object in it is a number into `CLASSES`, a list in this file. Functions are not
-written: a predictor is first made from the site's settings, and only its data come from the file. What holds anything
-else (a model of scikit-learn, an object of another package) is `NotPlain`, and its predictor is left out.
+A file of such values contains no code: an object is stored as an index into `CLASSES`, a list in this file. Functions
+are not stored: a predictor is first created from the site's settings, and the file only provides data. A predictor
+that contains anything else (a scikit-learn model, an object of another package) raises `NotPlain` and is left out.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ _CLASSES = {
     "schedule.forward_kernel": "Forward",
 }
 CLASSES = tuple(f"{module}:{name}" for module, names in _CLASSES.items() for name in names.split())
-"""Every class that a kept predictor is made of; a file can name no other."""
+"""All classes that saved predictors consist of; a file cannot name another class."""
 CODE = (FunctionType, MethodType, BuiltinFunctionType, partial, attrgetter, type, Machine)
-"""What is never written: whoever is made from the settings has it already."""
+"""Types that are never stored, because a predictor created from the settings has them already."""
 SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 REFERENCE, LIST, TUPLE, DICT, SET, FROZEN, DEQUE, BYTES, INTEGER, NUMBER, ARRAY, OBJECT, OWN = range(13)
 FACTORIES: tuple[Any, ...] = (None, int, float, list, dict, set)  # of a defaultdict
@@ -93,7 +93,7 @@ _DECODER = msgpack.Decoder(ext_hook=lambda _code, data: data)
 
 
 def in_place(data: bytes) -> msgpack.Ext:
-    """Bytes that `decoded` gives as a view into what it reads, so that a large array is copied once."""
+    """Wrap bytes so that `decoded` returns a view into its input, which avoids copying a large array twice."""
     return msgpack.Ext(0, data)
 
 
@@ -103,7 +103,7 @@ def decoded(body: bytes | memoryview) -> Any:
 
 
 class NotPlain(TypeError):
-    """A predictor holds something that no file of plain values can hold."""
+    """A predictor contains something that cannot be stored as plain values."""
 
 
 @cache
@@ -118,14 +118,14 @@ def _class(number: int) -> Any:
 
 
 class Writer:
-    """Turns objects into plain values; what is met twice is written once, so that what was shared is shared again."""
+    """Converts objects to plain values; an object that occurs twice is stored once, so that sharing is restored."""
 
     def __init__(self) -> None:
-        self._met: list[Any] = []  # held, so that no other object gets its id
+        self._met: list[Any] = []  # keeps objects alive, so that no other object gets the same id
         self._places: dict[int, int] = {}
 
     def plain(self, value: Any) -> Any:
-        """The plain form of one value: itself, or a list that begins with what it is."""
+        """Return the plain form of a value: itself, or a list that begins with its type."""
         kind = type(value)
         if kind in SCALARS:
             return value if kind is not int or -(2**63) <= value < 2**63 else [INTEGER, str(value)]
@@ -141,7 +141,7 @@ class Writer:
         return self._object(value)
 
     def _all(self, values: Iterable[Any]) -> list[Any]:
-        """Plain forms, after a mark of whether every one of them is itself."""
+        """Return plain forms, after a flag that says whether all of them are unchanged."""
         given = list(values)
         if all(type(one) in SCALARS and (type(one) is not int or -(2**63) <= one < 2**63) for one in given):
             return [True, given]
@@ -178,13 +178,13 @@ class Writer:
 
 
 def _attributes(state: Any) -> list[tuple[str, Any]]:
-    """Name and value of all that Python holds of an object, in its dictionary and its slots."""
+    """Return name and value of all attributes of an object, in its dictionary and its slots."""
     parts = state if isinstance(state, tuple) else (state,)
     return [item for part in parts if part for item in part.items()]
 
 
 def _plain_dtype(dtype: np.dtype[Any]) -> Any:
-    """A dtype by the text of its fields, with the places that compiled kernels expect them at."""
+    """Return a dtype as the text of its fields, with the offsets that compiled kernels expect."""
     if dtype.fields is None:
         return dtype.str
     fields = list(dtype.fields.values())
@@ -217,14 +217,14 @@ WRITERS: tuple[tuple[tuple[type, ...], Callable[[Writer, Any], list[Any]]], ...]
 
 
 class Reader:
-    """Makes objects of plain values again; ValueError, TypeError or the like for values that no `Writer` wrote."""
+    """Creates objects from plain values; raises ValueError, TypeError or the like for values that no `Writer` wrote."""
 
     def __init__(self) -> None:
         self._made: list[Any] = []
-        self._filled: set[int] = set()  # ids of what was made from the settings: each is filled once
+        self._filled: set[int] = set()  # ids of objects created from the settings: each is filled once
 
     def read(self, plain: Any, fresh: Any = None) -> Any:
-        """The value; `fresh`, an object of the same class made from the settings, is filled in place."""
+        """Return the value; `fresh`, an object of the same class created from the settings, is filled in place."""
         if type(plain) is not list:
             return plain
         kind = plain[0]

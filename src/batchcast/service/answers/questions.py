@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The users' questions, answered from a store: for the command line and the HTTP API alike, under one privacy rule.
+"""Answers users' questions from a store, for the command line and the HTTP API, under the same privacy rules.
 
-Where the site hides jobs, a user gets answers about own jobs, and figures only over at least `least_users` users;
-somebody without an identity gets such figures alone; root and whoever runs the service gets everything.
+If the site hides jobs, users get answers about their own jobs, and figures only over at least `least_users` users.
+Callers without an identity get only such figures. Root and the user who runs the service get everything.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def start_from_store(
     now: float,
     known: Mapping[RecordKey, TrackRecord] | None = None,
 ) -> Answer:
-    """When waiting jobs start: by id, of a user, or both. NoStore where nobody collects.
+    """Predict when waiting jobs start: by id, of a user, or both. NoStore if there is no collector.
 
-    Track records that are `known` are not worked out again: they go over a month.
+    Track records in `known` are reused, because computing one reads a month of predictions.
     """
     with open_site(settings, viewer, now) as site:
         if user is not None or viewer.name is None:
@@ -70,7 +70,7 @@ def start_from_store(
 def start_from_snapshot(
     settings: Settings, queue: QueueSnapshot, ids: Sequence[str], user: str | None, viewer: Viewer, now: float
 ) -> Answer | None:
-    """The same from a queue held in memory; None where it takes the store (to say why not, to look further)."""
+    """Answer from a queue in memory; None if the store is needed (to explain a refusal, or for details)."""
     hidden = is_private(settings, queue.memory) and not viewer.sees_all
     if hidden and (user is not None or viewer.name is None) and viewer.name != user:
         return None
@@ -86,7 +86,7 @@ def start_from_snapshot(
 
 
 def note_missing_records(said: Answer, parts: Set[RecordKey], known: Mapping[RecordKey, TrackRecord]) -> Answer:
-    """The answer, with a word where a track record that it quotes is not known yet."""
+    """Add a warning if a track record that the answer quotes has not been computed yet."""
     return said._replace(warnings=[*said.warnings, NOT_YET]) if parts - known.keys() else said
 
 
@@ -111,8 +111,8 @@ def _said(
     results = disclosed(results, hidden)
     stale = staleness(memory, now) or age_of(results, now)
     if all(r["method"] is None for r in results):
-        raise NoAnswer(f"no forecast has been issued for {', '.join(r['job_id'] for r in results[:5])} yet",
-                       hint="the collector issues one within an interval; "
+        raise NoAnswer(f"there is no prediction for {', '.join(r['job_id'] for r in results[:5])} yet",
+                       hint="the collector makes one within an interval; "
                        + "; ".join(stale or ["it is up to date"]))  # fmt: skip
     unknown = (math.isnan(r["likely_wait_s"]) and r["grounds"] == NOTHING for r in results)
     if all(unknown) and all(rule(r["reason"]) in (Rule.MACHINE, Rule.ELIGIBLE) for r in results):
@@ -124,7 +124,7 @@ def _said(
 
 
 def _not_waiting(site: Site, ids: Sequence[str], user: str | None) -> NoAnswer:
-    """What became of jobs that do not wait, as far as this viewer may know it."""
+    """Explain what happened to jobs that do not wait, as far as this viewer may know it."""
     if not ids:
         return NoAnswer(f"no job of {user} is waiting in {site.cluster}, as far as the collector knows",
                         hint="a job just submitted appears within a minute")  # fmt: skip
@@ -138,7 +138,7 @@ def _not_waiting(site: Site, ids: Sequence[str], user: str | None) -> NoAnswer:
                 doing = f"it has run for {ago}"
             return NoAnswer(f"job {row['job_id']} is not waiting: {doing}", hint="squeue shows it")
         ago = span(max(site.now - row["end_time"], 0.0))
-        return NoAnswer(f"job {row['job_id']} is not waiting: it is over ({row['status']}) since {ago}",
+        return NoAnswer(f"job {row['job_id']} is not waiting: it ended ({row['status']}) {ago} ago",
                         hint="batchcast report shows what it used")  # fmt: skip
     return NoAnswer(
         f"job {', '.join(ids)} is not waiting in {site.cluster}, as far as the collector knows",
@@ -156,9 +156,9 @@ def walltime(
     now: float,
     options: Mapping[str, str] | None = None,
 ) -> Answer:
-    """A limit and a memory request for the next job like these; the sentences that say why are among the results.
+    """Suggest a time limit and memory for the next similar job; the results contain the reasons.
 
-    The job is `what` (a job or a script), one of a name like `glob`, or one that asks for these `options`.
+    The job is `what` (a job or a script), a job with a name like `glob`, or one with these `options`.
     """
     with open_site(settings, viewer, now) as site:
         return walltime_of(site, what, glob, user, risk, options)
@@ -167,7 +167,7 @@ def walltime(
 def walltime_of(
     site: Site, what: str | None, glob: str | None, user: str, risk: float, options: Mapping[str, str] | None = None
 ) -> Answer:
-    """The same of a store that is open."""
+    """Answer `walltime` from a store that is already open."""
     from .advice import as_request
     from .walltime import advise, within_days
 
@@ -182,7 +182,7 @@ def walltime_of(
 def hint(
     settings: Settings, cluster: str, memory: dict[str, Any], hints: Hints, like: Like, viewer: Viewer, now: float
 ) -> Answer:
-    """What a job that is being submitted can be told at once: one's own, or, asked by `submit_from`, anybody's."""
+    """Answer what a job being submitted should know at once; `submit_from` may ask for any user."""
     hidden = is_private(settings, memory) and not viewer.sees_all
     if hidden and viewer.name not in (like.user, settings["submit_from"]):
         raise Refused("jobs are private here", hint="hints about your own jobs")
@@ -199,7 +199,7 @@ def hint(
 def accuracy(
     settings: Settings, since: float, until: float, partition: str | None, viewer: Viewer, now: float
 ) -> Answer:
-    """Our own forecasts as of [since, until), epoch seconds, against what happened, and how far to believe them."""
+    """Compare predictions made in [since, until), epoch seconds, with the outcomes, and judge their reliability."""
     from .accuracy import calibration_verdicts
     from .advice_record import LIMIT, MEMORY, advice_record
 
@@ -210,7 +210,7 @@ def accuracy(
         results = scores(site.reader, site.cluster, since, until, partition, least, now)
         if not results:
             raise NoAnswer(
-                f"no forecast of {site.cluster} in that time" + (f" by {least} users or more" if least > 1 else ""),
+                f"no prediction of {site.cluster} in that time" + (f" by {least} users or more" if least > 1 else ""),
                 hint="an earlier -S, or let the collector run a while",
             )
         shown = {
@@ -231,7 +231,7 @@ def accuracy(
 
 
 def _arms(site: Site, since: float, until: float) -> list[dict[str, Any]]:
-    """The arms of a trial of planning; numpy is loaded where there is one."""
+    """Return the arms of a planning trial; numpy is imported only if there is one."""
     if not 0 < site.settings["plan_percent"] < 100:
         return []
     from .who_pays import arms
@@ -240,7 +240,7 @@ def _arms(site: Site, since: float, until: float) -> list[dict[str, Any]]:
 
 
 def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
-    """Who gains and who pays by the order; numpy is loaded where there is one."""
+    """Return who gains and who loses by the planned order; numpy is imported only if there is one."""
     if site.settings["plan"] not in ("order", "both"):
         return []
     from .who_pays import who_pays as simulated
@@ -249,13 +249,13 @@ def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
 
 
 def report(settings: Settings, who: Whose, since: float, until: float, viewer: Viewer, now: float) -> Answer:
-    """What finished jobs asked for and used; the advice is under `advice` of the settings."""
+    """Return what finished jobs requested and used; the setting `advice` contains the advice."""
     with open_site(settings, viewer, now) as site:
         return report_of(site, who, since, until)
 
 
 def report_of(site: Site, who: Whose, since: float, until: float) -> Answer:
-    """The same of a store that is open."""
+    """Answer `report` from a store that is already open."""
     from .usage import advise_requests, summary
     from .walltime import with_limits_of_walltime
 
@@ -270,7 +270,7 @@ def report_of(site: Site, who: Whose, since: float, until: float) -> Answer:
     by = "partition_id" if hidden else "job_name" if who.user else "user_id"
     if hidden and not may_show(rows, least):
         raise NoAnswer(
-            f"jobs are private here, and no day of that time that is over has jobs of {least} users",
+            f"jobs are private here, and no complete day of that time has jobs of {least} users",
             hint="an earlier -S, or your own jobs",
         )
     if not rows:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forecasts for a script that was not submitted: as it is, and on every partition, QOS and at a few sizes.
+"""Predictions for a script that is not submitted: as it is, and on every partition, QOS and at a few sizes.
 
-The second is `start --test --where`. What an answer assumes is said in it: with half the nodes a job runs twice as
-long and asks for twice the limit, with twice the nodes half as long under the limit that was asked for; who may use a
-partition a store does not know, of QOS it knows those that the user's jobs had.
+The second is `start --test --where`. The answer states its assumptions: on half the nodes a job runs twice as long and
+requests twice the limit; on twice the nodes it runs half as long under the original limit. A store does not know who
+may use a partition; of QOS it knows those that the user's jobs had.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ from .walltime import advise_script
 def answer_options(
     settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, machine: Machine | None = None
 ) -> Answer:
-    """When a job that asks for this would start, if this viewer submitted it now; on `machine` also as Slurm plans."""
+    """Predict when a job with these options would start if this viewer submitted it now; on `machine` also
+    simulate it.
+    """
     with open_site(settings, viewer, now) as site:
         job = request_of(options, site, viewer.name or "")
         clock = forecaster(site)
@@ -75,7 +77,7 @@ def answer_options(
 
 
 def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str, Any]:
-    """When Slurm's two loops would start the job if everybody ran to the limit and nobody else came; NaN: never."""
+    """Simulate when Slurm's two loops would start the job if all jobs ran to their limits and none came; NaN: never."""
     from ...predict.wait.scheduler_replay import start_on
 
     state = clock.clock.state
@@ -87,7 +89,7 @@ def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str
             "simulated_why": f"no start in sight: {found}",
         }
     start, lost = found
-    why = "Slurm's two loops, everybody to the limit, nobody else comes; use before now is not known"
+    why = "Slurm's two loops; all jobs run to their limits, and no further job comes; past usage is unknown"
     whole = f"{why}; {lost} jobs are not on this machine" if lost else why
     return {
         "simulated_start_s": start,
@@ -97,7 +99,7 @@ def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str
 
 
 def script_advice(site: Site, options: Mapping[str, str], clock: Forecaster, job: JobRequest) -> dict[str, Any]:
-    """The limit and the memory that `walltime` would advise, and what a node is likely to hold; None unknown."""
+    """Return the limit and memory that `walltime` would suggest, and a node's likely memory use; None if unknown."""
     advised = advise_script(site, options, clock) or {}
     peak = clock.peak(job)
     known = peak if peak is not None and peak.levels and rests_on_jobs(peak) else None
@@ -126,7 +128,7 @@ MOST_NAMES = 100
 
 
 class Placement(NamedTuple):
-    """One way to submit: in words, sbatch's options, and how much longer than as asked for it is assumed to run."""
+    """One way to submit: in words, as sbatch's options, and the assumed factor of its run time."""
 
     what: str
     options: dict[str, str]
@@ -153,7 +155,9 @@ def answer_where(
     times by job name: with them, several clusters can be compared (`batchcast.clusters`).
     """
     if by is not None and by <= now:
-        raise UsageError("--done-by: that is over (accepted: a time to come: 18:00, now+6hours, 2030-01-31T12:00)")
+        raise UsageError(
+            "--done-by: this time has passed (accepted: a later time: 18:00, now+6hours, 2030-01-31T12:00)"
+        )
     with open_site(settings, viewer, now) as site:
         ask = forecaster(site)
         results = site.disclosed(placements(site, options, ask, by, any_size, spread))
@@ -163,10 +167,10 @@ def answer_where(
             raise NoAnswer(f"it would never start: {never}", hint=NEVER)
         notes = [*staleness(site.memory, now), *ask.notes]
         notes.append(
-            "assumed: half the nodes run twice as long and hold twice as much each, twice the nodes half as long and "
-            "half as much; you may use every partition shown, and the QOS that your jobs had there in 90 days"
+            "assumed: half the nodes run twice as long and use twice the memory each, twice the nodes half as long and "
+            "half the memory; you may use every partition shown, and the QOS that your jobs had there in 90 days"
         )
-        notes.append("of a new job: one that waits already and is submitted anew loses its place and its age")
+        notes.append("this is for a new job: a waiting job that is submitted again loses its place and its age")
         shown = {**start_settings(settings, now), "by_s": by, "any_size": any_size}
         log: dict[str, Any] = {"cluster": site.cluster}
         if spread:
@@ -194,7 +198,7 @@ def placements(
     any_size: bool = False,
     spread: bool = False,
 ) -> list[dict[str, Any]]:
-    """The same from a clock that is there already: one flat object a way, the best first."""
+    """Return one flat object per way to submit, from a clock that is already loaded, the best first."""
     begin = begin_condition(options, site.now)[1] or site.now
     run = clock.run(request_of(options, site, site.viewer.name or ""))
     results = []
@@ -212,8 +216,8 @@ def placements(
 
 
 def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[Placement]:
-    """As asked, as advised, at half and twice the size; each on every partition that takes such a limit and memory,
-    with the QOS as it is and with every other that the user's jobs had there."""
+    """Return the ways to submit: as requested, as suggested, at half and twice the size. Each on every partition that
+    accepts its limit and memory, with the QOS as it is and with every other QOS that the user's jobs had there."""
     user = site.viewer.name or ""
     asked = request_of(options, site, user)
     sizes = [Placement("as requested", dict(options))]
@@ -247,7 +251,7 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
 
 
 def _qos_used(site: Site, user: str) -> dict[str, list[str]]:
-    """By partition the QOS that the user's jobs had there in the last 90 days: what a store knows of it."""
+    """Return, by partition, the QOS that the user's jobs had there in the last 90 days."""
     rows = site.reader.ask("qos_of", cluster=site.cluster, user=user, since=site.now - QOS_SINCE_S) if user else ()
     used: dict[str, list[str]] = {}
     for row in rows:
@@ -257,7 +261,7 @@ def _qos_used(site: Site, user: str) -> dict[str, list[str]]:
 
 
 def _advised(site: Site, options: Mapping[str, str], clock: Forecaster) -> dict[str, str]:
-    """The limit and the memory that `walltime` would advise for such a script, as options; none where it has none."""
+    """Return the limit and memory that `walltime` would suggest for the script, as options; empty if it has none."""
     advised = advise_script(site, options, clock)
     if advised is None:
         return {}
@@ -266,7 +270,7 @@ def _advised(site: Site, options: Mapping[str, str], clock: Forecaster) -> dict[
 
 
 def _memory_of_size(options: Mapping[str, str], nodes: float, size: Mapping[str, str]) -> dict[str, str]:
-    """`--mem` for another number of nodes: what they hold together stays; nothing where none was asked for.
+    """Return `--mem` for another number of nodes, with the same total memory; empty if none was requested.
 
     >>> _memory_of_size({"mem": "4G"}, 2.0, {"nodes": "1"}), _memory_of_size({"mem": "4G"}, 1.0, {"ntasks": "2"})
     ({'mem': '8G'}, {'mem': '4G'})
@@ -280,7 +284,7 @@ def _memory_of_size(options: Mapping[str, str], nodes: float, size: Mapping[str,
 def _result(
     choice: Placement, job: JobRequest, wait: Prediction, run: Prediction | None, begin: float, by: float | None
 ) -> dict[str, Any]:
-    """One way to submit as a flat object; instants are epoch seconds."""
+    """Return one way to submit as a flat object; instants are epoch seconds."""
     given = given_waited(wait, 0.0, (0.5, 0.1, 0.9))
     early, late = given.quantiles[1:] if given.levels else (math.nan, math.nan)
     runs = run_times(run, job.req_time, choice.longer)
@@ -325,7 +329,7 @@ def run_times(
 
 
 def chance_done(wait: Prediction, runs: list[float], span: float) -> float:
-    """The chance that wait and run together take at most `span`, the two being independent; NaN where unknown.
+    """Return the probability that wait plus run time is at most `span`, if both are independent; NaN if unknown.
 
     >>> chance_done(Prediction(100.0, (0.5, 1.0), (100.0, 200.0)), [50.0, 150.0], 200.0)
     0.5
@@ -336,14 +340,14 @@ def chance_done(wait: Prediction, runs: list[float], span: float) -> float:
 
 
 def _flags(options: Mapping[str, str]) -> str:
-    """The partition, the QOS, the size, the limit and the memory, as sbatch takes them."""
+    """Return partition, QOS, size, limit and memory as sbatch options."""
     names = ("partition", "qos", "nodes", "ntasks", "time", "mem", "constraint", "exclusive")
     given = ((name, options[name]) for name in names if name in options)
     return " ".join(f"--{name}={shlex.quote(value)}" if value else f"--{name}" for name, value in given)
 
 
 def _ordered(results: list[dict[str, Any]], any_size: bool) -> list[dict[str, Any]]:
-    """The ways to submit in the order that `answer_where` describes."""
+    """Sort the ways to submit as `answer_where` describes."""
     ranked = [r for r in results if any_size or r["same_size"]]
     best = max((r["chance_done_by"] for r in ranked if r["chance_done_by"] == r["chance_done_by"]), default=None)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which method answers, and how its wait forecasts have come out (coverage, error). No prediction is made here."""
+"""Chooses the method that answers, and measures the coverage and error of its past wait predictions."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from ...store.rows import NOTHING, as_prediction
 from .disclosure import DAY_S, Site, complete_days, is_of_several, rounded, whole_days
 
 JOB_ID = re.compile(r"[0-9]{1,19}(?:[_+][0-9]{1,19})?")
-"""A job, an array's task, a part of a heterogeneous job."""
+"""Accepted forms of a job id: a job, an array task, or a part of a heterogeneous job."""
 SHORT_S = 600.0
-"""Who is told a shorter wait hardly waits: such forecasts are judged apart: on most machines they are the mass."""
+"""Shorter predicted waits are judged separately, because on most machines they are the majority and hide long ones."""
 TRACK_RECORD_S = 30 * 86400.0
 LEAST_RECORD = 20
 MOST_RECORDS, ALL = 2000, 2**62
 BLOCKS = 10
-"""Forecasts of one time come out together (a drained node makes all of them late): so many spells are the evidence."""
+"""Number of periods for the standard error: jobs of one time start late together, for example after a drained node."""
 LIKE_THIS = 200
-"""Of so many of the latest answers it is told how many came true: started between what was said for 10 and for 90 %."""
+"""Number of latest predictions for the share of jobs that started between their 10 % and 90 % times."""
 RecordKey = tuple[str | None, int]
-"""A partition (None: all of them), and over how many users its figures must be (1: any)."""
+"""A partition (None: all), and the number of users its figures must cover (1: any)."""
 TrackRecord = Mapping[str, Any]
 
 
 def answering_method(memory: dict[str, Any]) -> str:
-    """The wait predictor whose forecasts answer users: the first the collector was told to run, while its bound holds.
+    """Return the wait predictor that answers users: the first in the collector's settings while its bound holds.
 
-    Where it does not, the one whose bound has held best here, as the collector found (see `best_bound`).
+    If its bound does not hold, the predictor whose bound has held best here, as the collector found (`best_bound`).
     """
     methods = memory.get("wait_methods") or ["recent_wait"]
     chosen = memory.get("answers_by")
@@ -45,11 +45,12 @@ def answering_method(memory: dict[str, Any]) -> str:
 
 
 def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Of the track records by method, the first being preferred: whose 90 % bound has held best.
+    """Choose the method whose 90 % bound has held best; the first method is preferred.
 
-    The first while its coverage is as promised, within two standard errors (`error_of_share`); else, of those that keep
-    theirs, the one with the least mean pinball loss at 90 % (the tightest honest bound); else the highest coverage.
-    Methods with fewer than 20 judged forecasts are not judged; None where the first is one of them.
+    The first method is chosen while its coverage is within two standard errors of 90 % (`error_of_share`). Otherwise,
+    of the methods whose coverage is, the one with the least mean pinball loss at 90 % (the tightest valid bound); if
+    there is none, the method with the highest coverage. Methods with fewer than 20 judged predictions are not
+    considered; None if the first method is one of them.
 
     >>> of = {"judged": 100, "loss_90_s": 9.0, "error_90": 0.03}
     >>> best_bound({"a": {**of, "coverage_90": 0.13}, "b": {**of, "coverage_90": 0.95}})
@@ -68,10 +69,10 @@ def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
 
 
 def error_of_share(held: Sequence[int], promised: float = 0.9) -> float:
-    """The standard error of a share that was promised, from forecasts in the order in which they were made.
+    """Return the standard error of a promised share, from predictions in the order in which they were made.
 
-    It is that of the sums over ten spells of equal numbers, if the promise is true, and no less than the binomial one:
-    one bad spell is one piece of evidence, however many jobs waited through it.
+    It is computed from sums over ten periods of equal numbers, assuming that the promise is true, and is at least the
+    binomial standard error. One bad period is one piece of evidence, however many jobs waited in it.
 
     >>> [round(error_of_share(held), 2) for held in ([1] * 90 + [0] * 10, [1] * 80 + [0] * 20, [1, 0] * 50)]
     [0.09, 0.13, 0.13]
@@ -92,21 +93,21 @@ def track_record(
     least_users: int = 1,
     now: float = math.inf,
 ) -> dict[str, Any]:
-    """How issued wait forecasts of a partition came out since an instant: coverage at 90 %, median absolute error.
+    """Return how wait predictions of a partition turned out since an instant: 90 % coverage, median absolute error.
 
-    A job that waits for the machine longer than its 90 % time has missed it, whenever it starts (`overdue`, until
-    `now`): a growing queue is seen before its jobs have started. `judged` counts the forecasts with a bound that
-    started or are overdue. `came_true` is the share, of the latest `like_this` (at most 200), that started between what
-    was said for 10 and for 90 %. `long` has the same figures of the jobs told 10 min or more, where there are 20. Empty
-    where there is none; above one `least_users`, only days of so many users count, of started jobs alone, at least 20,
-    and figures are rounded (see `disclosure`).
+    A job that waits longer than its 90 % time is a miss, whenever it starts (`overdue`, until `now`), so a growing
+    queue shows before its jobs have started. `judged` counts predictions with a bound whose jobs started or are
+    overdue. `came_true` is the share of the latest `like_this` (at most 200) that started between their 10 % and 90 %
+    times. `long` has the same figures for predicted waits of 10 min or more, if there are 20. Empty if there is none.
+    With `least_users` above 1, only days with enough users and started jobs count, at least 20 jobs, and figures are
+    rounded (see `disclosure`).
     """
     hidden = least_users > 1
     since = whole_days(since, math.inf)[0] if hidden else since
     chosen = {"cluster": cluster, "partition": partition, "method": method, "since": since, "nothing": NOTHING}
     started = partial(reader.each, "started_forecasts", **chosen, most=ALL if hidden else MOST_RECORDS)
     days = complete_days(started(), "as_of", least_users, now) if hidden else set()
-    most = ALL if hidden else LIKE_THIS  # part of a day would tell of its other part
+    most = ALL if hidden else LIKE_THIS  # figures over a part of a day would reveal its other part
     whole, long = _Tally(most), _Tally(most)
     for row in started():
         if hidden and row["as_of"] // DAY_S not in days:
@@ -124,7 +125,7 @@ def track_record(
 
 
 def overdue(reader: Reader, now: float, chosen: Mapping[str, Any]) -> list[Row]:
-    """The forecasts of jobs that wait for the machine longer than their 90 % time: missed, whenever they start.
+    """Return predictions of jobs that wait longer than their 90 % time: misses, whenever the jobs start.
 
     `chosen` are cluster, partition, method, since and nothing; `outcome_s` is how long each has waited by `now`.
     """
@@ -133,7 +134,7 @@ def overdue(reader: Reader, now: float, chosen: Mapping[str, Any]) -> list[Row]:
 
 
 class _Tally:
-    """What is kept of forecasts that came out, the latest first, while they pass by."""
+    """Running totals over predictions with known outcome, the latest first."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -142,7 +143,7 @@ class _Tally:
         self.held: list[tuple[float, bool]] = []
 
     def add(self, row: Row) -> None:
-        """One more forecast."""
+        """Add one prediction."""
         self.users[row["user_id"]] += 1
         self.errors.append(abs(row["point_s"] - row["outcome_s"]))
         hit = covered_at(row, 0.9)
@@ -155,11 +156,11 @@ class _Tally:
         self.held.append((row["as_of"], hit))
 
     def is_of(self, least_users: int) -> bool:
-        """Whether there are enough, of so many users."""
+        """Return whether there are enough predictions, from enough users."""
         return len(self.errors) >= LEAST_RECORD and is_of_several(self.users, least_users)
 
     def figures(self, late: Sequence[Row]) -> dict[str, Any]:
-        """The figures, with the forecasts that are late already."""
+        """Return the figures, including predictions that are overdue."""
         losses = array("d", [*self.losses, *map(_pinball, late)])
         came_true = array("b", [*(False for _ in late), *self.came_true][: self.most])  # who waits on asked last
         held = [hit for _, hit in sorted([*self.held, *((row["as_of"], False) for row in late)])]
@@ -177,7 +178,7 @@ class _Tally:
 
 
 def record_of(site: Site, partition: str | None, known: Mapping[RecordKey, TrackRecord] | None = None) -> TrackRecord:
-    """The track record of the method that answers here, over 30 days; of those `known`, where any are given."""
+    """Return the 30-day track record of the method that answers here; from `known` if given."""
     if known is not None:
         return known.get((partition, site.least), {})
     since, method = site.now - TRACK_RECORD_S, answering_method(site.memory)
@@ -185,20 +186,20 @@ def record_of(site: Site, partition: str | None, known: Mapping[RecordKey, Track
 
 
 def best_of(url: str, cluster: str, methods: Sequence[str], now: float) -> str | None:
-    """`best_bound` over the last 30 days of a store."""
+    """Return `best_bound` over the last 30 days of a store."""
     since = now - TRACK_RECORD_S
     with Reader(url) as reader:
         return best_bound({one: track_record(reader, cluster, None, one, since, now=now) for one in methods})
 
 
 def _pinball(row: Mapping[str, Any]) -> float:
-    """The pinball loss of what was said for 90 %: a bound too low costs nine times one too high (Koenker 1978)."""
+    """Return the pinball loss of the 90 % bound: a bound too low costs nine times one too high (Koenker 1978)."""
     over = row["outcome_s"] - given_waited(as_prediction(row), 0.0, (0.9,)).point
     return float(max(0.9 * over, -0.1 * over))
 
 
 def record_fields(record: Mapping[str, Any], wait_s: float = 0.0) -> dict[str, Any]:
-    """A track record as part of an answer; of those told 10 min or more where this one was, and they are enough."""
+    """Return a track record as part of an answer; that of long predicted waits if this wait is long and it exists."""
     long = record.get("long") if wait_s >= SHORT_S else None
     record = long or record
     return {
@@ -213,24 +214,24 @@ def record_fields(record: Mapping[str, Any], wait_s: float = 0.0) -> dict[str, A
 
 
 def latest_runs(reader: Reader, cluster: str, ids: Sequence[str]) -> list[Row]:
-    """The last run of each of these jobs that has begun."""
+    """Return the last run of each of these jobs that has begun."""
     return [row for job_id in ids for row in reader.ask("latest_run", cluster=cluster, job_id=job_id)]
 
 
 def covered_at(row: Mapping[str, Any], level: float) -> bool | None:
-    """Whether an outcome lay at or below what was said for a level; None where the forecast did not reach so far."""
+    """Return whether an outcome was at or below the predicted quantile; None if the prediction lacks the level."""
     return covered(row, (level,))[0]
 
 
 def covered(row: Mapping[str, Any], levels: Sequence[float]) -> list[bool | None]:
-    """The same for several levels at once."""
+    """Apply `covered_at` to several levels at once."""
     said = given_waited(as_prediction(row), 0.0, levels)
     bounds = said.quantiles if said.levels else [math.inf] * len(levels)
     return [bool(row["outcome_s"] <= bound) if math.isfinite(bound) else None for bound in bounds]
 
 
 def median(values: Iterable[float]) -> float:
-    """The middle value, the mean of the middle two; NaN of none.
+    """Return the median, NaN of no values.
 
     >>> median([3.0, 1.0, 2.0, 10.0])
     2.5

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What finished jobs asked for against what they used, and what to ask for instead: limits, processors, memory.
+"""Compares what finished jobs requested and used, and suggests requests: limits, processors, memory.
 
-Memory by account and application is the live side of `batchcast limits LOG --memory --by account`
-(`evaluation.memory_limits`): requests as they would have been advised from what had ended by then, every attempt of a
-job that runs out counted in full, against what its user asked for.
+Memory by account and application corresponds to `batchcast limits LOG --memory --by account`
+(`evaluation.memory_limits`): requests suggested from what had ended by then, with every attempt of a job that runs out
+of memory counted in full, compared with what its user requested.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RAN = frozenset({"completed", "timeout", "failed", "out_of_memory"})
 
 
 def summary(rows: Packed, by: str) -> list[dict[str, Any]]:
-    """One flat object per value of a column, the largest user of processor hours first."""
+    """Return one flat object per value of a column, the largest user of processor hours first."""
     figures = [{by: name or "-", **_figures(group)} for (name,), group in rows.grouped(by)]
     return sorted(figures, key=lambda f: (-f["processor_hours"], f[by]))
 
@@ -77,11 +77,11 @@ def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def advise_requests(rows: Packed, floor: float, step: float) -> list[dict[str, Any]]:
-    """What a user could change, per user and job name, the greatest waste first; silent below a least waste.
+    """Return what a user could change, per user and job name, the largest waste first; small waste is left out.
 
-    `--time`: limits at least twice what 95 % of such jobs need (and an hour of the machine a job in all), or so many of
-    them cut off that nobody knows what 95 % need. `-n/-N/--exclusive`: at least twice the processors that were asked
-    for are held.
+    `--time`: limits at least twice what 95 % of such jobs need (and one hour of the machine per job in total), or so
+    many jobs killed at the limit that the need of 95 % is unknown. `-n/-N/--exclusive`: jobs hold at least twice the
+    processors that they requested.
     """
     advised = [
         {"user": whose or "-", "job_name": name or "-", **one}
@@ -93,7 +93,7 @@ def advise_requests(rows: Packed, floor: float, step: float) -> list[dict[str, A
 def each_advice(
     rows: Packed, floor: float, step: float, of: tuple[str, str] = ("user_id", "job_name")
 ) -> Iterator[tuple[tuple[str | None, ...], Sequence[Mapping[str, Any]], dict[str, Any]]]:
-    """The same for the rows alike in two columns: their values there, all of these rows, and what is advised."""
+    """Yield, for each group of rows equal in two columns, the values, the rows, and each advice."""
     for key, group in rows.grouped(*of):
         if len(group) < LEAST_JOBS:
             continue
@@ -105,10 +105,10 @@ def each_advice(
 
 
 def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dict[str, Any] | None:
-    """What rows of one kind of job say of `--time`: cut off, or far longer than needed; None where there is nothing.
+    """Return advice on `--time` for one kind of job: killed, or limits far too long; None if there is none.
 
-    How long jobs would have run that were cut off at their limit nobody knows. If so many were cut off that no limit
-    is known to be enough for 95 %, none is named. From too few jobs for 95 %, the longest run is told as what it is.
+    How long killed jobs would have run is unknown. If so many were killed that no limit is known to be enough for 95 %,
+    none is suggested. With too few jobs for 95 %, the advice names the longest run instead.
     """
     limited = [row for row in rows if _finite(row["req_time"])]
     if not limited:
@@ -144,7 +144,7 @@ def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dic
 
 
 def on_size(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """What they say of processors that are held and were not asked for."""
+    """Return advice on processors that jobs hold but did not request."""
     sized = [row for row in rows if row["req_procs"] and row["alloc_procs"]]
     if not sized or median(row["alloc_procs"] / row["req_procs"] for row in sized) < LEAST_WASTE:
         return None
@@ -168,13 +168,13 @@ def _finite(value: float | None) -> bool:
 GIB = 1024.0**2
 MOST_JOBS = 1000
 LEAST_GIB_H = 10.0
-"""What is spared below this is no advice."""
+"""Smaller savings, in GiB-hours, give no advice."""
 MOST_OFTEN = 0.2
-"""Where so many run out of memory they are shown, whatever is spared."""
+"""If this share of jobs runs out of memory, the group is shown whatever it would save."""
 
 
 def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: int) -> list[dict[str, Any]]:
-    """One flat object for each account and application, what spares most first.
+    """Return one flat object for each account and application, the largest saving first.
 
     Parameters
     ----------
@@ -183,21 +183,21 @@ def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: 
     memory
         What the collector remembers: the memory of a partition's nodes.
     rules
-        The site's least request and its step.
+        The site's smallest request and its step.
     least
-        The fewest users that a figure may be of; above one every number has two digits (`disclosure`).
+        Number of users that a figure must cover; above 1, numbers are rounded to two digits (`disclosure`).
     Returns
     -------
     list of dict
-        `account`, `name`, `users`, `jobs`; KiB a node: `asked_kib` and `held_kib` (medians), `ask_kib` the request that
-        95 % of the last 1,000 jobs keep to, as `--mem` takes it in `flag`; `ran_out_rate`; `gib_h` what would have been
-        spared by asking so (below 0: lost), and `by_request_gib_h` what was asked for, each with further attempts;
-        `tells`: so much is spared, or so many ran out, that it is worth a word.
+        `account`, `name`, `users`, `jobs`. KiB per node: `asked_kib` and `held_kib` (medians), `ask_kib` the request
+        that 95 % of the last 1,000 jobs do not exceed, as `--mem` in `flag`. `ran_out_rate`. `gib_h`: what such
+        requests would have saved (below 0: lost); `by_request_gib_h`: what was requested, both with further attempts.
+        `tells`: whether the saving or the share that ran out is worth showing.
 
     Notes
     -----
-    Advice is renewed once a day (UTC), from what had ended before it; the first jobs of a group, and those whose
-    request is unknown, keep theirs. O(n log n), and once a day the last 1,000 jobs of a group.
+    Suggestions are renewed once a day (UTC) from jobs that had ended before. The first jobs of a group, and jobs with
+    an unknown request, keep their own. O(n log n), plus the last 1,000 jobs of a group once a day.
     """
     figures = []
     for (account, name), group in rows.grouped("account", "job_name"):
@@ -211,7 +211,7 @@ def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: 
 
 
 def _up(kib: float) -> float:
-    """A request in MiB of two digits, not below what is needed.
+    """Round a request up to two digits, in MiB.
 
     >>> _up(4301.0 * 1024) / 1024, _up(4300.0 * 1024) / 1024
     (4400.0, 4300.0)
@@ -221,7 +221,7 @@ def _up(kib: float) -> float:
 
 
 class _Job(NamedTuple):
-    """A measured job: epoch seconds; KiB a node that it held (or got, where that was not enough) and asked for."""
+    """A measured job: epoch seconds; KiB per node that it used (or got, if that was not enough) and requested."""
 
     submit_time: float
     end_time: float
@@ -232,7 +232,7 @@ class _Job(NamedTuple):
 
 
 def _measured(rows: Sequence[Mapping[str, Any]]) -> list[_Job]:
-    """Those among ended jobs whose request is known too, by their end."""
+    """Return the ended jobs whose request is known too, by their end."""
     jobs = []
     for row in rows:
         held, asked, out = node_peak(row), asked_a_node(row), row["status"] == OUT_OF_MEMORY
@@ -244,7 +244,7 @@ def _measured(rows: Sequence[Mapping[str, Any]]) -> list[_Job]:
 
 
 def _of_group(rows: Sequence[Mapping[str, Any]], memory: Mapping[str, Any], rules: Rules) -> dict[str, Any] | None:
-    """Of jobs that are alike; None where they are too few, or nothing was measured."""
+    """Return the figures of one group; None if it has too few jobs, or no measurement."""
     jobs = _measured(rows)
     same = sum(not job.ran_out and abs(job.held - job.asked) <= SAME * job.held for job in jobs)
     if len(jobs) < LEAST_JOBS or is_copied(same, len(jobs)):
@@ -267,7 +267,7 @@ def _of_group(rows: Sequence[Mapping[str, Any]], memory: Mapping[str, Any], rule
 
 
 def _as_advised(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
-    """What these jobs, by their end, would have cost as they would have been advised on the day of their submission."""
+    """Return the cost of these jobs with the request suggested on the day of their submission."""
     total, ended = 0.0, 0
     by_submission = sorted(jobs, key=lambda job: job.submit_time)
     for day, of_day in groupby(by_submission, key=lambda job: job.submit_time // DAY_S):
@@ -280,12 +280,12 @@ def _as_advised(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
 
 
 def _request(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
-    """The request a node that keeps the risk for jobs like these, KiB."""
+    """Return the request per node that keeps the risk for such jobs, KiB."""
     return request_for([job.held for job in jobs], [job.ran_out for job in jobs], RISK, rules, node).limit_s
 
 
 def _cost(job: _Job, request: float) -> float:
-    """GiB-hours of a job's attempts under a request: where it runs out, its user's own next, else twice as much."""
+    """Return GiB-hours of a job's attempts under a request; after running out, its own request, else twice as much."""
     short = job.ran_out and request <= job.held
     again = job.asked if job.asked >= job.held else math.nan
     return spent(request, math.nextafter(job.held, math.inf) if short else job.held, again) * job.node_hours / GIB

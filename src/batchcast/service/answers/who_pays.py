@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits longer and who shorter under `batchcast plan`'s order: two simulations of the jobs in the store.
+"""Estimates whose waits `batchcast plan`'s order lengthens or shortens, by two simulations of the stored jobs.
 
-And the trial of `plan_percent`: jobs drawn to be planned against those of the same partitions and QOS that were not.
+Also evaluates the trial of `plan_percent`: jobs drawn to be planned against jobs of the same partitions and QOS that
+were not drawn.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ from ..settings import Settings, planned_by
 from .disclosure import Site, is_of_several, rounded
 
 MOST = 20_000
-"""So many jobs at most are simulated, the latest."""
+"""Largest number of jobs that are simulated; the latest are used."""
 FACTOR_SET = "order sets"
 WHAT_IT_IS = (
-    "both simulated on one pool of all processors, by Slurm's loops: in order of arrival, and with the order by the"
-    " forecasts of then, whoever opted in; partitions, nodes and priorities are left out"
+    "both simulated on one pool of all processors by Slurm's loops: in order of arrival, and in the planned order with "
+    "the predictions of that time, for all jobs; partitions, nodes and priorities are ignored"
 )
 
 
 def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
-    """The three users and accounts that gain most and the three that pay most, in mean wait (s), with intervals.
+    """Return the three users and accounts that gain most and the three that lose most, in mean wait (s).
 
-    Of finished jobs submitted in [since, until), epoch seconds, since the first factor was set; a job without a
-    run-time forecast of the method that orders goes by its limit. `now_s` is the simulated wait in arrival's order,
-    `then_s` with the order, `recorded_s` what was recorded. Groups of fewer than 20 jobs are not shown. Empty where no
-    factor was set, where the machine's size is unknown, and where jobs are private: the rows name users.
+    Covers finished jobs submitted in [since, until), epoch seconds, after the first priority was set. A job without a
+    run-time prediction is ordered by its limit. `now_s` is the simulated wait in order of arrival, `then_s` in the
+    planned order, `recorded_s` the recorded wait; with intervals. Groups of fewer than 20 jobs are not shown. Empty if
+    no priority was set, if the machine's size is unknown, and if jobs are private, because the rows name users.
     """
     total = float(site.memory.get("total_procs") or math.nan)
     if site.private or not total >= 1:
@@ -71,7 +72,7 @@ def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
 
 
 def _jobs(site: Site, since: float, until: float) -> tuple[Trace, np.ndarray]:
-    """The jobs that ran, in log order, and the run time (s) that orders each, by `order_time`."""
+    """Return the jobs that ran, in log order, and the run time (s) that orders each, by `order_time`."""
     chosen = {"cluster": site.cluster, "since": since, "until": until}
     if not since < math.inf:
         return Trace.from_arrays({"submit_time": []}), np.zeros(0)
@@ -94,7 +95,7 @@ def _jobs(site: Site, since: float, until: float) -> tuple[Trace, np.ndarray]:
 
 
 def _recorded(trace: Trace, row: dict[str, Any]) -> dict[str, float]:
-    """The mean recorded wait (s) of a group's jobs."""
+    """Return the mean recorded wait (s) of a group's jobs."""
     names = np.array([str(name or "") for name in trace.nominal(row["by"]).decode()])
     return {"recorded_s": float(trace.wait_time[names == row["group"]].mean())}
 
@@ -105,17 +106,18 @@ def _number(value: Any) -> float:
 
 ALL = "all"
 LEAST = 20
-"""An arm of fewer jobs of a size is not shown: one job's luck would speak for it."""
+"""Smallest number of jobs of an arm and size that is shown, because fewer would reflect single jobs."""
 
 
 def arms(
     reader: Reader, cluster: str, settings: Settings, since: float, until: float, least: int
 ) -> list[dict[str, Any]]:
-    """Waits and bounded slowdowns of the two arms by class of sizes, drawn less others, with intervals over bursts.
+    """Return waits and bounded slowdowns of both arms by size class, drawn minus others, with intervals over bursts.
 
-    Of jobs submitted since the first was planned, and over: as drawn, whether a job could be planned in the end or not,
-    since of the others nobody knows. Empty where there is no trial. Jobs that opted in by their comment are left out:
-    the store keeps no comments. Above one `least` user figures are rounded, and those of fewer users left out.
+    Covers finished jobs submitted since the first was planned, as they were drawn, whether a job could be planned in
+    the end or not, because that is unknown for the others. Empty without a trial. Jobs that opted in by comment are
+    left out, because the store has no comments. With `least` above 1, figures are rounded, and figures of fewer users
+    are left out.
     """
     steps = [s for s in reader.ask("plan_changes", cluster=cluster, since=since) if s["what"] == "planned"]
     terms = opted_in(settings, 0.0, "")

@@ -319,7 +319,7 @@ def test_a_file_is_answered_by_user_unless_each_job_is_asked_for(tmp_path: Path)
     assert len(shown.splitlines()) <= 24
     assert "\nu19 " in shown, "who used the most comes first"
     assert "and 12 more users" in shown
-    assert "in all: 100 jobs" in shown
+    assert "total: 100 jobs" in shown
     assert "--each" in shown
     assert "\n1001 " in batchcast("report", path, "--each").stdout
 

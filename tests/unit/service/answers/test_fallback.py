@@ -84,14 +84,14 @@ def test_nobody_elses_are_shown(closed: dict[str, str]) -> None:
 def test_start_and_accuracy_ask_there_too(closed: dict[str, str]) -> None:
     done = asked(closed, "start")
     assert done.returncode == 3
-    assert "no forecast has been issued for 100 yet" in done.stderr, "the service knows the waiting job of this user"
-    assert "no forecast of c" in asked(closed, "accuracy").stderr
+    assert "there is no prediction for 100 yet" in done.stderr, "the service knows the waiting job of this user"
+    assert "no prediction of c" in asked(closed, "accuracy").stderr
 
 
 def test_without_a_service_it_is_said_whom_to_ask(closed: dict[str, str]) -> None:
     done = asked({**closed, "BATCHCAST_LISTEN": "/nowhere/api.sock"}, "start")
     assert done.returncode == 4
-    assert "the store is closed to you" in done.stderr
+    assert "you cannot read the store" in done.stderr
 
 
 def test_a_script_is_asked_about_there_too(closed: dict[str, str]) -> None:
