@@ -28,7 +28,8 @@ OPTIONS = {"service/page/templates/**.j2": {"trim_blocks": "true", "lstrip_block
 ALSO = (
     *("ok", "warning", "failed", "submission", "its release", "its begin time", "the end of what it depends on"),
     *("an administrator's action", "never: it cannot start as it is", "the end of what holds it back"),
-    *("as requested", "with the suggested limit", "with the suggested limit and memory", "half the size", "twice the size"),
+    *("as requested", "with the suggested limit", "with the suggested limit and memory"),
+    *("half the size", "twice the size"),
     *("the limit's own queue", "the end of what is reserved"),
 )
 SENTENCES = (*STALE, NOT_YET.template, NOT_HEARD, *ADVICE, *MOVED)

@@ -282,7 +282,8 @@ def mostly_short(store: str, tmp_path: Path) -> str:
 def test_whether_to_believe_it_is_said_for_those_who_wait(mostly_short: str) -> None:
     belief = json.loads(run("accuracy", "--json", store=mostly_short).stdout)["settings"]["belief"]
     assert [one["of"] for one in belief] == [
-        "predicted waits of 10 min or more", "shorter predicted waits", "partition main", "predicted waits of 1 h to 4 h"
+        "predicted waits of 10 min or more", "shorter predicted waits", "partition main",
+        "predicted waits of 1 h to 4 h"
     ]  # fmt: skip
     first, short, partition, _ = belief
     assert (first["forecasts"], first["coverage_90"], first["verdict"]) == (24, 0.5, "too early")

@@ -69,13 +69,13 @@ def accuracy(
 ) -> list[dict[str, Any]]:
     """Return one flat object per kind, moment and method, for predictions made in [since, until), epoch seconds.
 
-    `submit`: asked at submission, over all that came out. `asked`: by `start --test`, of the jobs that were submitted
-    as asked within a quarter of an hour. `waited_1h` and the like: renewed once they had waited so
-    long, beside what was said at their submission, given that they had. `slurm`: the moments at which Slurm's own first
-    estimate of a job appeared, the same jobs for every method. Errors are of the whole wait or run, in seconds;
-    coverage is the share that came out at or below what was said for a level. Forecasts with no history to go by were
-    no answer to anyone: they are counted, not scored. `fell_back_share` is the share that another method answered, and
-    `fell_back_why` the most frequent reason. Above one `least_users` figures name nobody, see `disclosure`.
+    Moments: `submit`: predictions at submission, of all jobs with a known outcome. `asked`: by `start --test`, for jobs
+    that were submitted as asked within 15 minutes. `waited_1h` and the like: predictions renewed when jobs had waited
+    that long, beside the predictions at submission, given that wait. `slurm`: when Slurm's own first estimate of a job
+    appeared, for the same jobs with every method. Errors are of the whole wait or run time, in seconds. Coverage is the
+    share of outcomes at or below the predicted quantile. Predictions without history were shown to nobody, so they are
+    counted but not scored. `fell_back_share` is the share that another method answered, and `fell_back_why` the most
+    frequent reason. With `least_users` above 1, the privacy rules of `disclosure` apply.
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
     days: set[tuple[Key, float]] | None = None
