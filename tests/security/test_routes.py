@@ -25,6 +25,7 @@ from batchcast.service.http import admission, api, work_queue
 from batchcast.service.http.server import Server
 from batchcast.service.page.routes import routes as page_routes
 from batchcast.service.settings import load
+from tests.unit.service.http.test_bad_clients import Process, told
 
 from .site import FIGURES, FORECAST, OTHER, OWNER, SECRETS, WAITING, build
 
@@ -236,3 +237,27 @@ def test_root_and_who_runs_the_service_see_everything_and_nobody_else(
     with here, there:
         viewer = admission.Admission(load({"store": str(Path("/nowhere"))}, {})).peer(here).viewer
     assert viewer.sees_all == (uid in (0, os.geteuid()))
+
+
+@pytest.mark.long
+def test_the_process_that_listens_loads_no_compiler(tmp_path: Path) -> None:
+    """Answers that need compiled code come from children: numba and LLVM alone would take 95 MB here, for ever.
+
+    Each route is asked, with the answers that need a forecast and the form that compares machines among them.
+    """
+    settings = load({"store": build(tmp_path, False)}, {})
+    with Process(settings, 1024) as server:
+        statuses = {}
+        for route, questions in QUESTIONS.items():
+            for question in questions[:2]:
+                query, _, form = question.partition(" ")
+                body = f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {len(form)}\r\n\r\n{form}"
+                head = (
+                    f"{'POST' if form else 'GET'} {route}{query} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                )
+                if route != "/jobs/stream":  # it has no end
+                    heard = told(server.address, (head + (body if form else "\r\n")).encode())
+                    statuses[route + question] = heard.split(b" ", 2)[1]
+        assert not {q: status for q, status in statuses.items() if status == b"500"}  # 503: the kept child still loads
+        assert statuses["/v1/health"] == statuses[f"/v1/test?{ASKED}"] == statuses["/operators"] == b"200", statuses
+        assert "llvm" not in Path(f"/proc/{server.process.pid}/maps").read_text()

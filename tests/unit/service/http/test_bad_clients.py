@@ -318,25 +318,6 @@ def test_memory_does_not_grow_with_what_is_sent(settings: Settings) -> None:
     assert server.log.decode().count("\n") <= 2, "broken forms are no lines of the log"
 
 
-def test_the_process_that_listens_loads_no_compiler(settings: Settings) -> None:
-    """Answers that need compiled code come from children: numba and LLVM alone would take 95 MB here, for ever."""
-    with Process(settings, 1024) as server:
-        host = f"Host: {server.address[0]}\r\n".encode()
-        for target in (
-            "/",
-            "/jobs",
-            "/cluster",
-            "/operators",
-            "/accuracy",
-            "/script",
-            "/metrics",
-            "/v1/health",
-            "/v1/test",
-        ):
-            told(server.address, f"GET {target} HTTP/1.1\r\n".encode() + host + LAST + b"\r\n")
-        assert "llvm" not in Path(f"/proc/{server.process.pid}/maps").read_text()
-
-
 def test_where_no_file_is_left_those_inside_are_answered_and_others_told_to_ask_again(settings: Settings) -> None:
     with Process(settings, 300) as server:
         inside = [connected(server.address) for _ in range(100)]
