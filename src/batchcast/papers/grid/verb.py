@@ -32,13 +32,19 @@ def command() -> None:
 
 
 @command.command("map")
-@click.argument("matrix", type=click.Path(path_type=Path))
+@click.argument("matrix", type=click.Path(path_type=Path), required=False)
 @heuristics_option
 @click.option(
     "--jobs",
     "jobs_file",
     type=click.Path(path_type=Path),
-    help="CSV with one row per job: deadline, and file_mb if files are moved.",
+    help="CSV with one row per job. With MATRIX: deadline, and file_mb if files are moved. With --platform: the "
+    "columns of `grid simulate`.",
+)
+@click.option(
+    "--platform",
+    type=click.Path(path_type=Path),
+    help="TOML or CSV of the resources, in place of MATRIX: times follow from instructions, files, speeds, bandwidths.",
 )
 @click.option(
     "--bandwidth",
@@ -49,9 +55,10 @@ def command() -> None:
 @click.option("--plan", type=click.Path(path_type=Path), help="Write the last heuristic's plan as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def map_command(
-    matrix: Path,
+    matrix: Path | None,
     heuristics: str,
     jobs_file: Path | None,
+    platform: Path | None,
     bandwidth: str | None,
     seconds: float | None,
     plan: Path | None,
@@ -59,10 +66,15 @@ def map_command(
 ) -> None:
     """Map the jobs of MATRIX (expected times in the form of Braun et al., gzip or plain) onto its resources.
 
+    Without MATRIX, map the jobs of --jobs onto the resources of --platform, all at once: at the last arrival.
+
     \b
     batchcast grid map u_c_hihi.0.etc.gz --heuristic min_min,search --json
     batchcast grid map u_c_hihi.0.etc.gz --jobs jobs.csv --bandwidth 125 --heuristic emin_min,ebest,best_fit
+    batchcast grid map --jobs jobs.csv --platform grid.toml --heuristic emin_min,min_min --plan plan.csv
     """
+    import numpy as np
+
     from .balance import priced
     from .heuristics.search import price_steps, whole_up
     from .model import Batch, timed
@@ -70,35 +82,90 @@ def map_command(
     if seconds is not None and not seconds > 0:
         raise UsageError(f"--seconds {seconds:g} (accepted: a number above 0)")
     specs = heuristics_named(heuristics, ("exact",))
-    times, deadline = _problem(matrix, jobs_file, bandwidth)
-    batch = Batch.of_times(times, deadline=deadline)
-    bound = whole_up(batch.times, batch.free, priced(batch.times, batch.free, price_steps(batch.times))[0])
+    notes: list[str] = []
+    if (matrix is None) == (platform is None):
+        what = "neither MATRIX nor --platform" if matrix is None else "MATRIX and --platform"
+        raise UsageError(
+            f"grid map: {what} (accepted: one of them)", hint="grid map --jobs jobs.csv --platform grid.toml"
+        )
+    if matrix is not None:
+        times, deadline = _problem(matrix, jobs_file, bandwidth)
+        batch, names = Batch.of_times(times, deadline=deadline), None
+    else:
+        batch, names, notes = _of_platform(jobs_file, platform, bandwidth)
+        deadline = batch.deadline if np.isfinite(batch.deadline).any() else None
+    if np.isfinite(batch.times).all():
+        bound = whole_up(batch.times, batch.free, priced(batch.times, batch.free, price_steps(batch.times))[0])
+    else:  # a job must be on one of the resources that can hold it, and together they need at least this
+        least = batch.times.min(axis=1)
+        bound = float(
+            max((batch.free + batch.times).min(axis=1).max(), (batch.free.sum() + least.sum()) / len(batch.free))
+        )
     results: list[dict[str, Any]] = []
     last = None
     for spec in specs:
         row, plan_of_spec = _mapped(batch, spec, seconds, bound, deadline is not None)
         results.append(row)
         last = plan_of_spec or last
-    notes = [f"{row['heuristic']} left out: {row['note']}" for row in results if "note" in row]
+    left_out = [f"{row['heuristic']} left out: {row['note']}" for row in results if "note" in row]
+    notes += left_out
     if last is None:
-        raise UsageError(notes[0])
+        raise UsageError(left_out[0])
     if plan is not None:
         starts, finishes = timed(batch, last)
         lines = ["job,resource,start,finish"]
-        lines += [f"{j},{last.resource[j]},{starts[j]:.6f},{finishes[j]:.6f}" for j in last.order.tolist()]
+        jobs, resources = names or (range(len(batch.times)), range(len(batch.free)))
+        lines += [
+            f"{jobs[j]},{resources[last.resource[j]]},{starts[j]:.6f},{finishes[j]:.6f}" for j in last.order.tolist()
+        ]
         write_text(plan, "\n".join(lines) + "\n")
     n, m = batch.times.shape
     settings = {"heuristic": specs, "seconds": seconds, "jobs": n, "resources": m, "bandwidth": bandwidth}
     settings |= {"deadlines": "none" if jobs_file is None else str(jobs_file)}
+    settings |= {} if platform is None else {"platform": str(platform)}
+    source = matrix or jobs_file
+    assert source is not None
     if as_json:
-        emit(document("grid-map", {"source": str(matrix), "jobs": n, "resources": m}, settings, notes, results))
+        emit(document("grid-map", {"source": str(source), "jobs": n, "resources": m}, settings, notes, results))
         return
-    _show_map(f"{matrix.name} · {n} jobs on {m} resources · lower bound {bound:,.1f}", results)
+    _show_map(f"{source.name} · {n} jobs on {m} resources · lower bound {bound:,.1f}", results)
     for note in notes:
         say(f"note: {note}")
     for row in results:
         if "seed" in row:
             say(f"{row['heuristic']}: seed {row['seed']}")
+
+
+def _of_platform(
+    jobs_file: Path | None, platform: Path | None, bandwidth: str | None
+) -> tuple[Batch, tuple[Sequence[str], Sequence[str]], list[str]]:
+    """The batch of all jobs of a file on a platform at the last arrival, the ids of both, and what was left out."""
+    import numpy as np
+
+    from .files import read_jobs, read_platform
+    from .model import Batch, Model, Units
+
+    assert platform is not None
+    if jobs_file is None:
+        raise UsageError(
+            "--platform goes with --jobs FILE", hint="columns id, instructions, file_mb, arrival, deadline"
+        )
+    if bandwidth is not None:
+        raise UsageError("--bandwidth goes with MATRIX: --platform has a bandwidth for each resource")
+    jobs, (resources, units) = read_jobs(jobs_file), read_platform(platform)
+    faults = jobs.faults()
+    notes = [f"job {jobs.ids[row]} left out: {why}" for row, why in sorted(faults.items())]
+    rows = np.array([row for row in range(len(jobs)) if row not in faults], dtype=int)
+    times = Model(jobs, resources, units or Units(1.0, 1.0)).rows(rows)
+    fits = np.isfinite(times).any(axis=1)
+    notes += [f"job {jobs.ids[row]} left out: no resource has what it demands" for row in rows[~fits].tolist()]
+    rows, times = rows[fits], times[fits]
+    if not len(rows):
+        raise UsageError(f"{jobs_file}: no job that a resource of {platform} can run", hint="; ".join(notes[:3]))
+    now = float(jobs.arrival[rows].max())
+    batch = Batch.of_times(times, free=resources.free, deadline=jobs.deadline[rows], now=now)
+    batch = batch._replace(arrival=jobs.arrival[rows], speed=resources.speed, bandwidth=resources.bandwidth)
+    return batch, ([jobs.ids[row] for row in rows.tolist()], resources.ids), notes
 
 
 def _problem(matrix: Path, jobs_file: Path | None, bandwidth: str | None) -> tuple[np.ndarray, np.ndarray | None]:
