@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from batchcast.cli.main import cli
-from batchcast.errors import InputError, UsageError
+from batchcast.errors import InputError, NoAnswer, UsageError
 from batchcast.table import LogInfo, Trace
 from batchcast.trace import read_trace, write_parquet
 
@@ -150,5 +150,47 @@ def test_other_data_than_finished_runs_says_what_is_accepted(tmp_path, name):
         write_parquet(Trace.from_arrays({"submit_time": [0.0], "run_time": [9.0]}), path)
     else:
         path.write_bytes(b"\x1f\x8b\x08\x00broken" if name.endswith("gz") else b"a,b\n\xff,1\n" * 3)
-    with pytest.raises(InputError, match=r"titel|cannot be read"):
+    with pytest.raises((InputError, NoAnswer), match=r"titel|cannot be read|no features of input files"):
         run("reproduce", "vasp", "--data", path, "--synthetic", 0)
+
+
+def test_tags_become_columns_that_predictors_and_estimate_use(tree):
+    """Relaxations run twenty times as long as static runs of the same inputs; only NSW tells them apart."""
+    log = read_trace(tree / "jobs.log", format="parquet")
+    relaxes = np.arange(len(log)) % 2 == 1
+    write_parquet(log.with_columns({"run_time": log.run_time * np.where(relaxes, 20.0, 1.0)}), tree / "jobs.log")
+    for k, work_dir in enumerate(log.nominal("work_dir").decode()):
+        incar = tree / "root" / work_dir.lstrip("/") / "INCAR"
+        if k % 2 and incar.exists():
+            incar.write_text(incar.read_text() + "NSW = 40\nMETAGGA = SCAN\n")
+    output = tree / "jobs.parquet"
+    given = ("--log", tree / "jobs.log", "--root", tree / "root", "-o", output)
+    run("vasp", "collect", *given, "--tags", "nsw,METAGGA")
+    collected = read_trace(output)
+    assert set(np.unique(collected.number("incar_nsw"))) >= {0.0, 40.0}
+    assert set(filter(None, collected.nominal("incar_metagga").decode())) == {"absent", "scan"}
+    words = ("vasp", "estimate", "--history", output, "--procs", 8, "--json", "--predictor")
+    new = write(tree / "new")
+    (new / "INCAR").write_text("ENCUT = 300\nNSW = 40\n")
+    spec = "forest:min_jobs=20,also=incar_nsw"
+    relax = json.loads(run(*words, spec, new).stdout)["results"][0]["run_s"]
+    (new / "INCAR").write_text("ENCUT = 300\n")
+    static = json.loads(run(*words, spec, new).stdout)["results"][0]["run_s"]
+    assert relax > 4 * static
+    run("vasp", "collect", *given, "--tags", "all")
+    assert {"incar_nsw", "incar_encut"} <= set(read_trace(output).names)
+
+
+def test_reproduce_prints_the_tables_of_ones_own_jobs(tree):
+    output = tree / "jobs.parquet"
+    run("vasp", "collect", "--log", tree / "jobs.log", "--root", tree / "root", "-o", output)
+    words = ("reproduce", "vasp", "--data", output, "--predictor", "forest,bayesian_ridge", "--resamples", 1)
+    document = json.loads(run(*words, "--json").stdout)
+    assert document["log"]["jobs"] == 58
+    assert {(row["predictor"], row["split"]) for row in document["results"]} == {
+        ("forest", "time"), ("bayesian_ridge", "time")}  # fmt: skip
+    page = tree / "own.html"
+    printed = run(*words, "-o", page).stdout
+    assert "MRE printed" not in printed
+    assert "58 of 60 jobs are used" in printed
+    assert "Table 5: jobs.parquet" in page.read_text()

@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ from ...ceilings import open_regular
 from ...errors import InputError, NoAnswer, input_error
 from ...table import Nominal, Trace, Values
 from .features import MEANINGS, Features, features
-from .incar import parse_incar, parse_kpoints
+from .incar import TAG_PREFIX, parse_incar, parse_kpoints, tag_default, tag_values
 from .poscar import Potential, parse_poscar, scan_potcar
 
 INPUTS = ("INCAR", "POSCAR", "POTCAR", "KPOINTS")
@@ -26,13 +26,14 @@ LARGEST = 64 << 20
 POTENTIALS_MET: dict[bytes, int] = {}  # their lengths, so that the next POTCAR is skipped through
 
 
-def read_features(directory: str | Path, *, look_for_wavecar: bool = True) -> Features:
+def read_features(directory: str | Path, *, look_for_wavecar: bool = True, tags: Sequence[str] | None = ()) -> Features:
     """The features of a working directory's INCAR, POSCAR, POTCAR and (where there is one) KPOINTS.
 
     `look_for_wavecar` lets a WAVECAR that is there and not empty stand for a continuation (ISTART=1), which is right
-    before a run; after it the run's own WAVECAR is there and says nothing, so `collect` does not look. Raises
-    InputError naming file, line and tag. About a millisecond for 1,000 ions and 40 potentials; a potential never met
-    in this process adds a scan of its part of POTCAR (see `scan_potcar`).
+    before a run; after it the run's own WAVECAR is there and says nothing, so `collect` does not look. `tags` are
+    further tags of INCAR that become columns `incar_...`, None: all that the INCAR has. Raises InputError naming file,
+    line and tag. About a millisecond for 1,000 ions and 40 potentials; a potential never met in this process adds a
+    scan of its part of POTCAR (see `scan_potcar`).
     """
     here = os.fspath(directory)
     if not os.path.isdir(here):
@@ -44,7 +45,8 @@ def read_features(directory: str | Path, *, look_for_wavecar: bool = True) -> Fe
         kpoints = parse_kpoints(_text(here, "KPOINTS"), poscar.lattice, poscar.scale, f"{here}/KPOINTS")
     potentials = _potentials(here)
     wavecar = look_for_wavecar and _size(f"{here}/WAVECAR") > 0
-    return features(incar, poscar, kpoints, potentials, has_wavecar=wavecar, path=here)
+    read = features(incar, poscar, kpoints, potentials, has_wavecar=wavecar, path=here)
+    return replace(read, values={**read.values, **tag_values(incar.texts, tags, f"{here}/INCAR")})
 
 
 def changed_at(directory: str | Path) -> float:
@@ -133,12 +135,16 @@ def collect(
     root: str | Path,
     *,
     strip: str = "",
+    tags: Sequence[str] | None = (),
     changed: Changed = "auto",
     previous: Trace | None = None,
     journal: str | Path | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Collected:
     """The log with one extra column a feature and `vasp_inputs`, how each job's inputs fared; nothing else is kept.
+
+    Each of `tags` of INCAR becomes a column too (`incar_nsw`), None: every tag that an INCAR has. An INCAR without the
+    tag has VASP's default in the column (`tag_default`).
 
     Every distinct `work_dir` is visited once: below `root`, after `strip` was cut off its front. Directories that are
     gone or unreadable leave their jobs without features. Inputs written after a job's submission may not be what it
@@ -155,19 +161,20 @@ def collect(
         )
     used = sorted({str(where.categories[code]) for code in np.unique(where.codes) if code >= 0})
     visits: dict[str, Visit] = {}
-    with _journal(journal, [str(root), strip]) as (known, note):
+    wanted = "all tags" if tags is None else " ".join(tags)
+    with _journal(journal, [str(root), strip, wanted]) as (known, note):
         for done, work_dir in enumerate(used):
             if work_dir in known:
                 visits[work_dir] = known[work_dir]
             else:
-                visits[work_dir] = visit(work_dir, str(root), strip)
+                visits[work_dir] = visit(work_dir, str(root), strip, tags)
                 note(work_dir, visits[work_dir])
             if tick is not None:
                 tick(done + 1)
     return _joined(trace, where, visits, changed, previous)
 
 
-def visit(work_dir: str, root: str, strip: str = "") -> Visit:
+def visit(work_dir: str, root: str, strip: str = "", tags: Sequence[str] | None = ()) -> Visit:
     """What the inputs in a job's working directory say, whatever state it is in."""
     path = locate(work_dir, root, strip)
     if path is None or not os.path.isdir(path):
@@ -175,7 +182,7 @@ def visit(work_dir: str, root: str, strip: str = "") -> Visit:
     if not os.path.exists(f"{path}/INCAR"):
         return Visit(NO_INPUTS, None, f"{path}: holds no INCAR", math.nan)
     try:
-        features = read_features(path, look_for_wavecar=False)
+        features = read_features(path, look_for_wavecar=False, tags=tags)
     except InputError as error:
         return Visit(UNREADABLE, None, error.message, changed_at(path))
     return Visit(READ, features.values, "", changed_at(path))
@@ -223,17 +230,26 @@ def _joined(
     recovered = _recover(trace, previous, status, values, wanted)
     if recovered:
         notes.append(f"{recovered} jobs keep the features of an earlier collect")
-    columns: dict[str, Values] = {
-        feature: Nominal.encode([None if v is None else v[feature] for v in values])
-        if feature in TEXT_FEATURES
-        else np.array([math.nan if v is None else v[feature] for v in values], dtype=float)
-        for feature in MEANINGS
-    }
+    of_tags = sorted({name for one in values if one is not None for name in one if name.startswith(TAG_PREFIX)})
+    columns: dict[str, Values] = {name: _column(name, values) for name in (*MEANINGS, *of_tags)}
     columns[STATUS] = Nominal.encode(status)
     problems = [f"{one.reason}" for one in visits.values() if one.status == UNREADABLE]
     return Collected(
-        trace.with_columns(columns), _counts(status), _counts([f.status for f in visits.values()]), problems, notes
+        trace.with_columns(columns).knowing(of_tags),
+        _counts(status),
+        _counts([f.status for f in visits.values()]),
+        problems,
+        notes,
     )
+
+
+def _column(name: str, values: Sequence[Mapping[str, float | str] | None]) -> Values:
+    """A feature or a tag of every job; unknown where the inputs were not read, the default where the tag is absent."""
+    default = tag_default(name) if name.startswith(TAG_PREFIX) else None
+    cells = [None if one is None else one.get(name, default) for one in values]
+    if name in TEXT_FEATURES or isinstance(default, str):
+        return Nominal.encode(cells)
+    return np.array([math.nan if cell is None else cell for cell in cells], dtype=float)
 
 
 def _is_copy(trace: Trace, visits: Mapping[str, Visit]) -> bool:
@@ -255,9 +271,9 @@ def _recover(trace: Trace, previous: Trace | None, status: list[str], values: li
         if how == READ
     }
     columns = {
-        name: previous.nominal(name).decode() if name in TEXT_FEATURES else previous.number(name).tolist()
-        for name in MEANINGS
-        if name in previous.names
+        name: previous.nominal(name).decode() if _is_text(previous, name) else previous.number(name).tolist()
+        for name in previous.names
+        if name in MEANINGS or name.startswith(TAG_PREFIX)
     }
     unknown = {name: None if name in TEXT_FEATURES else float("nan") for name in MEANINGS if name not in columns}
     recovered = 0
@@ -268,6 +284,11 @@ def _recover(trace: Trace, previous: Trace | None, status: list[str], values: li
             values[row] = {**unknown, **{name: column[place[key]] for name, column in columns.items()}}
             recovered += 1
     return recovered
+
+
+def _is_text(trace: Trace, name: str) -> bool:
+    """Whether a column of a trace holds text."""
+    return isinstance(trace.column(name), Nominal)
 
 
 def _counts(words: Sequence[str]) -> dict[str, int]:

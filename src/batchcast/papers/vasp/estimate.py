@@ -18,6 +18,7 @@ from ...predict.recommend import bound_at, rounded_request
 from ...table import Nominal, Trace
 from .collect import STATUS, read_features
 from .features import FEATURES
+from .incar import TAG_PREFIX, tag_default
 from .learner import Encoder
 
 BOUND = 0.9
@@ -105,17 +106,19 @@ def estimate(
     10,000 jobs with `boosted`.
     """
     learnt = rows_with_features(history)
+    of_tags = [name for name in history.names if name.startswith(TAG_PREFIX)]
     estimates: dict[str, Estimate] = {}
     jobs: dict[str, dict[str, Any]] = {}
     asked = {"req_procs": procs, **({} if nodes is None else {"req_nodes": nodes}), **(columns or {})}
     for directory in map(str, directories):
         try:
-            found = read_features(directory)
+            found = read_features(directory, tags=[name.removeprefix(TAG_PREFIX).upper() for name in of_tags])
         except InputError as error:
             estimates[directory] = Estimate(directory, problem=error.message)
             continue
         estimates[directory] = Estimate(directory, notes=found.notes)
-        jobs[directory] = {**asked, STATUS: "read", "work_dir": directory, **found.values}
+        absent = {name: tag_default(name) for name in of_tags}
+        jobs[directory] = {**asked, STATUS: "read", "work_dir": directory, **absent, **found.values}
     if jobs:
         (said,) = forecast_new(history, _trained_at_last(predictor), list(jobs.values()), end_of(history)).values()
         for k, (directory, job) in enumerate(jobs.items()):

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...errors import InputError, input_error
@@ -63,11 +63,15 @@ _ACCEPTED = {
 
 @dataclass(frozen=True, slots=True)
 class Incar:
-    """The known tags of an INCAR with their values, the line each was read from, and remarks on odd but legal input."""
+    """The known tags of an INCAR with their values, the line each was read from, and remarks on odd but legal input.
+
+    `texts` has every tag, also the unknown ones, as it is written.
+    """
 
     values: Mapping[str, Any]
     lines: Mapping[str, int]
     notes: tuple[str, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 def parse_incar(text: str, path: str = "INCAR") -> Incar:
@@ -86,11 +90,13 @@ def parse_incar(text: str, path: str = "INCAR") -> Incar:
     values: dict[str, Any] = {}
     lines: dict[str, int] = {}
     notes: list[str] = []
+    texts: dict[str, str] = {}
     for line, statement in _statements(text):
         match = _STATEMENT.fullmatch(statement)
         if match is None:
             continue
         tag = match[1].upper()
+        texts.setdefault(tag, match[2].strip('" \t'))
         if tag not in TAGS:
             continue
         value = _value(tag, match[2].strip('" \t'), path, line)
@@ -98,7 +104,62 @@ def parse_incar(text: str, path: str = "INCAR") -> Incar:
             values[tag], lines[tag] = value, line
         elif values[tag] != value:
             notes.append(f"{path}:{line}: {tag} is given twice; VASP takes the first, of line {lines[tag]}")
-    return Incar(values, lines, tuple(notes))
+    return Incar(values, lines, tuple(notes), texts)
+
+
+TAG_PREFIX = "incar_"
+"""What the name of a column begins with that holds a tag: `incar_nsw`."""
+NUMBER_TAGS = {
+    "NSW": 0.0,
+    "NCORE": 1.0,
+    "NPAR": 0.0,
+    "KPAR": 1.0,
+    "POTIM": 0.5,
+    "SIGMA": 0.2,
+    "NSIM": 4.0,
+    "NELMDL": -5.0,
+}
+"""Tags that become numbers, with VASP's default; every other tag becomes text."""
+TEXT_TAGS = {"IBRION": "-1", "ISIF": "2", "ISMEAR": "1", "ALGO": "normal", "IVDW": "0", "LDAU": "false",
+             "LHFCALC": "false", "LWAVE": "true", "LCHARG": "true", "LREAL": "false"}  # fmt: skip
+"""VASP's default of some tags that become text; a tag without one is `absent` where an INCAR does not have it."""
+ABSENT = "absent"
+NO_COLUMNS = frozenset({"SYSTEM", "MAGMOM"})
+"""Tags that never become columns: a title, and a list as long as the system has ions."""
+
+
+def tag_values(texts: Mapping[str, str], tags: Sequence[str] | None, path: str = "INCAR") -> dict[str, float | str]:
+    """Return columns of tags: a number or a word for each tag that an INCAR has; `tags` None means all of its tags.
+
+    InputError for a tag of numbers that has none.
+
+    >>> tag_values({"NSW": "40", "IBRION": "2 ! CG", "ALGO": "Fast", "LWAVE": ".FALSE."}, None)
+    {'incar_nsw': 40.0, 'incar_ibrion': '2', 'incar_algo': 'fast', 'incar_lwave': 'false'}
+    """
+    found: dict[str, float | str] = {}
+    for tag, text in texts.items():
+        if tag in NO_COLUMNS or (tags is not None and tag not in tags):
+            continue
+        if tag in NUMBER_TAGS:
+            numbers = _numbers(text)
+            if not numbers:
+                raise _refused(tag, text, path, None, _ACCEPTED["real"])
+            found[TAG_PREFIX + tag.lower()] = numbers[0]
+        else:
+            word = (text.split() or [ABSENT])[0].lower()
+            switch = {"t": "true", "f": "false"}.get(word.lstrip(".")[:1]) if tag.startswith("L") else None
+            found[TAG_PREFIX + tag.lower()] = switch or word
+    return found
+
+
+def tag_default(column: str) -> float | str:
+    """Return what a column of a tag holds for an INCAR without the tag.
+
+    >>> tag_default("incar_nsw"), tag_default("incar_ibrion"), tag_default("incar_metagga")
+    (0.0, '-1', 'absent')
+    """
+    tag = column.removeprefix(TAG_PREFIX).upper()
+    return NUMBER_TAGS[tag] if tag in NUMBER_TAGS else TEXT_TAGS.get(tag, ABSENT)
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
@@ -182,7 +243,7 @@ def _range_in_words(rule: Tag) -> str:
     return f"{rule.low:g} to {rule.high:g}"
 
 
-def _refused(tag: str, text: str, path: str, line: int, accepted: str) -> InputError:
+def _refused(tag: str, text: str, path: str, line: int | None, accepted: str) -> InputError:
     return input_error(path, f"{tag} cannot be read", line=line, value=text, accepted=accepted)
 
 

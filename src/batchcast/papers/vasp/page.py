@@ -274,22 +274,37 @@ def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
             continue
         for row in rows:
             row["paper"] = PAPER_MRE.get(str(row["predictor"])) if data == "first" else None
-        columns = columns_of(
-            "name|predictor", "apa|apa|ratio", "acc_under_60_min|ACC 1 h|ratio", "rec_under_60_min|REC 1 h|ratio",
-            "acc_under_120_min|ACC 2 h|ratio", "rec_under_120_min|REC 2 h|ratio", "best_90_mre|MRE|ratio",
-            "paper|MRE printed|ratio",
-        )  # fmt: skip
-        note = "Synthetic jobs (seeded): every branch of the methods runs, no printed figure is confirmed." + "".join(
-            f" {row['name']}: {row['key_networks']:.0f} keys have a network of their own, it answered "
-            f"{100 * row['by_key_network']:.1f} % of the test jobs."
-            for row in rows
-            if row["by_key_network"] == row["by_key_network"]
-        )
-        tables.append(Table(f"{figures}: synthetic VASP jobs, {data} set, split in time", columns, rows, note))
-        tables += differences_tables(rows, f"synthetic VASP jobs, {data} set")
+        note = "Synthetic jobs (seeded): every branch of the methods runs, no printed figure is confirmed."
+        tables += _set_tables(rows, figures, f"synthetic VASP jobs, {data} set", note)
         if data == "first":
             tables += range_tables(rows, "synthetic first set")
     return [*tables, shares_table(shares)]
+
+
+def own_tables(results: Rows, shares: Rows, source: str) -> list[Table]:
+    """Tables 2 to 5 of a site's own jobs, split in time."""
+    rows = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in results]
+    columns = columns_of(
+        "range_min|minutes", "share_all|all jobs|share", "share_train|that teach|share", "share_test|predicted|share"
+    )
+    of_run_times = Table(f"Table 2: run times of {source}", columns, [dict(row) for row in shares])
+    return [*_set_tables(rows, "Table 5", source, ""), *range_tables(rows, source), of_run_times]
+
+
+def _set_tables(rows: list[dict[str, Any]], figures: str, named: str, note: str) -> list[Table]:
+    """The accuracy of one set of jobs split in time, and the differences between the methods."""
+    columns = columns_of(
+        "name|predictor", "apa|apa|ratio", "acc_under_60_min|ACC 1 h|ratio", "rec_under_60_min|REC 1 h|ratio",
+        "acc_under_120_min|ACC 2 h|ratio", "rec_under_120_min|REC 2 h|ratio", "best_90_mre|MRE|ratio",
+        *(["paper|MRE printed|ratio"] if any("paper" in row for row in rows) else []),
+    )  # fmt: skip
+    note += "".join(
+        f" {row['name']}: {row['key_networks']:.0f} keys have a network of their own, it answered "
+        f"{100 * row['by_key_network']:.1f} % of the test jobs."
+        for row in rows
+        if row["by_key_network"] == row["by_key_network"]
+    )
+    return [Table(f"{figures}: {named}, split in time", columns, rows, note), *differences_tables(rows, named)]
 
 
 def synthetic_figures(results: Rows) -> list[Block]:

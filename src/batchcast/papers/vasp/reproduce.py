@@ -10,6 +10,7 @@ import click
 
 from ...cli.grammar import page_option, verb
 from ...cli.output import console, document, emit, progress, say, write_text
+from ...errors import NoAnswer
 from ..shared import shared_folder
 
 DATA = "traces/vasp-klimes.csv.gz"
@@ -50,7 +51,7 @@ def command(
     figures for comparison.
 
     The paper's jobs are not public, so the printed figures cannot be matched exactly. About a minute of CPU per
-    resample.
+    resample. If --data is a Parquet file of `batchcast vasp collect`, Tables 2 to 5 are those of its jobs alone.
     """
     import numpy as np
 
@@ -65,11 +66,13 @@ def command(
         raise UsageError(f"-o {page}: there is no directory {page.absolute().parent}")
     if quick:
         resamples, synthetic = 1, min(synthetic, 4_000)
-    path = data or shared_folder() / DATA
-    runs = read_runs(path)
     specs = split_specs(predictors) if predictors else list(METHODS)
     for spec in specs if predictors else ():
         load("runtime", parse_spec(spec)[0])  # a name asked for must exist; of the paper's, an absent one is listed so
+    if data is not None and _is_parquet(data):
+        return _of_own_jobs(data, specs, resamples, seed, page, as_json)
+    path = data or shared_folder() / DATA
+    runs = read_runs(path)
     with progress("models", len(specs) * len(SPLITS) * resamples) as tick:
         results = study(runs, specs, resamples=resamples, seed=seed, tick=tick)
     drawn, shares = _synthetic(synthetic, specs, seed) if synthetic else ([], [])
@@ -104,6 +107,61 @@ def command(
         return
     show(console(), [*summary_tables(results, resamples), *beside, *limits])
     say(f"seed {seed}; -o FILE.html writes the same with the figures")
+
+
+def _is_parquet(path: Path) -> bool:
+    """Whether a file is Parquet, as `vasp collect` writes it; False for one that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        return False
+
+
+def _of_own_jobs(data: Path, specs: list[str], resamples: int, seed: int, page: Path | None, as_json: bool) -> None:
+    """Tables 2 to 5 for the jobs of a site that have features: the last fifth predicted from the others."""
+    import numpy as np
+
+    from ...report.terminal import show
+    from ...trace import read_trace
+    from .estimate import rows_with_features
+    from .page import own_tables
+    from .runs import Runs
+    from .study import distribution, study
+
+    trace = read_trace(data)
+    rows = rows_with_features(trace)
+    continued = trace.number("istart")[rows] > 0
+    log = trace.take(rows[~continued])
+    if len(log) < LEAST_OWN:
+        raise NoAnswer(
+            f"{data}: {len(log)} finished jobs with features (needed: {LEAST_OWN})", hint="collect more jobs"
+        )
+    runs = Runs(log, np.zeros(len(log)), np.zeros(len(log)))
+    with progress("models", len(specs) * resamples) as tick:
+        results = study(runs, specs, splits=("time",), resamples=resamples, seed=seed, tick=tick)
+    notes = [
+        f"{len(log):,} of {len(trace):,} jobs are used: {len(trace) - len(rows):,} have no run time or no features, "
+        f"{int(continued.sum()):,} continue a former run."
+    ]
+    tables = own_tables(results, distribution(runs), data.name)
+    settings = {"predictor": specs, "splits": ["time"], "train_share": 0.8, "resamples": resamples, "seed": seed}
+    if page is not None:
+        from ...report import page as make_page
+        from ...report.blocks import Section
+
+        made_by = {"log": {"source": str(data), "jobs": len(log)}, "settings": settings}
+        parts = [Section("In short", list(notes)), *(Section(table.caption, [table]) for table in tables)]
+        write_text(page, make_page(f"Run time of VASP jobs: {data.name}", parts, made_by))
+        say(f"page: {page}")
+    if as_json:
+        emit(document("reproduce-vasp", {"source": str(data), "jobs": len(log)}, settings, notes, results))
+        return
+    show(console(), [*tables, *notes])
+
+
+LEAST_OWN = 50
+"""Finished jobs with features that a split in time needs."""
 
 
 def _synthetic(jobs: int, specs: list[str], seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -231,6 +231,12 @@ def _show_several(found: list[Estimate]) -> None:
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Output file (Parquet).")
 @click.option("--strip", default="", metavar="PREFIX", help="Prefix to remove from the log's directories.")
 @click.option(
+    "--tags",
+    default="",
+    metavar="TAGS|all",
+    help="INCAR tags that become columns too: NSW,IBRION gives incar_nsw and incar_ibrion, for boosted:also=incar_nsw.",
+)
+@click.option(
     "--changed",
     type=click.Choice(["auto", "drop", "keep"]),
     default="auto",
@@ -250,6 +256,7 @@ def collect(
     root: Path,
     output: Path,
     strip: str,
+    tags: str,
     changed: str,
     format: str | None,
     map: str | None,
@@ -276,12 +283,15 @@ def collect(
     arrow()  # better missed before the walk than after it
     trace = read_trace(jobs, format=format, timezone=timezone, map=map)
     previous = read_trace(output, format="parquet") if output.exists() else None
+    words = [word.strip().upper() for word in tags.split(",") if word.strip()]
+    chosen = None if words == ["ALL"] else words
     journal = output.with_name(output.name + ".journal")
     resumed = journal.exists()
     with progress("directories", len(trace.nominal("work_dir").categories)) as tick:
         done = run(
-            trace, root, strip=strip, changed=cast(Changed, changed), previous=previous, journal=journal, tick=tick
-        )
+            trace, root, strip=strip, tags=chosen, changed=cast(Changed, changed), previous=previous, journal=journal,
+            tick=tick,
+        )  # fmt: skip
     write_parquet(done.trace, output)
     journal.unlink(missing_ok=True)
     notes = [*done.trace.info.notes, *(["went on where a former run was cut short"] if resumed else []), *done.notes]
@@ -296,7 +306,14 @@ def collect(
         for status in {**done.jobs, **done.directories}
     ]
     if as_json:
-        settings = {"root": str(root), "strip": strip, "changed": changed, "output": str(output), "timezone": timezone}
+        settings = {
+            "root": str(root),
+            "strip": strip,
+            "tags": tags,
+            "changed": changed,
+            "output": str(output),
+            "timezone": timezone,
+        }
         warnings = [*notes, *done.problems]
         emit(document("vasp-collect", {"source": trace.info.source, "jobs": len(trace)}, settings, warnings, rows))
         return
