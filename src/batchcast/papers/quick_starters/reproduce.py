@@ -24,19 +24,22 @@ LOGS = {
 
 
 @verb("pqstar")
-@click.option("--logs", default=",".join(LOGS), show_default=True, metavar="NAMES", help="Logs to use.")
+@click.option(
+    "--logs", metavar="NAMES", help=f"Public logs to use: {','.join(LOGS)}. Default: all, with --log FILE none."
+)
 @click.option(
     "--log",
     "own",
     multiple=True,
     type=click.Path(),
     metavar="FILE",
-    help="Add your own log to every table (repeatable). LANL, ANL, Paragon, DAS2-fs0 have printed rows.",
+    help="Your own log (repeatable); with --logs beside the public ones. LANL, ANL, Paragon, DAS2-fs0 have printed "
+    "rows.",
 )
 @click.option("--quick", is_flag=True, help="Only KTH and CTC, jobs 10,001 to 16,000.")
 @page_option("Also write an HTML page with tables and pictures.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
-def command(logs: str, own: tuple[str, ...], quick: bool, page: Path | None, as_json: bool) -> None:
+def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | None, as_json: bool) -> None:
     """Find quick starters with log_uniform, qbets, ibl and pqstar, each in two readings (a minute per log)."""
     from ...cli.options import describe_log
     from ...errors import UsageError
@@ -50,18 +53,19 @@ def command(logs: str, own: tuple[str, ...], quick: bool, page: Path | None, as_
         THRESHOLD_LOG,
         name_of,
         noise_rows,
+        own_jobs,
         study_log,
         table_rows,
         threshold_rows,
     )
 
-    if quick:
-        logs = "KTH,CTC"
+    if logs is None:
+        logs = "" if own else "KTH,CTC" if quick else ",".join(LOGS)
     names = [name.strip() for name in logs.split(",") if name.strip()]
     for name in names:
         if name not in LOGS:
             raise UsageError(f"--logs: no {name!r} (accepted: {', '.join(LOGS)})")
-    places = {name: shared_folder() / "traces" / LOGS[name] for name in names}
+    places = {name: shared_folder() / "traces" / LOGS[name] for name in names} if names else {}
     places |= {name_of(Path(path)): Path(path) for path in own}
     jobs = QUICK_JOBS if quick else JOBS
     studies, rows, thresholds, noise, described = [], [], [], list[dict[str, Any]](), {}
@@ -69,7 +73,10 @@ def command(logs: str, own: tuple[str, ...], quick: bool, page: Path | None, as_
         for k, (name, place) in enumerate(places.items()):
             trace = read_trace(place)
             described[name] = describe_log(trace)
-            studies.append(study_log(name, trace, partial(_tick, tick, k * len(METHODS)), jobs))
+            scored = jobs if name in names else own_jobs(len(trace), jobs)
+            if scored != jobs:
+                say(f"note: {name}: jobs {scored[0]:,} to {scored[1]:,} are predicted, since the log is short")
+            studies.append(study_log(name, trace, partial(_tick, tick, k * len(METHODS)), scored))
             rows += table_rows(studies[-1])
             noise += noise_rows(studies[-1])
             if name == THRESHOLD_LOG and not quick:

@@ -133,6 +133,15 @@ def long_share(wait: np.ndarray, run: np.ndarray) -> float:
     return float((run > 3600.0).mean()) if len(run) else NAN
 
 
+def own_jobs(count: int, jobs: tuple[int, int]) -> tuple[int, int]:
+    """Return which jobs of a log of one's own are predicted: the paper's, or of a short log the last three quarters.
+
+    >>> own_jobs(60_000, (10_001, 50_000)), own_jobs(2_000, (10_001, 50_000))
+    ((10001, 50000), (501, 2000))
+    """
+    return jobs if count >= 2 * jobs[0] else (count // 4 + 1, count)
+
+
 def study_log(
     name: str, trace: Trace, tick: Callable[[int], None] | None = None, jobs: tuple[int, int] = JOBS
 ) -> LogStudy:
