@@ -1,6 +1,6 @@
 """The marks of a page: which figure stands where, and whether it is the one in the file.
 
-A figure in running text is followed by a comment that readers do not see: `103.9<!--=lab-order:none.mean_wait_min-->`.
+A figure in running text is followed by a comment that readers do not see: `99.4<!--=lab-order-control:none.jobs-->`.
 `|1` after the name shows a number with one digit after the point, a share in per cent. A table, or what a command
 prints, stands between `<!--=NAME#BLOCK-->` and `<!--end-->`.
 """

@@ -323,37 +323,6 @@ def read_order(documents: list[Any], _: Path) -> Figures:
     return found
 
 
-ORDERS = {
-    "none": "arrival", "limits": "arrival, planned limits", "order": "predicted work",
-    "both": "predicted work, planned limits", "order/account": "predicted work, within accounts",
-}  # fmt: skip
-
-
-def read_lab_order(printed: list[Any], _: Path) -> Figures:
-    """The first table that order_gain.py prints: minutes by arm."""
-    lines = [line for line in printed[0].splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    end = next((k for k, row in enumerate(cells[1:], 1) if row[:2] == ["seed", "load"]), len(cells))
-    head, rows = cells[0], cells[2:end]
-    found = Figures({}, {"table": lines[:end]})
-    for row in rows:
-        one = dict(zip(head, row, strict=True))
-        arm = one["arm"]
-        found.values |= {f"{arm}.jobs": int(one["jobs"]), f"{arm}.mean_wait_min": float(one["mean wait"])}
-        found.values |= {f"{arm}.longest_min": float(one["longest"]), f"{arm}.worse_off": one["people worse off"]}
-        if ends := re.match(r"(\S+) \((\S+) to (\S+)\)", one["wait difference"]):
-            found.values |= {f"{arm}.{name}": float(ends[k]) for k, name in ((1, "change"), (2, "low"), (3, "high"))}
-    first = rows[0][head.index("longest")]
-    for row in rows[1:]:
-        found.values[f"{row[0]}.longest_times"] = round(float(row[head.index("longest")]) / float(first), 2)
-    short = [[*row[:3], row[3], row[4], row[5]] for row in rows if row[0] not in ("limits", "both")]
-    found.blocks["short"] = table(" | ".join(head[:6]), short)
-    changes = [(ORDERS.get(row[0], row[0]), row[2], row[4], row[5], row[6].split(":")[0]) for row in rows]
-    titles = "order | mean wait, min | longest wait, min | users who wait 10 % longer | change of mean wait, min"
-    found.blocks["changes"] = table(f"{titles} (90 % interval)", changes)
-    return found
-
-
 def cells_of(lines: Iterable[str]) -> list[dict[str, str]]:
     """The rows of the first Markdown table in the lines, by the titles of its columns."""
     rows: list[list[str]] = []
@@ -404,7 +373,8 @@ def read_order_rules(printed: list[Any], _: Path) -> Figures:
     """The tables of order_on_logs.py: each order on each log, then geometric means."""
     first, _, second = printed[0].partition("\n\n")
     rows, means = cells_of(first.splitlines()), cells_of(second.splitlines())
-    found = Figures({f"{row['order']}.{name}": row[name] for row in means for name in row if name != "order"})
+    values = {f"{row['order']}.{name}": row[name] for row in means for name in row if name != "order"}
+    found = Figures({name.replace(", ", "_").replace(" ", "_"): value for name, value in values.items()})
     orders = list(dict.fromkeys(row["order"] for row in rows))
     by_log = {
         log: {row["order"]: row for row in rows if row["log"] == log} for log in dict.fromkeys(r["log"] for r in rows)
@@ -594,7 +564,6 @@ BOUNDS = "kernel", "calibrated"
 FIRST_JOBS = {
     OPERATOR: "--procs-total 32", MIT: f"--map {MIT[:-7]}.map.toml --procs-total peak", THETA: "", GWU: "",
 }  # fmt: skip
-ARMS = "none,limits,order,both,order/account"
 CONTROL = "--load 2 --arms none,order-limits,order,both-limits,both --against none,order-limits,both-limits"
 ON_LOGS = (KTH, SP2, DS, THETA, BLUE, CTC, HPC2N)
 STUDIES = (
@@ -676,24 +645,13 @@ STUDIES = (
         read_order, (KTH,),
     ),
     Study(
-        "lab-order",
-        (f"python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 --load 2 --arms {ARMS} -o order.jsonl",),
-        read_lab_order, rerun="lab",
-    ),
-    Study(
-        "lab-order-anew",
-        ("python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 --load 2 --arms none,order -o order.jsonl "
-         "--replicates 10",),
-        read_lab_order, rerun="lab",
-    ),
-    Study(
         "lab-order-control",
         (f"python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 {CONTROL} -o order.jsonl",),
         read_lab_control, rerun="lab",
     ),
     Study(
         "lab-order-default",
-        ("python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 --load 2 --padding default "
+        ("python benchmarks/order_gain.py --seeds 1,2 --jobs 300 --load 2 --padding default "
          "--arms none,order-limits,order --against none,order-limits -o default.jsonl",),
         read_lab_control, rerun="lab",
     ),
