@@ -109,6 +109,8 @@ _ALL = (
            sacct="NodeList", squeue="NodeList"),
     Column("req_gpus", "number", "GPUs", "submission", "GPUs requested",
            sacct="ReqTRES", squeue="tres-alloc", pbs="Resource_List.ngpus"),
+    Column("gpu_type", "nominal", "", "submission", "Type of the GPUs requested, if the job names one: a100",
+           sacct="ReqTRES", squeue="tres-alloc"),
     Column("used_gpus", "number", "GPUs", "end", "Mean number of busy GPUs in the busiest step",
            sacct="TRESUsageInTot"),
     Column("work_dir", "nominal", "", "submission", "Working directory", sacct="WorkDir", squeue="WorkDir"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 from ..columns import Column
 from ..units import parse_duration, parse_memory
-from .slurm.resources import parse_tres, tres_gpus
+from .slurm.resources import gpu_type, parse_tres, tres_gpus
 
 if TYPE_CHECKING:
     import numpy as np
@@ -214,7 +214,7 @@ def read_fields(
 def _read(column: Column, text: str) -> Field:
     """Returns the value of one column from its printed field."""
     if column.kind != "number":
-        return text or None
+        return (gpu_type(text) if column.name == "gpu_type" else text) or None
     return _READ.get(column.unit, number)(text)
 
 

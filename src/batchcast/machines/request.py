@@ -160,6 +160,7 @@ DETAILS = {
     "array_throttle": "array throttles",
     "exclusive": "whole nodes",
     "constraint": "features",
+    "gpu_type": "types of GPU",
     "partition_list": "lists of partitions",
     "reservation": "reservations",
     "licenses": "licenses",
@@ -171,7 +172,7 @@ _CHOICE = re.compile(r"[|*\[\]()!]")
 
 
 class RequestDetails(NamedTuple):
-    """What of a request's details a machine has: names of features, licenses and partitions.
+    """What of a request's details a machine has: names of features, licenses, partitions and types of GPU.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> details, job = RequestDetails.of(homogeneous(2, 16)), NodeRequest("1", 0.0, 60.0, tasks=4)
@@ -183,12 +184,14 @@ class RequestDetails(NamedTuple):
     features: frozenset[str]
     licenses: frozenset[str]
     partitions: frozenset[str]
+    gpus: Mapping[str, str] = {}
 
     @classmethod
     def of(cls, machine: Machine) -> RequestDetails:
         """Of a machine."""
         features = frozenset(word for group in machine.nodes for word in group.features)
-        return cls(features, frozenset(machine.licenses), frozenset(p.name for p in machine.partitions))
+        gpus = {kind.lower(): kind for group in machine.nodes for kind in group.gres if kind.startswith("gpu:")}
+        return cls(features, frozenset(machine.licenses), frozenset(p.name for p in machine.partitions), gpus)
 
     def complete(
         self, request: NodeRequest, job_id: int | str, said: Mapping[str, Any], keys: Mapping[str, Sequence[str]]
@@ -204,6 +207,9 @@ class RequestDetails(NamedTuple):
         more: dict[str, Any] = {}
         if features := features_of(_said(said, "constraint"), self.features):
             more["features"] = features
+        typed = self.gpus.get(f"gpu:{_said(said, 'gpu_type')}")
+        if typed and "gpu" in request.gres:
+            more["gres"] = {typed: request.gres["gpu"]}
         if _amount(said, "exclusive") > 0:
             more["exclusive"] = True
             if request.mem_per_cpu == request.mem_per_cpu:  # of the processors asked for, while it gets all of a node

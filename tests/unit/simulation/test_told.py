@@ -106,3 +106,16 @@ def test_a_job_that_its_nodes_could_never_hold_and_that_ended_as_it_came_was_ref
     assert [job.key for job in jobs] == ["1", "2", "3"]
     assert left[REFUSED] == 1
     assert simulate_on(MACHINE, trace).left_out[REFUSED] == 1
+
+
+def test_jobs_wait_for_the_type_of_gpu_that_they_name() -> None:
+    """Two jobs for the one a100 follow each other; one that takes any GPU runs on the v100 at once."""
+    nodes = (NodeGroup(("g1",), 8, gres={"gpu:a100": 1}), NodeGroup(("g2",), 8, gres={"gpu:v100": 1}))
+    site = Machine(nodes, (Partition("main", ("g1", "g2"), default=True),))
+    asked = ("gres/gpu:a100=1,gres/gpu=1", "gres/gpu:a100=1,gres/gpu=1", "gres/gpu=1")
+    lines = ["JobID|Submit|Start|End|State|ReqCPUS|Timelimit|ReqTRES"] + [
+        f"{k}|1970-01-01T00:00:0{k}|1970-01-01T00:10:00|1970-01-01T00:11:40|COMPLETED|1|00:02:00|cpu=1,{tres}"
+        for k, tres in enumerate(asked, 1)
+    ]
+    starts = simulate_on(site, read_sacct(["\n".join(lines).encode()])).start_time
+    assert (starts - starts[0]).round().tolist() == [0.0, 100.0, 2.0]

@@ -221,3 +221,18 @@ def amount(text: str) -> float:
         return float(text)
     except ValueError:
         return math.nan
+
+
+_TYPED = re.compile(r"gpu:([A-Za-z_][\w.-]*)", re.IGNORECASE)
+
+
+def gpu_type(text: str) -> str:
+    """Return the type of GPU in a TRES or GRES string; empty if none or more than one is named.
+
+    Examples
+    --------
+    >>> gpu_type("cpu=4,gres/gpu:a100=2,gres/gpu=2"), gpu_type("gpu:v100:2(S:0)"), gpu_type("gres/gpu=2")
+    ('a100', 'v100', '')
+    """
+    types = {match.lower() for match in _TYPED.findall(text)}
+    return types.pop() if len(types) == 1 else ""

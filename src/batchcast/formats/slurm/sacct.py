@@ -19,6 +19,7 @@ from ..batch import SAID_NUMBERS, Batch, Codes, either, memos, name_or_null, pos
 from ..chunks import GrowingColumn, Problems, as_ids, join_ids, sorted_nominal, whole_texts
 from ..times import LocalClock, Stamps, are, run_and_wait, unfinished, without_zeros
 from .job_json import job_columns
+from .resources import gpu_type
 from .sacct_layout import COMMAND, Layout
 from .sacct_lines import Columns, Records, no_header
 
@@ -209,8 +210,9 @@ class _Table:
         self.problems, self._clock = problems, clock
         self.names: Mapping[str, int] = {}
         self._numbers = {name: GrowingColumn(np.nan) for name in _NUMBERS}
-        self._codes = {name: GrowingColumn(-1) for name in (*_NAMES, *_SAID, "status")}
-        self._words = {name: Codes(name_or_null) for name in (*_NAMES, *_SAID)} | {"status": Codes(status_from_sacct)}
+        self._codes = {name: GrowingColumn(-1) for name in (*_NAMES, *_SAID, "gpu_type", "status")}
+        self._words = {name: Codes(name_or_null) for name in (*_NAMES, *_SAID)}
+        self._words |= {"status": Codes(status_from_sacct), "gpu_type": Codes(lambda text: gpu_type(text) or None)}
         self._ids: list[np.ndarray] = []
         self._memo = memos()
 
@@ -230,6 +232,7 @@ class _Table:
                 self.add(layout, [[column[k] for k in good] for column in columns], [numbers[k] for k in good])
             return
         codes = {name: batch.codes(self._words[name], *_NAMES.get(name, ("state",))) for name in (*_NAMES, "status")}
+        codes["gpu_type"] = batch.codes(self._words["gpu_type"], "reqtres", "reqgres")
         batch.report_states("state")
         for name, option in _SAID.items():
             said = batch.said(self._words[name], option)

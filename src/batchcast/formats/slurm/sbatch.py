@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from ...units import parse_memory
-from .resources import gres_gpus
+from .resources import gpu_type, gres_gpus
 
 _LONG = {
     "p": "partition",
@@ -45,6 +45,7 @@ HEARD = (
     "constraint", "exclusive",
 )  # fmt: skip
 """Long names of the options that predictions use."""
+GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gres", "tres-per-task")
 _NOT_HEARD = frozenset({
     "prefer", "batch", "oversubscribe", "nodelist", "nodefile", "exclude", "reservation",
     "licenses", "gpus-per-socket", "ntasks-per-socket", "ntasks-per-core", "sockets-per-node", "cores-per-socket",
@@ -224,6 +225,36 @@ def gpus(options: Mapping[str, str]) -> float:
     if "ntasks-per-gpu" in options and "ntasks" in options:
         return float(math.ceil(count_of(options["ntasks"]) / count_of(options["ntasks-per-gpu"])))
     return 0.0
+
+
+def gpu_type_of(options: Mapping[str, str]) -> str:
+    """Return the type of GPU that a script requests; empty if it takes any, or if it requests none.
+
+    Examples
+    --------
+    >>> gpu_type_of({"gpus": "a100:2"}), gpu_type_of({"gres": "gpu:v100:1,tmp:9G"}), gpu_type_of({"gpus": "2"})
+    ('a100', 'v100', '')
+    """
+    named = [f"gpu:{options[name]}" for name in ("gpus", "gpus-per-node", "gpus-per-task") if name in options]
+    return gpu_type(",".join([*named, options.get("gres", ""), options.get("tres-per-task", "")]))
+
+
+def with_gpu_type(options: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return the options of a script with another type of GPU; `GPU_OPTIONS` can name one.
+
+    Examples
+    --------
+    >>> with_gpu_type({"gpus": "a100:2"}, "v100"), with_gpu_type({"gres": "gpu:1", "time": "1"}, "v100")
+    ({'gpus': 'v100:2'}, {'gres': 'gpu:v100:1', 'time': '1'})
+    """
+    changed = dict(options)
+    for key in ("gpus", "gpus-per-node", "gpus-per-task"):
+        if key in options:
+            changed[key] = f"{name}:{options[key].rpartition(':')[2]}"
+    for key in ("gres", "tres-per-task"):
+        if key in options:
+            changed[key] = re.sub(r"(gpu)(?::[A-Za-z_][\w.-]*)?(?=[:=,]|$)", rf"\1:{name}", options[key])
+    return changed
 
 
 def _gpus_of_job(options: Mapping[str, str]) -> float:

@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl
 
 from ...errors import BatchcastError, InputError, NoAnswer, Refused, UsageError
 from ...events.live import LiveClock, LiveJob
-from ...formats.slurm.sbatch import HEARD, gpus, memory_kib, not_heard, parse_script, processors
+from ...formats.slurm.sbatch import HEARD, gpu_type_of, gpus, memory_kib, not_heard, parse_script, processors
 from ...job import JobRequest, as_submitted
 from ...machines.machine import Machine
 from ...predict.conditional import given_waited
@@ -227,6 +227,7 @@ def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
         "req_nodes": nodes,
         "req_mem_kib": memory_kib(options),
         "req_gpus": gpus(options),
+        "gpu_type": gpu_type_of(options) or None,
         "user_id": user,
         "queue_id": name,
         "partition_id": name,
@@ -275,7 +276,10 @@ def never_starts(site: Site, options: Mapping[str, str], job: JobRequest, machin
     known = sorted(qos.name for qos in machine.qos)
     if known and "qos" in options and options["qos"] not in known:
         raise UsageError(f"no QOS {options['qos']!r} (accepted: {', '.join(known)})")
-    return too_large(site, options, job) or _lacks_feature(machine, options.get("constraint", ""), job)
+    lacks = _lacks_feature(machine, options.get("constraint", ""), job) or _lacks_gpu(
+        machine, gpu_type_of(options), job
+    )
+    return too_large(site, options, job) or lacks
 
 
 def _lacks_feature(machine: Machine, constraint: str, job: JobRequest) -> str:
@@ -292,6 +296,18 @@ def _lacks_feature(machine: Machine, constraint: str, job: JobRequest) -> str:
             known = ", ".join(sorted(there)) or "none"
             return f"no node of {job.partition_id} has the feature {feature!r} (there are: {known})"
     return ""
+
+
+def _lacks_gpu(machine: Machine, wanted: str, job: JobRequest) -> str:
+    """Return why no node of the job's partition has GPUs of the requested type; empty if one has, or if none is named."""
+    part = machine.partition(str(job.partition_id or ""))
+    names = set(part.nodes) if part is not None else set(machine.node_names())
+    groups = [group for group in machine.nodes if names.intersection(group.names)]
+    types = {kind.partition(":")[2] for group in groups for kind in group.gres if kind.startswith("gpu:")}
+    if not wanted or wanted in {name.lower() for name in types}:
+        return ""
+    there = ", ".join(sorted(types)) or "none"
+    return f"no node of {job.partition_id} has GPUs of the type {wanted!r} (there are: {there})"
 
 
 NEVER = "change the request; sinfo -o '%P %l %s %c %m %f' shows what each partition has"

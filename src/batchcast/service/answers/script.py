@@ -15,7 +15,7 @@ from statistics import fmean, pvariance
 from typing import Any, NamedTuple
 
 from ...errors import NoAnswer, UsageError
-from ...formats.slurm.sbatch import count_of, processors
+from ...formats.slurm.sbatch import GPU_OPTIONS, count_of, gpu_type_of, processors, with_gpu_type
 from ...job import JobRequest
 from ...machines.machine import Machine
 from ...predict.conditional import chance_to_start, given_waited
@@ -133,6 +133,7 @@ class Placement(NamedTuple):
     what: str
     options: dict[str, str]
     longer: float = 1.0
+    is_as_asked: bool = True
 
 
 def answer_where(
@@ -167,8 +168,9 @@ def answer_where(
             raise NoAnswer(f"it would never start: {never}", hint=NEVER)
         notes = [*staleness(site.memory, now), *ask.notes]
         notes.append(
-            "assumed: half the nodes run twice as long and use twice the memory each, twice the nodes half as long and "
-            "half the memory; you may use every partition shown, and the QOS that your jobs had there in 90 days"
+            "assumed: another type of GPU is as fast; half the nodes run twice as long and use twice the memory each, twice "
+            "the nodes half as long and half the memory; you may use every partition shown, and the QOS that your jobs "
+            "had there in 90 days"
         )
         notes.append("this is for a new job: a waiting job that is submitted again loses its place and its age")
         shown = {**start_settings(settings, now), "by_s": by, "any_size": any_size}
@@ -236,7 +238,9 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
         limit = {"time": format_duration(asked.req_time * 2)} if share < 1 and math.isfinite(asked.req_time) else {}
         if size:
             memory = _memory_of_size(options, nodes, size)
-            sizes.append(Placement(what, {**rest, **size, **limit, **memory}, 1.0 / share))
+            sizes.append(Placement(what, {**rest, **size, **limit, **memory}, 1.0 / share, False))
+    for other in _other_gpus(options, clock):
+        sizes.append(Placement(f"with {other}", with_gpu_type(options, other), 1.0, False))
     partitions = site.partitions or {str(asked.partition_id): {}}
     used = _qos_used(site, user)
     choices = []
@@ -244,10 +248,19 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
         for name, qos in ((part, qos) for part in partitions for qos in ("", *used.get(part, ()))):
             if qos == str(asked.qos or "") and qos:
                 continue
-            place = Placement(one.what, {**one.options, "partition": name, **({"qos": qos} if qos else {})}, one.longer)
+            place = one._replace(options={**one.options, "partition": name, **({"qos": qos} if qos else {})})
             if not never_starts(site, place.options, request_of(place.options, site, user), clock.machine):
                 choices.append(place)
     return choices
+
+
+def _other_gpus(options: Mapping[str, str], clock: Forecaster) -> list[str]:
+    """Return the types of GPU that the machine has beside the requested one; none if the script names no type."""
+    asked = gpu_type_of(options)
+    if not asked or clock.machine is None:
+        return []
+    kinds = {kind for group in clock.machine.nodes for kind in group.gres if kind.startswith("gpu:")}
+    return sorted(name for kind in kinds if (name := kind.partition(":")[2]).lower() != asked)
 
 
 def _qos_used(site: Site, user: str) -> dict[str, list[str]]:
@@ -292,7 +305,7 @@ def _result(
     done = chance_done(wait, runs, by - begin) if by is not None else math.nan
     return {
         "what": choice.what,
-        "same_size": choice.longer == 1.0,
+        "same_size": choice.is_as_asked,
         "partition": job.partition_id,
         "qos": job.qos,
         "flags": _flags(choice.options),
@@ -340,8 +353,8 @@ def chance_done(wait: Prediction, runs: list[float], span: float) -> float:
 
 
 def _flags(options: Mapping[str, str]) -> str:
-    """Return partition, QOS, size, limit and memory as sbatch options."""
-    names = ("partition", "qos", "nodes", "ntasks", "time", "mem", "constraint", "exclusive")
+    """Return partition, QOS, size, limit, memory and GPUs as sbatch options."""
+    names = ("partition", "qos", "nodes", "ntasks", "time", "mem", "constraint", "exclusive", *GPU_OPTIONS)
     given = ((name, options[name]) for name in names if name in options)
     return " ".join(f"--{name}={shlex.quote(value)}" if value else f"--{name}" for name, value in given)
 

@@ -82,3 +82,16 @@ def test_an_unknown_qos_is_refused_with_those_that_exist() -> None:
     assert never(qos="high") == ""
     with pytest.raises(UsageError, match=r"no QOS 'nosuch' \(accepted: high, normal\)"):
         never(qos="nosuch")
+
+
+@pytest.mark.parametrize(("options", "why"), [
+    ({"gpus": "a100:2"}, ""),
+    ({"gres": "gpu:A100:1"}, ""),
+    ({"gpus-per-node": "2"}, ""),
+    ({"gpus": "h100"}, "no node of cards has GPUs of the type 'h100' (there are: a100, v100)"),
+])  # fmt: skip
+def test_a_type_of_gpu_that_no_node_has_never_lets_a_job_start(options: dict[str, str], why: str) -> None:
+    nodes = (NodeGroup(("g1",), 4, gres={"gpu:a100": 4}), NodeGroup(("g2",), 4, gres={"gpu:v100": 2}))
+    machine = Machine(nodes, (Partition("cards", ("g1", "g2")),))
+    job = as_submitted(-1, {"job_id": "1", "submit_time": 0.0, "partition_id": "cards"}, procs=1.0)
+    assert never_starts(cast(Site, SimpleNamespace(memory={})), options, job, machine) == why
