@@ -118,4 +118,5 @@ def test_jobs_wait_for_the_type_of_gpu_that_they_name() -> None:
         for k, tres in enumerate(asked, 1)
     ]
     starts = simulate_on(site, read_sacct(["\n".join(lines).encode()])).start_time
-    assert (starts - starts[0]).round().tolist() == [0.0, 100.0, 2.0]
+    assert starts[1] - starts[0] == 100.0
+    assert starts[2] - starts[0] < 60.0, "the next look of the backfill"

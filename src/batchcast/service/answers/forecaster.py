@@ -299,7 +299,7 @@ def _lacks_feature(machine: Machine, constraint: str, job: JobRequest) -> str:
 
 
 def _lacks_gpu(machine: Machine, wanted: str, job: JobRequest) -> str:
-    """Return why no node of the job's partition has GPUs of the requested type; empty if one has, or if none is named."""
+    """Return why no node of the job's partition has GPUs of the requested type; empty if one has or none is named."""
     part = machine.partition(str(job.partition_id or ""))
     names = set(part.nodes) if part is not None else set(machine.node_names())
     groups = [group for group in machine.nodes if names.intersection(group.names)]

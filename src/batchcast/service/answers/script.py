@@ -168,9 +168,9 @@ def answer_where(
             raise NoAnswer(f"it would never start: {never}", hint=NEVER)
         notes = [*staleness(site.memory, now), *ask.notes]
         notes.append(
-            "assumed: another type of GPU is as fast; half the nodes run twice as long and use twice the memory each, twice "
-            "the nodes half as long and half the memory; you may use every partition shown, and the QOS that your jobs "
-            "had there in 90 days"
+            "assumed: another type of GPU is as fast; half the nodes run twice as long and use twice the memory each, "
+            "twice the nodes half as long and half the memory; you may use every partition shown, and the QOS "
+            "that your jobs had there in 90 days"
         )
         notes.append("this is for a new job: a waiting job that is submitted again loses its place and its age")
         shown = {**start_settings(settings, now), "by_s": by, "any_size": any_size}
