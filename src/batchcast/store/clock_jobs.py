@@ -16,7 +16,8 @@ from sqlalchemy import Connection, Float, Text, bindparam, delete, exists, func,
 from ..events.event import Event, Start, Submit
 from ..events.live import LiveJob
 from ..job import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT
-from .rows import FIELDS, as_values, live_job
+from .place import shown_url
+from .rows import FIELDS, as_values, live_job, stored_values
 from .schema import forecasts, jobs, meta, moves, renewed
 from .statements import JOB
 
@@ -272,7 +273,7 @@ def newly_estimated(connection: Connection, cluster: str) -> list[Mapping[str, A
 def read_meta(connection: Connection, cluster: str) -> dict[str, Any]:
     """Return the stored values of a cluster, by name."""
     query = select(meta.c.name, meta.c.value).where(meta.c.cluster == cluster)
-    return {name: json.loads(value) for name, value in connection.execute(query)}
+    return stored_values(connection.execute(query).mappings(), shown_url(str(connection.engine.url)))
 
 
 def write_meta(connection: Connection, cluster: str, **values: Any) -> None:

@@ -28,6 +28,7 @@ from .place import (
     shown_url,
     sqlite_path,
     trouble,
+    version_number,
     without_secrets,
 )
 from .schema import jobs, meta, metadata, moves, renewed, tokens
@@ -263,4 +264,4 @@ class Store:
 def schema_version(connection: Connection) -> int:
     """Return the schema version that the store records."""
     value = connection.scalar(select(meta.c.value).where(meta.c.cluster == "", meta.c.name == "schema_version"))
-    return int(value) if value else 1
+    return version_number(value, shown_url(str(connection.engine.url)))

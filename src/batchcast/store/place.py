@@ -15,6 +15,9 @@ from ..errors import BatchcastError, InputError, NoStore, Unreachable
 OLDEST, VERSION = 9, 13
 """Schema versions: the oldest that can be migrated, and the current one. `database.py` has the migrations."""
 OPEN_PARAMETERS = frozenset({"host", "hostaddr", "port", "dbname", "connect_timeout", "application_name", "sslmode"})
+RESTORE = (
+    "restore a backup, or move the file away and start batchcast collect, which restores the history from accounting"
+)
 _ACCEPTED = "a path, sqlite:///path, postgresql://user@host/name"
 
 
@@ -130,6 +133,19 @@ def without_secrets(text: str, url: str) -> str:
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
     return text
+
+
+def version_number(text: str | None, shown: str) -> int:
+    """Return the schema version that a store records; InputError if the recorded text is no number.
+
+    >>> version_number("13", "store.db"), version_number(None, "store.db")
+    (13, 1)
+    """
+    if not text:
+        return 1
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise InputError(f"{shown}: the stored value 'schema_version' is damaged: {text[:40]!r}", hint=RESTORE)
+    return int(text)
 
 
 def refuse_newer(shown: str, version: int) -> None:
@@ -278,8 +294,7 @@ def trouble(shown: str, complaint: str, *, away: bool = False, full: bool = Fals
     if "malformed" in complaint or "not a database" in complaint:
         return InputError(
             f"{shown} is damaged, or not a store of batchcast: {complaint}",
-            hint="restore a backup, or move the file away and start batchcast collect, which restores the history from "
-            "accounting",
+            hint=RESTORE,
         )
     if (
         "no such table" in complaint

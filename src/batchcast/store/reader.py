@@ -8,7 +8,6 @@ write.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -22,7 +21,17 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from ..errors import BatchcastError
-from .place import check_there, normal_url, refuse_newer, shown_url, sqlite_path, trouble, without_secrets
+from .place import (
+    check_there,
+    normal_url,
+    refuse_newer,
+    shown_url,
+    sqlite_path,
+    trouble,
+    version_number,
+    without_secrets,
+)
+from .rows import stored_values
 from .statements import JOB, TEXTS
 
 Row = dict[str, Any]
@@ -145,7 +154,7 @@ class Reader:
 
     def memory(self, cluster: str) -> dict[str, Any]:
         """Return the stored values of a cluster, by name."""
-        return {row["name"]: json.loads(row["value"]) for row in self.ask("memory", cluster=cluster)}
+        return stored_values(self.ask("memory", cluster=cluster), self.shown)
 
     def clusters(self) -> list[str]:
         """Return the clusters in this store."""
@@ -181,7 +190,7 @@ class Reader:
     def schema_version(self) -> int:
         """Return the schema version of the tables."""
         rows = self.ask("schema_version")
-        return int(rows[0]["value"]) if rows else 1
+        return version_number(rows[0]["value"] if rows else None, self.shown)
 
     def pages(self) -> str:
         """Return SQLite's check of its file: `ok`, or what is broken."""

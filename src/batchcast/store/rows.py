@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from ..errors import InputError
 from ..job import DELIVERED_GONE, DELIVERED_START
 from ..predict.protocol import Grounds, Prediction
+from .place import RESTORE
 
 if TYPE_CHECKING:
     from ..events.live import LiveJob
@@ -40,6 +44,57 @@ def asked_a_node(row: Mapping[str, Any]) -> float:
     """
     asked = row["req_mem_kib"]
     return math.nan if asked is None else asked / max(row["req_nodes"] or 1.0, 1.0)
+
+
+_NUMBERS = (
+    "cycle_at", "heard_since", "history_from", "history_until", "interval_s", "late", "live_since", "snapshot_at",
+    "told_until", "total_procs", "unbroken_since",
+)  # fmt: skip
+_LISTS = ("limit_methods", "memory_methods", "problems", "runtime_methods", "wait_methods")
+
+
+class _SiteValues(msgspec.Struct):
+    """What every reader takes of the stored value `site`. Whether jobs are hidden is never guessed."""
+
+    private: bool | None = None
+    partitions: dict[str, dict[str, Any]] = {}
+    version: str = ""
+    total_procs: float | None = None
+
+
+_KINDS: Mapping[str, Any] = {
+    **dict.fromkeys(_NUMBERS, float | None), **dict.fromkeys(_LISTS, list[str] | None), "site": _SiteValues,
+    "health": dict[str, Any] | None, "collected_by": str | None,
+}  # fmt: skip
+"""The kind of the values that a cluster has in the table `meta`, by name. The kind of other values is not checked."""
+
+
+def stored_values(rows: Iterable[Mapping[str, Any]], shown: str) -> dict[str, Any]:
+    """Return the values of a cluster from rows of the table `meta` with the columns `name` and `value`.
+
+    Raises
+    ------
+    InputError
+        If a value is no JSON, or not of the kind that batchcast writes.
+
+    Examples
+    --------
+    >>> stored_values([{"name": "cycle_at", "value": "5.0"}], "store.db")
+    {'cycle_at': 5.0}
+    >>> stored_values([{"name": "cycle_at", "value": "[]"}], "store.db")
+    Traceback (most recent call last):
+    batchcast.errors.InputError: store.db: the stored value 'cycle_at' is damaged: Expected `float | null`, got `array`
+      try: restore a backup, or move the file away ...
+    """
+    values = {}
+    for row in rows:
+        try:
+            value = values[row["name"]] = json.loads(row["value"])
+            if row["name"] in _KINDS:
+                msgspec.convert(value, _KINDS[row["name"]])
+        except (ValueError, TypeError, RecursionError) as error:  # a ValidationError is a ValueError
+            raise InputError(f"{shown}: the stored value {row['name']!r} is damaged: {error}", hint=RESTORE) from None
+    return values
 
 
 NOTHING, UNSTATED = str(Grounds.NO_HISTORY), str(Grounds.UNSTATED)
