@@ -37,9 +37,11 @@ $(VENV)/.docs: $(VENV)/.dev
 	$(call install,$(BIN)/python,-c constraints.txt -e '.[docs]')
 	@touch $@
 
-# A real Snakemake and a real JupyterHub, for their tests on the lab: in venvs of their own, since they want other
-# versions; the hub on the system's Python, if there is one: its notebooks are jobs of users who may not read root's.
-$(VENV)/.workflows: tests/slurm/programs/snakemake.txt tests/slurm/programs/jupyterhub.txt | $(VENV)/.dev
+# A real Snakemake and a real JupyterHub, for their tests on the lab, and schemathesis, which asks the service: in venvs
+# of their own, since they want other versions, and the last puts a plug-in into every pytest; the hub on the system's Python, if there is one: its notebooks are jobs of users who may not read root's.
+$(VENV)/.workflows: tests/slurm/programs/snakemake.txt tests/slurm/programs/jupyterhub.txt tests/security/schemathesis.txt | $(VENV)/.dev
+	@$(PYTHON) -m venv $(VENV)/schemathesis
+	$(call install,$(VENV)/schemathesis/bin/python,-r tests/security/schemathesis.txt)
 	@$(PYTHON) -m venv $(VENV)/snakemake
 	$(call install,$(VENV)/snakemake/bin/python,-r tests/slurm/programs/snakemake.txt)
 	@$(word 1,$(wildcard /usr/bin/python3) $(PYTHON)) -m venv $(VENV)/jupyterhub

@@ -121,7 +121,7 @@ def open_regular(path: str | Path, *, or_pipe: bool = False) -> BufferedReader:
 
 
 def without_links(path: str, flags: int) -> int:
-    """Open a file for `open(..., opener=without_links)`: follow no link, wait for no pipe, make a new file private.
+    """Open a file without following a link or waiting for a pipe; a new file is private. For `open(..., opener=...)`.
 
     Others may be able to write to the folder. They could put a link to another file of this user there, or a pipe that
     nobody writes to. Anybody who can open a lock file, even for reading, could hold its lock.

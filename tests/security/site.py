@@ -60,10 +60,10 @@ def sightings(now: float) -> list[Sighting]:
     return seen
 
 
-def build(place: Path, private: bool) -> str:
-    """Write the store of the site; its path."""
+def build(place: Path, private: bool, url: str = "") -> str:
+    """Write the store of the site at a URL, else in a folder; where it is."""
     now = time.time()
-    store = str(place / "store.db")
+    store = url or str(place / "store.db")
     given = {"store": store, "runtime": "recent_mean", "memory": "", "limits": "largest_recent"}
     settings = load({**given, "wait": f"{FORECAST},recent_wait:need=1"}, {})
 

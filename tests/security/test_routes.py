@@ -92,14 +92,17 @@ class Site(NamedTuple):
         return answer.status, text
 
 
-@pytest.fixture(scope="module")
-def private_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    yield from served(tmp_path_factory, True)
+STORES = ("sqlite", pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.long]))
 
 
-@pytest.fixture(scope="module")
-def open_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    yield from served(tmp_path_factory, False)
+@pytest.fixture(scope="module", params=STORES)
+def private_site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    yield from served(request, tmp_path_factory, True)
+
+
+@pytest.fixture(scope="module", params=STORES)
+def open_site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    yield from served(request, tmp_path_factory, False)
 
 
 async def _in_this_process(_: object, answer: Any) -> Any:
@@ -107,10 +110,13 @@ async def _in_this_process(_: object, answer: Any) -> Any:
     return await anyio.to_thread.run_sync(answer)
 
 
-def served(tmp_path_factory: pytest.TempPathFactory, is_private: bool) -> Iterator[Site]:
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, is_private: bool
+) -> Iterator[Site]:
     """Two servers over one store: one on TCP, and one on a unix socket for users, the operator, root and a proxy."""
     place = tmp_path_factory.mktemp("routes")
-    given = {"store": build(place, is_private), "runtime": "recent_mean", "wait": f"{FORECAST},recent_wait:need=1"}
+    url = request.getfixturevalue("postgres_server")() if request.param == "postgres" else ""
+    given = {"store": build(place, is_private, url), "runtime": "recent_mean", "wait": f"{FORECAST},recent_wait:need=1"}
     settings = load({**given, "proxy_from": "proxy", "proxy_header": "X-User"}, {})
     silent: Any = lambda _: None  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
