@@ -137,7 +137,7 @@ class LogUniform:
             oldest = self.queued.elapsed(k, now)
             if oldest > 0:  # of every bin at once how many have waited longer than its least wait
                 bins = bin_of(oldest) + 1
-                longer[:bins] += np.searchsorted(self.queued.submits[k], now - LEAST[:bins])
+                longer[:bins] += np.array(self.queued.submits[k]).searchsorted(now - LEAST[:bins])
         return longer[:-1] - longer[1:]
 
 

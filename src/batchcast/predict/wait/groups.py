@@ -16,9 +16,8 @@ FITS, AN_HOUR = "no history: fits beside the queue", "no history: an hour, or th
 class QueuedByGroup:
     """An index of the state's queue: for each group, the sorted submit times of its queued jobs.
 
-    What can be learned from an ended wait is decided by the state (`SystemState.taught`). O(log queue) an event, plus
-    moving memory of the group's queue.
-    group's queue included.
+    A job may belong to several groups. The state decides what can be learned from an ended wait
+    (`SystemState.taught`). An event costs O(log queue) for each group of its job, plus moving memory of these queues.
 
     >>> from batchcast.events.event import Start, Submit
     >>> job, state, queued = JobRequest(0, 1, 5.0, 4.0, 60.0, float("nan")), SystemState(8.0), QueuedByGroup()
@@ -31,7 +30,7 @@ class QueuedByGroup:
 
     def __init__(self, cancelled: Cancelled = "count") -> None:
         self.cancelled = cancelled
-        self.jobs: dict[int, tuple[Hashable, JobRequest]] = {}
+        self.jobs: dict[int, tuple[tuple[Hashable, ...], JobRequest]] = {}
         self.submits: dict[Hashable, list[float]] = {}
 
     def observe(self, event: Event, at: SystemState, group: Hashable = None) -> float | None:
@@ -40,17 +39,21 @@ class QueuedByGroup:
         """
         return at.taught(event, self.cancelled) if self.follow(event, group) else None
 
-    def follow(self, event: Event, group: Hashable = None) -> bool:
-        """Process an event; return whether a job left the queue, so that the state may have a wait to learn."""
+    def follow(self, event: Event, *groups: Hashable) -> bool:
+        """Process an event; return whether a job left the queue, so that the state may have a wait to learn. `groups`
+        matter only at Submit and Requeue.
+        """
         if isinstance(event, (Submit, Requeue)):
             job = event.job
-            self.jobs[job.row] = (group, job)
-            insort(self.submits.setdefault(group, []), job.submit_time)
+            self.jobs[job.row] = (groups, job)
+            for group in groups:
+                insort(self.submits.setdefault(group, []), job.submit_time)
         elif isinstance(event, (Start, Withdraw, End)):
             entry = self.jobs.pop(event.job.row, None)
             if entry is not None:
-                waiting = self.submits[entry[0]]
-                del waiting[bisect_left(waiting, entry[1].submit_time)]
+                for group in entry[0]:
+                    waiting = self.submits[group]
+                    del waiting[bisect_left(waiting, entry[1].submit_time)]
                 return True
         return False
 
@@ -65,11 +68,12 @@ class QueuedByGroup:
         return now - waiting[0] if waiting else 0.0
 
     def regroup(self, group_of: Callable[[JobRequest], Hashable]) -> None:
-        """Assign the queued jobs to new groups."""
+        """Assign each queued job to one new group."""
         self.submits = {}
         for row, (_, job) in self.jobs.items():
-            self.jobs[row] = (group_of(job), job)
-            insort(self.submits.setdefault(self.jobs[row][0], []), job.submit_time)
+            group = group_of(job)
+            self.jobs[row] = ((group,), job)
+            insort(self.submits.setdefault(group, []), job.submit_time)
 
 
 def order_statistic(ordered: list[float], level: float, longer: int) -> float:

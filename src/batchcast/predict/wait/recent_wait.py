@@ -60,48 +60,38 @@ class RecentWait:
         if k < 1 or need < 1:
             raise ValueError("k and need are at least 1 wait")
         self.k, self.need, self.level = k, need, level
-        self.queues, self.sizes, self.all = QueuedByGroup(cancelled), QueuedByGroup(cancelled), QueuedByGroup(cancelled)
+        self.queued = QueuedByGroup(cancelled)
         self.recent: dict[Hashable, deque[float]] = {}
         self.ordered: dict[Hashable, list[float]] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Return the median and the bound of the narrowest class that has enough waits."""
-        for group, queued, name in self._groups(job):
+        for group, name in zip(_groups(job), CLASSES):
             ordered = self.ordered.get(group, ())
             if len(ordered) >= self.need or (ordered and group is None):
-                point = self._quantile(group, queued, 0.5, at.now)
-                bound = max(point, self._quantile(group, queued, self.level, at.now))
+                point = self._quantile(group, 0.5, at.now)
+                bound = max(point, self._quantile(group, self.level, at.now))
                 basis = f"median of the last {len(ordered)} waits, {name}"
                 grounds = Grounds.EVERYONE if group is None else Grounds.CLASS
                 return Prediction(at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis, grounds)
-        point, basis = guess(job, at, self.all.elapsed(None, at.now))
+        point, basis = guess(job, at, self.queued.elapsed(None, at.now))
         return Prediction(point, (self.level,), (point,), basis, Grounds.NO_HISTORY)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Remember the last k waits of each class."""
         if isinstance(event, (Capacity, Change)):
             return
-        groups = self._groups(event.job)
-        left = False
-        for group, queued, _ in groups:
-            left = queued.follow(event, group)  # all groups return the same value
-        wait = at.taught(event, self.all.cancelled) if left else None
-        if wait is not None:
-            for group, _, _ in groups:
-                self._learn(group, wait)
+        groups = _groups(event.job)
+        if self.queued.follow(event, *groups):
+            wait = at.taught(event, self.queued.cancelled)
+            if wait is not None:
+                for group in groups:
+                    self._learn(group, wait)
 
-    def _groups(self, job: JobRequest) -> tuple[tuple[Hashable, QueuedByGroup, str], ...]:
-        size = size_class_of(job.procs)
-        return (
-            ((job.queue_id, size), self.queues, CLASSES[0]),
-            (size, self.sizes, CLASSES[1]),
-            (None, self.all, CLASSES[2]),
-        )
-
-    def _quantile(self, group: Hashable, queued: QueuedByGroup, level: float, now: float) -> float:
+    def _quantile(self, group: Hashable, level: float, now: float) -> float:
         ordered = self.ordered[group]
         plain = order_statistic(ordered, level, 0)
-        longer = queued.longer(group, plain, now)
+        longer = self.queued.longer(group, plain, now)
         return order_statistic(ordered, level, longer) if longer else plain
 
     def _learn(self, group: Hashable, wait: float) -> None:
@@ -110,3 +100,9 @@ class RecentWait:
             forget(ordered, recent.popleft())
         recent.append(wait)
         insort(ordered, wait)
+
+
+def _groups(job: JobRequest) -> tuple[Hashable, ...]:
+    """Returns the groups of a job, from narrow to wide, in the order of `CLASSES`."""
+    size = size_class_of(job.procs)
+    return (job.queue_id, size), size, None
