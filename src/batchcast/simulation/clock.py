@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated clock for predictors outside the kernel: it asks and updates them event by event."""
+"""The simulated clock for predictors in Python: calls and updates them event by event."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def drive(
     plan_level: float | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> KernelState:
-    """Run the kernel to its end with a Python predictor in closed loop; returns the final state.
+    """Run the compiled scheduler to its end with a Python predictor in closed loop; returns the final state.
 
-    The predictor sees the simulated ends and starts, never the recorded ones. Its answer is cut to [1, request]. Cost:
-    a call of the kernel and of the predictor per job, about 20 microseconds without the predictor's own.
+    The predictor sees simulated starts and ends, never the recorded ones. Its predictions are limited to [1, request].
+    Cost: one call of kernel and predictor per job, about 20 microseconds without the predictor's own time.
     """
     at = SystemState(float(total), requests, lambda: entries_of(requests))
     asked = DrivenPredictor(predictor, at, plan_level, tick)
@@ -53,7 +53,7 @@ def drive(
 
 
 class DrivenPredictor:
-    """A predictor outside the kernel, what it knows of the queue, and how often it was asked."""
+    """A predictor in Python with its knowledge of the queue, and the number of its calls."""
 
     def __init__(
         self, predictor: Any, at: SystemState, plan_level: float | None, tick: Callable[[int], None] | None
@@ -68,7 +68,7 @@ class DrivenPredictor:
     def go_on(
         self, state: KernelState, requests: Sequence[JobRequest], statuses: Sequence[Name], more: bool = False
     ) -> int:
-        """Advance until DONE or LOG_FULL; with `more` until the last job known here is to be planned."""
+        """Advance until DONE or LOG_FULL; with `more`, until the last known job needs a plan."""
         at, tell = self.at, self.driver.tell
         planned, request = state.jobs["planned"], state.jobs["request"]
         job_field, now_field, logged = (state.record[name] for name in ("job", "now", "logged"))
@@ -107,26 +107,29 @@ class DrivenPredictor:
 
 
 def planned_run_time(prediction: Any, plan_level: float | None) -> float:
-    """The length a prediction is planned with: its point, or its quantile at `plan_level` (interpolated linearly)."""
+    """Return the run time to plan with: the prediction's point, or its quantile at `plan_level` (linear
+    interpolation).
+    """
     if plan_level is None or not prediction.levels:
         return float(prediction.point)
     return float(np.interp(plan_level, prediction.levels, prediction.quantiles))
 
 
 def tails_at(levels: Sequence[float], quantiles: np.ndarray, request: np.ndarray) -> np.ndarray:
-    """The quantiles (n, TAIL) that a risk is read off, of those (n, levels) of forecasts: never below what was said.
+    """Return the quantiles (n, TAIL) from which a risk is computed, from predicted quantiles (n, levels).
 
-    A level that the forecast has not gets the next higher one, none higher or NaN the request (n,).
+    For a level that the prediction lacks, the next higher level is used, and if there is none or it is NaN, the request
+    (n,). So the result is never below the predicted quantile.
     """
     columns = np.searchsorted(np.asarray(levels) + 1e-12, TAIL)
     wider = np.column_stack([quantiles, request])
     tails: np.ndarray = wider[:, columns]
     tails = np.where(np.isnan(tails), request[:, None], np.minimum(tails, request[:, None]))
-    return np.ascontiguousarray(tails)  # the kernel goes by rows
+    return np.ascontiguousarray(tails)  # the kernel reads rows
 
 
 def possible(seconds: float, job_id: Any) -> float:
-    """The run time that a predictor answered, s; BatchcastError where it is negative or NaN: nothing can be planned so.
+    """Return a predicted run time in seconds; BatchcastError if it is negative or NaN, because it cannot be planned.
 
     >>> possible(60.0, "7")
     60.0
@@ -138,7 +141,7 @@ def possible(seconds: float, job_id: Any) -> float:
         said = "NaN" if seconds != seconds else f"{seconds:g} s"
         raise BatchcastError(
             f"job {job_id}: the predictor answered {said} (accepted: a run time of 0 s or more)",
-            hint="batchcast.testing.check_predictor finds what else it does wrong",
+            hint="batchcast.testing.check_predictor lists every other fault",
         )
     return seconds
 
@@ -153,7 +156,7 @@ def _deliver(
     statuses: Sequence[Name],
     tell: Callable[..., Any],
 ) -> None:
-    """Turn the kernel's log into events, in order; leaves the log empty."""
+    """Convert the kernel's log to events, in order, and empty it."""
     count = int(state.record["logged"][0])
     jobs = state.jobs
     starts, planned, runs = jobs["start"], jobs["planned"], jobs["run"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Energy of a schedule: watts by the state of a node, summed over time."""
+"""Energy of a schedule: power by the state of each node, summed over time."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ JOULES_A_KWH = 3.6e6
 
 @runtime_checkable
 class Power(Protocol):
-    """Watts of a node by its state; a node that runs nothing for `off_after` seconds is off until it is needed."""
+    """Power of a node by its state; a node that has been idle for `off_after` seconds is off until it is needed."""
 
     @property
     def off_after(self) -> float:
-        """Seconds without a job; infinity: never off."""
+        """Seconds without a job after which a node is off; infinity: never."""
 
     def watts(self, state: str, used: int, procs: int) -> float:
-        """What a node of so many processors draws: `busy` with `used` of them, `idle`, or `off`."""
+        """Return the power in watts of a node with `procs` processors: `busy` with `used` of them, `idle`, or `off`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watts:
-    """Watts a processor: `idle` whether used or not, up to `busy` when it is; `off` where nodes are switched off.
+    """Watts per processor: `idle` always, up to `busy` when it is used; `off` if nodes are switched off.
 
-    Of a switch itself neither time nor energy is counted, so what switching off saves is the most that it can.
+    Switching itself costs neither time nor energy here, so the savings of switching off are an upper bound.
 
     >>> Watts(idle=5.0, busy=10.0).watts("busy", 2, 4)
     30.0
@@ -47,34 +47,35 @@ class Watts:
     off_after: float = math.inf
 
     def watts(self, state: str, used: int, procs: int) -> float:
-        """As `Power` says."""
+        """See `Power`."""
         if state == OFF:
             return self.off * procs
         return self.idle * procs + (self.busy - self.idle) * used
 
 
 def energy(schedule: Schedule, power: Any = None, nodes: Any = ()) -> dict[str, float]:
-    """The energy of a schedule from its first submission to its last end.
+    """Compute the energy of a schedule from its first submission to its last end.
 
     Parameters
     ----------
     schedule
-        Of a scheduler of one's own on `nodes`, or of any on a pool, which counts as one node of all processors.
+        A schedule of your own scheduler on `nodes`, or any schedule on a pool, which counts as one node.
     power
-        What a node draws in each state, by default `Watts()`; an object or its class.
+        Power of a node in each state, by default `Watts()`; an object or its class.
     nodes
-        The processors of each node as for `simulate`, where the schedule has nodes.
+        Processors of each node, as for `simulate`, if the schedule has nodes.
 
     Returns
     -------
     dict
-        `energy_kwh`, `busy_kwh`, `idle_kwh`, `off_kwh`, and `kwh_per_core_hour`, of core-hours that jobs ran.
+        `energy_kwh`, `busy_kwh`, `idle_kwh`, `off_kwh`, and `kwh_per_core_hour` of the jobs' core-hours.
         O(n log n).
 
     Raises
     ------
     UsageError
-        For a pool whose nodes are to be switched off, nodes that are not the schedule's, or watts that are no number.
+        If a pool's nodes should be switched off, if the nodes are not those of the schedule, or if watts are no
+        numbers.
 
     Examples
     --------
@@ -115,7 +116,7 @@ def energy(schedule: Schedule, power: Any = None, nodes: Any = ()) -> dict[str, 
 
 
 def energy_rows(schedules: Mapping[str, Schedule], power: Any = None, nodes: Any = ()) -> list[dict[str, Any]]:
-    """A flat row of energy by policy, with its mean wait: what the one costs in the other.
+    """Return one flat row of energy per policy, with its mean wait, to compare energy and waiting.
 
     Examples
     --------
@@ -134,7 +135,7 @@ def energy_rows(schedules: Mapping[str, Schedule], power: Any = None, nodes: Any
 
 
 def _steps(jobs: Sequence[tuple[float, float, int]], first: float, last: float) -> list[tuple[float, int]]:
-    """Spans from `first` to `last`: seconds, and how many processors are held all along."""
+    """Return periods from `first` to `last`: seconds, and the processors used throughout."""
     if not jobs:
         return [(last - first, 0)]
     start, end, procs = (np.array(column, float) for column in zip(*jobs))
@@ -146,14 +147,14 @@ def _steps(jobs: Sequence[tuple[float, float, int]], first: float, last: float) 
     spans: list[tuple[float, int]] = []
     for length, held in zip(seconds.tolist(), used.tolist()):
         if length > 0 and spans and spans[-1][1] == held:
-            spans[-1] = (spans[-1][0] + length, held)  # one idle span is one, whatever lies at its middle
+            spans[-1] = (spans[-1][0] + length, held)  # merge equal periods, so that an idle period counts as one
         elif length > 0:
             spans.append((length, held))
     return spans
 
 
 def _power(given: Any) -> Power:
-    """A power as it is given, of a class an object; UsageError says what it lacks, and where it stands."""
+    """Return a Power object (created if a class is given); UsageError says what it lacks."""
     power = Watts() if given is None else given() if isinstance(given, type) else given
     name = getattr(power, "__name__", type(power).__name__)
     off_after = getattr(power, "off_after", None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated clock with `kernel` planning, both compiled: step by step as `clock.drive` does it."""
+"""The simulated clock with `kernel` as predictor, both compiled; same steps as `clock.drive`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from ..schedule.state import (
 )
 
 go_on_there = called_there(go_on)
-NO_SLOT = 100  # every place for an unfinished job is taken
-TICK = 101  # some more jobs were submitted
+NO_SLOT = 100  # all slots for unfinished jobs are in use
+TICK = 101  # some more jobs were submitted: report progress
 EVERY = 20_000
-SLOTS = 4096  # places for unfinished jobs to begin with
+SLOTS = 4096  # initial number of slots for unfinished jobs
 REASON, LEFT, ASKED = range(3)
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # the schedule's jobs and log, numbers and codes to ask
 
@@ -40,10 +40,9 @@ def drive_kernel(
 ) -> KernelState:
     """Run the schedule to its end with a fresh `kernel` in closed loop; returns the final state.
 
-    `seen` is what may be known of each simulated job, in the schedule's order, with the request that plans it.
-
-    Exactly the answers of `clock.drive` with the same predictor (a test says so), without a Python call a job: about
-    30 microseconds each.
+    `seen` holds what may be known of each simulated job, in the schedule's order, with the request used for planning.
+    The result equals that of `clock.drive` with the same predictor (a test checks this), without a Python call per job:
+    about 30 microseconds each.
     """
     n, slots = len(seen.numbers), SLOTS
     numbers, codes = seen.numbers, seen.codes
@@ -68,7 +67,7 @@ def drive_kernel(
 
 
 def _more_slots(memory: Memory, at: np.ndarray) -> tuple[Memory, np.ndarray]:
-    """Twice the places for unfinished jobs; all old ones are taken."""
+    """Double the slots for unfinished jobs, when all are in use."""
     slots = len(memory.unfinished)
     free = np.empty(2 * slots, np.int64)
     free[:slots] = np.arange(2 * slots - 1, slots - 1, -1)
@@ -88,7 +87,7 @@ def follow_schedule(
     slot_of: np.ndarray,
     at: np.ndarray,
 ) -> int:
-    """Until the schedule is done, the log of decisions is full, or a place for an unfinished job is wanted."""
+    """Run until the schedule is done, the log of decisions is full, or a slot for an unfinished job is needed."""
     s, (jobs, log, numbers, codes) = record[0], columns
     while True:
         if at[REASON] < 0:
@@ -137,7 +136,7 @@ def plan(
     codes: np.ndarray,
     entry: Record,
 ) -> None:
-    """The answer for a job submitted now, within [1, request]; without a candidate the request."""
+    """Return the prediction for a job submitted now, within [1, request]; the request if there is no candidate."""
     note(m, slot, numbers, codes)
     entry.planned = max(min(forecast(m, o, slot, now, entry.request), entry.request), 1.0)
     met(m, slot, codes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated clock for a scheduler of your own, in Python, one instant after the other."""
+"""The simulated clock for a scheduler of your own in Python; processes one instant after the other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .scheduler import Job, Machine, Node, Where
 
 @dataclass(frozen=True, slots=True)
 class OwnPolicy:
-    """A scheduler of one's own where a `Policy` stands: who makes it, and the words that it has of its own."""
+    """A scheduler of your own in place of a `Policy`: its factory, and its settings."""
 
     given: Any
     name: str
@@ -38,7 +38,7 @@ class OwnPolicy:
 
     @classmethod
     def of(cls, given: Any, name: str = "") -> OwnPolicy:
-        """From a class, an object or a function that makes one; UsageError where it has no `start`."""
+        """Wrap a class, an object or a factory; UsageError if it has no `start`."""
         name = name or name_of(given)
         if isinstance(given, type) and issubclass(given, Policy):
             raise UsageError(f"policy: {name} is a Policy, settings of a compiled scheduler (accepted: a plain class"
@@ -59,14 +59,14 @@ class OwnPolicy:
         return cls(given, name, getattr(shown, "predictor", "requested"), correct, bool(getattr(shown, "kill", True)))
 
     def make(self) -> Any:
-        """A fresh scheduler: each simulation begins as it was given."""
+        """Return a fresh scheduler, so that each simulation starts from the given state."""
         if isinstance(self.given, type) or not hasattr(self.given, "start"):
             return made(self.given)
         return deepcopy(self.given)
 
 
 class _Function:
-    """A function (queue, machine, now) as a scheduler."""
+    """Wraps a function (queue, machine, now) as a scheduler."""
 
     def __init__(self, start: Any) -> None:
         self.start = start
@@ -74,14 +74,14 @@ class _Function:
 
 KEY = ("now", "submit", "procs", "planned", "wait")
 FORM = "start(queue, machine, now)"
-MORE = "batchcast.testing.check_policy finds what else it does wrong"
+MORE = "batchcast.testing.check_policy lists every other fault"
 
 
 @dataclass(slots=True)
 class OwnRun:
-    """Everything one simulation holds: the truth about each job, and what the scheduler may know.
+    """State of one simulation: the true values of each job, and what the scheduler may know.
 
-    `ends` and `plans` are heaps of (instant, job); a plan that was corrected leaves its old entry behind.
+    `ends` and `plans` are heaps of (instant, job); after a correction, the old plan's entry stays in the heap.
     """
 
     policy: OwnPolicy
@@ -125,7 +125,7 @@ class OwnRun:
         self.driver = Driver({} if self.predictor is None else {"": self.predictor}, self.at)
 
     def go(self, tick: Callable[[int], None] | None = None) -> OwnRun:
-        """All instants, one after the other: plans outlived, ends, submissions, then the scheduler."""
+        """Process all instants: exceeded plans, ends, submissions, then the scheduler."""
         submit = [request.submit_time for request in self.requests]
         arrived, count = 0, len(submit)
         while True:
@@ -172,7 +172,7 @@ class OwnRun:
             self.at.apply(event)
 
     def _correct(self, now: float) -> None:
-        """Jobs that outlive their plan get another: as the policy says, or as the predictor revises."""
+        """Give jobs that exceed their plan a new plan: by the policy's rule, or as the predictor revises it."""
         while self.plans and self.plans[0][0] <= now:
             plan = heappop(self.plans)
             if not self._is_plan(plan):
@@ -219,7 +219,7 @@ class OwnRun:
         self.driver.observe(event)
 
     def _ask(self, now: float) -> None:
-        """One call of the scheduler: what it yields starts at once."""
+        """Call the scheduler once; the jobs that it yields start at once."""
         machine, waiting = self.machine, list(self.queue.values())
         machine.events, self.events = tuple(self.events), []
         if not waiting:
@@ -289,7 +289,7 @@ class OwnRun:
                 raise self._wrong(now, what, f"free processors of nodes 0 to {len(nodes) - 1}", by)
 
     def _wrong(self, now: float, what: str, forms: str, by: Any = None) -> BatchcastError:
-        """An answer that cannot be: whose, where that stands, what it was and what is accepted."""
+        """Return the error for an invalid answer: whose it is, where that code stands, and what is accepted."""
         by = by or self.scheduler.start
         own = getattr(by, "__self__", self.scheduler)
         allocator = f": the allocator {type(own).__name__}" if own is self.machine.allocator else ""
@@ -298,7 +298,7 @@ class OwnRun:
 
 
 def corrected(word: str, elapsed: float, first: float, request: float, step: int) -> float:
-    """The planned length after a correction, as `schedule.orders.corrected`.
+    """Return the planned run time after a correction, as `schedule.orders.corrected` does.
 
     >>> corrected("incremental", 100.0, 100.0, 900.0, 0), corrected("doubling", 100.0, 100.0, 900.0, 5)
     (160.0, 900.0)
@@ -313,7 +313,7 @@ def corrected(word: str, elapsed: float, first: float, request: float, step: int
 
 
 def nodes_of(given: Any) -> list[Node]:
-    """Nodes from their processors, or from a described machine (`machines.machine.Machine`).
+    """Create nodes from processor counts, or from a described machine (`machines.machine.Machine`).
 
     >>> nodes_of([4, 4])
     [<Node n1: 4 of 4 processors free>, <Node n2: 4 of 4 processors free>]

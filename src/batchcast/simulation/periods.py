@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`simulate_periods`: a log month by month, with queue, running jobs and predictors carried on.
+"""`simulate_periods`: simulates a log month by month in constant memory.
 
-The simulated clock over a log that comes in periods, its state, queue and planner carried from each to the next.
+The queue, the running jobs and the predictor's state are carried from each period to the next.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from .workload import Rings, Workload, make_workload
 go_on_there = called_there(go_on)
 ELSEWHERE = ("next_submit", "job", "tail", "head", "newest", "indexed", "leaves", "logged", "first_step", "steps",
              "instant_first", "instant_end")  # fmt: skip
-"""Fields of the record that are places in arrays; every other one is carried as it is."""
+"""Fields of the record that are indices into arrays; all other fields are copied unchanged."""
 
 
 def present_jobs(state: KernelState) -> np.ndarray:
-    """The jobs that wait, run or are about to be planned, ascending: what is neither has ended for good."""
+    """Return the jobs that wait, run or need a plan, ascending; all other jobs have ended."""
     s, arrays = state.record[0], state.arrays
     asked = [int(s["job"])] if s["phase"] == PREDICTED else []
     return np.unique(
@@ -75,11 +75,11 @@ def present_jobs(state: KernelState) -> np.ndarray:
 def carry_state(
     state: KernelState, present: np.ndarray, new: np.ndarray, total: int, memory: Memory | None
 ) -> KernelState:
-    """The same machine at the same instant with the jobs `present` (`present_jobs`) and the `new` ones behind them.
+    """Return the same machine state with only the jobs `present` (`present_jobs`), followed by the `new` jobs.
 
-    Nothing that decides a schedule changes: jobs keep their order, the queue its order of arrival, running jobs theirs
-    by planned end. A shadow run and plans made anew (`due_after`, `refresh`), and what a risk is read off
-    (`risk_budget`), are not carried. O(jobs present + new).
+    Nothing that affects the schedule changes: jobs, the queue and the running jobs keep their orders. Not carried, and
+    therefore rejected, are the shadow run and replanned jobs (`due_after`, `refresh`) and the quantiles for
+    `risk_budget`. O(jobs present + new).
     """
     s, old = state.record[0], state.arrays
     place = np.full(len(state.jobs), -1, np.int64)
@@ -126,7 +126,7 @@ _ARRAYS = {name.removesuffix("_size") for name in STATE.names or () if name.ends
 
 
 def _queued(state: KernelState) -> np.ndarray:
-    """The slots that hold a job, in order of arrival."""
+    """Return the slots that hold a job, in order of arrival."""
     s = state.record[0]
     slots = state.arrays["slots"][s["head"] : s["tail"]]
     live: np.ndarray = slots[slots["procs"] != GONE]
@@ -134,7 +134,7 @@ def _queued(state: KernelState) -> np.ndarray:
 
 
 def _minima(queue: np.ndarray) -> np.ndarray:
-    """The blocks of a queue without gaps."""
+    """Return the block minima of a queue without gaps."""
     edges = np.arange(0, len(queue), BLOCK)
     blocks = np.empty(len(edges), BLOCKS)
     for name in BLOCKS.names or ():
@@ -143,7 +143,7 @@ def _minima(queue: np.ndarray) -> np.ndarray:
 
 
 class CompiledPlanner:
-    """Plans by the requests, by the true run times (`actual`), or by the rings of `last_2` and `recent_mean`."""
+    """Plans with requests, with true run times (`actual`), or with the ring buffers of `last_2` and `recent_mean`."""
 
     asks = 0
 
@@ -153,28 +153,28 @@ class CompiledPlanner:
 
     @property
     def memory(self) -> Memory | None:
-        """What the kernel remembers."""
+        """Return the predictor's memory in the kernel."""
         return self.rings.memory if self.rings is not None else None
 
     def prepare(self, period: Trace, work: Workload, jobs: np.ndarray, first: int, procs: str) -> None:
-        """Plan the new jobs, or say where those like them are remembered."""
+        """Plan the new jobs, or assign the ring buffers of their classes."""
         length = np.minimum(work.run, work.request) if self.is_oracle else work.request
         jobs["first"] = jobs["planned"] = np.maximum(length, 1.0)
         if self.rings is not None:
             self.rings.assign(period, work, jobs)
 
     def keep(self, present: np.ndarray) -> None:
-        """Nothing is held of single jobs."""
+        """Do nothing: no data of single jobs is stored."""
 
     def go_on(self, state: KernelState, more: bool) -> int:
-        """Advance until DONE or LOG_FULL; with `more` until the last job known is to be planned."""
+        """Advance until DONE or LOG_FULL; with `more`, until the last known job needs a plan."""
         scheduler = address_of(go_on, state.record, state.rules)
         last = len(state.jobs) - 1 if more else -1
         return int(follow_period(scheduler, state.record, state.rules, self.rings is not None, last))
 
 
 class PythonPlanner:
-    """A predictor in Python, driven as by `clock.drive`."""
+    """Plans with a predictor in Python, driven like in `clock.drive`."""
 
     memory: Memory | None = None
 
@@ -185,7 +185,7 @@ class PythonPlanner:
         self.statuses: list[Name] = []
 
     def prepare(self, period: Trace, work: Workload, jobs: np.ndarray, first: int, procs: str) -> None:
-        """The new jobs' requests, numbered by their rows in the whole log."""
+        """Create the new jobs' requests, numbered by their rows in the whole log."""
         everyone = list(period.requests(procs))
         statuses = period.nominal("status").decode()
         for row, p, request in zip(work.rows.tolist(), work.procs.tolist(), work.request.tolist()):
@@ -193,18 +193,18 @@ class PythonPlanner:
             self.statuses.append(statuses[row])
 
     def keep(self, present: np.ndarray) -> None:
-        """Forget the jobs that have ended."""
+        """Forget jobs that have ended."""
         self.requests = [self.requests[job] for job in present.tolist()]
         self.statuses = [self.statuses[job] for job in present.tolist()]
         self.asked.at.forget()
 
     def go_on(self, state: KernelState, more: bool) -> int:
-        """Advance the state as `CompiledPlanner.go_on` does, with answers from Python."""
+        """Advance the state like `CompiledPlanner.go_on`, with predictions from Python."""
         return self.asked.go_on(state, self.requests, self.statuses, more)
 
 
 def planner_of(runtime: Any, trace: Trace, total: int, plan_level: float | None) -> CompiledPlanner | PythonPlanner:
-    """What a spec or a predictor of one's own plans with; compiled where `simulate` has it compiled and O(1) a job."""
+    """Return the planner of a spec or a predictor; compiled if `simulate` has a compiled form with O(1) per job."""
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
     if name in ("requested", "actual"):
         return CompiledPlanner(is_oracle=name == "actual")
@@ -216,7 +216,7 @@ def planner_of(runtime: Any, trace: Trace, total: int, plan_level: float | None)
 
 @kernel
 def follow_period(scheduler: int, record: np.ndarray, rules: np.ndarray, remembers: bool, last: int) -> int:
-    """Go on until job `last` is to be planned, the log is full or all is done; what ended is learned on the way."""
+    """Advance until job `last` needs a plan, the log is full or all is done; learn from jobs that end meanwhile."""
     s = record[0]
     jobs, log = jobs_of(s), log_of(s)
     while True:
@@ -249,33 +249,33 @@ def simulate_periods(
     default_request: float | None = None,
     plan_level: float | None = None,
 ) -> Iterator[Schedule]:
-    """The schedule of a log that comes in periods: `simulate`, closed loop, in memory that does not grow with the log.
+    """Simulate a log that comes in periods: like `simulate` in closed loop, in memory that does not grow with the log.
 
     Parameters
     ----------
     periods
         The log in order of submission (`trace.parquet.LogFolder.periods`).
     policy, predictor, total, procs, wide, plan_level
-        As `simulate` takes them, and with the same answers: every start is that of the whole log at once.
+        As in `simulate`, with the same results: every start equals that of simulating the whole log at once.
     default_request
-        Seconds that jobs without a request are planned with; `LogFolder.largest_request` is what `simulate` takes.
+        Seconds used to plan jobs without a request; `simulate` uses `LogFolder.largest_request`.
 
     Yields
     ------
     Schedule
-        After each period the jobs that have ended since the one before, in log order; `rows` are those of the whole
-        log, `corrections` and `left_out` count since then.
+        After each period, the jobs that have ended since the period before, in log order. `rows` are rows of the whole
+        log; `corrections` and `left_out` count since then.
 
     Raises
     ------
     UsageError
-        For what needs the whole log at once, by name: `wide="widen"`, policies with `due_after`, `risk_budget` or
-        `refresh`, a scheduler of one's own.
+        For settings that need the whole log at once: `wide="widen"`, policies with `due_after`, `risk_budget` or
+        `refresh`, and a scheduler of your own.
 
     Notes
     -----
-    In memory are one period, the waiting and running jobs, and what the predictor remembers. About half a microsecond
-    a job natively.
+    Memory holds one period, the waiting and running jobs, and what the predictor remembers. About half a microsecond
+    a job if compiled.
 
     Examples
     --------
@@ -286,7 +286,7 @@ def simulate_periods(
     """
     plan = as_policy(policy)
     if isinstance(plan, OwnPolicy):
-        raise UsageError(f"{plan.name} is a scheduler of one's own, and needs the whole log at once",
+        raise UsageError(f"{plan.name} is a scheduler in Python, which needs the whole log at once",
                          hint="without --in-periods")  # fmt: skip
     runtime = plan.predictor if predictor is None else predictor
     _check(plan, wide)
@@ -307,19 +307,19 @@ def simulate_periods(
 
 
 def _check(policy: Policy, wide: str) -> None:
-    """What cannot be carried is said by name."""
+    """Reject, by name, settings that cannot be carried over periods."""
     if wide == "widen":
         raise UsageError("--wide widen needs the whole log at once: its widest job may come last",
                          hint="--procs-total N --wide cut")  # fmt: skip
     beside = {"due_after": policy.due_after < float("inf"), "risk_budget": policy.risk_budget > 0}
     for word, is_given in {**beside, "refresh": policy.refresh}.items():
         if is_given:
-            raise UsageError(f"a policy with {word} needs the whole log at once: what it keeps beside is not carried",
+            raise UsageError(f"a policy with {word} needs the whole log at once: its state is not carried over periods",
                              hint=f"without {word}")  # fmt: skip
 
 
 def _with_more(periods: Iterable[Trace]) -> Iterator[tuple[Trace, bool]]:
-    """Each period, and whether another follows."""
+    """Yield each period, and whether another one follows."""
     before: Trace | None = None
     for period in periods:
         if before is not None:
@@ -330,7 +330,7 @@ def _with_more(periods: Iterable[Trace]) -> Iterator[tuple[Trace, bool]]:
 
 
 class _Run:
-    """The kernel where it stands, and which rows of the log its jobs are."""
+    """The kernel's present state, and the rows of the log that its jobs have."""
 
     def __init__(self, policy: Policy, total: int, planner: CompiledPlanner | PythonPlanner) -> None:
         self.total = total
@@ -342,7 +342,7 @@ class _Run:
         self.corrections = 0
 
     def feed(self, period: Trace, work: Workload, first: int, procs: str) -> None:
-        """The jobs of one more period; those that have ended are forgotten."""
+        """Add the jobs of one more period, and forget jobs that have ended."""
         if work.total != self.total:
             raise UsageError(f"the machine has {self.total} processors, and {work.total} in a later period")
         new = make_jobs(work.submit, work.procs, work.run, work.request, np.maximum(work.request, 1.0))
@@ -356,13 +356,13 @@ class _Run:
         self.job_id = np.concatenate([self.job_id[self.present], period.job_id[work.rows]])
 
     def go_on(self, more: bool) -> None:
-        """Until the last job known is to be planned, or with no more to come to the end."""
+        """Advance until the last known job needs a plan; without `more`, to the end."""
         assert self.state is not None
         while self.planner.go_on(self.state, more) == LOG_FULL:
             self.state.enlarge_log()
 
     def ended(self, more: bool, left_out: Mapping[str, int], notes: tuple[str, ...]) -> Schedule:
-        """The jobs that have ended since they were asked for last; at the end all that are left."""
+        """Return the jobs that have ended since the last call; at the end, all remaining jobs."""
         assert self.state is not None
         jobs = self.state.jobs
         self.present = present_jobs(self.state) if more else np.zeros(0, np.int64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies by name, with the words of a policy as parameters: `easy-sjbf:correct=incremental,head_after=6h`."""
+"""Policies by name, with settings: `easy-sjbf:correct=incremental,head_after=6h`."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ NAMED = {
 AGES = ("head_after", "first_after", "due_after")
 WORDS = tuple(field.name for field in fields(Policy))
 OF_AN_ORDER = ("on", "ageing")
-"""Parameters of an order: after `order=sjf:on=requested` a comma may part them from what follows."""
+"""Settings of an order: in `order=sjf:on=requested` they may be followed by a comma and further settings."""
 AnyPolicy = TypeVar("AnyPolicy", Policy, OwnPolicy, Policy | OwnPolicy)
 _YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 
 def as_policy(given: Any) -> Policy | OwnPolicy:
-    """A policy from its name, a `Policy`, or a scheduler of one's own: a class, an object, a function that makes one.
+    """Return a policy from its name, a `Policy`, or a scheduler of your own (a class, an object or a factory).
 
     >>> as_policy(None).name, as_policy("fcfs").name
     ('easy', 'fcfs')
@@ -51,10 +51,10 @@ def as_policy(given: Any) -> Policy | OwnPolicy:
 
 
 def named_policies(given: Any) -> dict[str, Policy | OwnPolicy]:
-    """The policies that were asked for, by the names that results carry, in order.
+    """Return the requested policies by the names that results show, in order.
 
-    A comma list of names, anything that `as_policy` takes, a sequence of these, or a mapping of names to these (None:
-    the one known by that name).
+    Accepts a comma-separated list of names, anything that `as_policy` accepts, a sequence of these, or a mapping of
+    names to these (None: the policy of that name).
 
     >>> list(named_policies("easy,easy-sjbf:correct=incremental")), list(named_policies({"mine": Policy("saf")}))
     (['easy', 'easy-sjbf:correct=incremental'], ['mine'])
@@ -71,15 +71,15 @@ def named_policies(given: Any) -> dict[str, Policy | OwnPolicy]:
 
 
 def policy_of(text: str) -> Policy | OwnPolicy:
-    """A policy from its name, with the words of `Policy` as parameters.
+    """Return a policy from its name and settings.
 
     Parameters
     ----------
     text : str
-        `fcfs`, `easy`, `easy-sjbf`, `conservative` or `forecast` (the shortest forecast by `kernel` first, who waited
-        two days before all), alone or as `NAME:word=value,word=value`; `head_after`, `first_after` and `due_after` take
-        a time, `risk_budget` a number, `kill` and `refresh` yes or no, an order its own parameters
-        (`easy:order=sjf:on=requested,ageing=0.5`). MODULE:CLASS is a scheduler of one's own (`simulation.scheduler`).
+        `fcfs`, `easy`, `easy-sjbf`, `conservative` or `forecast` (shortest run time predicted by `kernel` first; jobs
+        that have waited two days go before all), alone or as `NAME:key=value,key=value`. `head_after`, `first_after`
+        and `due_after` take a time, `risk_budget` a number, `kill` and `refresh` yes or no, an order its own settings
+        (`easy:order=sjf:on=requested,ageing=0.5`). MODULE:CLASS is a scheduler of your own (`simulation.scheduler`).
 
     Returns
     -------
@@ -88,7 +88,7 @@ def policy_of(text: str) -> Policy | OwnPolicy:
     Raises
     ------
     UsageError
-        When the name, a word or a value is none of the accepted ones.
+        If the name, a setting or a value is not accepted.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def policy_of(text: str) -> Policy | OwnPolicy:
     if name not in NAMED and name_and_settings(text.strip())[0] != name:
         maker = load("policy", name_and_settings(text.strip())[0])
         if isfunction(maker) and tuple(signature(maker).parameters) == ARGUMENTS:
-            raise UsageError(f"{text.strip()} orders a queue, and starts nothing",
+            raise UsageError(f"{text.strip()} is a queue order, not a policy",
                              hint=f"an order is a word of a policy: easy:order={text.strip()}")  # fmt: skip
         return OwnPolicy.of(partial(make, "policy", text.strip()), text.strip())
     if name not in NAMED:
@@ -112,7 +112,7 @@ def policy_of(text: str) -> Policy | OwnPolicy:
 
 
 def changed(policy: AnyPolicy, words: Mapping[str, str]) -> AnyPolicy:
-    """The policy with some of its words given anew, as text.
+    """Return the policy with some settings changed, given as text.
 
     >>> changed(Policy(), {"kill": "no", "order": "saf"}).name
     'saf-easy'
@@ -151,7 +151,7 @@ def _number(word: str, text: str) -> float:
 
 
 def split_policies(text: str) -> list[str]:
-    """A comma list of policies, where commas also part parameters; each is checked.
+    """Split a comma-separated list of policies, whose settings may contain commas too; each policy is checked.
 
     >>> split_policies("easy:correct=incremental,order=sjf:ageing=0.5,fcfs")
     ['easy:correct=incremental,order=sjf:ageing=0.5', 'fcfs']
@@ -168,7 +168,7 @@ def split_policies(text: str) -> list[str]:
 
 
 def _words(rest: str, text: str) -> dict[str, str]:
-    """`word=value,word=value`; what belongs to an order stays with it."""
+    """Split `key=value,key=value`; settings of an order stay with the order."""
     words: dict[str, str] = {}
     last = ""
     for item in filter(None, (i.strip() for i in rest.split(","))):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Policy`: the settings of the scheduling kernel, as one value.
+"""`Policy`: the settings of the compiled scheduler.
 
-The order of the queue (built in, as text, or a Python function), which jobs may pass the first, and how a plan is
-corrected when a job runs longer than it.
+They are the order of the queue (built-in, as text, or a Python function), which jobs may overtake the first one, and
+how a plan is corrected when a job runs longer than planned.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FORMS = f"{', '.join(NAMES)}, or MODULE:FUNCTION of ({', '.join(ARGUMENTS)}) -> 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What the kernel needs to know of an order: its code, its length, its ageing, and its own code's address."""
+    """An order as the kernel needs it: its code, the run time it reads, its ageing, and the address of its own code."""
 
     code: int
     on: int = PLANNED
@@ -38,13 +38,13 @@ class Order:
 
 
 def parse_order(order: str | Callable[..., float], option: str = "order") -> Order:
-    """An order from `NAME:on=requested,ageing=W`, from `MODULE:FUNCTION` with the same parameters, or from a function.
+    """Return an order from `NAME:on=requested,ageing=W`, from `MODULE:FUNCTION` with the same settings, or a function.
 
-    `on` says which length the order reads, the planned (default) or the requested one. `ageing=W` lets a job's key
-    fall by W for every second it waits, so that it comes first one day whatever arrives. A function of the user's own
-    gets (now, submit, procs, planned, wait) as floats, seconds on the log's clock; the smallest key goes first, NaN
-    last, ties by arrival. It is compiled once in a process (about a tenth of a second).
-    Raises UsageError naming the accepted forms.
+    `on` says which run time the order reads: the planned (default) or the requested one. `ageing=W` lowers a job's key
+    by W for every second it waits, so that every job comes first at some time. Your own function receives (now, submit,
+    procs, planned, wait) as floats, in seconds on the log's clock. The smallest key goes first, NaN last, ties by
+    arrival. It is compiled once per process (about a tenth of a second).
+    Raises UsageError with the accepted forms.
 
     >>> parse_order("sjf:on=requested,ageing=0.5")
     Order(code=1, on=1, ageing=0.5, address=0, varying=False)
@@ -100,13 +100,13 @@ def _of_function(function: Callable[..., float], on: int, ageing: float) -> Orde
 
 @cache
 def compiled(function: Callable[..., float]) -> Any:
-    """The function as machine code, once; kept for the life of the process, for the kernel holds its address."""
+    """Compile the function once; it is kept for the life of the process, because the kernel stores its address."""
     name = getattr(function, "__name__", str(function))
     if not inspect.isfunction(function) or len(inspect.signature(function).parameters) != len(ARGUMENTS):
         raise UsageError(f"the order {name} must be a plain function of ({', '.join(ARGUMENTS)})")
     try:
         return compile_key(function)
-    except Exception as error:  # numba has many kinds, the user needs the sentence
+    except Exception as error:  # numba raises many types; the user only needs the sentence
         raise UsageError(
             f"the order {name} does not compile: {_sentence(error)}",
             hint="plain arithmetic on the five floats, math and if; it must return a number",
@@ -114,7 +114,7 @@ def compiled(function: Callable[..., float]) -> Any:
 
 
 def _sentence(error: Exception) -> str:
-    """The lines of a compiler's message that speak of the user's code."""
+    """Return the lines of a compiler's message that concern the user's code."""
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip() for line in str(error).splitlines()]  # coloured by colorama
     skipped = ("Failed in", "During:", "This error", "Known signatures", "Enable logging")
     sentences = [line for line in lines if line and not line.startswith(skipped)]
@@ -123,7 +123,7 @@ def _sentence(error: Exception) -> str:
 
 @cache
 def _varies(function: Callable[..., float]) -> bool:
-    """Whether keys change while jobs wait: the function makes use of its first or its last argument."""
+    """Return whether keys change while jobs wait: the function uses its first or its last argument."""
     return reads(function, (0, len(ARGUMENTS) - 1))
 
 
@@ -134,49 +134,49 @@ OrderLike = str | Callable[..., float]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A scheduling policy in the words of the command line.
+    """A scheduling policy of the compiled simulation.
 
     Parameters
     ----------
     order
-        Decides the head: a name with parameters, or a function (see `parse_order`).
+        Order of the queue, which decides the head: a name with settings, or a function (see `parse_order`).
     backfill
-        What may pass the head: `easy` (one reservation), `conservative` (one for every job) or none.
+        Which jobs may overtake the head: `easy` (one reservation), `conservative` (one for every job) or `none`.
     backfill_order
-        In which order candidates are tried.
+        Order in which candidates for backfilling are tried.
     correct
-        What a job is planned with after it outlived its plan.
+        New planned run time of a job that has exceeded its plan.
     kill
-        Whether a run is cut at its request.
+        Whether a job is killed at its request.
     event_order
-        `instant`, or `pyss`: that of the reference schedules, which implies kill=False.
+        `instant`, or `pyss`: the order of the reference schedules, which implies kill=False.
     running_ends
-        What ends a running job in the plan of others: its `planned` or its `requested` run time.
+        Which run time ends a running job when other jobs are planned: `planned` or `requested`.
     head_after
-        Seconds: for a head that has waited longer, requests alone reserve, of running jobs and of candidates, so that
-        no forecast can make it wait on.
+        Seconds. If the head has waited longer, only requests are used to reserve for it (of running jobs and of
+        candidates), so that no prediction can delay it further.
     first_after
-        Seconds: who has waited longer goes before the order, by arrival, with a reservation as under `head_after`.
+        Seconds. Jobs that have waited longer go before the order, by arrival, with a reservation as under `head_after`.
     due_after
-        Seconds: who waits by so much longer than in a shadow run of EASY by requests goes before the order in the same
-        way. The shadow has the same submissions and knows a run time when the real job has ended.
+        Seconds. Jobs that wait this much longer than in a shadow run of EASY with requests go before the order in the
+        same way. The shadow run has the same submissions and learns a run time when the real job has ended.
     due_ends
-        What ends a job in that shadow run that has not ended in the real one: its `requested` run time, or what it was
-        first `planned` with, until it has run longer.
+        Which run time the shadow run uses for a job that has not ended in the real run: `requested`, or the first
+        `planned` one until the job has run longer.
     risk_budget
-        What may pass a job that is reserved for by requests though its own request does not fit: the chances that such
-        jobs run on past the reserved start, read off the quantiles of their forecasts, add up to so much at most; 0:
-        nothing may.
+        A job may overtake a job with a reservation although its own request does not fit, if the probabilities that
+        such jobs run beyond the reserved start sum to at most this. They come from the predicted quantiles. 0: never.
     refresh
-        Whether queued jobs are planned anew when one like them (of the same user and request) ends: by the geometric
-        mean of their plan and of such results since they were submitted, at most eight.
+        Whether queued jobs are planned again when a job of the same user and request ends: with the geometric mean of
+        their plan and of such run times since their submission, at most eight.
     predictor
-        What plans unless a schedule is asked for with another: the users' limits (`requested`), or a forecast by name.
+        Predictor used for planning unless `simulate` is given another: time limits (`requested`), or a predictor's
+        name.
 
     Raises
     ------
     UsageError
-        Names the word and the accepted ones.
+        If a word is not accepted; the message lists the accepted ones.
 
     References
     ----------
@@ -224,17 +224,17 @@ class Policy:
             if not age >= 0:
                 raise UsageError(f"--{option}: not {age!r} (accepted: a time of 0 or more)")
         if not 0 <= self.risk_budget < float("inf"):
-            raise UsageError(f"--risk-budget: not {self.risk_budget!r} (accepted: a sum of chances, 0 or more)")
+            raise UsageError(f"--risk-budget: not {self.risk_budget!r} (accepted: a sum of probabilities, 0 or more)")
         parse_order(self.order), parse_order(self.backfill_order, "backfill-order")
         if self.backfill == "conservative":
             self._refuse_for_conservative()
         if self.event_order == "pyss" and self.due_after != float("inf"):
-            raise UsageError("--due-after: the shadow run knows the event order `instant` alone", hint="without pyss")
+            raise UsageError("--due-after: the shadow run only supports the event order `instant`", hint="without pyss")
         if self.event_order == "pyss" and self.kill:
             object.__setattr__(self, "kill", False)
 
     def _refuse_for_conservative(self) -> None:
-        """One reservation each, in order of arrival, by one estimate: there is nothing else to choose."""
+        """Reject settings that conservative backfilling cannot use: it reserves for every job in order of arrival."""
         given = {
             "order": self.order != "fcfs",
             "backfill-order": self.backfill_order != "fcfs",
@@ -255,7 +255,7 @@ class Policy:
 
     @property
     def name(self) -> str:
-        """Short name: fcfs, easy, easy-sjbf, sjf-easy, conservative, ..."""
+        """Return the short name: fcfs, easy, easy-sjbf, sjf-easy, conservative, ..."""
         order, candidates = _called(self.order), _called(self.backfill_order)
         if self.backfill == "none":
             return order
@@ -264,7 +264,7 @@ class Policy:
         return f"{head}{self.backfill}{tail}"
 
     def rules(self) -> dict[str, Any]:
-        """The kernel's codes."""
+        """Return the kernel's codes of the settings."""
         head, candidate = parse_order(self.order), parse_order(self.backfill_order, "backfill-order")
         return {
             "backfill": BACKFILLS[self.backfill],

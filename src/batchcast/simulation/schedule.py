@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedule: when every job of a workload started, under which plan, and which processors it then held."""
+"""`Schedule`: the result of a simulation, with start times, planned run times and the processors of each job."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Intervals = list[tuple[int, int]]
 class Schedule(Result):
     """The outcome of one simulation: arrays (n,) over the simulated jobs in log order, seconds on the log's clock.
 
-    `rows` are their rows in the trace; `planned_run_time` is the first plan; `corrections` counts new plans;
-    `left_out` counts records that were not simulated, by reason; `kernel_s` is NaN when nobody held a clock; `nodes`
-    are each job's processors by node, numbered from 0, where the machine has nodes.
+    `rows` are the jobs' rows in the trace. `planned_run_time` is the first plan, and `corrections` counts new plans.
+    `left_out` counts records that were not simulated, by reason. `kernel_s` is the time of the simulation, NaN if it
+    was not measured. `nodes` holds each job's processors by node, numbered from 0, if the machine has nodes.
     """
 
     rows: np.ndarray
@@ -51,21 +51,21 @@ class Schedule(Result):
 
     @property
     def run_time(self) -> np.ndarray:
-        """Simulated run times: min(run, request) where jobs are killed."""
+        """Return simulated run times: min(run, request) if jobs are killed."""
         return np.asarray(self.end_time - self.start_time)
 
     @property
     def wait_time(self) -> np.ndarray:
-        """start - submit."""
+        """Return start time minus submit time."""
         return np.asarray(self.start_time - self.submit_time)
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Arrays (n,) by the names of the schedule's CSV, and `row`, the job's row in the trace."""
+        """Return arrays (n,) by the column names of the schedule's CSV, and `row`, the job's row in the trace."""
         names = ("job_id", "submit_time", "start_time", "end_time", "procs", "planned_run_time", "backfilled")
         return {**{name: getattr(self, name) for name in names}, "row": self.rows}
 
     def placed(self) -> list[Intervals]:
-        """For each job its processors, numbered from 0, as closed intervals: see `place`."""
+        """Return each job's processors, numbered from 0, as closed intervals: see `place`."""
         return place(self.start_time, self.end_time, self.procs, self.total)
 
     def _tables(self) -> Mapping[str, Mapping[str, Any]]:
@@ -79,7 +79,7 @@ class Schedule(Result):
         }
 
     def measures(self, mask: np.ndarray | None = None) -> dict[str, float]:
-        """Quality over all jobs, or those of a boolean mask over the simulated jobs; keys as printed."""
+        """Return quality measures over all jobs, or over a boolean mask of the simulated jobs; keys as printed."""
         kept = slice(None) if mask is None else mask
         figures = measures(
             self.submit_time[kept],
@@ -93,12 +93,12 @@ class Schedule(Result):
 
 
 def place(start: np.ndarray, end: np.ndarray, procs: np.ndarray, total: int) -> list[Intervals]:
-    """For each job (n,) its processors, numbered from 0, as closed intervals in ascending order.
+    """Return each job's (n,) processors, numbered from 0, as closed intervals in ascending order.
 
-    The schedule only counts processors; this numbers them afterwards, which is always possible: at one instant jobs
-    that end give theirs back first, then jobs of no length take and return theirs, then the others start, by row.
-    Jobs get the lowest free numbers. Raises InputError where more than `total` are held at once. O(n log n + n g), g
-    the gaps among the free.
+    A schedule only counts processors; this numbers them afterwards, which is always possible. At each instant, ending
+    jobs first release theirs, then jobs of length zero take and release theirs, then the others start, by row. Jobs get
+    the lowest free numbers. Raises InputError if more than `total` are used at once. O(n log n + n g), g being the
+    number of gaps among free processors.
 
     >>> place(np.array([0.0, 0.0, 5.0]), np.array([5.0, 9.0, 7.0]), np.array([2, 1, 3]), 4)
     [[(0, 1)], [(2, 2)], [(0, 1), (3, 3)]]
@@ -123,7 +123,7 @@ def place(start: np.ndarray, end: np.ndarray, procs: np.ndarray, total: int) -> 
 
 
 def interval_text(held: Intervals) -> str:
-    """Intervals as Batsim writes them, its canonical form.
+    """Format intervals as Batsim writes them.
 
     >>> interval_text([(0, 3), (8, 8)])
     '0-3 8'
@@ -132,7 +132,7 @@ def interval_text(held: Intervals) -> str:
 
 
 def _take(free: Intervals, count: int) -> Intervals:
-    """The lowest `count` free processors, no longer free."""
+    """Take the lowest `count` free processors."""
     taken: Intervals = []
     used = 0
     for low, high in free:
@@ -146,13 +146,13 @@ def _take(free: Intervals, count: int) -> Intervals:
         else:
             used += 1
     if count > 0:
-        raise InputError("the schedule holds more processors at once than the machine has")
+        raise InputError("the schedule uses more processors at once than the machine has")
     del free[:used]
     return taken
 
 
 def _give_back(free: Intervals, held: Intervals) -> None:
-    """Processors free again, joined with their free neighbours."""
+    """Return processors to the free list, joined with free neighbors."""
     for low, high in held:
         k = bisect_left(free, (low, high))
         if k < len(free) and free[k][0] == high + 1:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scheduler of your own receives: waiting jobs, the machine, and its profile of free processors.
+"""What a scheduler of your own receives: waiting jobs, the machine, and its future free processors.
 
-Slow Python by design: lists, nothing kept incrementally, everything can be looked at. The clock is in own_clock.py.
+Slow Python by design: plain lists that are computed anew, so that everything can be inspected. own_clock.py has the
+clock.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ Where = Mapping[int, int]
 
 
 class Job:
-    """A waiting or running job as a scheduler knows it; it has no run time and no end.
+    """A waiting or running job as a scheduler knows it, without its run time and end. All attributes are read-only.
 
-    `procs`, `req_time` and `planned` are what it asks and what it is planned with (seconds); `forecast` is the whole
-    answer of the predictor, None under the users' limits; `request` has every other column. A running one has
-    `start_time`, `planned_end` and, on nodes, `nodes`. All is for reading.
+    `procs` and `req_time` are its request, `planned` is its planned run time in seconds. `forecast` is the predictor's
+    full prediction, None with time limits. `request` has every other column. A running job also has `start_time`,
+    `planned_end` and, on nodes, `nodes`.
     """
 
     __slots__ = (
@@ -57,7 +58,7 @@ class Node:
 
 
 class Profile:
-    """Free processors from now on, as steps: `free[k]` from `times[k]` until the next; the last one for ever.
+    """Future free processors as steps: `free[k]` from `times[k]` until the next time; the last one forever.
 
     >>> profile = Profile(0.0, 4)
     >>> profile.hold(0.0, 10.0, 3); profile.earliest(2, 5.0), profile.earliest(1, 50.0), profile.free_at(12.0)
@@ -68,7 +69,7 @@ class Profile:
         self.times, self.free = [now], [free]
 
     def hold(self, start: float, length: float, procs: int) -> None:
-        """Take processors for `length` seconds from `start` on, now or later; give them back with negative `procs`."""
+        """Take processors for `length` seconds from `start` on, now or later; negative `procs` release them."""
         for place in range(self._step(start), self._step(start + length)):
             self.free[place] -= procs
 
@@ -80,11 +81,11 @@ class Profile:
         return place
 
     def free_at(self, time: float) -> int:
-        """Free processors at an instant, now or later."""
+        """Return the free processors at an instant, now or later."""
         return self.free[bisect_right(self.times, time) - 1]
 
     def earliest(self, procs: int, length: float) -> float:
-        """The earliest instant from which on so many processors are free for `length` seconds; infinity where none."""
+        """Return the earliest instant with `procs` processors free for `length` seconds; infinity if there is none."""
         times, free = self.times, self.free
         start, last = times[0], len(times) - 1
         for place in range(len(times)):
@@ -96,11 +97,11 @@ class Profile:
 
 
 class Machine:
-    """The machine at an instant of the simulated clock, as a scheduler may know it.
+    """The machine at one instant of the simulated clock, as a scheduler may know it.
 
-    `total` and `free` processors; `running` jobs in order of start; `nodes` (empty: a pool of processors);
-    `reservations`, starts by the row of the job; `events` of this instant since the last call, empty where the clock
-    was asked to wake. While a scheduler's `start` yields jobs, all of this changes with each.
+    `total` and `free` processors; `running` jobs in order of start; `nodes` (empty for a pool of processors);
+    `reservations`, start times by the job's row; `events` of this instant since the last call, empty after a requested
+    wake. While a scheduler's `start` yields jobs, all of this changes with each job.
     """
 
     def __init__(self, total: int, nodes: Sequence[Node] = (), allocator: Allocator | None = None) -> None:
@@ -113,19 +114,19 @@ class Machine:
 
     @property
     def running(self) -> list[Job]:
-        """Running jobs in order of start."""
+        """Return running jobs in order of start."""
         return list(self._running.values())
 
     def fits(self, job: Job) -> bool:
-        """Whether the job could start now, where the allocator puts it."""
+        """Return whether the job could start now, where the allocator places it."""
         return job.procs <= self.free and (not self.nodes or self.place(job) is not None)
 
     def place(self, job: Job) -> Where | None:
-        """Where the allocator would put the job now; None where it does not fit."""
+        """Return where the allocator would place the job now; None if it does not fit."""
         return self.allocator.place(job, self.nodes)
 
     def profile(self) -> Profile:
-        """Free processors from now on: running jobs hold theirs until their planned ends, reservations are not in it.
+        """Return future free processors: running jobs keep theirs until their planned ends; reservations are ignored.
 
         O(running log running).
         """
@@ -140,7 +141,7 @@ class Machine:
         return profile
 
     def shadow(self, job: Job) -> tuple[float, int]:
-        """The earliest start of a job when running ones end as planned, and the processors left over then.
+        """Return the earliest start of a job if running jobs end as planned, and the processors left over then.
 
         `shadow_time` and `extra_procs` of EASY. O(running log running).
         """
@@ -149,21 +150,21 @@ class Machine:
         return start, (profile.free_at(start) if start < math.inf else 0) - job.procs
 
     def reserve(self, job: Job, start: float) -> None:
-        """Note a start for a waiting job, in `reservations`, and be woken then. Nothing else is done about it."""
+        """Record a start time for a waiting job in `reservations`, and be called then. Nothing else is reserved."""
         self.reservations[job.row] = start
         self.wake_at(start)
 
     def release(self, job: Job) -> None:
-        """Forget the reservation of a job; nothing where it has none."""
+        """Remove the reservation of a job, if it has one."""
         self.reservations.pop(job.row, None)
 
     def wake_at(self, time: float) -> None:
-        """Be asked again at an instant to come, whatever happens; an instant that has passed is none."""
+        """Be called again at a future instant, whatever happens; a past instant is ignored."""
         if self.now < time < math.inf:
             self.wakes.append(time)
 
     def take(self, job: Job, where: Where | None) -> None:
-        """The job holds its processors from now on. For the clock."""
+        """Record that the job holds its processors from now on. For the clock."""
         self.free -= job.procs
         self._running[job.row] = job
         self.reservations.pop(job.row, None)
@@ -172,7 +173,7 @@ class Machine:
             self.nodes[number].free -= procs
 
     def give_back(self, job: Job) -> None:
-        """The job has ended. For the clock."""
+        """Record that the job has ended. For the clock."""
         self.free += job.procs
         del self._running[job.row]
         for number, procs in job.nodes.items():
@@ -181,17 +182,18 @@ class Machine:
 
 @runtime_checkable
 class Scheduler(Protocol):
-    """A scheduling policy of one's own, for `simulate(log, Mine)` and `--policy MODULE:CLASS`.
+    """A scheduling policy of your own, for `simulate(log, Mine)` and `--policy MODULE:CLASS`.
 
-    `start` is asked at every instant at which jobs wait and something happened: a submission, an end, a job that
-    outlived its plan, or a wake that was asked for; and once more where jobs of no length ended. What it yields starts
-    at once, so `machine` is up to date at the next line. A method may keep what it likes from one call to the next;
-    every simulation has a fresh one.
+    `start` is called at every instant at which jobs wait and something happened: a submission, an end, a job that
+    exceeded its plan, or a requested wake; and once more if jobs of length zero ended. A job that it yields starts at
+    once, so `machine` is up to date at the next line. The object may store data between calls; every simulation uses a
+    fresh object.
 
     Notes
     -----
-    Optional members: `predictor`, what plans (`requested`); `correct`, what an outlived plan becomes (`requested`,
-    `incremental`, `doubling`); `kill`, whether a run is cut at its request (true); `allocator`, which nodes.
+    Optional members: `predictor`, the predictor used for planning (`requested`); `correct`, the rule for an exceeded
+    plan (`requested`, `incremental`, `doubling`); `kill`, whether a job is killed at its request (true); `allocator`,
+    which chooses nodes.
 
     Examples
     --------
@@ -211,31 +213,33 @@ class Scheduler(Protocol):
     """
 
     def start(self, queue: Sequence[Job], machine: Machine, now: float) -> Iterable[Any] | None:
-        """Which jobs start now: jobs, or pairs of a job and its processors by node. The queue is by arrival."""
+        """Return the jobs that start now: jobs, or pairs of a job and its processors by node. The queue is by
+        arrival.
+        """
 
 
 @runtime_checkable
 class Allocator(Protocol):
-    """Which nodes a job gets where the scheduler names none."""
+    """Chooses the nodes of a job if the scheduler names none."""
 
     def place(self, job: Job, nodes: Sequence[Node]) -> Where | None:
-        """Processors by node, as many as the job has; None where it does not fit now. Changes nothing."""
+        """Return processors by node, as many as the job has; None if it does not fit now. Changes nothing."""
 
 
 class FirstFit:
-    """Nodes in their order, as many processors of each as are free; as many nodes as the job asks for, if it does.
+    """Uses nodes in their order with all their free processors, and as many nodes as the job requests, if it does.
 
     >>> FirstFit().place(Job(0, JobRequest(0, 1, 0.0, 6.0, 60.0, 0.0), 60.0), [Node(0, 4), Node(1, 4)])
     {0: 4, 1: 2}
     """
 
     def place(self, job: Job, nodes: Sequence[Node]) -> Where | None:
-        """As `Allocator` says."""
+        """See `Allocator`."""
         return _filled(job, nodes)
 
 
 class BestFit:
-    """The fullest nodes that still have room come first, so that empty ones stay empty; else as `FirstFit`.
+    """Uses the fullest nodes with room first, so that empty nodes stay empty; otherwise like `FirstFit`.
 
     >>> nodes = [Node(0, 4), Node(1, 4)]
     >>> nodes[1].free = 2
@@ -244,13 +248,13 @@ class BestFit:
     """
 
     def place(self, job: Job, nodes: Sequence[Node]) -> Where | None:
-        """As `Allocator` says."""
+        """See `Allocator`."""
         alone = sorted((n for n in nodes if n.free >= job.procs), key=lambda n: (n.free, n.number))
         return _filled(job, [*alone, *sorted(nodes, key=lambda n: (n.free, n.number))])
 
 
 def _filled(job: Job, nodes: Sequence[Node]) -> Where | None:
-    """Fill nodes in this order; evenly where the job asks for a number of nodes."""
+    """Fill nodes in the given order; evenly if the job requests a number of nodes."""
     count = job.request.req_nodes
     if 1 <= count <= job.procs:
         each = math.ceil(job.procs / count)

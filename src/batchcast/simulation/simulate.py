@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`simulate`: a policy decides the starts of a trace's jobs, planning with a predictor in closed or open loop.
+"""`simulate`: a policy decides when a trace's jobs start, planning with a predictor in closed or open loop.
 
-`simulate_split` does so for partitions as separate machines, each with its own queue.
+`simulate_split` simulates partitions as separate machines, each with its own queue.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ def simulate(
     tick: Callable[[int], None] | None = None,
     nodes: Any = None,
 ) -> Schedule:
-    """The schedule of a trace's jobs on one machine under a policy.
+    """Simulate the schedule of a trace's jobs on one machine under a policy.
 
     Parameters
     ----------
     trace
         The log.
     policy
-        A `Policy`, a name with words (`easy-sjbf:correct=incremental`), or a scheduler of one's own with `start(queue,
-        machine, now)`: a class, an object, a function that makes one (`Scheduler`). By default EASY.
+        A `Policy`, a name with settings (`easy-sjbf:correct=incremental`), or a scheduler of your own with
+        `start(queue, machine, now)`: a class, an object or a factory (`Scheduler`). Default: EASY.
     predictor
-        What plans: a name with parameters (`last_2:need=2`), a class, a function of the log that makes one, or an
-        object, which is taught as it is; it answers seconds or a `Prediction`. By default what the policy plans with:
-        the users' limits, and `kernel` under `forecast`.
+        Predictor used for planning: a name with settings (`last_2:need=2`), a class, a function of the log that creates
+        one, or an object, which is trained itself. It returns seconds or a `Prediction`. Default: the policy's own,
+        which is time limits, and `kernel` for the policy `forecast`.
     total
         The machine's processors, by default the log's.
     procs
@@ -71,15 +71,15 @@ def simulate(
     wide
         Jobs wider than the machine: `drop`, `widen` or `cut`.
     default_request
-        Seconds that jobs without a request are planned with; by default the log's largest.
+        Seconds used to plan jobs without a request; by default the log's largest request.
     loop, protocol
-        `closed`: the predictor learns at the simulated ends; `open`: it learned from the recorded log, under `protocol`
+        `closed`: the predictor learns at the simulated ends. `open`: it learns from the recorded log, under `protocol`
         (`honest` or `paper`).
     plan_level
-        Plan with this quantile of a forecast instead of its point.
+        Plan with this quantile of a prediction instead of its point.
     native
-        False asks the Python predictor even where the kernel has it built in (the answers are the same, a test says
-        so).
+        False calls the Python predictor even if the kernel has a compiled form of it; the results are equal (a test
+        checks this).
     known_at_submit
         Columns of the log beyond batchcast's own that a predictor may use (`Trace.knowing`).
     clock
@@ -87,7 +87,7 @@ def simulate(
     tick
         Called with the number of jobs done.
     nodes
-        With a scheduler of one's own: the processors of each node, or a `machines.machine.Machine`; by default a pool.
+        For a scheduler of your own: the processors of each node, or a `machines.machine.Machine`; by default a pool.
 
     Returns
     -------
@@ -101,11 +101,11 @@ def simulate(
     NoAnswer
         No job can be simulated, for example because no job has a size; the message counts the reasons.
     BatchcastError
-        A predictor whose answer is not finite or negative: the job and the answer are named.
+        If a predictor returns a negative or infinite value; the message names the job and the value.
 
     Notes
     -----
-    About 0.3 microseconds a job natively, 20 with a predictor outside.
+    About 0.3 microseconds a job if compiled, 20 with a predictor in Python.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def simulate(
 
 @dataclass(frozen=True, slots=True)
 class _Planner:
-    """What plans a schedule: a predictor, where it learns (`loop`, `protocol`), and which of its quantiles counts."""
+    """Predictor of a schedule, how it learns (`loop`, `protocol`), and which of its quantiles is used."""
 
     runtime: Any
     loop: str
@@ -170,16 +170,16 @@ class _Planner:
 
     @property
     def name(self) -> str:
-        """The method's name; of one's own none."""
+        """Return the predictor's name; empty for your own object."""
         return parse_spec(self.runtime)[0] if isinstance(self.runtime, str) else ""
 
     @property
     def is_known(self) -> bool:
-        """Whether every plan is known before the clock starts."""
+        """Return whether every plan is known before the clock starts."""
         return self.name in ("requested", "actual") or self.loop == "open"
 
     def known(self, trace: Trace, work: Workload) -> tuple[np.ndarray, np.ndarray | None]:
-        """Those plans: the requests, the true run times, or what was said on the recorded clock and its quantiles."""
+        """Return those plans: requests, true run times, or predictions on the recorded clock, and their quantiles."""
         if self.name == "requested":
             return np.maximum(work.request, 1.0), None
         if self.name == "actual":
@@ -202,7 +202,7 @@ def _by_own_policy(
     trace: Trace, work: Workload, policy: OwnPolicy, planner: _Planner, machine: Machine,
     clock: Callable[[], float] | None, tick: Callable[[int], None] | None,
 ) -> Schedule:  # fmt: skip
-    """The same by a scheduler of one's own, in Python."""
+    """Simulate with a scheduler of your own, in Python."""
     method: Any = None
     notes: tuple[str, ...] = ()
     points = np.maximum(work.request, 1.0)
@@ -225,19 +225,19 @@ def _by_own_policy(
 
 
 def _like(user: np.ndarray, request: np.ndarray) -> np.ndarray:
-    """The class of each job (n,): one user's jobs of one request; -1 where the user is unknown."""
+    """Return the class of each job (n,): jobs of one user and request; -1 if the user is unknown."""
     pairs = np.column_stack([user, request])
     like: np.ndarray = np.where(user < 0, -1, np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1))
     return like
 
 
 def _predictor(trace: Trace, work: Workload, runtime: Any) -> Any:
-    """What plans, as it was asked for; it names only columns known at submission."""
+    """Return the predictor as the user gave it, after checking that it only uses columns known at submission."""
     return method_of("runtime", runtime, known_at_submit=trace.info.known_at_submit, trace=trace, max_procs=work.total)
 
 
 def _unknown(predictor: Any, trace: Trace, runtime: Any) -> tuple[str, ...]:
-    """A sentence on the columns the predictor reads and this log does not know."""
+    """Return a note on columns that the predictor uses and this log lacks."""
     missing = lacking(predictor, trace)
     who = name_of(runtime)
     return (f"{who}: no job of this log knows {', '.join(missing)}",) if missing else ()
@@ -249,7 +249,7 @@ def _asking(jobs: np.ndarray, total: int, predictor: Any, policy: Policy, like: 
 
 
 def _requests(trace: Trace, work: Workload, procs: str) -> tuple[list[Any], list[Any]]:
-    """What the predictor may see of each simulated job: numbered as the kernel does, with the request that plans it."""
+    """Return what the predictor may see of each simulated job, in the kernel's numbering, with the planning request."""
     everyone = list(trace.requests(procs))
     statuses = trace.nominal("status").decode()
     rows = work.rows.tolist()
@@ -261,7 +261,7 @@ def _requests(trace: Trace, work: Workload, procs: str) -> tuple[list[Any], list
 def _driven_by_kernel(
     trace: Trace, work: Workload, procs: str, method: Any, tick: Callable[[int], None] | None
 ) -> Callable[[KernelState], KernelState] | None:
-    """The compiled clock of a fresh `kernel`; None for any other method."""
+    """Return the compiled clock of a fresh `kernel`; None for any other predictor."""
     from ..predict.runtime.kernel import Kernel  # forty kernels more, which no other plan needs
 
     if type(method) is not Kernel or not method.is_fresh:
@@ -315,13 +315,12 @@ def simulate_split(
     default_request: float | None = None,
     **options: Any,
 ) -> Schedule:
-    """One schedule of a log whose partitions are separate machines; `options` are those of `simulate`.
+    """Simulate a log whose partitions are separate machines; `options` are those of `simulate`.
 
-    `sizes` gives processors and their source by partition id (`events.machine_size.partition_sizes`). Records
-    without a partition are left out, and so is a partition of which nothing is known to run. Each partition has a
-    predictor of its own, by name, class or a function of the partition's jobs and processors, of an object a copy, and
-    it learns from that partition alone. A job without a request is planned with the log's largest, or
-    `default_request`. Raises InputError when the log knows no partitions.
+    `sizes` gives processors and their source by partition id (`machines.learned.machine.partition_sizes`). Records
+    without a partition are left out, and so are partitions in which no job is known to run. Each partition has its own
+    predictor (an object is copied) and learns from its own jobs only. A job without a request is planned with the log's
+    largest request, or `default_request`. Raises InputError if the log has no partitions.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3],
     ...                          "req_procs": [2, 2, 2], "partition_id": ["a", "b", "a"]})
@@ -364,7 +363,9 @@ def _largest_request(trace: Trace) -> float | None:
 
 
 def _oversized(together: float, machine: float) -> list[str]:
-    """A caution where the partitions have more processors than the machine: one shares, follows or overlaps another."""
+    """Return a note if the partitions have more processors than the machine, because they overlap or followed
+    another.
+    """
     if not together > machine:
         return []
     return [
@@ -375,7 +376,7 @@ def _oversized(together: float, machine: float) -> list[str]:
 
 
 def _merged(parts: list[Schedule], rows: np.ndarray, left_out: Mapping[str, int], notes: tuple[str, ...]) -> Schedule:
-    """The schedules of all machines as one, in log order."""
+    """Merge the schedules of all machines into one, in log order."""
     order = np.argsort(rows, kind="stable")
     arrays: dict[str, Any] = {}
     for field in fields(Schedule):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Workload`: a trace as the arrays that a simulation reads.
+"""`Workload`: a trace as arrays for a simulation.
 
 It holds the jobs that the machine can run, what was left out or changed, and the jobs' classes for the predictors that
-are built into the kernel.
+are compiled into the scheduler.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WIDE = ("drop", "widen", "cut")
 
 
 def no_job(left_out: Mapping[str, int]) -> NoAnswer:
-    """The error for a log of which no job can be simulated, with the reasons and their counts.
+    """Return the error for a log of which no job can be simulated, with the reasons and their counts.
 
     >>> print(no_job({"no run time": 0, "no processors": 2}))
     no job to simulate: 2 jobs not simulated (no processors)
@@ -42,8 +42,8 @@ def no_job(left_out: Mapping[str, int]) -> NoAnswer:
 class Workload:
     """Jobs as arrays (n,) in log order: row in the trace, submit, processors, run and request, all known.
 
-    `request` is what plans a job and where it is killed; `run` is what the schedule will see. `left_out` counts
-    records by the rule that dropped them, `notes` are sentences for people.
+    `request` is used to plan a job and to kill it; `run` is the run time in the simulation. `left_out` counts records
+    by the rule that removed them, `notes` are sentences for people.
     """
 
     rows: np.ndarray
@@ -57,7 +57,7 @@ class Workload:
 
 
 def check_some(work: Workload) -> None:
-    """NoAnswer if the workload has no job."""
+    """Raise NoAnswer if the workload has no job."""
     if not len(work.rows):
         raise no_job(work.left_out)
 
@@ -71,13 +71,13 @@ def make_workload(
     kill: bool = True,
     default_request: float | None = None,
 ) -> Workload:
-    """The trace as one machine's workload. O(n).
+    """Convert a trace to one machine's workload. O(n).
 
-    Jobs with no run time or no processors are left out; run 0 stays. An unknown request (none, zero, unlimited) is
-    planned with the log's largest known one, or `default_request`, and kills nobody. Jobs wider than the machine are
-    dropped, or the machine is widened to the widest, or the job is cut to the machine. With `kill` the run is
-    min(run, request), else the request is max(request, run). Raises InputError when the machine's size or every
-    request is unknown, UsageError for a word or a number that is not accepted.
+    Jobs without a run time or processors are left out; a run time of 0 is kept. An unknown request (none, zero,
+    unlimited) is replaced by the log's largest known request, or `default_request`, and kills no job. Jobs wider than
+    the machine are dropped, or the machine is widened to the widest job, or the job is cut to the machine. With `kill`
+    the run time is min(run, request), else the request is max(request, run). Raises InputError if the machine's size or
+    every request is unknown, UsageError for a word or a number that is not accepted.
     """
     check_word("wide", wide, WIDE)
     if default_request is not None and not default_request > 0:
@@ -134,10 +134,10 @@ def _requests(
 
 
 def native_planner(predictor: Any, trace: Trace, work: Workload, jobs: np.ndarray) -> dict[str, Any] | None:
-    """What `make_state` needs for the kernel's own branch; None for a predictor it does not know.
+    """Return what `make_state` needs for the compiled form of a predictor; None if it has none.
 
-    Writes into the job records which memory is theirs. Exactly the predictor's class counts: a subclass may answer
-    otherwise.
+    Writes the index of its memory into the job records. Only the exact class counts, because a subclass may predict
+    differently.
     """
     if type(predictor) is Last2:
         jobs["user_ring"], count = numbered(trace.nominal("user_id").codes[work.rows])
@@ -152,7 +152,7 @@ def native_planner(predictor: Any, trace: Trace, work: Workload, jobs: np.ndarra
 
 
 class Rings:
-    """The memory of `native_planner` for jobs that come period by period: it grows with the users and classes met."""
+    """Memory of `native_planner` for jobs that come period by period; it grows with new users and classes."""
 
     def __init__(self, predictor: Last2 | RecentMean) -> None:
         self.numbers: dict[tuple[Any, ...], int] = {}
@@ -164,7 +164,7 @@ class Rings:
         self.memory = recent_memory(64, self.length, **self.settings)
 
     def assign(self, trace: Trace, work: Workload, jobs: np.ndarray) -> None:
-        """Write into the job records which ring is their user's and which that of jobs like them."""
+        """Write into the job records the ring buffers of their user and of their class."""
         seen, n = _submitted(trace, work), len(work.rows)
         jobs["user_ring"] = self._rings(seen, ("user_id",), n) if "user_id" in seen else -1
         if self.fields:
@@ -176,7 +176,7 @@ class Rings:
                 self.memory.arrays[name][: len(values)] = values
 
     def _rings(self, seen: dict[str, Values], fields: tuple[str, ...], n: int) -> np.ndarray:
-        """The ring of each job's class (n,), -1 where it is in none; a class met for the first time gets the next."""
+        """Return the ring buffer of each job's class (n,), -1 if it has none; a new class gets the next one."""
         codes, classes = class_codes(seen, fields, n)
         known = np.flatnonzero(codes >= 0)
         first = np.zeros(classes, np.int64)
@@ -187,7 +187,7 @@ class Rings:
 
 
 def _plain(values: Values, name: str, rows: np.ndarray) -> list[Any]:
-    """A column's values on some rows, as `gate.class_codes` tells them apart."""
+    """Return a column's values on some rows, as `gate.class_codes` compares them."""
     if isinstance(values, Nominal):
         return values.take(rows).decode()
     numbers = values[rows]
@@ -195,6 +195,6 @@ def _plain(values: Values, name: str, rows: np.ndarray) -> list[Any]:
 
 
 def _submitted(trace: Trace, work: Workload) -> dict[str, Values]:
-    """What is known of the simulated jobs at submission, with the processors and the request that plan them."""
+    """Return what is known of the simulated jobs at submission, with the planning processors and request."""
     seen = {n: v.take(work.rows) if isinstance(v, Nominal) else v[work.rows] for n, v in trace.at_submission().items()}
     return {**seen, "procs": work.procs.astype(float), "req_time": work.request}
