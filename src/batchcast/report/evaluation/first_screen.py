@@ -15,8 +15,8 @@ from ...evaluation.evaluation import LEARN_JOBS, Evaluation
 from ...evaluation.findings import Findings
 from ...evaluation.recommend import recommended_settings, settings_toml
 from ...evaluation.validity import Verdict
-from ...machines.models import LEAST_WORK, SLURM, YARDSTICK
 from ...metrics.paired import paired_differences
+from ...simulation.models import LEAST_WORK, SLURM, YARDSTICK
 from ..blocks import Tone, shown
 from ..figures import span
 from .gains import method_words, plan_words, policy_words
@@ -298,8 +298,8 @@ def _step_with_gain(findings: Findings) -> str:
     settings = recommended_settings(best["policy"], best["predictor"])
     if settings is None:
         return (
-            "run `batchcast machine capture -o machine.toml` on the cluster and evaluate with `--machine machine.toml`;"
-            " this tries queue orders that `batchcast plan` can carry out."
+            "run `batchcast machine capture -o machine.toml` on the cluster, then evaluate with `--machine "
+            "machine.toml`: this tries queue orders that `batchcast plan` can carry out."
         )
     text = " and ".join(f"`{line}`" for line in settings_toml(settings).splitlines())
     return f"set {text} in batchcast.toml; `batchcast plan --dry-run` then shows what would change."

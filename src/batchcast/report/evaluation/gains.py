@@ -9,8 +9,8 @@ from typing import Any
 
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import SAME
-from ...machines.models import ORACLE, YARDSTICK
 from ...predict.protocol import named
+from ...simulation.models import ORACLE, YARDSTICK
 from ..blocks import Choices, Figure
 
 
