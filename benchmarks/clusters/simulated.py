@@ -1,8 +1,9 @@
 """Where should a job go? Eight ways to choose among clusters, on the same jobs, simulated.
 
-    python -m benchmarks.clusters.simulated SHARED [--jobs N] [--out FILE]
+    python -m benchmarks.clusters.simulated LOG... [--jobs N]      two or more logs of clusters
+    python -m benchmarks.clusters.simulated microsoft-itp-2021     a folder with one CSV for each cluster
 
-Five public logs are shifted to one beginning and run at the same time (`pool.py`: EASY backfill by users' limits). A
+The logs are shifted to one beginning and run at the same time (`pool.py`: EASY backfill by users' limits). A
 third of the jobs may go anywhere they fit; the others stay at home. Run times do not change with the cluster. On
 Microsoft's ten GPU clusters limits and users are unknown: a limit is drawn once per job as 2 to 5 run times.
 
@@ -38,8 +39,6 @@ from batchcast.service.answers.script import JUST_SUBMITTED_S, SPREAD_SHARES
 
 from .pool import Job, Pool, start_of
 
-LOGS = ("KTH-SP2-1996-2.1-cln", "SDSC-SP2-1998-4.2-cln", "CTC-SP2-1996-3.1-cln", "HPC2N-2002-2.2-cln",
-        "SDSC-BLUE-2000-4.2-cln")  # fmt: skip
 EVERY_S = 300.0
 ARMS = ("home", "random", "least_loaded", "test_only", "race_all", "predicted", "stale", "counted", "oracle")
 
@@ -96,14 +95,14 @@ class LastRuns:
         return min(sum(known) / len(known), job.limit) if known else job.limit
 
 
-def read_logs(shared: Path, jobs: int) -> tuple[list[Job], list[float]]:
-    """The jobs of five logs, each from its 1000th on, shifted to one beginning; and the machines' sizes."""
+def read_logs(paths: Sequence[Path], jobs: int) -> tuple[list[Job], list[float]]:
+    """The jobs of the logs, each from its 1000th on, shifted to one beginning; and the machines' sizes."""
     from batchcast.trace.read import read_trace
 
     all_jobs: list[Job] = []
     sizes = []
-    for home, name in enumerate(LOGS):
-        log = read_trace(shared / "traces" / f"{name}.swf.gz")
+    for home, path in enumerate(paths):
+        log = read_trace(path)
         size = float(log.info.max_procs)
         sizes.append(size)
         all_jobs += _jobs_of(log, home, size, jobs, first=1000)
@@ -122,21 +121,25 @@ def _jobs_of(log: Any, home: int, size: float, jobs: int, first: int) -> list[Jo
     ]  # fmt: skip
 
 
-def read_microsoft(shared: Path, jobs: int, seed: int = 1) -> tuple[list[Job], list[float]]:
-    """Microsoft's ten clusters; the size of a cluster is the least that holds 85 % of its offered work, at least 32."""
+def read_folder(folder: Path, jobs: int, seed: int = 1) -> tuple[list[Job], list[float]]:
+    """One CSV for each cluster: submission, duration and GPUs.
+
+    The file does not tell the size of a cluster. It is taken as what the offered work fills to 70 %.
+    """
     rng = np.random.default_rng(seed)
     all_jobs: list[Job] = []
     sizes = []
-    for home in range(10):
-        rows = np.genfromtxt(shared / f"traces/modern/microsoft-itp-2021/cluster{home + 1:02d}.csv", delimiter=",",
-                             skip_header=1, usecols=(1, 2, 3))  # fmt: skip
+    for home, path in enumerate(sorted(folder.glob("*.csv"))):
+        rows = np.genfromtxt(path, delimiter=",", skip_header=1, usecols=(1, 2, 3))
         rows = rows[(rows[:, 1] > 0) & (rows[:, 2] > 0)]
         rows = rows[np.argsort(rows[:, 0], kind="stable")][:jobs]
         work, span = float((rows[:, 1] * rows[:, 2]).sum()), float(np.ptp(rows[:, 0])) or 1.0
-        sizes.append(float(max(math.ceil(work / span / 0.85), rows[:, 2].max(), 32)))
-        padded = rows[:, 1] * rng.uniform(2, 5, len(rows))
-        all_jobs += [Job(-1, float(s - rows[0, 0]), float(g), float(p), float(d), f"{home}", home)
-                     for (s, d, g), p in zip(rows, padded)]  # fmt: skip
+        sizes.append(float(max(math.ceil(work / span / 0.7), rows[:, 2].max(), 32)))
+        limits = rows[:, 1] * rng.uniform(2, 5, len(rows))
+        all_jobs += [
+            Job(-1, float(submit - rows[0, 0]), float(gpus), float(limit), float(run), f"{home}", home)
+            for (submit, run, gpus), limit in zip(rows, limits)
+        ]
     return _numbered(all_jobs), sizes
 
 
@@ -294,20 +297,15 @@ def paired(values: np.ndarray, day: np.ndarray, resamples: int = 1000) -> tuple[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shared", type=Path)
-    parser.add_argument("--jobs", type=int, default=1000, help="jobs of each log")
+    parser.add_argument("logs", type=Path, nargs="+")
+    parser.add_argument("--jobs", type=int, default=1500, help="jobs of each log")
     parser.add_argument("--arms", default=",".join(ARMS))
     parser.add_argument("--follow", default="1.0,0.5,0.1", help="shares of users that follow")
-    parser.add_argument("--logs", choices=("public", "microsoft"), default="public")
-    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    jobs, sizes = (read_logs if given.logs == "public" else read_microsoft)(given.shared, given.jobs)
-    rows = []
+    is_folder = given.logs[0].is_dir()
+    jobs, sizes = read_folder(given.logs[0], given.jobs) if is_folder else read_logs(given.logs, given.jobs)
     for share in map(float, given.follow.split(",")):
-        rows += compared(jobs, sizes, given.arms.split(","), share)
-    if given.out:
-        settings = {"logs": given.logs, "jobs_of_each": given.jobs, "sizes": sizes, "stale_every_s": EVERY_S}
-        given.out.write_text(json.dumps({"settings": settings, "results": rows}, indent=1) + "\n")
+        compared(jobs, sizes, given.arms.split(","), share)
 
 
 if __name__ == "__main__":

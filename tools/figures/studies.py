@@ -20,6 +20,7 @@ KTH, CTC, SP2, HPC2N, BLUE, DS, LPC, DAS2 = (
         "SDSC-BLUE-2000-4.2-cln", "SDSC-DS-2004-2.1-cln", "LPC-EGEE-2004-1.2-cln", "DAS2-fs1-2003-1",
     )
 )  # fmt: skip
+ITP = "microsoft-itp-2021"
 GRAHAM = "DRAC-Graham-2021-submitdays.csv.gz"
 RNASEQ, CHIPSEQ, IWD = (f"nextflow-{name}.csv.gz" for name in ("rnaseq", "chipseq", "iwd"))
 
@@ -369,6 +370,39 @@ def read_lab_control(printed: list[Any], _: Path) -> Figures:
     return found
 
 
+def read_clusters(printed: list[Any], _: Path) -> Figures:
+    """Each way to choose among clusters: waits of jobs that may move, what they gain, and what the others wait."""
+    found = Figures()
+
+    def minutes(row: dict[str, Any], name: str) -> str:
+        middle, low, high = (row[f"{name}{end}_s"] / 60 for end in ("", "_low", "_high"))
+        return f"{middle:.1f} ({low:.1f} .. {high:.1f})"
+
+    for name, text in zip(("public", "itp"), printed, strict=True):
+        rows = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+        for row in rows:
+            of = f"{name}.{row['follow']:g}.{row['arm']}"
+            found.values |= {
+                f"{of}.gain_min": round(row["gain_s"] / 60, 1), f"{of}.submissions": row["submissions"],
+                f"{of}.wait_min": round(row["mean_wait_movers_s"] / 60, 1),
+            }  # fmt: skip
+        for share in dict.fromkeys(row["follow"] for row in rows):
+            mine = [row for row in rows if row["follow"] == share]
+            race = next(row["gain_s"] for row in mine if row["arm"] == "race_all")
+            found.values |= {
+                f"{name}.{share:g}.{row['arm']}.of_race_all": round(row["gain_s"] / race, 3) for row in mine
+            }
+            found.blocks[f"{name}-{share * 100:.0f}"] = table(
+                "way to choose | mean wait, min | shorter than at home, min | others wait longer, min | submissions",
+                [
+                    (row["arm"], f"{row['mean_wait_movers_s'] / 60:.1f}", minutes(row, "gain"),
+                     minutes(row, "stayers_longer"), f"{row['submissions']:,}")
+                    for row in mine
+                ],
+            )  # fmt: skip
+    return found
+
+
 def read_order_rules(printed: list[Any], _: Path) -> Figures:
     """The tables of order_on_logs.py: each order on each log, then geometric means."""
     first, _, second = printed[0].partition("\n\n")
@@ -668,6 +702,12 @@ STUDIES = (
         "lab-limits-anew",
         ("python benchmarks/planning_gain.py --seeds 1,2,3 --jobs 300 --load 1.3 --speed 60 -o gain.jsonl",),
         read_lab_limits, rerun="lab",
+    ),
+    Study(
+        "clusters-simulated",
+        (f"python -m benchmarks.clusters.simulated {KTH} {SP2} {CTC} {HPC2N} {BLUE} --jobs 1500",
+         f"python -m benchmarks.clusters.simulated {ITP} --jobs 300 --follow 1.0"),
+        read_clusters, (KTH, SP2, CTC, HPC2N, BLUE, ITP),
     ),
     Study("limits-logs", tuple(f"batchcast limits {log}" for log in LIMITED), read_limits, LIMITED),
     Study(
