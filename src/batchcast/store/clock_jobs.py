@@ -273,7 +273,8 @@ def newly_estimated(connection: Connection, cluster: str) -> list[Mapping[str, A
 def read_meta(connection: Connection, cluster: str) -> dict[str, Any]:
     """Return the stored values of a cluster, by name."""
     query = select(meta.c.name, meta.c.value).where(meta.c.cluster == cluster)
-    return stored_values(connection.execute(query).mappings(), shown_url(str(connection.engine.url)))
+    rows = map(dict, connection.execute(query).mappings())
+    return stored_values(rows, shown_url(str(connection.engine.url)))
 
 
 def write_meta(connection: Connection, cluster: str, **values: Any) -> None:
