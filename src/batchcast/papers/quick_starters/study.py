@@ -113,10 +113,10 @@ class LogStudy:
 def name_of(path: Path) -> str:
     """What a log of one's own is called in the tables: a log of the paper by its file's name, else that name.
 
-    >>> name_of(Path("LANL-CM5-1994-4.1-cln.swf.gz")), name_of(Path("ours.swf"))
-    ('LANL', 'ours')
+    >>> name_of(Path("LANL-CM5-1994-4.1-cln.swf.gz")), name_of(Path("ours.swf")), name_of(Path("jobs.parquet"))
+    ('LANL', 'ours', 'jobs')
     """
-    plain = path.name.lower()
+    plain = path.name.lower().removesuffix(".parquet")
     for name, piece in OWN_NAMES.items():
         if piece in plain:
             return name
