@@ -92,19 +92,19 @@ UNTICK = """(async () => {
 def test_an_unticked_forecast_and_policy_leave_the_page(tab: Any, report: Path) -> None:
     tab.open(report, width=1280)
     before = tab.run(SEEN)
-    tab.run(UNTICK.replace("KIND", "predictor").replace("NAME", "last_2"))
+    tab.run(UNTICK.replace("KIND", "predictor").replace("NAME", "kernel"))
     tab.run(UNTICK.replace("KIND", "policy").replace("NAME", "easy"))
     after = tab.run(SEEN)
-    assert set(before["names"]) - set(after["names"]) == {"last_2"}
-    kept = [row for row in before["rows"] if not row.startswith("easy ") and not row.endswith(" last_2")]
+    assert set(before["names"]) - set(after["names"]) == {"kernel"}
+    kept = [row for row in before["rows"] if not row.startswith("easy ") and not row.endswith(" kernel")]
     assert after["rows"] == kept != before["rows"]
     assert set(before["figures"]) - set(after["figures"]) == {
-        "Change in median wait with last_2 under shortest first",
+        "Change in median wait with kernel under shortest first",
         "Waits under EASY", "Queue under EASY", "Utilization under EASY",
     }  # fmt: skip
-    assert "(2 of 7 hidden)" in tab.run("document.querySelector('.choices').textContent")
+    assert "(2 of 8 hidden)" in tab.run("document.querySelector('.choices').textContent")
     tab.run(UNTICK.replace("KIND", "policy").replace("NAME", "easy"))
-    tab.run(UNTICK.replace("KIND", "predictor").replace("NAME", "last_2"))
+    tab.run(UNTICK.replace("KIND", "predictor").replace("NAME", "kernel"))
     assert tab.run(SEEN) == before
 
 

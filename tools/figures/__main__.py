@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .files import SHARED, FigureError, Study, content, keep, missing_logs, read_files, run_study
-from .pages import faults, pages, with_blocks
+from .pages import faults, pages, unbound, with_blocks
 from .studies import STUDIES
 
 NEAR = 1e-3
@@ -27,7 +27,8 @@ def check(files: Mapping[str, Mapping[str, Any]], studies: Sequence[Study] = STU
     """What is wrong with pages and files, a sentence each; needs no log."""
     found = []
     for page in pages():
-        found += faults(page, page.read_text(encoding="utf-8"), files)
+        text = page.read_text(encoding="utf-8")
+        found += [*faults(page, text, files), *unbound(page, text)]
     known = {study.name: study for study in studies}
     for name, file in files.items():
         if name not in known:

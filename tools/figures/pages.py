@@ -19,6 +19,23 @@ from .files import ROOT, FigureError
 MARK = re.compile(r"<!--=(?P<study>[\w-]+):(?P<value>[^|\s]+?)(?:\|(?P<digits>\d))?-->")
 BLOCK = re.compile(r"<!--=(?P<study>[\w-]+)#(?P<block>[\w-]+)-->\n(?P<text>.*?)\n<!--end-->", re.DOTALL)
 ANY = re.compile(r"<!--\s*=")
+TABLE = re.compile(r"^\|.*\|$\n^\|[-:| ]+\|$\n(?P<rows>(?:^\|.*\|$\n?)*)", re.MULTILINE)
+NUMBER = re.compile(r"[-+*~]*\.?\d")
+MARKED = "\0"
+FEW = 2
+"""A table with at least this many cells that begin with a number is a table of figures."""
+LONG = {
+    "docs/papers/grid.md": ("ratio",),
+    "docs/papers/online-knn-ga.md": ("data set",),
+    "docs/papers/quick-starters.md": ("log", "item"),
+    "docs/papers/su.md": ("log", "log, jobs", "regression"),
+    "docs/papers/vasp.md": ("predictor",),
+    "docs/evidence/limits.md": ("log",),
+    "docs/evidence/order.md": ("log",),
+    "docs/evidence/policy-study.md": ("`forecast` with `kernel`",),
+    "docs/evidence/waits.md": ("",),
+}
+"""Tables without a file, by page and first title. The command above each takes minutes to hours of processor time."""
 
 
 def pages(root: Path = ROOT) -> list[Path]:
@@ -76,6 +93,21 @@ def faults(page: Path, text: str, files: Mapping[str, Mapping[str, Any]]) -> Ite
     marks = len(ANY.findall(text))
     if marks != len(MARK.findall(text)) + len(BLOCK.findall(text)):
         yield f"{_name(page)}: {marks} marks begin with <!--=, and not all can be read: see tools/figures/pages.py"
+
+
+def unbound(page: Path, text: str) -> Iterator[str]:
+    """A sentence for each table of figures of README, evidence and papers that no file feeds."""
+    name = _name(page)
+    if name != "README.md" and not name.startswith(("docs/evidence/", "docs/papers/")):
+        return
+    text = MARK.sub(MARKED, BLOCK.sub(lambda block: re.sub(r"\S", " ", block[0]), text))
+    for table in TABLE.finditer(text):
+        cells = [cell.strip() for row in table["rows"].splitlines() for cell in row.strip("|").split("|")]
+        figures = sum(bool(NUMBER.match(cell)) and MARKED not in cell for cell in cells)
+        title = table[0].strip("|").split("|")[0].strip()
+        if figures >= FEW and title not in LONG.get(name, ()):
+            line = text.count("\n", 0, table.start()) + 1
+            yield f"{name}, line {line}: no file of docs/figures feeds this table of figures (tools/figures/studies.py)"
 
 
 def with_blocks(text: str, files: Mapping[str, Mapping[str, Any]]) -> str:

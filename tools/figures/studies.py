@@ -214,26 +214,6 @@ def read_pools(documents: list[Any], _: Path) -> Figures:
     return found
 
 
-LEARNED = (KTH, THETA, DS, CTC, GWU)
-
-
-def read_learned(documents: list[Any], _: Path) -> Figures:
-    """How near machines learned from the first 60 % of a log come on the rest."""
-    found, rows, near, ranked = Figures(), [], 0, 0
-    for log, document in zip(LEARNED, documents, strict=True):
-        row = next(row for row in document["results"] if row["part"] == "validity")
-        ratio = row["recorded_over_simulated"]
-        near += 1 / 1.25 <= ratio <= 1.25
-        ranked += row["wait_rank_correlation"] >= 0.7
-        means = (span(row[f"{which}_mean_wait_s"]) for which in ("recorded", "simulated"))
-        marks = (f"{row[name]:.2f}" for name in ("wait_distance", "wait_rank_correlation"))
-        rows.append((name_of(log), *means, *marks, row["verdict"]))
-    words = ("none", "one", "two", "three", "four", "five")
-    found.values = {"logs": words[len(LEARNED)], "within_a_quarter": words[near], "rank_reached": words[ranked]}
-    found.blocks["table"] = table("log | recorded mean wait | simulated | distance | rank correlation | verdict", rows)
-    return found
-
-
 def read_answers(printed: list[Any], _: Path) -> Figures:
     """How a simulated Slurm ranks settings that slurmctld's own code was run with."""
     text = " ".join(printed[0].split())
@@ -633,10 +613,6 @@ STUDIES = (
             f"batchcast simulate {log} {how}" for log in (KTH, SP2) for how in ("--policy easy", "--scheduler slurm")
         ),
         read_pools, (KTH, SP2),
-    ),
-    Study(
-        "machine-learned", tuple(f"batchcast machine learn {log} -o {name_of(log)}.toml" for log in LEARNED),
-        read_learned, LEARNED, rerun="long",
     ),
     Study("what-if-answers", ("python -m benchmarks.prove usc-81",), read_answers, ("usc-81",), rerun="long"),
     Study(
