@@ -31,7 +31,6 @@ LONG = {
     "docs/papers/su.md": ("log", "log, jobs", "regression"),
     "docs/papers/vasp.md": ("predictor",),
     "docs/evidence/limits.md": ("log",),
-    "docs/evidence/order.md": ("log",),
     "docs/evidence/policy-study.md": ("`forecast` with `kernel`",),
     "docs/evidence/waits.md": ("",),
 }
