@@ -147,7 +147,7 @@ def _question(target: str) -> tuple[str, Mapping[str, Sequence[str]], Handler]:
     name = parts.path.rstrip("/")
     if name not in ENDPOINTS:
         raise NoAnswer(f"no {parts.path} (accepted: {', '.join(ENDPOINTS)})")
-    verb, accepted, answer = ENDPOINTS[name]
+    verb, accepted, answer = ENDPOINTS[name][:3]
     if strange := sorted(set(given) - set(accepted)):
         raise UsageError(f"no parameter {strange[0]!r} (accepted: {', '.join(accepted) or 'none'})")
     if any("\0" in value for values in given.values() for value in values):
@@ -252,18 +252,61 @@ def _health(settings: Settings, given: Given, viewer: Viewer, now: float) -> Ans
     return Answer({}, {}, [], list(store_findings(settings)))
 
 
-ENDPOINTS: dict[str, tuple[str, tuple[str, ...], Handler]] = {
-    "/v1/start": ("start", ("job", "user"), _start),
-    "/v1/test": ("start", HEARD, _test),
-    "/v1/where": ("start", (*HEARD, "by", "any-size", "spread"), _where),
-    "/v1/choices": ("choices", ("choice", "user"), _choices),
-    "/v1/walltime": ("walltime", ("job", "name", "user", "risk", *HEARD), _walltime),
-    "/v1/report": ("report", ("user", "account", "partition", "starttime", "endtime"), _report),
-    "/v1/accuracy": ("accuracy", ("partition", "starttime", "endtime"), _accuracy),
-    "/v1/hint": ("hint", ("user", "partition", "name", "ntasks", "time", "mem"), _hint),
-    "/v1/health": ("doctor", (), _health),
-}
-"""What is served: the verb whose document it is, the parameters, and who answers."""
+class Endpoint(NamedTuple):
+    """One address of the API. The server, its limits and the OpenAPI document are made from these."""
+
+    verb: str
+    parameters: tuple[str, ...]
+    answer: Handler
+    summary: str
+    heavy: bool = False
+    """Whether a question waits in the queue of slow questions."""
+
+
+ENDPOINTS: dict[str, Endpoint] = {
+    "/v1/start": Endpoint(
+        "start", ("job", "user"), _start,
+        "When waiting jobs start: likely, by 90 %, why, and the track record of such answers",
+    ),
+    "/v1/test": Endpoint(
+        "start", HEARD, _test,
+        "When a job that asks for this would start, if the viewer submitted it now",
+        heavy=True,
+    ),
+    "/v1/where": Endpoint(
+        "start", (*HEARD, "by", "any-size", "spread"), _where,
+        "Every partition and a few sizes for such a job, the best first",
+        heavy=True,
+    ),
+    "/v1/choices": Endpoint(
+        "choices", ("choice", "user"), _choices,
+        "When a job would start with each choice of a form, in milliseconds: for portals",
+    ),
+    "/v1/walltime": Endpoint(
+        "walltime", ("job", "name", "user", "risk", *HEARD), _walltime,
+        "A time limit and a memory request for the next job like these, and why",
+        heavy=True,
+    ),
+    "/v1/report": Endpoint(
+        "report", ("user", "account", "partition", "starttime", "endtime"), _report,
+        "What finished jobs asked for and used, and which flag to change",
+        heavy=True,
+    ),
+    "/v1/accuracy": Endpoint(
+        "accuracy", ("partition", "starttime", "endtime"), _accuracy,
+        "Past forecasts against what happened, beside the scheduler's own",
+        heavy=True,
+    ),
+    "/v1/hint": Endpoint(
+        "hint", ("user", "partition", "name", "ntasks", "time", "mem"), _hint,
+        "What the last jobs like this one were advised, at once: for job_submit.lua",
+    ),
+    "/v1/health": Endpoint(
+        "doctor", (), _health,
+        "The state of store and collector",
+        heavy=True,
+    ),
+}  # fmt: skip
 
 
 def _one(given: Mapping[str, Sequence[str]], name: str) -> str | None:
@@ -301,17 +344,6 @@ _MEANING = {
     "spread": ("also twenty equally likely waits and run times of each way: yes or no", "no"),
     "any-size": ("whether half or twice the size may come first: yes or no", "no"),
 }
-_WHAT = {
-    "start": "When waiting jobs start: likely, by 90 %, why, and the track record of such answers",
-    "test": "When a job that asks for this would start, if the viewer submitted it now",
-    "where": "Every partition and a few sizes for such a job, the best first",
-    "choices": "When a job would start with each choice of a form, in milliseconds: for portals",
-    "hint": "What the last jobs like this one were advised, at once: for job_submit.lua",
-    "walltime": "A time limit and a memory request for the next job like these, and why",
-    "report": "What finished jobs asked for and used, and which flag to change",
-    "accuracy": "Past forecasts against what happened, beside the scheduler's own",
-    "health": "The state of store and collector",
-}
 _ERRORS = {
     "400": "no question",
     "401": "a token that is not valid",
@@ -330,7 +362,7 @@ def description() -> str:
         {
             "openapi": "3.1.0",
             "info": {"title": "batchcast", "version": __version__, "license": {"name": "Apache-2.0"}},
-            "paths": {place: {"get": _operation(place, verb, names)} for place, (verb, names, _) in ENDPOINTS.items()},
+            "paths": {place: {"get": _operation(place, endpoint)} for place, endpoint in ENDPOINTS.items()},
             "security": [{}, {"token": []}],
             "components": {
                 "schemas": {"Answer": _ANSWER, "Problem": _PROBLEM},
@@ -340,21 +372,21 @@ def description() -> str:
     )
 
 
-def _operation(place: str, verb: str, names: tuple[str, ...]) -> dict[str, Any]:
+def _operation(place: str, endpoint: Endpoint) -> dict[str, Any]:
     def body(kind: str, name: str) -> dict[str, Any]:
         return {"content": {kind: {"schema": {"$ref": f"#/components/schemas/{name}"}}}}
 
     wrong = {code: {"description": what, **body("application/problem+json", "Problem")}
              for code, what in _ERRORS.items()}  # fmt: skip
     name = place.rpartition("/")[2]
-    right = {"description": f"batchcast/{verb}/1", **body("application/json", "Answer")}
+    right = {"description": f"batchcast/{endpoint.verb}/1", **body("application/json", "Answer")}
     return {
         "operationId": name,
-        "summary": _WHAT[name],
+        "summary": endpoint.summary,
         "parameters": [
             {"name": n, "in": "query", "required": False, "description": _meaning(n, name)[0],
              "schema": {"type": "string", "maxLength": 500, "examples": [_meaning(n, name)[1]]}}
-            for n in names
+            for n in endpoint.parameters
         ],
         "responses": {"200": right, "304": {"description": "as before"}, **wrong},
     }  # fmt: skip

@@ -34,7 +34,6 @@ from .api import PROBLEM, description, problem
 from .snapshot import QueueCache
 from .work_queue import Asker, WorkQueues, asker_of, status_of, while_asked
 
-HEAVY = ("/v1/report", "/v1/accuracy", "/v1/health", "/v1/test", "/v1/where", "/v1/walltime")
 SAME_FOR_S = 60.0
 HEALTH_FOR_S = 60.0
 BODY_BYTES = 400_000
@@ -100,7 +99,7 @@ class Service:
             return await self._healthy(ask)
         if path == "/v1/choices":
             return await self.clock.run(ask)
-        if path in HEAVY:
+        if path in api.ENDPOINTS and api.ENDPOINTS[path].heavy:
             return await self.queues.heavy.run(asker, ask)
         queue = self.queue_cache.latest() if path == "/v1/hint" else None
         if path == "/v1/start":

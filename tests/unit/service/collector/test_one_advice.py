@@ -50,7 +50,7 @@ def test_three_verbs_advise_one_limit(tmp_path: Path, limits: str | None, monkey
     (report,) = questions.report(settings, Whose("ada"), 0.0, 1e12, ada, now).settings["advice"]
     assert (walltime, test, report["advised"]) == (walltime,) * 3
     asked = service_parameters(str(path), None)
-    service = ENDPOINTS["/v1/walltime"][2](settings, {k: [v] for k, v in asked.items()}, ada, now).results[0]
+    service = ENDPOINTS["/v1/walltime"].answer(settings, {k: [v] for k, v in asked.items()}, ada, now).results[0]
     assert service["limit_s"] == walltime, "a user whose store is closed is told the same limit"
     monkeypatch.setattr(report_verb, "myself", lambda: ada)
     monkeypatch.setattr(report_verb.time, "time", lambda: now)
