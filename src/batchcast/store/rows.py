@@ -86,7 +86,7 @@ def stored_values(rows: Iterable[Mapping[str, Any]], shown: str) -> dict[str, An
     batchcast.errors.InputError: store.db: the stored value 'cycle_at' is damaged: Expected `float | null`, got `array`
       try: restore a backup, or move the file away ...
     """
-    values = {}
+    values: dict[str, Any] = {}
     for row in rows:
         try:
             value = values[row["name"]] = json.loads(row["value"])
