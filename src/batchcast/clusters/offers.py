@@ -21,6 +21,7 @@ from ..errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
 from ..service.answers.answer import Answer
 from ..service.answers.disclosure import Viewer
 from ..service.answers.fallback import answer_of
+from ..service.answers.script import AS_REQUESTED, ASSUMED, OF_NEW_JOBS
 from ..service.settings import Settings
 from ..units import span
 from .configured import Cluster, Configured, Input
@@ -173,7 +174,7 @@ def _shared(warnings: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     by: dict[str, list[str]] = {}
     for name, texts in warnings:
         for text in texts:
-            if not text.startswith(("assumed: ", "of a new job: ")):
+            if not text.startswith((ASSUMED, OF_NEW_JOBS)):
                 by.setdefault(str(text), []).append(name)
     return [f"{', '.join(names)}: {text}" for text, names in by.items()]
 
@@ -183,7 +184,7 @@ def _offers_of(one: Said, everyone: Sequence[Said], question: Question, now: flo
     cluster, name = one.cluster, str(question.options.get("job-name", ""))
     transfer_s = cluster.transfer_s(question.inputs)
     best = max(everyone, key=lambda each: _count(each, name))
-    ways = [way for way in one.answer.results if way["what"] == "as asked" or question.any_size]
+    ways = [way for way in one.answer.results if way["what"] == AS_REQUESTED or question.any_size]
     rows = []
     for way in ways:
         runs, factor = [_or_inf(run) for run in way["runs_s"]], SAME

@@ -127,6 +127,12 @@ OWN_RUNS_SINCE_S = 90 * 86400.0
 MOST_NAMES = 100
 
 
+AS_REQUESTED = "as requested"
+"""What the way is called that changes neither size nor limit; `batchcast.clusters` compares clusters by it."""
+ASSUMED, OF_NEW_JOBS = "assumed: ", "this is for a new job: "
+"""How the two notes begin that every such answer has."""
+
+
 class Placement(NamedTuple):
     """One way to submit: in words, as sbatch's options, and the assumed factor of its run time."""
 
@@ -168,11 +174,11 @@ def answer_where(
             raise NoAnswer(f"it would never start: {never}", hint=NEVER)
         notes = [*staleness(site.memory, now), *ask.notes]
         notes.append(
-            "assumed: another type of GPU is as fast; half the nodes run twice as long and use twice the memory each, "
+            f"{ASSUMED}another type of GPU is as fast; half the nodes run twice as long and use twice the memory each, "
             "twice the nodes half as long and half the memory; you may use every partition shown, and the QOS "
             "that your jobs had there in 90 days"
         )
-        notes.append("this is for a new job: a waiting job that is submitted again loses its place and its age")
+        notes.append(f"{OF_NEW_JOBS}a waiting job that is submitted again loses its place and its age")
         shown = {**start_settings(settings, now), "by_s": by, "any_size": any_size}
         log: dict[str, Any] = {"cluster": site.cluster}
         if spread:
@@ -222,7 +228,7 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
     accepts its limit and memory, with the QOS as it is and with every other QOS that the user's jobs had there."""
     user = site.viewer.name or ""
     asked = request_of(options, site, user)
-    sizes = [Placement("as requested", dict(options))]
+    sizes = [Placement(AS_REQUESTED, dict(options))]
     if advised := _advised(site, options, clock):
         what = "with the suggested limit and memory" if "mem" in advised else "with the suggested limit"
         sizes.append(Placement(what, {**options, **advised}))
