@@ -21,6 +21,7 @@ ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "FOLDER_JOBS": "2000", "SWEEP_TASKS": "4
 LOG = str(demo_path())
 TIMED = [f"speed/{path.stem}.py" for path in sorted((ROOT / "benchmarks" / "speed").glob("[!_]*.py"))]
 SMALL = {
+    "clusters/simulated.py": [LOG, LOG, "--jobs", "60", "--follow", "1.0"],
     "looks.py": [LOG, "--places", "101:200"],
     "machines/made_caps.py": ["--logs", "1"],
     "machines/rank_ceiling.py": ["--made"],
@@ -66,7 +67,14 @@ ON_SLURM = (
     "service/submit_cost.py",
 )
 """Programs that need a real Slurm, or what one of these wrote: tests/slurm/programs/test_benchmarks.py runs them."""
-NO_PROGRAMS = ("__init__.py", "__main__.py", "slurm_record.py", "speed/__init__.py", "waits/constant.py")
+NO_PROGRAMS = (
+    "__init__.py",
+    "__main__.py",
+    "clusters/pool.py",
+    "slurm_record.py",
+    "speed/__init__.py",
+    "waits/constant.py",
+)
 
 
 def command(program: str) -> list[str]:

@@ -173,8 +173,9 @@ def kind(option: click.Option) -> str:
     return "number" if option.type.name.startswith(("integer", "float")) else "text"
 
 
-NUMBER_OR_FILE = {"--jobs", "--procs-total"}
-"""How many, or the file or the word that says it: the one meaning has two forms."""
+NUMBER_OR_FILE = {"--jobs", "--procs-total", "--procs", "--nodes"}
+"""How many, or the file or the word that says it: the one meaning has two forms. `vasp estimate` takes a count of
+processors and nodes, where a log has a column for each, and where sbatch takes a range."""
 
 
 def test_one_spelling_has_one_meaning() -> None:

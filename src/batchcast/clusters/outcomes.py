@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import BatchcastError
 from .configured import Cluster
-from .ledger import SUBMITTED, Entry, Ledger
+from ..store.ledger import SUBMITTED, Entry, Ledger
 
 RESAMPLES = 2000
 PATIENCE_S = 30.0
@@ -41,14 +41,10 @@ def learn_outcomes(ledger: Ledger, clusters: Mapping[str, Cluster]) -> list[str]
 def _of_store(cluster: Cluster, entries: Sequence[Entry]) -> dict[str, tuple[float | None, float | None]]:
     from ..store.reader import Reader
 
-    text = (
-        "SELECT start_time, end_time FROM jobs WHERE cluster = :cluster AND job_id = :job_id "
-        "AND submit_time >= :since ORDER BY submit_time LIMIT 1"  # ids begin anew when a cluster is set up anew
-    )
     times = {}
     with Reader(cluster.store) as reader:
         for one in entries:
-            for row in reader.rows(text, cluster=cluster.name, job_id=one.job_id, since=one.at - 60.0):
+            for row in reader.ask("times_of", cluster=cluster.name, job_id=one.job_id, since=one.at - 60.0):
                 times[str(one.job_id)] = (row["start_time"], row["end_time"])
     return times
 

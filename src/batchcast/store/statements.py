@@ -106,6 +106,9 @@ TEXTS: dict[str, str] = {
         ORDER BY forecasts.id LIMIT :most""",
     "latest_run": f"""SELECT {_JOB}, jobs.state FROM jobs
         WHERE {_KNOWN_AS} AND (jobs.start_time IS NOT NULL OR jobs.open = 0) {_LATEST}""",
+    # A cluster that is set up anew counts its jobs from 1 again.
+    "times_of": f"""SELECT jobs.start_time, jobs.end_time FROM jobs
+        WHERE {_HERE} AND jobs.job_id = :job_id AND jobs.submit_time >= :since ORDER BY jobs.submit_time LIMIT 1""",
     "has_started": f"SELECT jobs.row FROM jobs WHERE {_HERE} AND jobs.start_time IS NOT NULL LIMIT 1",
     "latest": f"SELECT {_JOB} FROM jobs WHERE {_KNOWN_AS} {_LATEST}",
     "usual_of": f"""SELECT account, qos, group_id FROM (

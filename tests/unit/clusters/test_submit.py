@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from batchcast.clusters.configured import Cluster
-from batchcast.clusters.ledger import CHOSEN, MARK, SUBMITTED, Entry, Ledger
+from batchcast.store.ledger import CHOSEN, MARK, SUBMITTED, Entry, Ledger
 from batchcast.clusters.submit import Sent, forget, look_up, submit
 from batchcast.errors import BatchcastError, NoAnswer, Unreachable
 

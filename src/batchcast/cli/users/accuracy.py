@@ -67,7 +67,7 @@ def _of_submissions(since: float, until: float) -> tuple[list[dict[str, Any]], l
     import os
 
     from ...clusters.configured import configured
-    from ...clusters.ledger import Ledger, ledger_path
+    from ...store.ledger import Ledger, ledger_path
     from ...clusters.outcomes import judge, learn_outcomes
 
     place = ledger_path(os.environ)

@@ -59,7 +59,7 @@ def command(
     batchcast submit --input 200G@archive --dry-run job.sh
     """
     from ...clusters.configured import EXAMPLE, chosen, configured
-    from ...clusters.ledger import Ledger, ledger_path
+    from ...store.ledger import Ledger, ledger_path
     from ...clusters.submit import forget as close_entry
     from ...clusters.submit import submit
     from ...errors import UsageError

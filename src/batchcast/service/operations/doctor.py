@@ -318,7 +318,7 @@ def _fallbacks(reader: Any, cluster: str, now: float) -> Iterator[dict[str, Any]
             f"{method_name(row['method'])} fell back for {share:.0%} of {row['forecasts']} jobs of the last 30 days "
             f"({fallback_reason(row['basis'] or '')})"
         )
-        do = "give it what it needs (a method on input files: `vasp_roots`), or another method in `runtime`"
+        do = "name another method first in `runtime`: methods on input files have no features of live jobs"
         yield finding("fallback", "warning", fact, do)
 
 
