@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import BatchcastError
-from .configured import Cluster
 from ..store.ledger import SUBMITTED, Entry, Ledger
+from .configured import Cluster
 
 RESAMPLES = 2000
 PATIENCE_S = 30.0

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import BatchcastError, InputError, NoAnswer, Unreachable
+from ..store.ledger import ABSENT, MARK, REJECTED, SUBMITTED, Entry, Ledger
 from ..units import span
 from .configured import Cluster
-from ..store.ledger import ABSENT, MARK, REJECTED, SUBMITTED, Entry, Ledger
 
 SURE_AFTER_S = 60.0
 """A submission may still be on its way for so long after its entry was written, even though its sbatch has ended."""

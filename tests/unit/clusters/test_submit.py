@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from batchcast.clusters.configured import Cluster
-from batchcast.store.ledger import CHOSEN, MARK, SUBMITTED, Entry, Ledger
 from batchcast.clusters.submit import Sent, forget, look_up, submit
 from batchcast.errors import BatchcastError, NoAnswer, Unreachable
+from batchcast.store.ledger import CHOSEN, MARK, SUBMITTED, Entry, Ledger
 
 SBATCH = """#!/bin/sh
 # a slurmctld that takes the job, and a client that may be stopped before or after, or lose the answer

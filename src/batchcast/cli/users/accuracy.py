@@ -67,8 +67,8 @@ def _of_submissions(since: float, until: float) -> tuple[list[dict[str, Any]], l
     import os
 
     from ...clusters.configured import configured
-    from ...store.ledger import Ledger, ledger_path
     from ...clusters.outcomes import judge, learn_outcomes
+    from ...store.ledger import Ledger, ledger_path
 
     place = ledger_path(os.environ)
     known = configured() if place.exists() else None

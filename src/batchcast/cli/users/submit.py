@@ -59,11 +59,11 @@ def command(
     batchcast submit --input 200G@archive --dry-run job.sh
     """
     from ...clusters.configured import EXAMPLE, chosen, configured
-    from ...store.ledger import Ledger, ledger_path
     from ...clusters.submit import forget as close_entry
     from ...clusters.submit import submit
     from ...errors import UsageError
     from ...service.settings import load
+    from ...store.ledger import Ledger, ledger_path
 
     place = ledger_path(os.environ)
     if forget is not None:
