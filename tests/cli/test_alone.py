@@ -168,7 +168,7 @@ def test_doctor_says_what_answers_and_which_part_is_missing(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "says", "try_this"),
     [
-        (["7"], "gives no start for 7", "the same in a minute"),
+        (["7"], "gives no start for 7", "ask again in a minute"),
         (["8"], "knows no waiting job 8", "batchcast start --me"),
         (["9"], "knows no waiting job 9", "batchcast start --me"),
     ],
@@ -217,7 +217,7 @@ def test_lines_of_jobs_end_with_what_they_used_in_all(tmp_path: Path) -> None:
     path = tmp_path / "jobs.txt"
     path.write_text("\n".join([head, *rows, "9|ada|phys|main|TIMEOUT|1000|7200|120|2|04:00:00|relax"]) + "\n")
     done = asked(tmp_path, "report", str(path))
-    assert "total: 4 jobs, 16.0 core-hours; used 57% of time, 62% of processors; 1 cut off at the limit" in done.stdout
+    assert "total: 4 jobs, 16.0 core-hours; used 57% of time, 62% of processors; 1 killed at the limit" in done.stdout
     in_all = json.loads(asked(tmp_path, "report", str(path), "--json").stdout)["settings"]["total"]
     assert (in_all["jobs"], in_all["processor_hours"]) == (4, 16.0)
     path.write_text("\n".join([head, *(row.replace("0|", f"{k}|", 1) for k in range(50) for row in rows[:1])]) + "\n")

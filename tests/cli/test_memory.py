@@ -94,7 +94,7 @@ def test_without_a_machine_the_node_is_said_to_be_unknown(log: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["limits", "LOG", "--machine", "x.toml"], "with --memory only"),
+        (["limits", "LOG", "--machine", "x.toml"], "only applies with --memory"),
         (["limits", "LOG", "--memory", "--step", "5:00"], "not a memory size"),
         (["limits", "LOG", "--step", "64G"], "not a time"),
         (["limits", "PLAIN", "--memory"], "knows no memory that its jobs used"),

@@ -74,7 +74,7 @@ def test_one_jobs_words_do_not_stop_the_collector(tmp_path: Path, kind: str) -> 
     store = tmp_path / "pbs.db"
     done = batchcast("collect", "--once", "--batch-system", "pbs", "--store", str(store), env=env)
     assert done.returncode == 0, done.stderr
-    assert "4 jobs shown" in (done.stdout + done.stderr)
+    assert "4 jobs in the queue" in (done.stdout + done.stderr)
     assert "cannot be read" not in (done.stdout + done.stderr)
     with closing(sqlite3.connect(store)) as there:
         assert there.execute("SELECT count(*) FROM jobs WHERE req_procs = 4").fetchone() == (4,)

@@ -40,7 +40,9 @@ def test_it_leaves_page_numbers_and_schedules(log: Path, tmp_path: Path) -> None
     document = json.loads((out / "result.json").read_text())
     assert document["schema"] == "batchcast/evaluate/1"
     parts = [row["part"] for row in document["results"]]
-    assert parts == ["forecast"] * 4 + ["schedule"] * 15 + ["step"] * parts.count("step") + ["waste"] * 4 + ["validity"]
+    first, *parts = parts
+    assert first == "first_screen"
+    assert parts == ["forecast"] * 4 + ["schedule"] * 15 + ["step"] * parts.count("step") + ["waste"] * 4 + ["validity", "wait"]
     whole, *users = (row for row in document["results"] if row["part"] == "waste")
     assert sum(row["used_core_h"] for row in users) == pytest.approx(whole["used_core_h"])
     for row in document["results"]:
@@ -75,7 +77,7 @@ def test_without_a_machine_size_it_says_why_nothing_is_simulated(tmp_path: Path)
     details = run(log, tmp_path / "r", "--details")
     for text in (" ".join(details.stdout.split()), html):
         assert "Nothing was simulated" in text
-        assert "does not say how much sooner jobs would start" in text
+        assert "s size is unknown" in text
     assert not (tmp_path / "r" / "schedules").exists()
     assert "--procs-total" in result.stdout
     sized = run(log, tmp_path / "r", "--procs-total", "16")

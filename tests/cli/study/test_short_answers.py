@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.cluster import cluster_path
 
 import batchcast
 from batchcast.cli import output
 from batchcast.cli.main import cli
-from batchcast.trace.demo import cluster_path
 
 LOG = str(batchcast.demo_path())
 MACHINE = str(cluster_path().with_name("cluster.toml"))

@@ -82,7 +82,7 @@ def test_evaluate_takes_what_simulate_takes(demo, tmp_path):
     words += ["--json"]
     simulated = json.loads(batchcast("simulate", demo, *words).stdout)
     evaluated = json.loads(batchcast("evaluate", demo, *words, "-o", tmp_path / "r").stdout)
-    row = next(r for r in evaluated["results"] if (r["part"], r["predictor"]) == ("schedule", "last_2"))
+    row = next(r for r in evaluated["results"] if (r["part"], r.get("predictor")) == ("schedule", "last_2"))
     assert row["mean_wait_s"] == simulated["results"][0]["mean_wait_s"]
     assert evaluated["settings"]["kill"] is False
     assert evaluated["settings"]["head_after"] == "01:30:00"

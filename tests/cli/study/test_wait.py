@@ -105,10 +105,10 @@ def crafted(path, spoil=None, wait=None):
 @pytest.mark.parametrize(
     ("spoil", "waits", "words"),
     [
-        ("outage", (200000, 380000), "10 jobs teach nothing: waited through an outage"),
+        ("outage", (200000, 380000), "10 jobs are not learned from: waited through an outage"),
         ("negative", (-300, -86400), "20 values of wait (start before submission): negative"),
-        ("larger", (300, 400), "20 jobs teach nothing: larger than the machine"),
-        ("unknown", (-1, -1), "20 jobs teach nothing: no recorded wait"),
+        ("larger", (300, 400), "20 jobs are not learned from: larger than the machine"),
+        ("unknown", (-1, -1), "20 jobs are not learned from: no recorded wait"),
     ],
 )
 def test_what_is_no_wait_is_said_and_not_learned_from(tmp_path, spoil, waits, words):

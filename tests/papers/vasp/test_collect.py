@@ -120,7 +120,7 @@ def test_a_run_cut_short_goes_on(tree, monkeypatch):
     assert calls == ["/ada/a", "/ada/b", "/bob/c"]
     assert done.trace.nominal("vasp_inputs").decode() == ["read", "read", "unreadable"]
     assert collect(trace, tree / "elsewhere", journal=journal).jobs == {"vanished": 3}
-    assert json.loads(journal.read_text().splitlines()[0]) == [f"{tree}/elsewhere", ""]
+    assert json.loads(journal.read_text().splitlines()[0]) == [f"{tree}/elsewhere", "", ""]
 
 
 def test_a_log_without_directories_is_refused_with_the_way_out(tree):

@@ -259,7 +259,7 @@ def test_what_is_no_scheduler_is_refused_with_what_is_accepted() -> None:
         simulate(small_workload(), 7, total=16)
     with pytest.raises(UsageError, match="no policy no_such_module:Mine"):
         simulate(small_workload(), "no_such_module:Mine", total=16)
-    with pytest.raises(UsageError, match=r"orders a queue[^$]*easy:order=tests.naive.orders:odd"):
+    with pytest.raises(UsageError, match=r"is a queue order, not a policy[^$]*easy:order=tests.naive.orders:odd"):
         simulate(small_workload(), "tests.naive.orders:odd", total=16)
     with pytest.raises(UsageError, match="correct: 'never' is not"):
         simulate(small_workload(), type("Odd", (First,), {"correct": "never"}), total=16)

@@ -22,13 +22,13 @@ from batchcast.store.schema import metadata
 from batchcast.store.sighted import TABLES
 from batchcast.store.statements import TEXTS
 
-TRES = "mem=5K,gres/gpu=6"
+TRES = "mem=5K,gres/gpu=6,gres/gpu:a100=6"
 SHOWN = {"s": "1:00", "processors": "3", "nodes": "2", "KiB": TRES, "GPUs": TRES, "": "9"}
 MEANT = {"s": 60.0, "processors": 3.0, "nodes": 2.0, "KiB": 5.0, "GPUs": 6.0, "": 9.0}
 
 
 OWN: dict[str, tuple[str, float | str]] = {
-    "exclusive": ("NO", 1.0), "partition_id": ("main,big", "main"), "partition_list": ("main,big", "main,big"),
+    "gpu_type": (TRES, "a100"), "exclusive": ("NO", 1.0), "partition_id": ("main,big", "main"), "partition_list": ("main,big", "main,big"),
 }  # fmt: skip
 """What squeue prints of columns in its own way, and what that means."""
 
@@ -56,7 +56,7 @@ def from_squeue() -> Sighting:
 
 
 def from_sacct() -> Sighting:
-    amounts = {"TimelimitRaw": "1", "ReqMem": "5K", "ReqTRES": "gres/gpu=6"}
+    amounts = {"TimelimitRaw": "1", "ReqMem": "5K", "ReqTRES": "gres/gpu=6,gres/gpu:a100=6"}
     (job,) = squeue.ended(ENDED | {c.sacct: shown(c) for c in (*ASKED, *HELD) if c.sacct} | amounts)
     return job
 

@@ -129,7 +129,7 @@ def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-MOST_GROUPS = 6
+MOST_GROUPS = 5
 """Groups in the short answer, which fits a terminal of 24 lines."""
 
 

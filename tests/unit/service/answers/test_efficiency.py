@@ -287,13 +287,13 @@ def test_the_command_prints_jobs_months_and_a_page(tmp_path: Path) -> None:
     assert "102_2" in batchcast("report", path, "--tasks").stdout
     assert "1970-01  phys" in batchcast("report", path, "--months", "account").stdout
     assert batchcast("report", path, "--digest").stdout.startswith("Jobs of alice, 1970-01")
-    assert "none: no such file" in batchcast("report", tmp_path / "none").stderr
+    assert "none: neither a file nor a job number" in batchcast("report", tmp_path / "none").stderr
     other = tmp_path / "more.txt"
     other.write_text(table(row("103")))
     both = batchcast("report", path, other, "--each").stdout
     assert "101" in both
     assert "103" in both
-    assert "no job in" in batchcast("report", path, "-S", "2026-01-01").stderr, "all of these ended in 1970"
+    assert "no selected job in" in batchcast("report", path, "-S", "2026-01-01").stderr, "all of these ended in 1970"
     assert "is a job" in batchcast("report", path, "101").stderr
     assert "Traceback" not in batchcast("report", "12").stderr
 

@@ -204,7 +204,7 @@ def test_every_method_is_kept_as_it_is(spec: str, tmp_path: Path) -> None:
 
 def test_a_method_that_cannot_be_kept_is_named_and_costs_no_other_method_its_state(tmp_path: Path) -> None:
     clock = LiveClock({"svr": make("runtime", "svr"), "last_2": make("runtime", "last_2")}, 64.0)
-    assert "svr learns anew at every start" in files.save(tmp_path / "clock", SavedClock(clock, 0.0, 0, 0.0, {}))
+    assert "svr must learn again after each start" in files.save(tmp_path / "clock", SavedClock(clock, 0.0, 0, 0.0, {}))
     assert list(load(tmp_path / "clock", {"last_2": make("runtime", "last_2")}).clock.predictors) == ["last_2"]
     with pytest.raises(Unusable, match="without svr"):
         load(tmp_path / "clock", {"svr": make("runtime", "svr")})

@@ -82,7 +82,7 @@ def test_a_python_that_the_collectors_user_cannot_start_is_said(
     assert "its Python lies in a home" not in installed(tmp_path, "--private-jobs", "yes")[""]
     monkeypatch.setattr(sys, "base_prefix", "/root/.pyenv/versions/3.11.7")
     assert (
-        "its Python lies in a home (/root/.pyenv/versions/3.11.7)" in installed(tmp_path, "--private-jobs", "yes")[""]
+        "its Python lies in a home directory (/root/.pyenv/versions/3.11.7)" in installed(tmp_path, "--private-jobs", "yes")[""]
     )
 
 
