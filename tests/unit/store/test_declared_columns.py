@@ -28,7 +28,8 @@ MEANT = {"s": 60.0, "processors": 3.0, "nodes": 2.0, "KiB": 5.0, "GPUs": 6.0, ""
 
 
 OWN: dict[str, tuple[str, float | str]] = {
-    "gpu_type": (TRES, "a100"), "exclusive": ("NO", 1.0), "partition_id": ("main,big", "main"), "partition_list": ("main,big", "main,big"),
+    "gpu_type": (TRES, "a100"),
+    "exclusive": ("NO", 1.0), "partition_id": ("main,big", "main"), "partition_list": ("main,big", "main,big"),
 }  # fmt: skip
 """What squeue prints of columns in its own way, and what that means."""
 

@@ -166,7 +166,8 @@ def _tables(
     note = f"{len(chosen)} of {len(groups)} groups; --explain shows all." if len(chosen) < len(groups) else ""
     tables = [Table("Who gains most, and who pays most", columns, chosen, note)] if groups else []
     table = simulation_table(results, len(now), now.total)
-    named = [TableColumn("policy", "variant"), *table.columns[1:]]
+    same = "predictor" if brief and len({row["predictor"] for row in results}) == 1 else ""
+    named = [TableColumn("policy", "variant"), *(each for each in table.columns[1:] if each.key != same)]
     table = beside(replace(table, columns=named), results, SCHEDULE)
     judged = judgement(checked, now.total, brief=brief)
     return with_judgement([table, *tables], judged), difference_blocks(results, SCHEDULE, naming)

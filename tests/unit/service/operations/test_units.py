@@ -81,9 +81,8 @@ def test_a_python_that_the_collectors_user_cannot_start_is_said(
     monkeypatch.setattr(sys, "base_prefix", "/usr")
     assert "its Python lies in a home" not in installed(tmp_path, "--private-jobs", "yes")[""]
     monkeypatch.setattr(sys, "base_prefix", "/root/.pyenv/versions/3.11.7")
-    assert (
-        "its Python lies in a home directory (/root/.pyenv/versions/3.11.7)" in installed(tmp_path, "--private-jobs", "yes")[""]
-    )
+    said = installed(tmp_path, "--private-jobs", "yes")[""]
+    assert "its Python lies in a home directory (/root/.pyenv/versions/3.11.7)" in said
 
 
 def test_every_line_of_the_settings_file_is_accepted(tmp_path: Path) -> None:
