@@ -307,10 +307,10 @@ def _step_with_gain(findings: Findings) -> str:
 
 def _step_without_gain(evaluation: Evaluation) -> str:
     """What can be done although no gain is stated: describe or learn the machine, else advise limits."""
-    checked, other = evaluation.validity, evaluation.other
+    checked = evaluation.validity
     if checked is not None and checked.verdict is Verdict.UNCHECKED:
         return "export the start times too (sacct: -o ALL), and run `batchcast evaluate` again."
-    if checked is None and other is None and not evaluation.trace.info.max_procs > 0:
+    if not evaluation.trace.info.max_procs > 0:
         return "give the machine's size (--procs-total N, or `peak`: the most in use at once)."
     if not evaluation.tried_learning and len(evaluation.trace) > LEARN_JOBS:
         return "`batchcast evaluate LOG --machine learned` learns the machine from the log (over a minute)."
