@@ -87,10 +87,10 @@ def test_the_legend_has_numbers_and_the_table_every_value(tab: Any, report: Path
 def test_the_bars_show_the_grouping_that_is_picked_and_its_table_can_be_sorted(tab: Any, report: Path) -> None:
     tab.open(report, width=1280)
     tab.run("window.list = [...document.querySelectorAll('.pick select')].find(s => s.options[0].text === 'by user')")
-    pick = """(async () => { list.value = 'by partition'; list.dispatchEvent(new Event('change', {bubbles: true}));
+    pick = """(async () => { list.value = 'by queue'; list.dispatchEvent(new Event('change', {bubbles: true}));
         await window.drawn;
         return list.closest('figure').querySelector('.plot').chart.shown.map(t => t.meta.variant); })()"""
-    assert set(tab.run(pick)) == {"by partition"}
+    assert set(tab.run(pick)) == {"by queue"}
     sort = """(() => { const table = list.closest('section').querySelector('table');
         const head = [...table.tHead.rows[0].cells].find(c => c.innerText.startsWith('jobs'));
         head.querySelector('button').click();
