@@ -240,7 +240,7 @@ def test_what_users_and_operators_do_wins_and_off_gives_every_limit_back(lab: La
     now = limits_now(lab)
     assert now.pop(waiting[0], 33) == 33
     assert set(now.values()) == {40}
-    assert "no job stands" in planner.run("plan", "--off", "--json")
+    assert "no job has a planned limit" in planner.run("plan", "--off", "--json")
     planner.kill(signal.SIGTERM)
 
 
