@@ -137,3 +137,18 @@ def test_a_missing_library_of_the_system_names_its_package(tmp_path: Path) -> No
     assert done.returncode == 1
     assert "a library of the system is missing: libgomp.so.1" in done.stderr
     assert "libgomp1" in done.stderr.partition("try: ")[2]
+
+
+def test_a_report_is_written_where_lightgbm_cannot_be_loaded(tmp_path: Path) -> None:
+    """The wait predictions are one tile of many: it says what is missing, and all else is there."""
+    (tmp_path / "lightgbm.py").write_text("raise OSError('libgomp.so.1: cannot open shared object file')\n")
+    jobs = "\n".join(f"{k} {60 * k} 5 {50 + k % 7} 4 -1 -1 4 600 -1 1 {k % 3} 1 1 1 1 -1 -1" for k in range(1, 160))
+    (tmp_path / "log.swf").write_text("; MaxProcs: 16\n" + jobs + "\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    words = ["evaluate", str(tmp_path / "log.swf"), "-o", str(tmp_path / "report"), "--predictor", "last_2"]
+    code = "from batchcast.cli.main import entry; entry()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "install libgomp1" in (tmp_path / "report" / "index.html").read_text()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -91,11 +90,11 @@ def judge_waits(
     Returns
     -------
     WaitAccuracy or None
-        None if fewer than `LEAST_JUDGED` jobs can be judged, or if LightGBM is not installed.
+        None if fewer than `LEAST_JUDGED` jobs can be judged, or if LightGBM cannot be loaded.
     """
     known = np.flatnonzero(inside & ~np.isnan(recorded_wait(trace)))
     places = known[-min(JUDGED, len(known) // 2) :] if len(known) > 1 else known  # the other half is history
-    if find_spec("lightgbm") is None or len(places) < LEAST_JUDGED:
+    if _missing() or len(places) < LEAST_JUDGED:
         return None
     first = max(0, int(places[0]) - HISTORY)
     part = trace.take(np.arange(first, int(places[-1]) + 1))
@@ -121,6 +120,15 @@ def judge_waits(
 
 def why_not_judged() -> str:
     """Why `judge_waits` returned None."""
-    if find_spec("lightgbm") is None:
+    return _missing() or f"fewer than {2 * LEAST_JUDGED} scored jobs have a recorded wait"
+
+
+def _missing() -> str:
+    """Why LightGBM cannot be loaded; empty if it can. A report must not fail because of it."""
+    try:
+        import lightgbm  # noqa: F401 - it loads a library of the system, which may be missing
+    except ImportError:
         return "LightGBM is not installed: pip install 'batchcast[learn]'"
-    return f"fewer than {2 * LEAST_JUDGED} scored jobs have a recorded wait"
+    except OSError as error:
+        return f"LightGBM cannot be loaded ({error}): install libgomp1 (Debian) or libgomp (Red Hat, SUSE)"
+    return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -49,7 +51,7 @@ def test_too_few_waits_are_not_judged_and_the_tile_says_why() -> None:
 
 
 def test_without_lightgbm_the_tile_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wait_accuracy, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "lightgbm", None)  # then importing it raises ImportError
     found = evaluate(log(), predictor=["last_2"], policy=["easy"], waits=True)
     assert found.waits is None
     assert "pip install 'batchcast[learn]'" in first_screen(found).tiles[2].note
