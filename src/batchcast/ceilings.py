@@ -123,8 +123,9 @@ def open_regular(path: str | Path, *, or_pipe: bool = False) -> BufferedReader:
 def without_links(path: str, flags: int) -> int:
     """Open a file without following a link or waiting for a pipe; a new file is private. For `open(..., opener=...)`.
 
-    Others may be able to write to the folder. They could put a link to another file of this user there, or a pipe that
-    nobody writes to. Anybody who can open a lock file, even for reading, could hold its lock.
+    In a folder that other users can write to, somebody could place a link to another file of this user, which would be
+    overwritten, or a pipe without a writer, on which opening would hang. A new file is private (mode 0600), because a
+    user who can open a lock file, even for reading, can hold its lock.
     """
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
 

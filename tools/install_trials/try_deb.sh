@@ -69,7 +69,7 @@ dpkg-deb -R "$deb" /tmp/newer && sed -i 's/^Version: .*/&+1/' /tmp/newer/DEBIAN/
 dpkg-deb -Znone --root-owner-group -b /tmp/newer /tmp/newer.deb > /dev/null
 process() { systemctl show --property=MainPID --value "$1"; }
 collector=$(process batchcast-collect) service=$(process batchcast-serve)
-python3 -c "from sqlite3 import connect as at; at('/var/lib/batchcast/store.db').backup(at('/root/before.db'))"
+python3 -c "from sqlite3 import connect as at; at('/var/lib/batchcast/store.db').backup(at('/var/backups/batchcast.db'))"
 upgrade() { check "dpkg -i of a newer one" dpkg -i /tmp/newer.deb; }
 under_load "upgraded" upgrade
 check "what ran was started anew" bash -c "[ $collector != \$(systemctl show --property=MainPID --value batchcast-collect) ] && \
@@ -80,7 +80,7 @@ check "the operator's settings are kept" grep -q 'least_users = 4' /etc/batchcas
 # back, as docs/guides/install.md says
 systemctl stop batchcast-collect batchcast-serve.socket batchcast-serve
 check "dpkg -i of the older one" dpkg -i "$deb"
-check "the copy from before" cp --no-preserve=ownership /root/before.db /var/lib/batchcast/store.db
+check "the copy from before" cp --no-preserve=ownership /var/backups/batchcast.db /var/lib/batchcast/store.db
 rm -f /var/lib/batchcast/store.db-wal /var/lib/batchcast/store.db-shm
 check "its units again" systemctl start batchcast-collect batchcast-serve.socket
 check "it answers again" until_there ask '/v1/start?user=carl'

@@ -192,7 +192,7 @@ class LazyGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs in the order in which a newcomer needs them, then those of other packages."""
+        """Return our verbs in the order of `VERBS`, most needed first, then the verbs of other packages."""
         return [*VERBS, *commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

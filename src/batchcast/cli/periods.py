@@ -113,7 +113,7 @@ def forecasts(kind: str, specs: Sequence[str], given: Mapping[str, Any], protoco
 
 
 def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Run `simulate` over a folder; `options` are those of `simulate_periods`."""
+    """Simulate a folder of Parquet files period by period; `options` are parameters of `simulate_periods`."""
     from collections import Counter
 
     from ..metrics.schedule import ScheduleTotals

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several clusters: where a job finishes first, what is sent where, and what came of it."""
+"""Several clusters: compare where a job finishes first, submit it there, and judge the choices afterwards."""

@@ -24,7 +24,7 @@ ONE_TASK = {"ntasks": "1", "job-name": "batchcast-doctor"}
 def check_clusters(
     settings: Settings, viewer: Viewer, ask: bool = True, environment: Mapping[str, str] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The findings about each configured cluster; none without `[[cluster]]`. `ask=False` runs no client."""
+    """Return doctor's findings about each configured cluster. `ask=False` runs no Slurm client."""
     known = configured(environment)
     for problem in known.problems:
         name, _, what = problem.partition(": ")
@@ -36,7 +36,7 @@ def check_clusters(
 
 
 def _answers(cluster: Cluster, settings: Settings, viewer: Viewer) -> dict[str, Any]:
-    """Does its store or service answer for it, as quickly as it must?"""
+    """Check that the store or service of a cluster answers for this cluster within the time limit."""
     name = f"cluster {cluster.name}"
     begun = time.monotonic()
     said, problems = ask_all(Configured([cluster], []), settings, ONE_TASK, viewer, time.time())
@@ -51,7 +51,7 @@ def _answers(cluster: Cluster, settings: Settings, viewer: Viewer) -> dict[str, 
 
 
 def _submits(cluster: Cluster, ask: bool) -> dict[str, Any]:
-    """Does its submit command reach the cluster of this name?"""
+    """Check that the submit command of a cluster reaches the Slurm of that name."""
     name = f"cluster {cluster.name}: submit"
     words = cluster.words("scontrol")
     if shutil.which(words[0]) is None:
@@ -69,7 +69,7 @@ def _submits(cluster: Cluster, ask: bool) -> dict[str, Any]:
 
 
 def _name_behind(words: list[str]) -> str:
-    """The name of the cluster that a client of Slurm reaches."""
+    """Return the name of the cluster that a Slurm client reaches."""
     try:
         done = subprocess.run([*words, "show", "config"], capture_output=True, text=True, timeout=PATIENCE_S)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -80,7 +80,7 @@ def _name_behind(words: list[str]) -> str:
 
 
 def _moves(cluster: Cluster, known: Configured) -> dict[str, Any]:
-    """Can the time of a transfer be told from every other cluster's place?"""
+    """Check that a bandwidth is set from the place of every other cluster's files."""
     name = f"cluster {cluster.name}: files"
     places = {each.files_at for each in known.clusters} - {cluster.files_at}
     missing = sorted(places - set(cluster.bandwidth))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clusters of `batchcast.toml`: who answers for each, how a job gets there, and how it is written there."""
+"""The `[[cluster]]` tables of `batchcast.toml`: source of answers, submit command and place of the files."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def files_at(self) -> str:
-        """The place of the cluster's files."""
+        """Return the place where the cluster's files are."""
         return self.place or self.name
 
     def words(self, program: str) -> list[str]:
-        """The command that runs a client of Slurm for this cluster: `squeue` in the place of `sbatch`.
+        """Return the command of another Slurm client: the submit command with `squeue` instead of `sbatch`.
 
         >>> Cluster(name="b", submit="ssh login sbatch -M b").words("squeue")
         ['ssh', 'login', 'squeue', '-M', 'b']
@@ -80,7 +80,7 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return [program if word == "sbatch" else word for word in shlex.split(self.submit)]
 
     def transfer_s(self, inputs: Sequence[Input]) -> float:
-        """Seconds until these files are there, one after the other; UsageError without a bandwidth.
+        """Return the seconds to transfer these files one after the other; UsageError if no bandwidth is set.
 
         >>> Cluster(name="b", bandwidth={"a": "10M"}).transfer_s([Input("x", 1024.0 * 100, "a")])
         10.0
@@ -97,7 +97,7 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Input(NamedTuple):
-    """A file or an amount of data that a job reads: what the user wrote, KiB, and the place where it is."""
+    """An input of a job: the text that the user gave, its size in KiB, and the place where the data is."""
 
     shown: str
     kib: float
@@ -105,19 +105,19 @@ class Input(NamedTuple):
 
 
 class Configured(NamedTuple):
-    """The clusters that can be asked, the home cluster first, and a sentence for each that cannot."""
+    """The usable clusters, the home cluster first, and one sentence for each table that cannot be used."""
 
     clusters: list[Cluster]
     problems: list[str]
 
     @property
     def home(self) -> Cluster:
-        """The home cluster."""
+        """Return the home cluster."""
         return self.clusters[0]
 
 
 def configured(environment: Mapping[str, str] | None = None) -> Configured:
-    """The clusters of the settings file; a wrong table costs the other clusters nothing.
+    """Return the clusters of the settings file. A wrong table is reported and does not affect the other clusters.
 
     Returns no cluster if the settings have no `[[cluster]]`.
     """
@@ -140,7 +140,7 @@ def configured(environment: Mapping[str, str] | None = None) -> Configured:
 
 
 def _read(table: Any) -> Cluster:
-    """One table as a cluster; what msgspec cannot know is checked here."""
+    """Return one table as a cluster, after the checks that its types cannot express."""
     one = msgspec.convert(table, Cluster)
     if bool(one.store) == bool(one.service):
         raise UsageError("give one of store = PATH and service = ADDRESS: who answers for the cluster")
@@ -157,7 +157,7 @@ def _read(table: Any) -> Cluster:
 
 
 def rate_kib(text: str | float) -> float:
-    """A bandwidth in KiB per second; plain numbers are MiB per second.
+    """Return a bandwidth in KiB per second; a number without a unit is in MiB per second.
 
     >>> rate_kib("100M/s"), rate_kib(2)
     (102400.0, 2048.0)
@@ -170,7 +170,7 @@ def rate_kib(text: str | float) -> float:
 
 
 def inputs_of(texts: Sequence[str], home_place: str) -> tuple[list[Input], list[str]]:
-    """The `--input` options read: PATH|SIZE[@PLACE]; and a sentence for each file that is not there.
+    """Parse the `--input` options, PATH|SIZE[@PLACE]; also return one sentence for each missing file.
 
     >>> inputs_of(["10G@archive"], "home")
     ([Input(shown='10G@archive', kib=10485760.0, place='archive')], [])
@@ -198,7 +198,7 @@ def inputs_of(texts: Sequence[str], home_place: str) -> tuple[list[Input], list[
 
 
 def chosen(names: str | None, known: Configured) -> Configured:
-    """The clusters of a list of names (`-M alpha,beta`); all without one. InputError for a name that is not set."""
+    """Return the clusters in a list of names (`-M alpha,beta`), all without a list; InputError for an unknown name."""
     if not names:
         return known
     wanted = [name.strip().lower() for name in names.split(",")]

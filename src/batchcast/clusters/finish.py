@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a job is done that first waits for its files, then in the queue, and then runs: from distributions.
+"""The distribution of the time until a job ends: file transfer, queue wait and run time.
 
 Queue wait and run time are taken as independent: a wait is made by other people's jobs. The opposite assumption, that
 the longest wait comes with the longest run (comonotone), gives the later 90 % time; `combined` has both.
@@ -21,7 +21,7 @@ class Finish(NamedTuple):
     spans: Sequence[float]
 
     def at(self, level: float) -> float:
-        """The quantile at a level; the k-th value stands for the level (k + 1/2) / n."""
+        """Return the quantile at a level; the k-th of n values is the quantile at (k + 1/2) / n."""
         n = len(self.spans)
         if not n:
             return math.nan
@@ -31,12 +31,12 @@ class Finish(NamedTuple):
         return low if low == high or place == below else low + (high - low) * (place - below)
 
     def chance(self, span: float) -> float:
-        """The chance that it takes at most `span` seconds."""
+        """Return the probability that the job ends within `span` seconds."""
         return bisect_right(self.spans, span) / len(self.spans) if self.spans else math.nan
 
     @property
     def expected(self) -> float:
-        """The mean of the middle 90 %: what is beyond is an extrapolation."""
+        """Return the mean of the middle 90 % of the values, because the tails are extrapolated."""
         n = len(self.spans)
         middle = self.spans[n // 20 : n - n // 20]
         return sum(middle) / len(middle) if middle else math.nan
@@ -45,7 +45,7 @@ class Finish(NamedTuple):
 def combined(
     waits: Sequence[float], runs: Sequence[float], factors: Sequence[float] = (1.0,), dependence: str = INDEPENDENT
 ) -> Finish:
-    """The distribution of wait plus run time times factor; each given as equally likely values.
+    """Return the distribution of wait + factor x run time from equally likely values of each.
 
     A factor is how much longer the job runs there: one value, or several if the clusters' speeds are uncertain.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where would this job be done first? Every configured cluster is asked, and what each offers is ranked.
+"""Ask every configured cluster when a job would end there, and rank the answers.
 
 A cluster that cannot answer costs one sentence and never the answer of the others.
 """
@@ -38,7 +38,7 @@ LEVELS = {"likely_end_s": 0.5, "by_90_end_s": 0.9}
 
 
 class Question(NamedTuple):
-    """What is asked of every cluster: a script's options, its files, and by when it must be done (epoch seconds)."""
+    """The question to every cluster: the script's options, its input files, and its deadline in epoch seconds."""
 
     options: Mapping[str, str]
     inputs: Sequence[Input] = ()
@@ -47,7 +47,7 @@ class Question(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What one cluster answered to the options in its own words."""
+    """The answer of one cluster to the options as translated for it."""
 
     cluster: Cluster
     options: Mapping[str, str]
@@ -56,7 +56,7 @@ class Said(NamedTuple):
 
     @property
     def own_runs(self) -> Runs:
-        """The user's run times there, by job name."""
+        """Return the user's run times on this cluster, by job name."""
         known: Runs = self.answer.log.get("own_runs") or {}
         return known
 
@@ -64,7 +64,7 @@ class Said(NamedTuple):
 def offers(
     known: Configured, settings: Settings, question: Question, viewer: Viewer, now: float
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """What every cluster offers, the best first, and a sentence for whatever is missing.
+    """Return the offers of all clusters, the best first, and one sentence for each problem.
 
     Raises
     ------
@@ -93,8 +93,9 @@ def ask_all(
     now: float,
     any_size: bool = False,
 ) -> tuple[list[Said], list[str]]:
-    """Every cluster's answer, services at the same time and stores one after the other, and a sentence for each that
-    has none."""
+    """Return the answers of all clusters, and one sentence for each cluster without an answer.
+
+    Services are asked at the same time, stores one after the other."""
     said: list[Said] = []
     problems: list[str] = []
     home = known.clusters[0] if known.clusters else None
@@ -128,7 +129,7 @@ def _ask_store(
 
 
 def _ask_service(cluster: Cluster, options: Mapping[str, str], any_size: bool) -> Answer:
-    """The answer of a cluster's service; Unreachable or Refused with what to do."""
+    """Return the answer of a cluster's service; Unreachable or Refused if there is none."""
     token = ""
     if cluster.token_file:
         try:
@@ -153,7 +154,7 @@ def _ask_service(cluster: Cluster, options: Mapping[str, str], any_size: bool) -
 
 
 def _checked(cluster: Cluster, reply: Answer) -> Answer:
-    """The reply, if it is about this cluster: a socket may have been set for another."""
+    """Return the reply; an error if it is about another cluster, as from a wrong socket."""
     about = str(reply.log.get("cluster", ""))
     if about.lower() != cluster.name.lower():
         raise UsageError(f"its store or service answers for {about}: correct [[cluster]] {cluster.name}")
@@ -161,7 +162,7 @@ def _checked(cluster: Cluster, reply: Answer) -> Answer:
 
 
 def _clock(cluster: Cluster, reply: Answer, now: float) -> list[str]:
-    """A sentence if the cluster's clock is wrong. Waits are spans, so no answer depends on it."""
+    """Return a sentence if the cluster's clock differs. Answers do not depend on it, because waits are durations."""
     there = float(reply.settings.get("now_s") or now)
     if abs(apart := there - now) <= CLOCKS_APART_S + cluster.patience_s:
         return []
@@ -170,7 +171,7 @@ def _clock(cluster: Cluster, reply: Answer, now: float) -> list[str]:
 
 
 def _shared(warnings: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """Each warning once, with the clusters that gave it; what holds for every answer is left out."""
+    """Return each warning once, with the names of the clusters that gave it."""
     by: dict[str, list[str]] = {}
     for name, texts in warnings:
         for text in texts:
@@ -180,7 +181,7 @@ def _shared(warnings: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
 
 
 def _offers_of(one: Said, everyone: Sequence[Said], question: Question, now: float) -> list[dict[str, Any]]:
-    """One row for each way to submit to this cluster."""
+    """Return one row for each partition, QOS and size at which the job can be submitted to this cluster."""
     cluster, name = one.cluster, str(question.options.get("job-name", ""))
     transfer_s = cluster.transfer_s(question.inputs)
     best = max(everyone, key=lambda each: _count(each, name))
@@ -201,7 +202,7 @@ def _row(
     one: Said, way: Mapping[str, Any], runs: Sequence[float], factor: Ratio, transfer_s: float, question: Question,
     now: float,
 ) -> dict[str, Any]:  # fmt: skip
-    """One way to submit as a flat object; instants are epoch seconds of this computer's clock."""
+    """Return one offer as a flat object; times are epoch seconds of this computer's clock."""
     limit = _or_inf(way["limit_s"])
     scaled = [min(run * draw, limit) for run in runs for draw in factor.draws()]
     waits = [_or_inf(wait) for wait in way["waits_s"]]
@@ -240,7 +241,7 @@ def _row(
 
 
 def command_of(one: Said, way: Mapping[str, Any], asked: Mapping[str, str]) -> str:
-    """The command without the script: the cluster's own sbatch, the way's options, and what was translated beside."""
+    """Return the submit command without the script: sbatch, the offer's options, the translated options."""
     shown = {word.partition("=")[0].removeprefix("--") for word in shlex.split(str(way["flags"]))}
     more = [
         f"--{name}={shlex.quote(value)}"
@@ -251,7 +252,7 @@ def command_of(one: Said, way: Mapping[str, Any], asked: Mapping[str, str]) -> s
 
 
 def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any]]:
-    """The earliest expected end first; with a deadline the highest chance to meet it, then the fewest core-hours."""
+    """Sort offers by expected end; with a deadline, by the probability to meet it, then by core-hours."""
     chances = [row["chance_done_by"] for row in rows if row["chance_done_by"] == row["chance_done_by"]]
 
     def place(row: Mapping[str, Any]) -> tuple[float, ...]:
@@ -267,10 +268,10 @@ def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any
 
 
 def _count(one: Said, name: str) -> float:
-    """How many completed jobs of this name the user has on this cluster."""
+    """Return the number of the user's completed jobs of this name on this cluster."""
     return one.own_runs[name][0] if name in one.own_runs else 0.0
 
 
 def _or_inf(value: float | None) -> float:
-    """A number of a document: null stands for infinity and for what nobody knows."""
+    """Return a number of a JSON document; null, which stands for unknown, becomes infinity."""
     return math.inf if value is None or value != value else float(value)

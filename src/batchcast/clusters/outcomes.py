@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What came of the submissions: how often the choice was right, and what it gained against the home cluster."""
+"""Judge past submissions: how often the choice was the best, and what it gained over the home cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE_S = 30.0
 
 
 def learn_outcomes(ledger: Ledger, clusters: Mapping[str, Cluster]) -> list[str]:
-    """Write when each submitted job started and ended; a sentence for each cluster that does not say."""
+    """Store when each submitted job started and ended; return one sentence for each cluster that does not answer."""
     problems: list[str] = []
     open_entries = [one for one in ledger.entries() if one.state == SUBMITTED and one.end_time is None]
     for name in dict.fromkeys(one.cluster for one in open_entries):
@@ -71,7 +71,7 @@ def _number(text: str) -> float | None:
 
 
 def judge(entries: Sequence[Entry], home: str) -> list[dict[str, Any]]:
-    """One row over the submissions that have ended; none without any.
+    """Return one row about all submissions that have ended; an empty list if none has.
 
     A choice was right if the job ended no later than the median prediction of every other cluster. The gain is the home
     cluster's expected end less the end that happened: what would have happened at home is a prediction, because the
@@ -114,7 +114,7 @@ def judge(entries: Sequence[Entry], home: str) -> list[dict[str, Any]]:
 
 
 def _interval(values: Sequence[float]) -> tuple[float, float]:
-    """The 90 % bootstrap interval of a mean; always the same for the same values."""
+    """Return the 90 % bootstrap interval of a mean; the seed is fixed, so equal values give equal intervals."""
     if not values:
         return math.nan, math.nan
     rng = random.Random(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast one cluster runs a user's jobs compared with another: from jobs of one name on both, with an interval."""
+"""The ratio of run times between two clusters, estimated from a user's jobs of the same name on both."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INPUTS_SD = 0.1
 
 
 class Ratio(NamedTuple):
-    """Run time there over run time here: a log-normal distribution, and what it rests on."""
+    """Run time on another cluster divided by run time here: a log-normal distribution, and its basis."""
 
     log_mean: float
     log_sd: float
@@ -29,16 +29,16 @@ class Ratio(NamedTuple):
 
     @property
     def value(self) -> float:
-        """The median."""
+        """Return the median of the ratio."""
         return math.exp(self.log_mean)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 90 % interval."""
+        """Return the 90 % interval of the ratio."""
         return math.exp(self.log_mean - 1.645 * self.log_sd), math.exp(self.log_mean + 1.645 * self.log_sd)
 
     def draws(self, count: int = 5) -> list[float]:
-        """Equally likely values."""
+        """Return equally likely values of the ratio."""
         from statistics import NormalDist
 
         if self.log_sd == 0.0:
@@ -51,7 +51,7 @@ SAME = Ratio(0.0, 0.0, "the cluster's own jobs")
 
 
 def ratio(here: Runs, there: Runs, speed_here: float = 0.0, speed_there: float = 0.0) -> Ratio:
-    """Run time there over run time here: the operator's figures if both are set, else the user's jobs, else 1.
+    """Return the ratio of run times: from the operator's figures if both are set, else from the user's jobs, else 1.
 
     Each name that ran on both clusters gives the difference of its mean logs. Names are weighted by their variance
     plus the variance between names (DerSimonian and Laird 1986): one name with many jobs does not decide alone.
@@ -78,7 +78,7 @@ def ratio(here: Runs, there: Runs, speed_here: float = 0.0, speed_there: float =
 
 
 def _variance_between(differences: Sequence[float], own: Sequence[float]) -> float:
-    """The variance between names that their own variances do not explain, by the method of moments."""
+    """Return the variance between job names beyond their own variances, by the method of moments."""
     weights = [1.0 / variance for variance in own]
     total = sum(weights)
     mean = sum(w * d for w, d in zip(weights, differences)) / total

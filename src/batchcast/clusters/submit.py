@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Submits a script to the cluster that offers the best end, once, whatever is killed in between."""
+"""Submit a script to the cluster with the best offer exactly once, even if a process is killed in between."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SURELY_NOT = re.compile(r"connect failure|can't be reached now|Only local clust
 
 
 class Sent(NamedTuple):
-    """A job in a cluster's queue, whether it was submitted earlier already, and what went wrong on the way."""
+    """The result of a submission: the job, whether an earlier call had submitted it, and problems on the way."""
 
     entry: Entry
     again: bool = False
@@ -46,7 +46,7 @@ def submit(
     now: float,
     key: str | None = None,
 ) -> Sent:
-    """Submit to the first cluster of `offers` that takes the job.
+    """Submit to the first cluster of `offers` that accepts the job.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def submit(
 
 
 def _earlier(ledger: Ledger, clusters: Mapping[str, Cluster], digest: str, key: str | None, now: float) -> Entry | None:
-    """An earlier try of this submission that became a job; tries that surely did not are closed."""
+    """Return an earlier entry of this submission that became a job; close entries that certainly did not."""
     if key and (known := ledger.of_key(key)) is not None and known.state == SUBMITTED:
         return known
     for entry in ledger.unanswered(digest):
@@ -115,7 +115,7 @@ def _earlier(ledger: Ledger, clusters: Mapping[str, Cluster], digest: str, key: 
 
 
 def look_up(entry: Entry, cluster: Cluster | None, now: float) -> str:
-    """The id of the job that carries an entry's token; empty if there surely is none.
+    """Return the id of the job whose comment holds an entry's token; empty if there is certainly none.
 
     Raises Unreachable if nobody can tell: then nothing may be submitted.
     """
@@ -150,13 +150,13 @@ def look_up(entry: Entry, cluster: Cluster | None, now: float) -> str:
 
 
 def _with_token(text: str, token: str, apart: str) -> str:
-    """The first word of the line that has the token; the comment may hold anything else."""
+    """Return the job id of the line whose comment contains the token."""
     lines = (line.partition(apart) for line in text.splitlines())
     return next((job_id.strip() for job_id, _, comment in lines if MARK + token in comment), "")
 
 
 def _ask(command: Sequence[str], cluster: Cluster) -> str:
-    """What a client of Slurm prints; Unreachable if it fails."""
+    """Return the output of a Slurm client; Unreachable if it fails."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL, env=_environment()
@@ -170,7 +170,7 @@ def _ask(command: Sequence[str], cluster: Cluster) -> str:
 
 
 def _run(command: Sequence[str], stdin: str, lock: int) -> tuple[str, str]:
-    """The job id that sbatch prints, or what it says; sbatch keeps the lock if this process is killed."""
+    """Run sbatch; return the job id, or its error message. sbatch inherits the lock, in case this process is killed."""
     os.set_inheritable(lock, True)
     try:
         done = subprocess.run(
@@ -196,12 +196,12 @@ def _run(command: Sequence[str], stdin: str, lock: int) -> tuple[str, str]:
 
 
 def _environment() -> dict[str, str]:
-    """This process's variables without those that send Slurm's clients to other clusters."""
+    """Return the environment without the variables that send Slurm's clients to other clusters."""
     return {name: value for name, value in os.environ.items() if name not in ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")}
 
 
 def _command(offered: str, text: str, script: str, arguments: Sequence[str], token: str) -> tuple[list[str], str]:
-    """The words that submit the script, and what they read from stdin.
+    """Return the submit command and the text for its stdin.
 
     Over ssh the script itself is sent, since its path means nothing there, and the other side's shell splits words
     again.
@@ -221,7 +221,7 @@ def _command(offered: str, text: str, script: str, arguments: Sequence[str], tok
 
 
 def _comment(text: str, token: str) -> str:
-    """The script's own comment, if it has one, and the token."""
+    """Return the job comment: the script's own comment, if any, and the token."""
     from ..formats.slurm.sbatch import parse_script
 
     own = parse_script(text).get("comment", "")
@@ -236,7 +236,7 @@ def _text(script: str) -> str:
 
 
 def forget(ledger: Ledger, token: str) -> None:
-    """Close an entry of which nobody can tell; the user has looked."""
+    """Close an entry whose outcome is unknown, after the user has checked the queue."""
     known = {entry.token for entry in ledger.unanswered()}
     if token not in known:
         listed = ", ".join(sorted(known)) or "there is none"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A script's options in another cluster's words, by the table of its `[[cluster]]`."""
+"""Translate a script's options for another cluster, by the tables of its `[[cluster]]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gres", "tres-per-task
 
 
 def translated(options: Mapping[str, str], home: Cluster, there: Cluster) -> tuple[dict[str, str], list[str]]:
-    """The options as the cluster takes them, and a sentence for each that no table translates.
+    """Return the options for the cluster, and one sentence for each option that no table translates.
 
     Without a translation of the partition, every partition is compared. An account or a QOS without a translation is
     a UsageError: sbatch would read it from the script and reject the job. Features and types of GPU are passed on: they
@@ -49,7 +49,7 @@ def translated(options: Mapping[str, str], home: Cluster, there: Cluster) -> tup
 
 
 def _gpus(options: dict[str, str], there: Cluster) -> list[str]:
-    """Changes the types of GPU in place; a sentence for each type that the table does not have."""
+    """Translate GPU types in place; return one sentence for each type that is not in the table."""
     table, notes = there.translate.get("gpu", {}), []
     for name in _GPU_OPTIONS:
         parts = re.split(r"([:,/=])", options.get(name, ""))
@@ -65,7 +65,7 @@ def _gpus(options: dict[str, str], there: Cluster) -> list[str]:
 
 
 def _nodes(options: dict[str, str], here: int, there: int) -> None:
-    """Changes nodes and tasks per node in place if the script fills the nodes here or would not fit on those there.
+    """Change nodes and tasks per node in place, if the script fills whole nodes here or does not fit on nodes there.
 
     >>> asked = {"nodes": "2", "ntasks-per-node": "64"}
     >>> _nodes(asked, 64, 128)

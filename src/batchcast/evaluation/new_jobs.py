@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that are not in a log: what a person says of one, and the log with the new jobs at its end."""
+"""New jobs that are not in a log: parse their description and append them to the log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORM = (
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """What a person says of a new job.
+    """The description of a new job.
 
     Processors, time limit in seconds (NaN: none), instant on the log's clock (None: the caller's default), and further
     columns.
@@ -169,7 +169,7 @@ def _number(name: str, value: Any) -> float:
 def forecast_new(
     trace: Trace, predictors: Any, jobs: Sequence[Mapping[str, Any]], at: float, *, procs: str = "req", seed: int = 0
 ) -> dict[str, Forecasts]:
-    """Return what each run-time predictor says of new jobs, each method's forecasts in the order of the jobs.
+    """Return the forecasts of each run-time predictor for new jobs, in the order of the jobs.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gain of a schedule that was picked as the shortest of several, corrected for having been picked.
+"""Correct the gain of the best of several schedules for the selection.
 
 The shortest of several mean waits is partly short by chance. Half of the weeks choose a schedule, the other half of
 the weeks judge it, and the reverse. What the choice promised beyond what the other weeks confirm is its optimism.
@@ -15,7 +15,7 @@ from ..metrics.bursts import WEEK_S
 
 
 def optimism(changes: Mapping[str, np.ndarray], submit_time: np.ndarray) -> float:
-    """Seconds by which the shortest of several mean waits is too short, because it was picked among them.
+    """Return by how many seconds the smallest of several mean waits is too small on average, because it was selected.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was sent where, and why: written before the submission, so that nothing is submitted twice.
+"""The user's record of submissions to clusters, written before each submission so that none is repeated.
 
 The ledger is an SQLite file of its user alone. An entry is durable before sbatch runs, and its token stands in the
 job's comment. After a kill, whoever comes next looks the token up in the cluster's queue.
@@ -26,7 +26,7 @@ MARK = "sent-by-batchcast:"
 
 
 class Entry(NamedTuple):
-    """One submission: `offers` are the best offer of each cluster, the chosen one first."""
+    """One submission. `offers` has the best offer of each cluster, the chosen one first."""
 
     token: str
     key: str | None
@@ -44,13 +44,13 @@ class Entry(NamedTuple):
 
 
 def ledger_path(env: Mapping[str, str]) -> Path:
-    """The user's own ledger: below $XDG_STATE_HOME, else ~/.local/state."""
+    """Return the path of the user's ledger, below $XDG_STATE_HOME, else ~/.local/state."""
     state = Path(env.get("XDG_STATE_HOME") or Path(env.get("HOME", "/")) / ".local" / "state")
     return state / "batchcast" / "submissions.db"
 
 
 class Ledger:
-    """The entries of one user.
+    """The submissions of one user in an SQLite file.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Ledger:
 
     @contextmanager
     def alone(self) -> Iterator[int]:
-        """Hold the ledger's lock; gives its file descriptor.
+        """Hold the ledger's lock; yield its file descriptor.
 
         Whoever runs sbatch hands the descriptor on. If this process is killed, sbatch keeps the lock until it ends, so
         nobody looks for the job while it may still be on its way.
@@ -98,7 +98,7 @@ class Ledger:
         self._connection.execute(f"INSERT INTO sent VALUES ({marks})", values)
 
     def note(self, token: str, state: str, job_id: str | None = None, said: str | None = None) -> None:
-        """Write what came of an entry; one that did not become a job gives its key back."""
+        """Store the result of an entry; the key of an entry that did not become a job can be used again."""
         key = "NULL" if state in (REJECTED, ABSENT) else "key"
         self._connection.execute(
             f"UPDATE sent SET state = ?, job_id = ?, said = ?, key = {key} WHERE token = ?",
@@ -106,19 +106,19 @@ class Ledger:
         )
 
     def note_outcome(self, token: str, start: float | None, end: float | None) -> None:
-        """Write when the job started and ended."""
+        """Store when the job started and ended."""
         self._connection.execute("UPDATE sent SET start_time = ?, end_time = ? WHERE token = ?", (start, end, token))
 
     def unanswered(self, digest: str | None = None) -> list[Entry]:
-        """The entries of which nobody knows whether they became a job; of one submission, or all."""
+        """Return the entries whose outcome is unknown, of one submission or of all."""
         return self._read("state = ? AND (? IS NULL OR digest = ?)", (CHOSEN, digest, digest))
 
     def of_key(self, key: str) -> Entry | None:
-        """The entry of a key that the user gave."""
+        """Return the entry with a key that the user gave; None if there is none."""
         return next(iter(self._read("key = ?", (key,))), None)
 
     def entries(self, since: float = 0.0) -> list[Entry]:
-        """All entries from an instant on, the oldest first."""
+        """Return the entries since a time, the oldest first."""
         return self._read("at >= ?", (since,))
 
     def _read(self, which: str, values: Sequence[Any]) -> list[Entry]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A grid broker that takes jobs as they come, maps them, and goes on after a kill where it was.
+"""A grid broker that accepts jobs one by one, maps them to resources, and continues after a kill.
 
 The broker's state is a journal: a line for each job and each mapping event, on the disk before anybody is told of it.
 Heuristics are pure, so a broker that reads its journal again makes the same decisions again. The mapping events and
@@ -18,20 +18,20 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError, UsageError
-from .clock import ASSIGNED, LEFT, REASONS, MappingRule, Outcome, _best_ends, _Run
+from .clock import ASSIGNED, LEFT, REASONS, MappingRule, Outcome, _Run
 from .model import Heuristic, Jobs, Model, Resources, Units
 
 FIELDS = ("id", "instructions", "file_mb", "deadline", "allowed", "arrival", "demands", "script")
 
 
 class Journal:
-    """Lines of JSON that survive a kill and a power cut; a last line that was cut short is dropped."""
+    """A file of JSON lines that survives a kill or a power cut; an incomplete last line is dropped."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """Every whole line so far; whatever follows the last whole line is cut off the file."""
+        """Return all complete lines; remove an incomplete last line from the file."""
         if not self.path.exists():
             return
         text = self.path.read_bytes()
@@ -47,7 +47,7 @@ class Journal:
                 ) from None
 
     def add(self, line: Mapping[str, Any]) -> None:
-        """One more line; it is on the disk when this returns."""
+        """Append a line; it is on the disk when this returns."""
         with self.path.open("ab") as out:
             out.write(json.dumps(line).encode() + b"\n")
             out.flush()
@@ -112,7 +112,7 @@ class Broker:
             self.advance(line["until"])
 
     def offer(self, job: Mapping[str, Any], at: float) -> dict[str, Any]:
-        """Take one job at an instant; says at once if its deadline cannot be met, with the best that can be offered.
+        """Accept one job; warn if its deadline cannot be met, with the earliest possible end.
 
         Mapping events before `at` come first. A job id that is known already is the same job: nothing happens twice.
 
@@ -138,7 +138,7 @@ class Broker:
         return {"ok": True, "id": read["id"], **self._at_once(read, at)}
 
     def _schedule_from(self, at: float) -> None:
-        """The first mapping event for a job that finds nobody waiting."""
+        """Schedule the mapping event for a job that arrives when no other job waits."""
         if self.mapping.every is None:
             self.next_at = at
             return
@@ -146,7 +146,7 @@ class Broker:
         self.next_at = max(self.tick * self.mapping.every, at)
 
     def _at_once(self, read: dict[str, Any], at: float) -> dict[str, Any]:
-        """A warning if no resource ends the job in time, with where it would end first; empty otherwise."""
+        """Return a warning with the earliest possible end if no resource meets the deadline; else an empty dict."""
         times = self._model(_arrays([read], [at])).rows(np.array([0]))
         if not np.isfinite(times).any():
             return {"warning": REASONS[2]}
@@ -159,14 +159,14 @@ class Broker:
         return {"warning": words, "best_offer": {"resource": where, "finish": float(ends[best])}}
 
     def advance(self, until: float, inclusive: bool = True) -> list[dict[str, Any]]:
-        """Every mapping event up to an instant; what was decided in them, a line for each job."""
+        """Run all mapping events up to a time; return one record per job that was decided."""
         decided: list[dict[str, Any]] = []
         while self.next_at < until or (inclusive and self.next_at <= until < math.inf):
             decided += self._map(self.next_at)
         return decided
 
     def finish(self) -> list[dict[str, Any]]:
-        """Every mapping event that is left if no job comes any more; what is then still waiting is closed."""
+        """Run the remaining mapping events as if no more jobs arrive, and close jobs that still wait."""
         decided: list[dict[str, Any]] = []
         while self.next_at < math.inf:
             is_idle = not self.new and bool((self.run.free <= self.next_at).all())
@@ -180,7 +180,7 @@ class Broker:
         return decided
 
     def _map(self, now: float) -> list[dict[str, Any]]:
-        """One mapping event: the jobs that came since the last one join those that wait."""
+        """Run one mapping event over the waiting jobs and the jobs that arrived since the last event."""
         if self.journal is not None:
             self.journal.add({"until": now})
         self._grow()
@@ -196,7 +196,7 @@ class Broker:
         return lines
 
     def _schedule_next(self, now: float) -> None:
-        """The mapping event after this one: none while nobody waits."""
+        """Schedule the next mapping event; none if no job waits."""
         self.next_at = math.inf
         if not len(self.waiting):
             return
@@ -208,7 +208,7 @@ class Broker:
         self.next_at = float(later.min()) if len(later) else math.inf
 
     def _grow(self) -> None:
-        """The jobs that came join the arrays; a job that cannot be used is closed."""
+        """Add the new jobs to the arrays; close jobs that cannot be scheduled at all."""
         if not self.new:
             return
         first = len(self.jobs)
@@ -224,7 +224,7 @@ class Broker:
         return Model(jobs, self.resources, self.units)
 
     def _line(self, row: int) -> dict[str, Any]:
-        """What was decided about a job, as it is told."""
+        """Return the decision about a job as a record."""
         job_id, deadline = str(self.jobs.ids[row]), float(self.jobs.deadline[row])
         shown = deadline if math.isfinite(deadline) else None
         if self.run.resource[row] < 0:
@@ -235,7 +235,7 @@ class Broker:
         return {"id": job_id, "resource": where, "start": start, "finish": finish, "deadline": shown, "slack": slack}
 
     def state_of(self, job_id: str) -> dict[str, Any]:
-        """Where a job stands: waiting, refused, or its resource with start and finish."""
+        """Return the state of a job: waiting, refused, or its resource with start and finish."""
         row = self.known[job_id]
         if row >= len(self.jobs) or row in self.waiting:
             return {"state": "waiting"}
@@ -243,29 +243,21 @@ class Broker:
         return {"state": "refused" if "refused" in line else "mapped", **line}
 
     def table(self) -> list[dict[str, Any]]:
-        """Every job with its state, the latest last."""
+        """Return all jobs with their states, in order of arrival."""
         return [{"id": job_id, **self.state_of(job_id)} for job_id in self.known]
 
     def free_at(self) -> dict[str, float]:
-        """When each resource is free."""
+        """Return when each resource becomes free."""
         return dict(zip(map(str, self.resources.ids), np.maximum(self.run.free, self.now).tolist()))
 
-    def best_ends(self) -> np.ndarray:
-        """The earliest end of each waiting job, after the work that resources are bound to."""
-        self._grow()
-        if not len(self.waiting):
-            return np.empty(0)
-        rows = self._model(self.jobs).rows(self.waiting)
-        return np.asarray(_best_ends(rows, self.run.free, self.jobs.arrival[self.waiting])[0])
-
     def outcome(self) -> Outcome:
-        """What came of all jobs so far, as `clock.simulate` gives it."""
+        """Return the outcome of all jobs so far, in the form of `clock.simulate`."""
         self._grow()
         return self.run.result()
 
     @property
     def counts(self) -> dict[str, int]:
-        """Jobs in all, mapped in time, refused or late, and waiting."""
+        """Return the numbers of jobs: all, in time, refused or late, and waiting."""
         waits = len(self.waiting) + len(self.new)
         settled = np.setdiff1d(np.arange(len(self.jobs)), self.waiting)
         good = int((self.run.outcome[settled] == ASSIGNED).sum())
@@ -273,7 +265,7 @@ class Broker:
 
 
 def _read(job: Mapping[str, Any], at: float) -> dict[str, Any]:
-    """A job's numbers; UsageError for what is missing or no number."""
+    """Return the fields of a job; UsageError for a missing field or a text that is no number."""
     if not isinstance(job, Mapping) or not job.get("id"):
         raise UsageError('a job needs an id (accepted: {"id": "a", "instructions": 1000, "deadline": 90})')
     if strange := sorted(set(job) - set(FIELDS)):
@@ -294,7 +286,7 @@ def _read(job: Mapping[str, Any], at: float) -> dict[str, Any]:
 
 
 def _arrays(reads: list[dict[str, Any]], at: list[float]) -> Jobs:
-    """Jobs as columns."""
+    """Return jobs as arrays."""
     names = sorted({name for read in reads for name in read["demands"]})
     demands = {name: np.array([read["demands"].get(name, math.nan) for read in reads]) for name in names}
     ini, fsize, deadline = (np.array([r[key] for r in reads]) for key in ("instructions", "file_mb", "deadline"))
@@ -302,7 +294,7 @@ def _arrays(reads: list[dict[str, Any]], at: list[float]) -> Jobs:
 
 
 def joined(first: Jobs, more: Jobs) -> Jobs:
-    """The jobs of both, in this order; a demand that one side does not have asks for nothing there."""
+    """Return both sets of jobs in this order; a demand that one set lacks is NaN for its jobs."""
 
     def both(name: str) -> np.ndarray:
         sides = (each.demands.get(name, np.full(len(each), math.nan)) for each in (first, more))

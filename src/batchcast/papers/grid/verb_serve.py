@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast grid serve`: a broker that takes jobs over a unix socket or from a folder, and tells where each goes."""
+"""`batchcast grid serve`: map jobs to resources as they arrive over a unix socket or in a folder."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _time(text: str) -> float:
 
 
 def _alone(state: Path) -> int:
-    """The lock of a state folder: two brokers would write one journal."""
+    """Hold the lock of a state folder, because two brokers would write to one journal."""
     import fcntl
 
     lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -128,7 +128,7 @@ def _alone(state: Path) -> int:
 
 
 class Serving:
-    """A broker, the file that its decisions go to, and its clock."""
+    """A broker with its clock and the file of its decisions."""
 
     def __init__(self, broker: Broker, answers: Path, page: Path | None, virtual: bool) -> None:
         self.broker, self.answers, self.page, self.virtual = broker, answers, page, virtual
@@ -137,7 +137,7 @@ class Serving:
         self._written = {json.loads(line)["id"] for line in _whole_lines(answers)}
 
     def take(self, text: str) -> dict[str, Any]:
-        """The reply to one line."""
+        """Return the reply to one request line."""
         try:
             job = json.loads(text)
         except ValueError:
@@ -165,7 +165,7 @@ class Serving:
         raise UsageError(f"ask {str(question['ask'])[:20]!r} (accepted: jobs, free)")
 
     def _arrival(self, job: Any) -> float:
-        """The job's own arrival on the virtual clock, else now."""
+        """Return the job's `arrival` if the clock is virtual, else the present time."""
         if not self.virtual:
             return time.time()
         try:
@@ -174,12 +174,12 @@ class Serving:
             raise UsageError("--virtual needs the job's arrival, a number") from None
 
     def step(self) -> None:
-        """What is due by now."""
+        """Run the mapping events that are due."""
         if not self.virtual:
             self.tell(self.broker.advance(time.time()))
 
     def tell(self, lines: list[dict[str, Any]]) -> None:
-        """Append decisions that the file does not have yet, and renew the page."""
+        """Append new decisions to the file, and rewrite the page."""
         new = [line for line in lines if line["id"] not in self._written]
         if new:
             with self.answers.open("a", encoding="utf-8") as out:
@@ -194,7 +194,7 @@ class Serving:
 
 
 def _whole_lines(path: Path) -> Iterator[str]:
-    """The whole lines of a file; what a kill left of a last one is cut off."""
+    """Return the complete lines of a file; remove an incomplete last line."""
     if not path.exists():
         return
     text = path.read_bytes()
@@ -205,7 +205,7 @@ def _whole_lines(path: Path) -> Iterator[str]:
 
 
 def _from_spool(serving: Serving, spool: Path, stop: Callable[[float], bool], once: bool) -> None:
-    """Jobs as files, by name; a file that was taken goes to done/, one that is no job to rejected/ with the reason."""
+    """Accept the job files of a folder by name; move each to done/, or to rejected/ with the reason."""
     for name in ("done", "rejected"):
         (spool / name).mkdir(parents=True, exist_ok=True)
     while True:
@@ -227,7 +227,7 @@ def _from_spool(serving: Serving, spool: Path, stop: Callable[[float], bool], on
 
 
 def _from_socket(serving: Serving, listen: Path, stop: Callable[[float], bool]) -> None:
-    """Jobs as lines of connections to a unix socket that only its owner can open."""
+    """Accept jobs as lines over a unix socket that only its owner can open."""
     listen.unlink(missing_ok=True)
     old = os.umask(0o177)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -253,7 +253,7 @@ def _from_socket(serving: Serving, listen: Path, stop: Callable[[float], bool]) 
 
 
 def _answered(serving: Serving, one: socket.socket, parts: dict[socket.socket, bytes]) -> bool:
-    """Whether a connection goes on after its whole lines were answered."""
+    """Answer the complete lines of a connection; return whether it stays open."""
     try:
         received = one.recv(65536)
         parts[one] += received

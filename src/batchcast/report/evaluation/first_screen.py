@@ -112,7 +112,7 @@ def first_screen(evaluation: Evaluation) -> FirstScreen:
 
 
 def _gain_headline(findings: Findings) -> str:
-    """What the best schedule brings, with its interval and the error of the simulation."""
+    """Return the headline about the best schedule: its gain, the interval, and the error of the simulation."""
     today = span(findings.today["mean_wait_s"])
     if findings.idle:
         return f"Jobs hardly wait today ({today} on average), so no other queue order can gain much."
@@ -132,7 +132,7 @@ def _gain_headline(findings: Findings) -> str:
 
 
 def order_words(policy: str, predictor: str) -> str:
-    """A schedule as a sentence says it.
+    """Return the words for a schedule in a sentence.
 
     >>> order_words("slurm-least-work", "requested"), order_words("easy", "last_2")
     ("ordering the queue by the work of users' time limits", 'EASY planned with predictions')
@@ -154,7 +154,7 @@ def _range(low: float, high: float) -> str:
 
 
 def _caution(evaluation: Evaluation, findings: Findings) -> str:
-    """The recorded and the simulated mean wait, and what the verdict on the simulation means."""
+    """Return the recorded and the simulated mean wait, and the meaning of the verdict on the simulation."""
     checked = evaluation.validity
     if checked is None:
         return ""
@@ -176,7 +176,7 @@ def _based_on(evaluation: Evaluation) -> str:
 
 
 def _schedule_bars(evaluation: Evaluation, findings: Findings) -> list[Bar]:
-    """Mean waits from today's order to perfect knowledge; each interval is of the change against today."""
+    """Return the bars of mean waits; each interval belongs to the change against today's order."""
     today = float(findings.today["mean_wait_s"])
     rows = {(row["policy"], row["predictor"]): row for row in evaluation.schedule_rows()}
     names = {"today": "today", "order": "by time limits", "forecasts": "by predictions",
@@ -210,7 +210,7 @@ def _prediction_bars(evaluation: Evaluation) -> list[Bar]:
 
 
 def _record_headline(evaluation: Evaluation) -> str:
-    """How long jobs waited as recorded, with the interval of the mean; else how much of the limits was used."""
+    """Return the headline if nothing is simulated: the recorded mean wait, else the used share of the time limits."""
     trace, scored = evaluation.trace, evaluation.scores.scored
     known = scored & (trace.wait_time >= 0)
     waits = trace.wait_time[known]
@@ -321,7 +321,7 @@ def _step_without_gain(evaluation: Evaluation) -> str:
 
 
 def price(findings: Findings) -> str:
-    """Who would wait longer under the best schedule: the longest waits, and users; empty if nobody does."""
+    """Return who would wait longer under the best schedule; empty if nobody would."""
     if findings.best is None:
         return ""
     best, today = findings.best, findings.today
@@ -336,7 +336,7 @@ def price(findings: Findings) -> str:
 
 
 def choice_words(findings: Findings) -> str:
-    """How the gain was corrected for having been picked among several schedules; empty without a gain."""
+    """Return how the gain was corrected for choosing the best of several schedules; empty without a gain."""
     gain = findings.gain
     if gain is None or gain.candidates < 2:
         return ""
