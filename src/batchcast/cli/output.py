@@ -245,3 +245,18 @@ def progress(label: str, total: int | None) -> Iterator[Any]:
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+def show_new_job(title: str, predicted: tuple[str, str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the predictions for one new job (`runtime --new`, `wait --new`); `predicted` is a key and its heading."""
+    from ..predict.protocol import named
+    from ..report.blocks import Table, TableColumn
+
+    key, heading = predicted
+    columns = [
+        TableColumn("predictor", "predictor"), TableColumn(key, heading, "seconds"),
+        TableColumn("bound_s", "bound", "seconds"), TableColumn("level", "level", "share"),
+        TableColumn("basis", "from"),
+    ]  # fmt: skip
+    shown = [{**row, "predictor": named(row["predictor"])} for row in rows]
+    show_tables([Table(title, columns, shown)], True, False)

@@ -11,7 +11,7 @@ import click
 from ..completion import specs
 from ..grammar import verb
 from ..options import describe_log, log_options, predictor_options, score_options, take_log, take_score
-from ..output import document, emit, progress, say, show_tables, table_options
+from ..output import document, emit, progress, say, show_new_job, show_tables, table_options
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
@@ -160,9 +160,8 @@ BOUND = 0.9
 def _answer_new(new: str, specs: list[str], seed: int, as_json: bool, given: dict[str, Any]) -> None:
     """Print every predictor's run time of one new job, learned from the whole log up to its submission."""
     from ...evaluation.new_jobs import end_of, forecast_new, instant, parse_new
-    from ...predict.protocol import Prediction, named
+    from ...predict.protocol import Prediction
     from ...predict.recommend import bound_at
-    from ...report.blocks import Table, TableColumn
     from ...units import span
 
     job = parse_new(new, ("procs",))
@@ -182,15 +181,9 @@ def _answer_new(new: str, specs: list[str], seed: int, as_json: bool, given: dic
         settings = {**log.settings, "predictor": specs, "new": new, "seed": seed}
         emit(document("runtime-new", describe_log(log.trace), settings, log.warnings, rows))
         return
-    columns = [
-        TableColumn("predictor", "predictor"), TableColumn("run_s", "run time", "seconds"),
-        TableColumn("bound_s", "bound", "seconds"), TableColumn("level", "level", "share"),
-        TableColumn("basis", "from"),
-    ]  # fmt: skip
     limit = "" if job.request != job.request else f" for at most {span(job.request)}"
     title = f"A new job of {job.procs:g} processors{limit} · {log.trace.info.source}"
-    shown = [{**row, "predictor": named(row["predictor"])} for row in rows]
-    show_tables([Table(title, columns, shown)], True, False)
+    show_new_job(title, ("run_s", "run time"), rows)
 
 
 def _never_ran(count: int, of_memory: bool) -> str:

@@ -18,7 +18,7 @@ from ...units import span
 from ..completion import specs
 from ..grammar import page_option, verb
 from ..options import Log, describe_log, log_options, predictor_options, take_log, workers_for, workers_option
-from ..output import document, emit, progress, say, show_tables, table_options, write_text
+from ..output import document, emit, progress, say, show_new_job, show_tables, table_options, write_text
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
@@ -294,8 +294,6 @@ def _answer_new(
 ) -> None:
     """Print every predictor's wait of one new job, learned from the whole log up to its submission."""
     from ...evaluation.new_jobs import parse_new
-    from ...predict.protocol import named
-    from ...report.blocks import Table, TableColumn
 
     job = parse_new(new)
     log = take_log(given)
@@ -304,11 +302,5 @@ def _answer_new(
         settings = {**log.settings, "predictor": specs, "new": new, "cancelled": cancelled}
         emit(document("wait-new", describe_log(log.trace), settings, log.warnings, rows))
         return
-    columns = [
-        TableColumn("predictor", "predictor"), TableColumn("wait_s", "wait", "seconds"),
-        TableColumn("bound_s", "bound", "seconds"), TableColumn("level", "level", "share"),
-        TableColumn("basis", "from"),
-    ]  # fmt: skip
     title = f"A new job of {job.procs:g} processors for at most {span(job.request)} · {log.trace.info.source}"
-    shown = [{**row, "predictor": named(row["predictor"])} for row in rows]
-    show_tables([Table(title, columns, shown)], True, False)
+    show_new_job(title, ("wait_s", "wait"), rows)

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UsageError
-from ..output import echo, print_columns, say
+from ..output import echo, print_columns
 from ..site_options import clock, myself
+from .start_text import say_ignored
 
 if TYPE_CHECKING:
     from ...clusters.configured import Configured
@@ -28,17 +29,16 @@ def ask_clusters(
     now: float,
     strict: bool = False,
 ) -> Answer:
-    """Every offer of the clusters for a script, the best first; with `strict`, a missing file is an error."""
+    """Return the offers of all clusters for a script, the best first; if `strict`, a missing input file is an error."""
     from ...clusters.configured import inputs_of
     from ...clusters.offers import Question, offers
     from ...service.answers.answer import Answer
     from ...service.answers.forecaster import options_of
+    from ...service.answers.script import check_deadline
 
-    if by is not None and by <= now:
-        raise UsageError("--done-by: that is over (accepted: a time to come: 18:00, now+6hours, 2030-01-31T12:00)")
+    check_deadline(by, now)
     options, ignored = options_of(script, asked)
-    if ignored:
-        say(f"not taken into account: {', '.join(ignored)} (start times are those of a job without them)")
+    say_ignored(ignored)
     files, missing = inputs_of(inputs, known.home.files_at)
     if strict and missing:
         raise UsageError(missing[0])

@@ -16,7 +16,7 @@ from ...units import counted
 from ..grammar import verb
 from ..output import echo, print_columns, printed, say
 from ..site_options import clock, myself, parse_when, site_options, whoami
-from .start_text import advice_lines, before_maintenance, sentences, why_moved
+from .start_text import advice_lines, before_maintenance, say_ignored, sentences, why_moved
 
 if TYPE_CHECKING:
     from ...clusters.configured import Configured
@@ -224,8 +224,7 @@ def _ask_of_script(
     from ...service.answers.script import answer_options
 
     options, ignored = options_of(script, asked)
-    if ignored:
-        say(f"ignored: {', '.join(ignored)} (the prediction is for a job without them)")
+    say_ignored(ignored)
     # the file belongs to the user, so this process reads the store instead of asking the service
     if machine is not None:
         from ...trace.machine_files import open_machine

@@ -8,8 +8,14 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..output import echo, print_columns
+from ..output import echo, print_columns, say
 from ..site_options import clock
+
+
+def say_ignored(options: Sequence[str]) -> None:
+    """Name the script's options that predictions ignore, on stderr; nothing if there are none."""
+    if options:
+        say(f"ignored: {', '.join(options)} (the prediction is for a job without them)")
 
 
 def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool, any_size: bool, script: str) -> None:

@@ -161,10 +161,7 @@ def answer_where(
     With `spread`, each way also has twenty equally likely waits and run times, and the answer has the viewer's own run
     times by job name: with them, several clusters can be compared (`batchcast.clusters`).
     """
-    if by is not None and by <= now:
-        raise UsageError(
-            "--done-by: this time has passed (accepted: a later time: 18:00, now+6hours, 2030-01-31T12:00)"
-        )
+    check_deadline(by, now)
     with open_site(settings, viewer, now) as site:
         ask = forecaster(site)
         results = site.disclosed(placements(site, options, ask, by, any_size, spread))
@@ -184,6 +181,14 @@ def answer_where(
         if spread:
             log |= {"own_runs": own_runs(site), "snapshot_s": site.memory.get("snapshot_at")}
         return Answer(log, shown, notes, results)
+
+
+def check_deadline(by: float | None, now: float) -> None:
+    """UsageError for a deadline that has passed; both in epoch seconds."""
+    if by is not None and by <= now:
+        raise UsageError(
+            "--done-by: this time has passed (accepted: a later time: 18:00, now+6hours, 2030-01-31T12:00)"
+        )
 
 
 def own_runs(site: Site) -> dict[str, list[float]]:
