@@ -34,6 +34,7 @@ def run(log: Path, out: Path, *options: str) -> Result:
     return result
 
 
+@pytest.mark.lightgbm
 def test_it_leaves_page_numbers_and_schedules(log: Path, tmp_path: Path) -> None:
     out = tmp_path / "report"
     result = run(log, out)

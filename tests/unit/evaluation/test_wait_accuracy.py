@@ -42,6 +42,7 @@ def test_constant_waits_are_covered_and_the_figures_reach_the_report(monkeypatch
     assert "It waited 15 min" in screen.example
 
 
+@pytest.mark.lightgbm
 def test_too_few_waits_are_not_judged_and_the_tile_says_why() -> None:
     few = log(2 * LEAST_JUDGED - 2)
     assert judge_waits(few, np.ones(len(few), bool)) is None
