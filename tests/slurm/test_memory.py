@@ -44,7 +44,7 @@ def test_the_store_knows_what_each_job_held_and_which_ran_out(lab: Lab) -> None:
     submit(lab, "step killed", f"srun {HOLD} 200 60", "-n1", "--mem=100M")
     submit(lab, "too short", "true", "-n1", "--mem=100M")
     lab.wait(lambda: not lab.run("squeue", "-h", "-t", "PD,R,CG", "-o", "%i").split(), "ended jobs", 120)
-    lab.wait(lambda: accounted(lab), "the end of every step in accounting, which is told after the queue", 60)
+    lab.wait(lambda: accounted(lab), "the end of every job and step in accounting, which is told after the queue", 60)
     methods = {"RUNTIME": "recent_mean", "WAIT": "recent_wait:need=1"}
     follower = Follower(lab, str(lab.root / "memory.db"), HISTORY_DAYS="0.02", **methods)
     follower.run("collect", "--once", "--quiet")
@@ -56,10 +56,10 @@ def test_the_store_knows_what_each_job_held_and_which_ran_out(lab: Lab) -> None:
 
 
 def accounted(lab: Lab) -> bool:
-    """Whether accounting knows how the batch step of each of the eleven jobs ended."""
-    steps = [line.split("|") for line in lab.run("sacct", "-naP", "-o", "JobID,State,End").splitlines()]
-    ends = [end for job, state, end in steps if job.endswith(".batch") and state != "RUNNING"]
-    return len(ends) == 11 and "Unknown" not in ends
+    """Whether accounting knows how each of the eleven jobs and its batch step ended."""
+    lines = [line.split("|") for line in lab.run("sacct", "-naP", "-o", "JobID,State,End").splitlines()]
+    ended = [job for job, state, end in lines if state != "RUNNING" and end != "Unknown"]
+    return len(ended) == len(lines) and sum(job.endswith(".batch") for job in ended) == 11
 
 
 def said_of_each_job(jobs: list[dict[str, Any]]) -> None:
