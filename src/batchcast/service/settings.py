@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
@@ -245,6 +246,33 @@ def meaning(name: str) -> str:
 def accepted(name: str) -> str:
     """The values that a setting accepts, in words."""
     return str((_METAS[name].extra or {}).get("accepted", "text"))
+
+
+def settings_file() -> str:
+    """The text of `batchcast.toml` as `batchcast install` writes it: every setting, its meaning and its default.
+
+    Each setting is a comment, so the file changes nothing until an operator removes a `#`.
+
+    >>> print("\\n".join(settings_file().splitlines()[:6]))
+    # Settings of batchcast: /etc/batchcast/batchcast.toml or ~/.config/batchcast/batchcast.toml.
+    # Each line "# name = value" is a default. To change a setting, remove the # and write the new value.
+    # `batchcast doctor --settings` shows every value in force and where it was set.
+    <BLANKLINE>
+    # Job history and predictions: the path of an SQLite file, or postgresql://user@host/name.
+    # store = "/var/lib/batchcast/store.db"
+    """
+    lines = [
+        "# Settings of batchcast: /etc/batchcast/batchcast.toml or ~/.config/batchcast/batchcast.toml.",
+        '# Each line "# name = value" is a default. To change a setting, remove the # and write the new value.',
+        "# `batchcast doctor --settings` shows every value in force and where it was set.",
+    ]
+    values = Values(store="/var/lib/batchcast/store.db")
+    for name in NAMES:
+        value = getattr(values, name)
+        text = f'"{value}"' if isinstance(value, str) else '"unlimited"' if value == math.inf else f"{value:.15g}"
+        lines += ["", *textwrap.wrap(meaning(name), 100, initial_indent="# ", subsequent_indent="# ")]
+        lines.append(f"# {name} = {text}")
+    return "\n".join(lines) + "\n"
 
 
 def load(

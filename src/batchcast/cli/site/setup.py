@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SERVICES = ("batchcast-collect.service", "batchcast-export.service", "batchcast-serve.service")
 ASK_SLURM = ("batchcast-collect.service",)
 START = "batchcast-start"
-OTHERS = ("batchcast-export.timer", "batchcast.sysusers", "batchcast.toml", "batchcast.lua", "cli_filter.lua", START)
+OTHERS = ("batchcast-export.timer", "batchcast.sysusers", "batchcast.lua", "cli_filter.lua", START)
 PROGRAM, CLOSED, OPEN = "/opt/batchcast/bin/batchcast", "UMask=0077", "UMask=0022"
 NO_NETWORK = "PrivateNetwork=yes\nRestrictAddressFamilies=AF_UNIX\n"
 NETWORK = "PrivateNetwork=no\nRestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n"
@@ -44,6 +44,8 @@ def unit_files(
     >>> [line for line in text["batchcast-collect.service"].splitlines() if "PATH" in line or "ExecStart" in line]
     ['ExecStart=/opt/b/bin/batchcast collect --quiet', 'Environment=PATH=/opt/slurm/bin:/usr/local/bin:/usr/bin:/bin']
     """
+    from ...service.settings import settings_file
+
     folder = files("batchcast.service") / "units"
     texts = {name: (folder / name).read_text(encoding="utf-8") for name in (*SERVICES, *OTHERS)}
     for name in SERVICES:
@@ -57,6 +59,7 @@ def unit_files(
             more += [f"Environment=SLURM_CONF={slurm_conf}\n"] if slurm_conf else []
             text = text.replace("\nRestart=", "\n" + "".join(more) + "Restart=", 1)
         texts[name] = text
+    texts["batchcast.toml"] = settings_file()
     texts[START] = _start(texts[START], clients, slurm_conf, plan_list)
     return texts
 

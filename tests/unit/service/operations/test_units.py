@@ -85,17 +85,24 @@ def test_a_python_that_the_collectors_user_cannot_start_is_said(
     assert "its Python lies in a home directory (/root/.pyenv/versions/3.11.7)" in said
 
 
-def test_every_line_of_the_settings_file_is_accepted(tmp_path: Path) -> None:
-    from batchcast.service.settings import load
+def test_the_settings_file_lists_every_setting_with_its_default(tmp_path: Path) -> None:
+    from batchcast.service.settings import NAMES, load
 
-    text = unit_files("b", is_open=False, is_remote=False)["batchcast.toml"].splitlines()
-    path = tmp_path / "b.toml"
-    path.write_text("\n".join(line.removeprefix("# ") for line in text if line.startswith("# ") and " = " in line))
-    given = load({}, {"BATCHCAST_CONFIG": str(path)})
+    text = unit_files("b", is_open=False, is_remote=False)["batchcast.toml"]
+    assert load({}, {"BATCHCAST_CONFIG": written(tmp_path, text)}).overruled == ()
+    lines = [line.removeprefix("# ") for line in text.splitlines()]
+    given = [line for line in lines if line.partition(" = ")[0] in NAMES]
+    path = written(tmp_path, "\n".join(given))
+    loaded = load({}, {"BATCHCAST_CONFIG": path})
+    assert [name for name, place in loaded.source.items() if place == path] == list(NAMES)
     built_in = load({}, {"BATCHCAST_CONFIG": "/dev/null", "HOME": str(tmp_path)})
-    named = [name for name, place in given.source.items() if place == str(path)]
-    assert len(named) > 10
-    assert all(given[name] == built_in[name] for name in named if name != "store"), "every line is a default"
+    assert all(loaded[name] == built_in[name] for name in NAMES if name != "store")
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "b.toml"
+    path.write_text(text)
+    return str(path)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
