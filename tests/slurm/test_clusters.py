@@ -15,7 +15,7 @@ from slurm_lab import Lab
 from batchcast.store.reader import Reader
 from conftest import labs_on
 
-pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 QUICK = {"HISTORY_DAYS": "0.02", "SETTLE_S": "0", "PATIENCE_S": "1", "RUNTIME": "recent_mean", "LIMITS": "",
          "WAIT": "recent_wait:need=1", "MEMORY": "", "MACHINE": "none"}  # fmt: skip
 """Settings of a collector whose methods need no compiled code."""
