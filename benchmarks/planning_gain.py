@@ -165,8 +165,8 @@ def _trace(rows: Sequence[dict[str, Any]]) -> Trace:
     return Trace.from_arrays({"job_id": list(range(len(rows))), **{n: [r[n] for r in rows] for n in rows[0]}})
 
 
-def remember(store: str, rows: Sequence[dict[str, Any]], now: float) -> None:
-    """The past in a new store, as if accounting had told it."""
+def remember(store: str, rows: Sequence[dict[str, Any]], now: float, cluster: str = "lab") -> None:
+    """The past in a new store, as if the cluster's accounting had told it."""
     asked = ("req_procs", "req_time", "user_id", "job_name", "partition_id", "account")
     seen = [
         Sighting(
@@ -178,8 +178,8 @@ def remember(store: str, rows: Sequence[dict[str, Any]], now: float) -> None:
     ]  # fmt: skip
     new = Store(store, create=True)
     with new.begin() as connection:
-        history.take_in(connection, "lab", seen, now)
-        clock_jobs.write_meta(connection, "lab", history_from=now - 11 * 86400, history_until=now - 60.0)
+        history.take_in(connection, cluster, seen, now)
+        clock_jobs.write_meta(connection, cluster, history_from=now - 11 * 86400, history_until=now - 60.0)
     new.close()
 
 
@@ -201,7 +201,7 @@ def measure(
         now = lab.now()
         remember(collector.store, past(crowd, seed, now), now)
         collector.start()
-        lab.wait(lambda: "issued" in collector.tail(), "a first look", 600)
+        lab.wait(collector.has_looked, "a first look", 600)
         machine = toml_of(machine_of({name: lab.run(*words) for name, words in DUMPS.items()}, "the lab"))
         ids, began = [], lab.now()
         for wish in wishes:

@@ -55,6 +55,10 @@ class Follower:
                 [*BATCHCAST, "collect"], env=self.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out
             )
 
+    def has_looked(self) -> bool:
+        """Whether it has finished a look at the queue, which its log then tells."""
+        return " in the queue, " in self.tail()
+
     def kill(self, number: int = signal.SIGKILL) -> None:
         """Kill it, and see that it is gone."""
         if self.process is not None:

@@ -14,6 +14,7 @@ PROGRAMS = {
     "planning/planning_cost.py": ("20", "5"),
     "order_load.py": ("--jobs", "20", "--sbatch", "2"),
     "service/accounting_steps.py": ("3",),
+    "clusters/lab.py": ("--seeds", "1", "--jobs", "6", "--arms", "home,batchcast", "-o", "FOLDER/clusters.jsonl"),
 }
 LONG_PROGRAMS = {
     "planning_gain.py": ("--seeds", "1", "--jobs", "4", "-o", "gain.jsonl"),

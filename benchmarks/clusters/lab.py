@@ -1,0 +1,397 @@
+"""Where a job is done first, on three real Slurm clusters: ways to choose a cluster, with the same jobs.
+
+    python -m benchmarks.clusters.lab --seeds 1,2,3 --jobs 300 -o clusters.jsonl
+
+Alpha, beta and gamma are real Slurms of unequal size and load on one clock, `--speed` times as fast as the real one.
+Each has four people who repeat themselves; two thirds of them request the default limit of 4 h, as half of the jobs of
+the log GWU-2019 do. A third of the bursts may run on any cluster, the others stay at home. Some of the free jobs read
+files that lie at home, and some have a deadline. An arm is a way to choose for the free jobs:
+
+home      | the person's own cluster
+random    | any cluster with the same probability
+loaded    | the fewest processor-seconds of limits per processor, running and waiting, as squeue shows them
+slurm     | the earliest start of `sbatch --test-only` on each; `sbatch -M` asks the controllers the same
+race      | everywhere; at the first start the others are cancelled
+batchcast | the best offer of `batchcast start --test --where` and `batchcast submit`
+
+A job that is sent away from its files begins after their transfer. One line a run in the file; a run that stands there
+is not made again. A run takes five to ten minutes, on a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from planning_gain import DEFAULT, Person, job_of, past, remember, show
+from planning_lab import agent
+from slurm_lab import USERS, Lab, missing
+
+from batchcast.clusters.configured import Cluster, Configured, Input
+from batchcast.clusters.offers import Question, offers
+from batchcast.errors import BatchcastError
+from batchcast.metrics.paired import paired_differences
+from batchcast.service.answers.disclosure import Viewer
+from batchcast.service.settings import load
+
+CPUS = 8
+SIZES = {"alpha": 2, "beta": 4, "gamma": 2}
+"""Nodes of each cluster."""
+LOADS = {"alpha": 1.7, "beta": 1.1, "gamma": 0.6}
+"""Work of the people at home there, over what the cluster does in the span."""
+PEOPLE, FREE, INPUTS, DEADLINES = 4, 1 / 3, 1 / 3, 1 / 3
+BANDWIDTH = "50M"
+ARMS = ("home", "random", "loaded", "slurm", "race", "batchcast")
+INTERVAL = 120.0
+SLURM = {"SchedulerParameters": "bf_interval=30,bf_resolution=60,bf_continue,sched_interval=30,batch_sched_delay=0"}
+
+
+class Wish(NamedTuple):
+    """A job before it is submitted: seconds after the beginning, whose, from where, its burst, processors, limit (min),
+    run time (s), whether it may go anywhere, GiB that it reads and its deadline (s after submission; NaN: none)."""
+
+    at: float
+    who: int
+    home: str
+    burst: int
+    procs: int
+    limit: int
+    runs: float
+    free: bool
+    gib: float
+    due: float
+
+
+def people(seed: int, home: str) -> list[Person]:
+    """The four people of a cluster: sizes from 1 to 12 processors, run times of minutes to half an hour."""
+    rng = np.random.default_rng([seed, 7, *home.encode()])
+    sizes = rng.permutation([1, 2, 6, 12])
+    typical = np.exp(rng.uniform(np.log(200), np.log(1800), PEOPLE))
+    whole = rng.permutation([True, True, True, False])
+    return [
+        Person(int(n), float(run), float(rng.uniform(0.1, 0.4)), float(rng.uniform(1.5, 6.0)), DEFAULT if d else 0)
+        for n, run, d in zip(sizes, typical, whole)
+    ]
+
+
+def workload(seed: int, jobs: int) -> list[Wish]:
+    """The jobs of all clusters over one span, in the order in which they are submitted.
+
+    Each cluster's people go on submitting until its load is reached; the span is as long as there are `jobs` jobs.
+    """
+    drawn: list[tuple[float, Wish]] = []
+    for base, home in enumerate(SIZES):
+        rng, crowd, spans = np.random.default_rng([seed, 11, base]), people(seed, home), 0.0
+        here: list[tuple[float, Wish]] = []
+        while len(here) < jobs:
+            who, begins, free = int(rng.integers(PEOPLE)), float(rng.uniform()), bool(rng.uniform() < FREE)
+            burst = len(here) + 10**6 * base
+            for _ in range(int(rng.integers(1, 6))):
+                limit, runs = job_of(crowd[who], rng)
+                gib = float(rng.uniform(5, 40)) if free and rng.uniform() < INPUTS else 0.0
+                due = runs * float(rng.uniform(1.5, 4.0)) if free and rng.uniform() < DEADLINES else math.nan
+                procs = crowd[who].procs
+                spans += procs * runs / (SIZES[home] * CPUS * LOADS[home])
+                here.append((spans, Wish(begins, base * PEOPLE + who, home, burst, procs, limit, runs, free, gib, due)))
+        drawn += here
+    drawn = sorted(drawn)[:jobs]
+    span, seen = drawn[-1][0], dict.fromkeys((wish.burst for _, wish in drawn), 0)
+    wishes = []
+    for _, wish in drawn:
+        wishes.append(wish._replace(at=wish.at * span + 20.0 * seen[wish.burst]))
+        seen[wish.burst] += 1
+    return sorted(wishes)
+
+
+class _Sibling(Lab):  # type: ignore[misc]
+    """A lab on another lab's clock, so that instants of both can be compared."""
+
+    first: Lab | None = None
+
+    def _start_clock(self) -> None:
+        if self.first is None:
+            super()._start_clock()
+        else:
+            names = [name for name in self.first.env if name == "LD_PRELOAD" or name.startswith("FAKETIME")]
+            self.env |= {name: self.first.env[name] for name in names}
+
+
+@contextmanager
+def clusters(speed: float) -> Iterator[dict[str, Lab]]:
+    """The three Slurms, running."""
+    with ExitStack() as stack:
+        labs: dict[str, Lab] = {}
+        for name, nodes in SIZES.items():
+            lab = _Sibling(nodes=nodes, cpus=CPUS, speed=speed, conf={"ClusterName": name, **SLURM})
+            lab.first = next(iter(labs.values()), None)
+            labs[name] = stack.enter_context(lab)
+        yield labs
+
+
+class Chooser:
+    """The ways to choose, over running labs and the stores of their collectors."""
+
+    def __init__(self, seed: int, labs: Mapping[str, Lab], stores: Mapping[str, str]) -> None:
+        self.rng, self.labs = np.random.default_rng([seed, 13]), labs
+        self.tables = {
+            name: Cluster(name=name, store=stores[name], place=name, bandwidth=dict.fromkeys(SIZES, BANDWIDTH))
+            for name in labs
+        }
+        self.settings = load({}, {"BATCHCAST_CONFIG": "/dev/null"})
+        self.told: dict[str, float] = {}
+
+    def transfer_s(self, wish: Wish, name: str) -> float:
+        """How long the job's files take to that cluster."""
+        return self.tables[name].transfer_s([Input("files", wish.gib * 1024**2, wish.home)])
+
+    def random(self, wish: Wish) -> str:
+        return str(self.rng.choice(list(self.labs)))
+
+    def loaded(self, wish: Wish) -> str:
+        ahead = {name: _limits(lab) / (SIZES[name] * CPUS) for name, lab in self.labs.items()}
+        return min(ahead, key=lambda name: (ahead[name], name != wish.home))
+
+    def slurm(self, wish: Wish) -> str:
+        starts = {name: _test_only(lab, wish) for name, lab in self.labs.items()}
+        return min(starts, key=lambda name: (starts[name], name != wish.home))
+
+    def batchcast(self, wish: Wish) -> str:
+        """The first offer, by the expected end or by the chance to be done by the deadline; home without an offer."""
+        now = self.labs[wish.home].now()
+        home_first = [self.tables[wish.home], *(one for name, one in self.tables.items() if name != wish.home)]
+        options = {"ntasks": str(wish.procs), "time": str(wish.limit), "job-name": f"person{wish.who}"}
+        by = None if math.isnan(wish.due) else now + wish.due
+        question = Question(options, [Input("files", wish.gib * 1024**2, wish.home)], by)
+        try:
+            viewer = Viewer(USERS[wish.who % 2])
+            found, _ = offers(Configured(home_first, []), self.settings, question, viewer, now)
+        except BatchcastError as error:
+            print(f"no offer: {error.message}", file=sys.stderr)
+            return wish.home
+        self.told = {"by_90_end": found[0]["by_90_end_s"], "likely_end": found[0]["likely_end_s"]}
+        return str(found[0]["cluster"])
+
+
+def _limits(lab: Lab) -> float:
+    """Processor-seconds of time limits that run or wait there."""
+    rows = lab.run("squeue", "-hr", "-t", "PD,R,CG", "-o", "%C|%l").splitlines()
+    return sum(float(cpus) * _seconds(limit) for cpus, limit in (row.split("|") for row in rows))
+
+
+def _seconds(text: str) -> float:
+    days, _, rest = text.rpartition("-")
+    return float(days or 0) * 86400 + sum(float(x) * 60.0**k for k, x in enumerate(reversed(rest.split(":"))))
+
+
+def _test_only(lab: Lab, wish: Wish) -> float:
+    """The start that slurmctld names for the job, which is what `sbatch -M` compares; infinite without one."""
+    words = ["sbatch", "--test-only", "-n", str(wish.procs), "-t", str(wish.limit), "--wrap", "true"]
+    said = lab._run_raw(words).stderr.decode()
+    found = re.search(r"to start at (\S+) using", said)
+    if found is None:
+        return math.inf
+    return float(lab.run("date", "-d", found[1], "+%s"))
+
+
+def measure(seed: int, jobs: int, speed: float, arm: str) -> dict[str, Any]:
+    """One arm: what was asked for, where it was sent and what became of it."""
+    wishes = workload(seed, jobs)
+    with clusters(speed) as labs:
+        stores, agents = {}, []
+        for base, (name, lab) in enumerate(labs.items()):
+            follower = agent(
+                lab, name, interval=INTERVAL, RUNTIME="kernel,calibrated", WAIT="forecast,recent_wait", MEMORY="",
+                PLAN="off", TIMEOUT_S=str(15 * speed), SETTLE_S=str(speed / 2), HISTORY_DAYS="0.01",
+            )  # fmt: skip
+            now = lab.now()
+            rows = [
+                {**row, "job_name": f"person{base * PEOPLE + int(row['job_name'][6:])}"}
+                for row in past(people(seed, name), seed, now)
+            ]
+            remember(follower.store, rows, now, name)
+            follower.start()
+            stores[name] = follower.store
+            agents.append(follower)
+        for (name, lab), follower in zip(labs.items(), agents):
+            lab.wait(follower.has_looked, f"a first look at {name}", 600)
+        chooser, sent = Chooser(seed, labs, stores), []
+        racing: list[dict[str, str]] = []
+        began = labs["alpha"].now()
+        for wish in wishes:
+            while (ahead := (began + wish.at - labs["alpha"].now()) / speed) > 0:
+                _end_races(labs, racing)
+                time.sleep(min(ahead, 0.5))
+            sent.append(_send(arm, wish, chooser, labs, racing))
+        for lab in labs.values():
+            lab.wait(lambda lab=lab: _is_empty(lab, labs, racing), "ended jobs", 1800)  # type: ignore[misc]
+        ended = {name: _ended(lab, {one["ids"].get(name) for one in sent}) for name, lab in labs.items()}
+        for follower in agents:
+            follower.kill(15)
+    return {"seed": seed, "jobs": jobs, "speed": speed, "arm": arm, "rows": [_outcome(one, ended) for one in sent]}
+
+
+def _send(
+    arm: str, wish: Wish, chooser: Chooser, labs: Mapping[str, Lab], racing: list[dict[str, str]]
+) -> dict[str, Any]:
+    """Choose and submit; a race submits everywhere."""
+    chooser.told = {}
+    asked = labs[wish.home].now()
+    if not wish.free or arm == "home":
+        names = [wish.home]
+    elif arm == "race":
+        names = list(labs)
+    else:
+        names = [getattr(chooser, arm)(wish)]
+    ids = {}
+    for name in names:
+        options = ["-n", str(wish.procs), "-t", str(wish.limit)]
+        if (later := chooser.transfer_s(wish, name)) > 0:
+            options.append(f"--begin=now+{math.ceil(later)}")
+        user = USERS[wish.who % 2]
+        ids[name] = labs[name].submit(*options, seconds=wish.runs, user=user, name=f"person{wish.who}")
+    if len(ids) > 1:
+        racing.append(dict(ids))
+    return {"asked": asked, "ids": ids, **chooser.told}
+
+
+def _is_empty(lab: Lab, labs: Mapping[str, Lab], racing: list[dict[str, str]]) -> bool:
+    """Whether every job of a cluster is over, once the races that have a winner are ended."""
+    _end_races(labs, racing)
+    return not lab.run("squeue", "-h", "-t", "PD,R,CG,S", "-o", "%i").split()
+
+
+def _end_races(labs: Mapping[str, Lab], racing: list[dict[str, str]]) -> None:
+    """Cancel the other submissions of each job that has started somewhere."""
+    if not racing:
+        return
+    states = {name: _states(lab) for name, lab in labs.items()}
+    for ids in list(racing):
+        won = [name for name, job in ids.items() if states[name].get(job) != "PENDING"]
+        if won:
+            for name, job in ids.items():
+                if name != won[0]:
+                    labs[name].run("scancel", job, check=False)
+            racing.remove(ids)
+
+
+def _states(lab: Lab) -> dict[str, str]:
+    rows = lab.run("squeue", "-h", "-t", "all", "-o", "%i|%T").splitlines()
+    return dict(row.split("|") for row in rows)
+
+
+def _ended(lab: Lab, ids: set[Any]) -> dict[str, tuple[float, float]]:
+    """Start and end of each job that ran, by id, as soon as accounting has all."""
+    found: dict[str, tuple[float, float]] = {}
+
+    def there() -> bool:
+        words = ("sacct", "-XnPa", "--starttime=2000-01-01", "--format=JobID,Start,End")
+        rows = lab.run(*words, env={**lab.env, "SLURM_TIME_FORMAT": "%s"}).splitlines()
+        over = {row.split("|")[0]: row.split("|")[1:] for row in rows if row.split("|")[2].isdigit()}
+        found.update({i: (float(s), float(e)) for i, (s, e) in over.items() if s.isdigit() and s != e})
+        return {one for one in ids if one} <= over.keys()
+
+    lab.wait(there, "the last job in accounting", 600)
+    return found
+
+
+def _outcome(one: dict[str, Any], ended: Mapping[str, Mapping[str, tuple[float, float]]]) -> dict[str, Any]:
+    """When the job started and ended, and where: the first of its submissions that ran."""
+    ran = {name: ended[name][job] for name, job in one["ids"].items() if job in ended[name]}
+    name = min(ran, key=lambda each: ran[each][0])
+    return {**one, "submissions": len(one.pop("ids")), "cluster": name, "start": ran[name][0], "end": ran[name][1]}
+
+
+def compare(runs: Sequence[dict[str, Any]], arms: Sequence[str], boot: int = 0) -> list[dict[str, Any]]:
+    """A row for each arm: free jobs' time from submission to end, deadlines met, others' waits, against home."""
+    seeds = list(dict.fromkeys(run["seed"] for run in runs))
+    wishes = [wish for seed in seeds for wish in workload(seed, runs[0]["jobs"])]
+    bursts = np.array([seed * 10**8 + wish.burst for seed in seeds for wish in workload(seed, runs[0]["jobs"])])
+    free = np.array([wish.free for wish in wishes])
+    due = np.array([wish.due for wish in wishes])
+    taken, waits = {}, {}
+    rows = []
+    for arm in arms:
+        jobs = [
+            row for seed in seeds for run in runs if (run["seed"], run["arm"]) == (seed, arm) for row in run["rows"]
+        ]
+        names = ("asked", "start", "end", "by_90_end")
+        column = {name: np.array([job.get(name, math.nan) for job in jobs]) for name in names}
+        taken[arm] = (column["end"] - column["asked"]) / 60
+        waits[arm] = (column["start"] - column["asked"]) / 60
+        has_due, has_told = free & ~np.isnan(due), ~np.isnan(column["by_90_end"])
+        row: dict[str, Any] = {"arm": arm, "free jobs": int(free.sum()), "mean, min": float(taken[arm][free].mean())}
+        row["median, min"] = float(np.median(taken[arm][free]))
+        for title, values, which, against in (
+            ("shorter than at home, min", taken, free, "home"),
+            ("shorter than slurm, min", taken, free, "slurm"),
+            ("others wait longer, min", waits, ~free, "home"),
+        ):
+            row[title] = _difference(values, arm, against, which, bursts, boot, -1 if "shorter" in title else 1)
+        row["deadlines met"] = f"{float((taken[arm] * 60 <= due)[has_due].mean()):.0%}"
+        held = (column["end"] <= column["by_90_end"])[has_told]
+        row["90 % ends held"] = f"{held.mean():.0%} of {len(held)}" if len(held) else "-"
+        row["submissions"] = sum(job["submissions"] for job in jobs)
+        rows.append(row)
+    return rows
+
+
+def _difference(
+    values: Mapping[str, np.ndarray], arm: str, against: str, which: np.ndarray, bursts: np.ndarray, boot: int,
+    sign: int,
+) -> str:  # fmt: skip
+    """A paired difference of means with its 90 % interval over bursts, in words."""
+    if arm == against or against not in values:
+        return "-"
+    group = np.unique(bursts[which], return_inverse=True)[1]
+    pair = paired_differences(
+        sign * values[arm][which][None], sign * values[against][which], group, np.random.default_rng(boot)
+    )[0]
+    return f"{pair.difference:.1f} ({pair.low:.1f} to {pair.high:.1f})"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--jobs", type=int, default=300)
+    parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--speed", type=float, default=60.0)
+    parser.add_argument("-o", "--output", type=Path, default=Path("clusters.jsonl"))
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the labs go with it
+    if reason := missing(given.speed):
+        print(f"clusters.lab: {reason}", file=sys.stderr)
+        return 1
+    lines = given.output.read_text().splitlines() if given.output.exists() else []
+    runs = {_key(one): one for one in map(json.loads, lines)}
+    arms = given.arms.split(",")
+    for seed in map(int, given.seeds.split(",")):
+        for arm in arms:
+            asked = (seed, given.jobs, given.speed, arm)
+            if asked not in runs:
+                runs[asked] = measure(*asked)
+                with given.output.open("a") as out:
+                    out.write(json.dumps(runs[asked]) + "\n")
+    chosen = [runs[seed, given.jobs, given.speed, arm] for seed in map(int, given.seeds.split(",")) for arm in arms]
+    print(show(compare(chosen, arms)))
+    return 0
+
+
+def _key(run: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(run[name] for name in ("seed", "jobs", "speed", "arm"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
