@@ -236,7 +236,7 @@ def measure(seed: int, jobs: int, speed: float, arm: str) -> dict[str, Any]:
                 time.sleep(min(ahead, 0.5))
             sent.append(_send(arm, wish, chooser, labs, racing))
         for lab in labs.values():
-            lab.wait(lambda lab=lab: _is_empty(lab, labs, racing), "ended jobs", 1800)  # type: ignore[misc]
+            lab.wait(lambda lab=lab: _is_empty(lab, labs, racing), "ended jobs", 1800)
         ended = {name: _ended(lab, {one["ids"].get(name) for one in sent}) for name, lab in labs.items()}
         for follower in agents:
             follower.kill(15)
