@@ -18,6 +18,7 @@ from batchcast.formats.sighting import Site
 from batchcast.service.collector.cycle import Collector
 from batchcast.service.settings import load
 from batchcast.store.database import Store
+from batchcast.store.ledger import SUBMITTED, Entry, Ledger, ledger_path
 
 from .test_live import Past
 
@@ -46,9 +47,9 @@ class Elsewhere(Past):
         return known._replace(cluster=self.name, partitions={self.partition: known.partitions["main"]})
 
 
-def filled(path: Path, past: Past, now: float) -> str:
+def filled(path: Path, past: Past, now: float, wait: str = "recent_wait") -> str:
     """A store that a collector has filled from these jobs."""
-    settings = load({"store": str(path), "history_days": 0.01, "wait": "recent_wait"}, {})
+    settings = load({"store": str(path), "history_days": 0.01, "wait": wait}, {})
     collector = Collector(past, Store(str(path), create=True), settings)
     for ago in (7000, 5000, 3000, 2000, 1000, 40, 10):
         past.time = now - ago
@@ -87,7 +88,9 @@ def toml(value: object) -> str:
 def run(folder: Path, tables: str, *words: str, code: int = 0) -> Result:
     """A verb with these tables in its settings."""
     (folder / "batchcast.toml").write_text(tables)
-    done = CliRunner().invoke(cli, words, env={"BATCHCAST_CONFIG": str(folder / "batchcast.toml")})
+    done = CliRunner().invoke(
+        cli, words, env={"BATCHCAST_CONFIG": str(folder / "batchcast.toml"), "XDG_STATE_HOME": str(folder)}
+    )
     error = getattr(done.exception, "exit_code", done.exit_code)
     assert error == code, done.output + repr(done.exception)
     return done
@@ -110,6 +113,26 @@ def test_the_cluster_that_ends_the_job_first_comes_first_with_a_command_to_paste
     text = run(tmp_path, tables, "start", "--test", script, "--where").stdout
     assert text.splitlines()[0].split()[:4] == ["CLUSTER", "PARTITION", "STARTS", "RUNS"]
     assert f"best: sbatch -M alpha --partition=main --ntasks=4 --time=2:00:00 {script}" in text
+
+
+def test_jobs_that_the_user_just_sent_there_wait_in_front_of_the_next(script: str, tmp_path: Path) -> None:
+    now = time.time()
+    for name in ("alpha", "beta"):
+        filled(tmp_path / f"{name}.db", Elsewhere(now, name, 1.0, 1.0), now, wait="forecast")
+    tables = "".join(table(name, store=str(tmp_path / f"{name}.db")) for name in ("alpha", "beta"))
+    before = where(tmp_path, tables, script)["results"]
+    with Ledger(ledger_path({"XDG_STATE_HOME": str(tmp_path)})) as ledger:
+        for number in range(30):
+            offer = {"cluster": "alpha", "procs": 8, "limit_s": 7200.0, "partition": "main"}
+            ledger.add(Entry(f"t{number}", None, now, "d", script, "alpha", ["sbatch"], [offer]))
+            ledger.note(f"t{number}", SUBMITTED, job_id=str(number))
+    after = where(tmp_path, tables, script)
+    starts = {row["cluster"]: row["likely_start_s"] - now for row in after["results"]}
+    assert [row["likely_start_s"] - now for row in before] == pytest.approx([starts["beta"]] * 2, abs=120)
+    assert starts["alpha"] > starts["beta"]
+    basis = {row["cluster"]: row["basis"] for row in after["results"]}
+    assert ("behind 35 jobs" in basis["alpha"], "behind 5 jobs" in basis["beta"]) == (True, True)
+    assert "alpha: counted as waiting in front: 30 jobs that you sent here since the last look" in after["warnings"]
 
 
 def test_files_that_are_far_away_make_another_cluster_the_best(

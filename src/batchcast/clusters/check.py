@@ -15,7 +15,7 @@ from ..service.answers.disclosure import Viewer
 from ..service.planning.checkup import finding
 from ..service.settings import Settings
 from .configured import Cluster, Configured, configured
-from .offers import ask_all
+from .offers import Question, ask_all
 
 PATIENCE_S = 30.0
 ONE_TASK = {"ntasks": "1", "job-name": "batchcast-doctor"}
@@ -39,7 +39,7 @@ def _answers(cluster: Cluster, settings: Settings, viewer: Viewer) -> dict[str, 
     """Check that the store or service of a cluster answers for this cluster within the time limit."""
     name = f"cluster {cluster.name}"
     begun = time.monotonic()
-    said, problems = ask_all(Configured([cluster], []), settings, ONE_TASK, viewer, time.time())
+    said, problems = ask_all(Configured([cluster], []), settings, Question(ONE_TASK), viewer, time.time())
     took = time.monotonic() - begun
     if not said:
         what = problems[0].partition(": ")[2]

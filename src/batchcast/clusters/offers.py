@@ -38,12 +38,16 @@ LEVELS = {"likely_end_s": 0.5, "by_90_end_s": 0.9}
 
 
 class Question(NamedTuple):
-    """The question to every cluster: the script's options, its input files, and its deadline in epoch seconds."""
+    """The question to every cluster: the script's options, its input files, and its deadline in epoch seconds.
+
+    `sent` has, by cluster, the jobs that the asker sent there lately: instant (epoch seconds) and options of each.
+    """
 
     options: Mapping[str, str]
     inputs: Sequence[Input] = ()
     by: float | None = None
     any_size: bool = False
+    sent: Mapping[str, Sequence[tuple[float, Mapping[str, str]]]] = {}
 
 
 class Said(NamedTuple):
@@ -71,7 +75,7 @@ def offers(
     NoAnswer
         If no cluster offers anything.
     """
-    said, problems = ask_all(known, settings, question.options, viewer, now, question.any_size)
+    said, problems = ask_all(known, settings, question, viewer, now)
     notes = [*known.problems, *problems, *_shared([(one.cluster.name, one.answer.warnings) for one in said])]
     rows: list[dict[str, Any]] = []
     for one in said:
@@ -86,16 +90,12 @@ def offers(
 
 
 def ask_all(
-    known: Configured,
-    settings: Settings,
-    options: Mapping[str, str],
-    viewer: Viewer,
-    now: float,
-    any_size: bool = False,
+    known: Configured, settings: Settings, question: Question, viewer: Viewer, now: float
 ) -> tuple[list[Said], list[str]]:
     """Return the answers of all clusters, and one sentence for each cluster without an answer.
 
-    Services are asked at the same time, stores one after the other."""
+    Services are asked at the same time, stores one after the other. Only stores count `question.sent`.
+    """
     said: list[Said] = []
     problems: list[str] = []
     home = known.clusters[0] if known.clusters else None
@@ -104,15 +104,15 @@ def ask_all(
         for cluster in known.clusters:
             assert home is not None
             try:
-                words, notes = translated(options, home, cluster)
+                words, notes = translated(question.options, home, cluster)
             except UsageError as error:
                 problems.append(f"{cluster.name}: left out: {error.message}")
                 continue
-            task = pool.submit(_ask_service, cluster, words, any_size) if cluster.service else None
+            task = pool.submit(_ask_service, cluster, words, question.any_size) if cluster.service else None
             waiting.append((cluster, words, notes, task))
         for cluster, there, notes, task in waiting:
             try:
-                reply = task.result() if task else _ask_store(cluster, settings, there, viewer, now, any_size)
+                reply = task.result() if task else _ask_store(cluster, settings, there, viewer, now, question)
                 said.append(Said(cluster, there, _checked(cluster, reply), [*notes, *_clock(cluster, reply, now)]))
             except BatchcastError as error:
                 problems.append(f"{cluster.name}: no answer: {error.message}")
@@ -120,12 +120,12 @@ def ask_all(
 
 
 def _ask_store(
-    cluster: Cluster, settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, any_size: bool
+    cluster: Cluster, settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, question: Question
 ) -> Answer:
     from ..service.answers.script import answer_where
 
-    its_own = settings.replaced(store=cluster.store, cluster=cluster.name)
-    return answer_where(its_own, options, viewer, now, None, any_size, spread=True)
+    its_own, sent = settings.replaced(store=cluster.store, cluster=cluster.name), question.sent.get(cluster.name, ())
+    return answer_where(its_own, options, viewer, now, None, question.any_size, spread=True, sent=sent)
 
 
 def _ask_service(cluster: Cluster, options: Mapping[str, str], any_size: bool) -> Answer:

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..units import format_duration
+
 CHOSEN, SUBMITTED, REJECTED, ABSENT = "chosen", "submitted", "rejected", "absent"
 """Before sbatch answered; with a job id; sbatch rejected it; looked for and surely not there."""
 _TABLE = """CREATE TABLE IF NOT EXISTS sent (
@@ -120,6 +122,23 @@ class Ledger:
     def entries(self, since: float = 0.0) -> list[Entry]:
         """Return the entries since a time, the oldest first."""
         return self._read("at >= ?", (since,))
+
+    def sent_since(self, since: float) -> dict[str, list[tuple[float, dict[str, str]]]]:
+        """Return the jobs that were submitted since an instant, by cluster: when, and with which sbatch options.
+
+        A collector that has not looked since does not know them.
+        """
+        found: dict[str, list[tuple[float, dict[str, str]]]] = {}
+        for one in self.entries(since):
+            if one.state == SUBMITTED and one.offers:
+                chosen = one.offers[0]
+                options = {"ntasks": f"{chosen['procs']:g}"}
+                if chosen.get("partition"):
+                    options["partition"] = str(chosen["partition"])
+                if chosen.get("limit_s"):
+                    options["time"] = format_duration(chosen["limit_s"])
+                found.setdefault(one.cluster, []).append((one.at, options))
+        return found
 
     def _read(self, which: str, values: Sequence[Any]) -> list[Entry]:
         rows = self._connection.execute(f"SELECT * FROM sent WHERE {which} ORDER BY at", values)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -42,11 +43,23 @@ def ask_clusters(
     files, missing = inputs_of(inputs, known.home.files_at)
     if strict and missing:
         raise UsageError(missing[0])
-    rows, notes = offers(known, settings, Question(options, files, by, any_size), myself(), now)
+    question = Question(options, files, by, any_size, _sent_lately(now))
+    rows, notes = offers(known, settings, question, myself(), now)
     if by is not None and (best := max(row["chance_done_by"] for row in rows)) < 0.1:
         notes.append(f"the deadline is not likely to be met anywhere: the best chance is {best:.0%}")
     shown = {"now_s": now, "by_s": by, "any_size": any_size, "inputs": [one._asdict() for one in files]}
     return Answer({"clusters": [one.name for one in known.clusters]}, shown, [*missing, *notes], rows)
+
+
+def _sent_lately(now: float) -> Mapping[str, Any]:
+    """The jobs that this user sent by `batchcast submit` in the last hour, by cluster."""
+    from ...store.ledger import Ledger, ledger_path
+
+    path = ledger_path(os.environ)
+    if not path.exists():
+        return {}
+    with Ledger(path) as ledger:
+        return ledger.sent_since(now - 3600.0)
 
 
 def print_clusters(rows: Sequence[Mapping[str, Any]], now: float, deadline: bool, script: str) -> None:

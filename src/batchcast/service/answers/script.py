@@ -15,6 +15,7 @@ from statistics import fmean, pvariance
 from typing import Any, NamedTuple
 
 from ...errors import NoAnswer, UsageError
+from ...events.event import Submit
 from ...formats.slurm.sbatch import GPU_OPTIONS, count_of, gpu_type_of, processors, with_gpu_type
 from ...job import JobRequest
 from ...machines.machine import Machine
@@ -22,7 +23,7 @@ from ...predict.conditional import chance_to_start, given_waited
 from ...predict.protocol import Prediction
 from ...store.place import asked_path
 from ...store.rows import as_values
-from ...units import format_duration, parse_memory
+from ...units import counted, format_duration, parse_memory
 from ..answers import track_record
 from ..settings import Settings
 from .advice import as_request, rests_on_jobs
@@ -150,6 +151,7 @@ def answer_where(
     by: float | None = None,
     any_size: bool = False,
     spread: bool = False,
+    sent: Sequence[tuple[float, Mapping[str, str]]] = (),
 ) -> Answer:
     """All ways to submit these options, the best first.
 
@@ -164,12 +166,15 @@ def answer_where(
     check_deadline(by, now)
     with open_site(settings, viewer, now) as site:
         ask = forecaster(site)
+        ahead = _count_as_waiting(site, ask, sent)
         results = site.disclosed(placements(site, options, ask, by, any_size, spread))
         if not results:
             asked = request_of(options, site, viewer.name or "")
             never = never_starts(site, options, asked, ask.machine) or "no partition takes such a job"
             raise NoAnswer(f"it would never start: {never}", hint=NEVER)
         notes = [*staleness(site.memory, now), *ask.notes]
+        if ahead:
+            notes.append(f"counted as waiting in front: {counted(ahead, 'job')} that you sent here since the last look")
         notes.append(
             f"{ASSUMED}another type of GPU is as fast; half the nodes run twice as long and use twice the memory each, "
             "twice the nodes half as long and half the memory; you may use every partition shown, and the QOS "
@@ -201,6 +206,20 @@ def own_runs(site: Site) -> dict[str, list[float]]:
         logs.setdefault(row["job_name"], []).append(math.log(max(row["end_time"] - row["start_time"], 1.0)))
     most = sorted(logs, key=lambda name: -len(logs[name]))[:MOST_NAMES]
     return {name: [len(logs[name]), mean := fmean(logs[name]), pvariance(logs[name], mean)] for name in most}
+
+
+def _count_as_waiting(site: Site, ask: Forecaster, sent: Sequence[tuple[float, Mapping[str, str]]]) -> int:
+    """Submit to the loaded clock the jobs that were sent after the collector's last look; return their number.
+
+    Else jobs that one user sends within seconds would all be told of the same free processors.
+    """
+    seen_at = float(site.memory.get("snapshot_at") or -math.inf)
+    unseen = [(at, options) for at, options in sent if at > seen_at]
+    for number, (at, options) in enumerate(unseen):
+        job = request_of(options, site, site.viewer.name or "")
+        job = job._replace(row=-2 - number, job_id=f"(sent {number})", submit_time=min(at, site.now))
+        ask.clock.tell(Submit(site.now, job), False)
+    return len(unseen)
 
 
 def placements(
