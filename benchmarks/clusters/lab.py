@@ -152,6 +152,7 @@ class Chooser:
         }
         self.settings = load({}, {"BATCHCAST_CONFIG": "/dev/null"})
         self.told: dict[str, float] = {}
+        self.sent: dict[int, dict[str, list[tuple[float, dict[str, str]]]]] = {}
 
     def transfer_s(self, wish: Wish, name: str) -> float:
         """How long the job's files take to that cluster."""
@@ -174,7 +175,8 @@ class Chooser:
         home_first = [self.tables[wish.home], *(one for name, one in self.tables.items() if name != wish.home)]
         options = {"ntasks": str(wish.procs), "time": str(wish.limit), "job-name": f"person{wish.who}"}
         by = None if math.isnan(wish.due) else now + wish.due
-        question = Question(options, [Input("files", wish.gib * 1024**2, wish.home)], by)
+        sent = self.sent.setdefault(wish.who, {})
+        question = Question(options, [Input("files", wish.gib * 1024**2, wish.home)], by, sent=sent)
         try:
             viewer = Viewer(USERS[wish.who % 2])
             found, _ = offers(Configured(home_first, []), self.settings, question, viewer, now)
@@ -182,7 +184,9 @@ class Chooser:
             print(f"no offer: {error.message}", file=sys.stderr)
             return wish.home
         self.told = {"by_90_end": found[0]["by_90_end_s"], "likely_end": found[0]["likely_end_s"]}
-        return str(found[0]["cluster"])
+        name = str(found[0]["cluster"])
+        sent.setdefault(name, []).append((now, options))
+        return name
 
 
 def _limits(lab: Lab) -> float:
