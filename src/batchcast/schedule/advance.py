@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One resumable scheduling kernel.
-
-`advance` runs until it needs a prediction, a job outlived its plan, or all is done; queued jobs are planned anew when
-one of their class ends.
+"""One resumable scheduling kernel. `advance` runs until it needs a prediction, a job outlives its planned run time, the
+log of decisions is full, or all jobs have ended.
 """
 
 from __future__ import annotations
@@ -56,10 +54,10 @@ from .state import (
 
 @inner
 def note_result(s: Record, rules: Record, ended: int) -> None:
-    """Remember a result of its class, and plan the queued jobs of that class anew. O(queue).
+    """Record an ended job's run time for its class, and plan queued jobs of that class anew. O(queue).
 
-    The new plan is the geometric mean of the job's first plan and the class's results since its submission, the last
-    eight of them, each counting as much as the plan; within a second and the request.
+    The new plan is the geometric mean of a job's first plan and of the last eight run times of its class since its
+    submission, equally weighted, and at most the request.
     """
     asides = asides_of(s)
     like = asides[ended].like
@@ -80,7 +78,7 @@ def note_result(s: Record, rules: Record, ended: int) -> None:
 
 @inlined
 def planned_anew(entry: Record, results: np.ndarray) -> float:
-    """A waiting job's plan from its first one and the results of its class since it was submitted."""
+    """Return a waiting job's plan, from its first plan and its class's results since its submission."""
     known = min(int(results[0]), RESULTS)
     total, count = math.log(max(entry.first, 1.0)), 1
     for k in range(known):
@@ -93,7 +91,7 @@ def planned_anew(entry: Record, results: np.ndarray) -> float:
 
 @inlined
 def plan_slot_anew(s: Record, rules: Record, place: int, planned: float) -> None:
-    """Give the job of a slot another plan, with its keys and all minima above it."""
+    """Change the planned run time of the job in a slot, and update its keys and all minima that depend on it."""
     slots = slots_of(s)
     entry = jobs_of(s)[slots[place].job]
     if entry.planned == planned:
@@ -112,18 +110,18 @@ def plan_slot_anew(s: Record, rules: Record, place: int, planned: float) -> None
 
 
 def advance(state: KernelState) -> int:
-    """Go on from where the state stopped; returns why it stopped again: DONE, NEEDS_PREDICTION, JOB_OVERDUE, LOG_FULL.
+    """Run until the caller must act; return the reason: DONE, NEEDS_PREDICTION, JOB_OVERDUE or LOG_FULL.
 
-    The job concerned is in the record's `job`. NEEDS_PREDICTION: set its `planned` and call again. JOB_OVERDUE: the
-    same with its new planned length. LOG_FULL: empty the log (a larger one where it was not enough) and call again.
-    Amortised per job: O(log running) for its end, O(running + blocks) per pass.
+    `job` of the record is the job concerned. NEEDS_PREDICTION: set its `planned`, and call again. JOB_OVERDUE: the same
+    with a longer plan. LOG_FULL: empty the log, or enlarge it if it was empty, and call again. Amortised cost: O(log
+    running) per end, O(running + blocks) per pass.
     """
     return go_on(state.record, state.rules)
 
 
 @branching
 def go_on(record: np.ndarray, settings: np.ndarray) -> int:
-    """The compiled half of `advance`."""
+    """Run the compiled part of `advance`."""
     s, rules = record[0], settings[0]
     jobs, endings, instant, log = jobs_of(s), endings_of(s), instant_of(s), log_of(s)
     while True:
@@ -182,7 +180,7 @@ def go_on(record: np.ndarray, settings: np.ndarray) -> int:
 
 @inner
 def one_pass(s: Record, rules: Record) -> None:
-    """One scheduling pass of whichever kind the policy is (pyss makes it in four places)."""
+    """Make one scheduling pass of the policy's kind. pyss makes a pass in four places."""
     if rules.backfill == CONSERVATIVE:
         conservative_pass(s, rules)
     else:
@@ -191,7 +189,7 @@ def one_pass(s: Record, rules: Record) -> None:
 
 @inlined
 def next_instant(s: Record) -> float:
-    """The next time at which anything happens: a submission, an end, planned or true, a reservation; infinity: done."""
+    """Return the time of the next submission, true or planned end, or reservation; infinity if there is none."""
     jobs = jobs_of(s)
     plan = plan_of(s)
     endings = endings_of(s)
@@ -208,7 +206,7 @@ def next_instant(s: Record) -> float:
 
 @inlined
 def correct_overdue(s: Record, rules: Record) -> bool:
-    """Correct the plans that ran out at this instant; true when a predictor must be asked about register `job`."""
+    """Lengthen plans that have run out; return true if a predictor must revise the plan of `s.job`."""
     jobs = jobs_of(s)
     plan = plan_of(s)
     place = 0
@@ -245,7 +243,7 @@ def correct_overdue(s: Record, rules: Record) -> bool:
 
 @inlined
 def replan(s: Record, rules: Record, entry: Record, place: int) -> None:
-    """Move a running job to its new planned end (always later than now: a plan in the past would stand still)."""
+    """Move a running job to its new planned end, later than now: otherwise the clock would not advance."""
     if not entry.start + entry.planned > s.now:
         entry.planned = max(entry.request, entry.run)
     put_off(s, place, entry.start + entry.planned)
@@ -255,7 +253,7 @@ def replan(s: Record, rules: Record, entry: Record, place: int) -> None:
 
 @inlined
 def end_job(s: Record, rules: Record, job: int) -> None:
-    """A job leaves the machine, and the native planner learns."""
+    """Remove a job from the machine, and let the built-in planner learn from it."""
     jobs = jobs_of(s)
     entry = jobs[job]
     if not entry.released:
@@ -276,7 +274,7 @@ def end_job(s: Record, rules: Record, job: int) -> None:
 
 @inlined
 def arrive(s: Record, rules: Record, job: int) -> None:
-    """A planned job joins the queue."""
+    """Add a planned job to the queue."""
     jobs = jobs_of(s)
     jobs[job].first = jobs[job].planned
     enqueue(s, rules, job)
@@ -285,7 +283,7 @@ def arrive(s: Record, rules: Record, job: int) -> None:
 
 @inlined
 def further_round(s: Record) -> bool:
-    """Whether zero-length jobs started at this instant are still to end; they become the ends of the next round."""
+    """Return whether jobs of zero length have started at this instant; their ends are the next round."""
     instant = instant_of(s)
     again: bool = s.instant_first < s.instant_end
     for place in range(s.instant_first, s.instant_end):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conservative backfilling (Mu'alem & Feitelson, TPDS 2001).
 
-Every job has a reservation from its submission on, in a profile of free processors.
+Every job gets a reservation at its submission, in a profile of free processors over time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .state import GONE, jobs_of, plan_of, profile_of, slots_of
 
 @inner
 def clear_profile(s: Record) -> None:
-    """All processors that no running job holds are free from now on; the holds of running jobs follow."""
+    """Reset the profile: processors that no running job uses are free from now on. The caller adds the running jobs."""
     profile = profile_of(s)
     s.first_step = 0
     s.steps = 1
@@ -26,7 +26,7 @@ def clear_profile(s: Record) -> None:
 
 @kernel
 def forget_past(s: Record) -> None:
-    """Let `first_step` be the step in which now lies; now and then move the live steps to the front."""
+    """Set `first_step` to the step that contains now; from time to time, move the remaining steps to the front."""
     profile = profile_of(s)
     first = s.first_step
     while first + 1 < s.steps and profile[first + 1].time <= s.now:
@@ -41,7 +41,7 @@ def forget_past(s: Record) -> None:
 
 @inner
 def step_at(s: Record, time: float) -> int:
-    """The index of a step that begins at `time`, made where there is none; O(log steps) and a shift."""
+    """Return the index of the step that begins at `time`; insert it if needed. O(log steps) and a shift."""
     profile = profile_of(s)
     low: int = s.first_step
     high: int = s.steps
@@ -65,7 +65,7 @@ def step_at(s: Record, time: float) -> int:
 
 @inner
 def drop_step(s: Record, place: int) -> None:
-    """Take out a step that is equal to the one before."""
+    """Remove a step that has as many free processors as the step before it."""
     profile = profile_of(s)
     if place > s.first_step and place < s.steps and profile[place].free == profile[place - 1].free:
         s.steps -= 1
@@ -75,7 +75,7 @@ def drop_step(s: Record, place: int) -> None:
 
 @kernel
 def hold(s: Record, start: float, end: float, procs: int) -> None:
-    """Reserve processors over [start, end), start at now or later; release them with negative `procs`. O(steps)."""
+    """Reserve processors over [start, end), where start is now or later; negative `procs` releases them. O(steps)."""
     profile = profile_of(s)
     first = step_at(s, start)
     last = step_at(s, end)
@@ -87,7 +87,7 @@ def hold(s: Record, start: float, end: float, procs: int) -> None:
 
 @kernel
 def earliest_fit(s: Record, procs: int, length: float) -> float:
-    """The earliest time from now on at which `procs` are free for `length` seconds. O(steps)."""
+    """Return the earliest time from now on at which `procs` processors are free for `length` seconds. O(steps)."""
     profile = profile_of(s)
     start: float = s.now
     for place in range(s.first_step, s.steps):
@@ -100,9 +100,9 @@ def earliest_fit(s: Record, procs: int, length: float) -> float:
 
 @kernel
 def earlier_fit(s: Record, procs: int, length: float, reserved: float, before: float) -> float:
-    """As `earliest_fit` for a job that holds a reservation: a start below both it and `before`, else the reservation.
+    """Return a start earlier than a job's reservation and than `before`, else the reservation.
 
-    Within its own reservation a job always fits, so only the steps until there are read.
+    Inside its own reservation a job always fits, so later steps are not read.
     """
     profile = profile_of(s)
     start: float = s.now
@@ -121,7 +121,7 @@ def earlier_fit(s: Record, procs: int, length: float, reserved: float, before: f
 
 @kernel
 def most_free(s: Record, until: float) -> np.int64:
-    """The most processors that are free at once between now and `until`; O(steps)."""
+    """Return the largest number of processors that are free at one time between now and `until`. O(steps)."""
     profile = profile_of(s)
     most = np.int64(0)
     for place in range(s.first_step, s.steps):
@@ -133,7 +133,7 @@ def most_free(s: Record, until: float) -> np.int64:
 
 @inner
 def conservative_pass(s: Record, rules: Record) -> None:
-    """One pass at `now`: move reservations up where something was freed, place the arrivals, start whose time it is."""
+    """Make one pass at `now`: move reservations up, reserve for arrivals, start jobs that are due."""
     jobs = jobs_of(s)
     slots = slots_of(s)
     if s.waiting > 0:
@@ -157,7 +157,7 @@ def conservative_pass(s: Record, rules: Record) -> None:
 
 @inner
 def reserve_for(s: Record, entry: Record) -> None:
-    """Give a job its first or its new reservation, noted as its start."""
+    """Reserve processors for a job, and record the reservation as its start."""
     entry.start = earliest_fit(s, entry.procs, entry.planned)
     hold(s, entry.start, entry.start + entry.planned, entry.procs)
     s.next_start = min(s.next_start, entry.start)
@@ -165,11 +165,11 @@ def reserve_for(s: Record, entry: Record) -> None:
 
 @inner
 def move_up(s: Record, end: int) -> None:
-    """Place waiting jobs again in arrival order.
+    """Try to give waiting jobs earlier reservations, in arrival order.
 
-    A job that stayed where it was last time can only gain where processors were freed since then: until the latest
-    freed instant, and only if somewhere before it enough are free. What moved jobs leave behind counts for all jobs
-    after them now, and for those before them next time.
+    A job that kept its place in the last pass can gain only from processors that were freed since then, so only times
+    until the latest freed instant are tried, and only if enough processors are free at once before it. Processors that
+    a moved job leaves count for the jobs after it in this pass, and for the jobs before it in the next pass.
     """
     jobs = jobs_of(s)
     slots = slots_of(s)
@@ -177,7 +177,7 @@ def move_up(s: Record, end: int) -> None:
     most = most_free(s, freed)
     for place in range(s.head, end):
         slot = slots[place]
-        if slot.procs > most:  # an empty slot too
+        if slot.procs > most:  # includes empty slots
             continue
         entry = jobs[slot.job]
         start = earlier_fit(s, entry.procs, entry.planned, entry.start, freed)
@@ -194,7 +194,7 @@ def move_up(s: Record, end: int) -> None:
 
 @inner
 def place_anew(s: Record) -> None:
-    """Forget all reservations; running jobs hold what they planned, waiting ones are placed in arrival order."""
+    """Discard all reservations: running jobs get their planned time, waiting jobs are placed in arrival order."""
     jobs = jobs_of(s)
     slots = slots_of(s)
     plan = plan_of(s)
@@ -210,7 +210,7 @@ def place_anew(s: Record) -> None:
 
 @inner
 def profile_hold_running(s: Record, entry: Record) -> None:
-    """Until its planned end a running job's processors are not free: the profile rises there."""
+    """Add a running job to the profile: its processors become free at its planned end."""
     profile = profile_of(s)
     profile[s.steps].time = entry.end
     profile[s.steps].free = profile[s.steps - 1].free + entry.procs
@@ -222,7 +222,7 @@ def profile_hold_running(s: Record, entry: Record) -> None:
 
 @inner
 def give_back(s: Record, entry: Record) -> None:
-    """A job ended: what it still held is free from now on, and waiting jobs may be placed again."""
+    """Release what remains of an ended job's reservation, and let waiting jobs be placed again."""
     s.ended = 1
     end = entry.start + entry.planned
     if end > s.now:
@@ -233,7 +233,7 @@ def give_back(s: Record, entry: Record) -> None:
 
 @inner
 def start_due(s: Record, rules: Record) -> None:
-    """Start the jobs whose reservation has come, in arrival order; O(waiting)."""
+    """Start the jobs whose reservation begins now, in arrival order. O(waiting)."""
     jobs = jobs_of(s)
     slots = slots_of(s)
     s.next_start = np.inf

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forward simulation: when a job that comes last in the queue starts, if nobody else comes and every plan holds."""
+"""Forward simulation: when the last job in the queue starts, if no other job arrives and every plan is exact."""
 
 from __future__ import annotations
 
@@ -14,19 +14,14 @@ NO_ORDER = np.zeros(0, np.int64)
 
 
 class ForwardPlan:
-    """The plan of a queue and a running set under first-come-first-served, EASY, or EASY with shortest backfill first.
+    """The planned schedule of a queue and its running jobs under FCFS, EASY, or EASY with shortest-job backfill.
 
-    Mu'alem & Feitelson (TPDS 2001) with exact plans. It simulates only as far as somebody asked, and stays right while
-    jobs come that are last in the queue (`append`), while queued jobs start as planned (`started`), and while time
-    passes without any event (`moved_to`). `running_end` are planned ends after `now`, in any order; the queue is in
-    order of arrival; processors are whole and the running ones do not exceed `size`. A queued job larger than that is
-    left out. Times are instants. Making it and simulating it is O(jobs log jobs), an answer O(openings).
-
-    >>> plan = ForwardPlan(0.0, 4, np.array([60.0]), np.array([2]), np.array([4]), np.array([100.0]))
-    >>> plan.start_of(2, 50.0), plan.start_of(2, 70.0)
-    (0.0, 160.0)
-    >>> plan.append(2, 50.0), plan.start_of(2, 50.0)
-    (0.0, 160.0)
+    The method is that of Mu'alem & Feitelson (TPDS 2001) with exact plans. The schedule is computed only as far as a
+    question requires. It stays valid while jobs join the end of the queue (`append`), while queued jobs start as
+    planned (`started`), and while time passes without an event (`moved_to`). `running_end` has planned ends after
+    `now`, in any order; the queue is in order of arrival; the running jobs use at most `size` processors. A queued job
+    that is larger than `size` is left out. Times are instants in seconds. Construction and simulation cost O(jobs log
+    jobs), an answer O(openings).
     """
 
     def __init__(
@@ -40,7 +35,7 @@ class ForwardPlan:
         policy: str = "easy",
         room: Forward | None = None,
     ) -> None:
-        """`room` are the arrays of a plan that is no longer wanted: where they suffice they serve this one."""
+        """Create the schedule. Arrays of a plan that is not needed any more (`room`) are reused if large enough."""
         n, running = len(queued_procs), len(running_end)
         self.by_length = policy == "easy-sjbf"
         if room is None or n >= len(room.procs) or running > len(room.running_end) - len(room.procs):
@@ -54,22 +49,22 @@ class ForwardPlan:
 
     @property
     def size(self) -> int:
-        """The machine's processors."""
+        """The number of processors of the machine."""
         return int(self.arrays.tally[SIZE])
 
     def __len__(self) -> int:
-        """How many jobs the queue had or got, those that started included."""
+        """Return the number of jobs that are or were in the queue, including jobs that have started."""
         return int(self.arrays.tally[JOBS])
 
     def start_of(self, procs: int, planned: float) -> float:
-        """When a job that came last in the queue now would start; infinity when it is larger than the machine."""
+        """Return when a job that joins the end of the queue now starts; infinity if it never fits."""
         i = int(self._go(kernel.OPENING, self.now, procs, planned))
         return float(self.arrays.openings[i]["time"]) if i >= 0 else np.inf
 
     def append(self, procs: int, planned: float) -> float:
-        """A job joins the queue as the last one; returns when it starts. O(jobs) when the plan had gone on beyond.
+        """Add a job to the end of the queue, and return its start. O(jobs) if the plan goes beyond it.
 
-        It changes the plan from its start on, or from when it is the head and those after it must mind it.
+        The plan changes from the job's start on, or from when the job is the head and has a reservation.
         """
         if len(self) == len(self.arrays.procs):
             self._grow()
@@ -89,7 +84,7 @@ class ForwardPlan:
         return start
 
     def started(self, place: int, time: float) -> bool:
-        """Whether the queue's job `place` starts now as planned: it runs from then on. False: make a new plan."""
+        """Return whether the queued job `place` starts now as planned, and let it run. If false, make a new plan."""
         f = self.arrays
         if self.by_length or f.start[place] != time or time != self.now:
             return False
@@ -103,9 +98,9 @@ class ForwardPlan:
         return True
 
     def moved_to(self, now: float) -> bool:
-        """Whether the plan still holds at `now`, nothing having happened since. False: make a new plan.
+        """Return whether the plan still holds at `now`, if nothing has happened in between. If false, make a new plan.
 
-        It does not where a job should have started or, but for a second, ended by now: those are planned from now on.
+        The plan does not hold if a job should have started by now, or should have ended more than a second ago.
         """
         if now == self.now:
             return True
@@ -119,14 +114,14 @@ class ForwardPlan:
         return True
 
     def _begin(self, now: float) -> int:
-        """The plan from `now` on anew; how many of the queue are to start then."""
+        """Compute the plan from `now` on again, and return how many queued jobs start at `now`."""
         return int(self._go(kernel.BEGIN, now, 0, 0.0))
 
     def _go(self, what: int, now: float, procs: int, planned: float) -> float:
         return float(kernel.go_forward(self.arrays, what, float(now), int(procs), float(planned)))
 
     def _rank(self, q: int) -> None:
-        """Give the newcomer its place among the candidates: the last one, or after all that are no longer than it."""
+        """Place the new job among the backfill candidates: last, or after all jobs that are not longer."""
         f, place = self.arrays, q
         if self.by_length:
             place = int(np.searchsorted(f.planned[f.order[:q]], f.planned[q], side="right"))
@@ -134,7 +129,7 @@ class ForwardPlan:
         f.order[place] = q
 
     def _grow(self) -> None:
-        """Room for twice the queue; the plan starts anew from its first instant."""
+        """Double the capacity of the queue; the plan is computed again from its first instant."""
         old, n, running = self.arrays, len(self), int(self.arrays.tally[RUNNING])
         self.arrays = f = blank_forward(self.size, running, 2 * n + SPARE, int(old.tally[POLICY]))
         for name in ("procs", "planned", "start", "order"):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled half of the forward simulation, and its arrays.
+"""The compiled part of the forward simulation, and its arrays.
 
-No arrivals, no surprises, so each head is reserved for only once.
+No job arrives and every plan is exact, so each head needs only one reservation.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ OPENING_RECORD = np.dtype(
 
 @by_address
 class Forward(NamedTuple):
-    """The simulation's arrays: `tally` by SIZE..RESERVED, `time` by NOW and SHADOW; the queue by arrival.
+    """The arrays: `tally` is indexed by SIZE..RESERVED, `time` by NOW and SHADOW; the queue is by arrival.
 
-    `start` is when a queued job starts (infinity: not yet; before now: frozen, it runs; -infinity: it left, or never
-    fits). `order` and `place` map candidate places to jobs and back; `slot_*`, `block_*` and `wide_*` are processors
-    and planned run times by candidate place and their minima over 16 and 256 places.
+    `start` is infinity if a job waits, before now if it runs, -infinity if it left the queue or never fits. `order` and
+    `place` map candidate places to jobs and back; `slot_*`, `block_*` and `wide_*` have processors and planned run
+    times by candidate place, and their minima over 16 and 256 places.
     """
 
     tally: np.ndarray
@@ -53,7 +53,7 @@ class Forward(NamedTuple):
 
 
 def blank_forward(size: int, running: int, queued: int, policy: int) -> Forward:
-    """Room for so many running and queued jobs; every queued one may come to run."""
+    """Allocate arrays for this many running and queued jobs; every queued job may also run."""
     blocks, wides = queued // BLOCK + 1, queued // WIDE + 1
     count, time = np.zeros(11, np.int64), np.zeros(2)
     count[SIZE], count[POLICY] = size, policy
@@ -71,15 +71,15 @@ def _indices(n: int) -> np.ndarray:
 
 
 BEGIN, OPENING, NOTICED, JOIN = range(4)
-"""What Python asks of `go_forward`."""
+"""Commands of `go_forward`."""
 
 
 @kernel
 def go_forward(f: Forward, what: int, now: float, procs: int, planned: float) -> float:
-    """The one way in from Python, so that a pass is compiled once and not in each question.
+    """Execute a command: the only entry from Python, so that a pass is compiled once.
 
-    BEGIN at `now`: how many jobs are to start then. OPENING: its index for such a job, -1 none. NOTICED: from when on
-    others notice it. JOIN: it starts in the pass just made (0).
+    BEGIN: simulate from `now`; how many jobs start then. OPENING: index of the job's opening, or -1. NOTICED: when the
+    job begins to affect other jobs. JOIN: start the job in the latest pass; 0.
     """
     if what == BEGIN:
         begin(f, now)
@@ -97,7 +97,7 @@ def fill(
     f: Forward, size: int, policy: int, running_end: np.ndarray, running_procs: np.ndarray,
     procs: np.ndarray, planned: np.ndarray, order: np.ndarray,
 ) -> float:  # fmt: skip
-    """The running set and the queue, candidates by `order` (empty: by arrival), not begun; the earliest end."""
+    """Load running jobs and queue, and return the earliest end. An empty `order` means by arrival."""
     f.tally[:] = 0
     f.time[:] = 0.0
     f.tally[SIZE], f.tally[POLICY], f.tally[JOBS], f.tally[RUNNING] = size, policy, len(procs), len(running_end)
@@ -114,7 +114,7 @@ def fill(
 
 @inlined
 def due_at(f: Forward, now: float) -> int:
-    """How many jobs of the queue are to start at this instant."""
+    """Return how many queued jobs start at this instant."""
     due = 0
     for q in range(f.tally[JOBS]):
         due += f.start[q] == now
@@ -123,7 +123,7 @@ def due_at(f: Forward, now: float) -> int:
 
 @inner
 def begin(f: Forward, now: float) -> None:
-    """The state at `now`: what started before stays so, all else waits; then the pass of that instant."""
+    """Reset the state to `now` and make a pass: jobs that started earlier keep running, all other jobs wait."""
     count, far = f.tally, 0
     free = count[SIZE]
     for k in range(count[RUNNING]):
@@ -151,7 +151,7 @@ def begin(f: Forward, now: float) -> None:
 
 @inlined
 def fill_slot(f: Forward, place: int) -> None:
-    """A candidate place as the start of its job says, and the minima above it (places are filled in order)."""
+    """Set a candidate place from its job's start, and the minima above the place. Places must be filled in order."""
     q = f.order[place]
     f.place[q] = place
     waits = f.start[q] == np.inf
@@ -174,7 +174,7 @@ def fill_slot(f: Forward, place: int) -> None:
 
 @inlined
 def empty_slot(f: Forward, place: int) -> None:
-    """A candidate is gone: its block's minima anew, and those of the wide block where it held one. O(16)."""
+    """Clear a candidate place, and recompute the minima that the candidate determined. O(16)."""
     procs, planned = f.slot_procs[place], f.slot_planned[place]
     f.slot_procs[place], f.slot_planned[place] = GONE, np.inf
     b, w, n = place // BLOCK, place // WIDE, f.tally[JOBS]
@@ -198,7 +198,7 @@ def empty_slot(f: Forward, place: int) -> None:
 
 @inner
 def one_pass(f: Forward) -> None:
-    """Start heads while they fit, reserve for the first that does not, backfill; note what is left open."""
+    """Start heads while they fit, reserve for the next head, backfill, and record what remains open."""
     count, now = f.tally, f.time[NOW]
     head, n = count[HEAD], count[JOBS]
     while True:
@@ -216,7 +216,7 @@ def one_pass(f: Forward) -> None:
         return
     if count[POLICY] == FCFS:
         return
-    if count[POLICY] == GREEDY:  # nobody is reserved for: whoever fits starts
+    if count[POLICY] == GREEDY:  # without a reservation, every job that fits starts
         f.time[SHADOW] = np.inf
     elif not count[RESERVED]:
         reserve_once(f, f.procs[head])
@@ -229,7 +229,7 @@ def one_pass(f: Forward) -> None:
         if now + f.planned[q] > shadow:
             count[EXTRA] -= f.procs[q]
         run_job(f, q, shadow)
-        if count[POLICY] == EASY_SJBF:  # a shorter job would have come before this one, all others after it
+        if count[POLICY] == EASY_SJBF:  # a shorter job would have come before this job, every other job comes after it
             f.openings[count[OPENINGS] - 1].below = f.planned[q]
             leave_open(f, f.planned[q])
         place = next_place(f, place + 1)
@@ -239,7 +239,7 @@ def one_pass(f: Forward) -> None:
 
 @inlined
 def run_job(f: Forward, q: int, shadow: float) -> None:
-    """Job q starts now; it ends among the near ones when it is planned to by the shadow time."""
+    """Start job q now. It goes to the heap `near` if its planned end is not after the shadow time, else to `far`."""
     count, now = f.tally, f.time[NOW]
     end = now + f.planned[q]
     f.start[q] = now
@@ -253,7 +253,7 @@ def run_job(f: Forward, q: int, shadow: float) -> None:
 
 @inlined
 def reserve_once(f: Forward, procs: int) -> None:
-    """The shadow time of a new head: move running jobs from far to near until it fits, equal ends included."""
+    """Compute the shadow time of a new head: move running jobs from far to near until it fits, including equal ends."""
     count = f.tally
     free, shadow = count[FREE], f.time[NOW]
     while count[FAR] > 0 and (free < procs or f.far[0].key == shadow):
@@ -268,7 +268,7 @@ def reserve_once(f: Forward, procs: int) -> None:
 
 @inlined
 def next_place(f: Forward, first: int) -> int:
-    """The first candidate from a place on that fits and does not delay the head; -1: none."""
+    """Return the first candidate from a place on that fits and does not delay the head, or -1."""
     count, now, shadow = f.tally, f.time[NOW], f.time[SHADOW]
     free, extra, n = count[FREE], count[EXTRA], count[JOBS]
     place = first
@@ -291,7 +291,7 @@ def next_place(f: Forward, first: int) -> int:
 
 @inlined
 def leave_open(f: Forward, shortest: float) -> None:
-    """Note what a job planned at `shortest` or longer finds at this point of the pass."""
+    """Record what a job with a planned run time of at least `shortest` finds at this point of the pass."""
     count = f.tally
     opening = f.openings[count[OPENINGS]]
     opening.time, opening.shadow = f.time[NOW], f.time[SHADOW]
@@ -302,7 +302,7 @@ def leave_open(f: Forward, shortest: float) -> None:
 
 @inner
 def next_instant(f: Forward) -> bool:
-    """Go on to the next planned end and make its pass; False when nothing runs any more."""
+    """Advance to the next planned end and make its pass; return False if no job runs."""
     count = f.tally
     if count[NEAR] > 0:
         now = f.near[0].key
@@ -323,7 +323,7 @@ def next_instant(f: Forward) -> bool:
 
 @inner
 def first_opening(f: Forward, procs: int, planned: float) -> int:
-    """The index of the first opening for a job that comes last, simulating as far as needed; -1: it never fits."""
+    """Return the first opening for a job at the end of the queue, or -1 if it never fits; simulate on demand."""
     i = 0
     while True:
         while i < f.tally[OPENINGS]:
@@ -341,7 +341,7 @@ def first_opening(f: Forward, procs: int, planned: float) -> int:
 
 @inlined
 def noticed(f: Forward, procs: int, planned: float) -> float:
-    """From when on those that come later notice a job that comes last: it starts, or is the head of the queue."""
+    """Return when a job at the end of the queue begins to affect later jobs: as a start or as the head."""
     i = first_opening(f, procs, planned)
     while i > 0 and f.openings[i].shadow == np.inf and f.openings[i - 1].shadow == np.inf:
         i -= 1
@@ -351,14 +351,14 @@ def noticed(f: Forward, procs: int, planned: float) -> float:
 
 @inner
 def join_queue(f: Forward, procs: int, planned: float) -> None:
-    """A job joins the queue as the last one: the simulation goes on from when others notice it.
+    """Add a job to the end of the queue, and simulate again from when it affects other jobs.
 
-    O(1) where it starts in the pass just made, else O(queued + running).
+    O(1) if the job starts in the latest pass, else O(queued + running).
     """
     count, q = f.tally, f.tally[JOBS]
     i = first_opening(f, procs, planned)
     start = since = f.openings[max(i, 0)].time
-    if i >= 0 and count[POLICY] != GREEDY:  # where nobody is reserved for, nobody minds who waits
+    if i >= 0 and count[POLICY] != GREEDY:  # without reservations, waiting jobs do not affect other jobs
         since = noticed(f, procs, planned)
     if i >= 0 and since == start == f.time[NOW]:
         join_here(f, procs, planned)
@@ -371,7 +371,7 @@ def join_queue(f: Forward, procs: int, planned: float) -> None:
 
 @inlined
 def join_here(f: Forward, procs: int, planned: float) -> None:
-    """The last in the queue starts in the pass just made: it changes that pass's opening and nothing before it."""
+    """Start the last job of the queue in the latest pass, which changes only that pass's opening."""
     count = f.tally
     q = count[JOBS]
     f.procs[q], f.planned[q], f.start[q], f.order[q] = procs, planned, np.inf, q

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A binary heap of records (key, tie, item) in an array: the ends of running jobs, the choices of a pass."""
+"""A binary heap of records (key, tie, item) in an array, for ends of running jobs and candidates of a pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..compiled.arrays import Record
 
 @inlined
 def push(heap: Record, count: int, key: float, tie: int | np.int64, item: int) -> int:
-    """Add an entry to a heap of `count`, the smallest (key, tie) first; returns the new count. O(log count)."""
+    """Add an entry to a heap of `count` entries, the smallest (key, tie) first; return the new count. O(log count)."""
     place = count
     while place > 0:
         parent = (place - 1) >> 1
@@ -28,10 +28,10 @@ def push(heap: Record, count: int, key: float, tie: int | np.int64, item: int) -
 
 @inlined
 def pop(heap: Record, count: int) -> int:
-    """Drop the first entry of a heap of `count`; returns the new count. O(log count).
+    """Remove the first entry of a heap of `count` entries; return the new count. O(log count).
 
-    The gap goes down to a leaf, the lesser child chosen by arithmetic, for no processor guesses which it is; the last
-    entry, which was a leaf, is put there and goes up where it must (Wegener 1993, bottom-up heapsort).
+    The gap moves down to a leaf, the last entry fills it and moves up (Wegener 1993, bottom-up heapsort). The smaller
+    child is chosen by arithmetic, because no processor can predict the branch.
     """
     last = count - 1
     moved = heap[last]
@@ -57,5 +57,5 @@ def pop(heap: Record, count: int) -> int:
 
 @inlined
 def before(one: Record, other: Record) -> bool:
-    """Whether one entry comes before another."""
+    """Return whether one entry comes before another."""
     return bool(one.key < other.key or (one.key == other.key and one.tie < other.tie))

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An index over a long queue: minima per class of width, 16 slots to a node, 16 nodes to the node above.
+"""An index over a long queue: minima per class of width, 16 slots per node, 16 nodes per node of the next level.
 
-What may be backfilled asks for no more than the free processors, and is short enough or narrow enough: minima of
-width and length apart cannot tell that, minima of the length per width can. Kept only while the queue is long; a pass
-then costs what it starts times the logarithm of the queue.
+A job can be backfilled if it needs at most the free processors, and is short enough or narrow enough. Separate minima
+of width and length cannot answer that question; the minimum length per class of width can. The index exists only while
+the queue is long. A pass then costs (started jobs) x log(queue).
 
-A row of the index is a node: the smallest planned length of each class, the smallest candidate key of each class, the
-smallest head key. Row 0 holds the smallest width of each class. Rows of a level follow each other, the leaves first.
+A row of the index is a node: the smallest planned run time of each class, the smallest candidate key of each class, and
+the smallest head key. Row 0 has the smallest width of each class. The levels follow each other, the leaves first.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ..compiled.arrays import Record
 from .heap import pop, push
 from .state import CLASSES, GONE, HEAD_KEY, KEYS, ROW, choices_of, nodes_of, slots_of
 
-LAST = 1.7e308  # stands for an infinite key: infinity says that a node holds nothing
-LEVEL = 1 << 40  # a node by one number: level * LEVEL + its place in the level
+LAST = 1.7e308  # stands for an infinite key, because infinity means that a node has no job
+LEVEL = 1 << 40  # a node is encoded as level * LEVEL + its place in the level
 
 
 @inner
 def watch_length(s: Record, rules: Record) -> None:
-    """Build the index where the queue has become long, drop it where it is short again. O(queue), amortised O(1)."""
+    """Build the index when the queue becomes long, and drop it when it is short. O(queue), amortised O(1)."""
     span = s.tail - s.head
     if s.indexed:
         s.indexed = 4 * span > rules.long_queue
@@ -34,7 +34,7 @@ def watch_length(s: Record, rules: Record) -> None:
 
 @inner
 def build(s: Record, rules: Record) -> None:
-    """Enter every slot anew."""
+    """Enter every slot into the index."""
     s.indexed = 1
     for place in range(s.tail):
         enter(s, rules, place)
@@ -42,7 +42,7 @@ def build(s: Record, rules: Record) -> None:
 
 @inlined
 def width_class(s: Record, procs: int | np.int64) -> int:
-    """The class of a width: the last whose smallest width it reaches."""
+    """Return the class of a width: the last class whose smallest width is not larger."""
     index = nodes_of(s)
     number = 0
     for k in range(1, CLASSES):
@@ -52,7 +52,7 @@ def width_class(s: Record, procs: int | np.int64) -> int:
 
 @inlined
 def classes_within(s: Record, procs: int) -> int:
-    """How many classes have a width of at most `procs`; in the last of them not every job needs to fit."""
+    """Return how many classes begin at a width of at most `procs`; in the last of them some jobs may not fit."""
     index = nodes_of(s)
     count = 0
     for k in range(CLASSES):
@@ -62,7 +62,7 @@ def classes_within(s: Record, procs: int) -> int:
 
 @inner
 def enter(s: Record, rules: Record, place: int) -> None:
-    """Lower the minima above a slot; a node is emptied when its first slot is entered. O(levels), mostly less."""
+    """Lower the minima above a slot. Entering the first slot of a node resets the node. O(levels), usually less."""
     slots = slots_of(s)
     index = nodes_of(s)
     slot = slots[place]
@@ -95,7 +95,7 @@ def enter(s: Record, rules: Record, place: int) -> None:
 
 @inner
 def leave(s: Record, rules: Record, place: int, procs: np.int64) -> None:
-    """Raise the minima above a slot that was emptied, of width `procs` before. O(16 levels), mostly less."""
+    """Raise the minima above a slot that became empty; `procs` was the width of its job. O(16 levels), usually less."""
     slots = slots_of(s)
     index = nodes_of(s)
     number = width_class(s, procs)
@@ -135,7 +135,7 @@ def leave(s: Record, rules: Record, place: int, procs: np.int64) -> None:
 
 @inlined
 def may_pass(s: Record, slot: Record) -> bool:
-    """Whether a waiting job may be backfilled now: it fits, and is short enough or narrow enough."""
+    """Return whether a waiting job may be backfilled now: it fits, and is short enough or narrow enough."""
     if slot.procs > s.free:
         return False
     return bool(slot.procs <= s.extra_procs or s.now + slot.planned <= s.shadow_time)
@@ -143,9 +143,9 @@ def may_pass(s: Record, slot: Record) -> bool:
 
 @inlined
 def least_key(s: Record, rules: Record, row: int, node: int) -> float:
-    """The smallest candidate key below a node among classes that may hold a job to backfill; infinity where none may.
+    """Return the smallest candidate key below a node that may have a job to backfill, else infinity.
 
-    Without an order of candidates it is 0 where one may: the caller takes them as they came.
+    Without an order of candidates the key is 0, and the caller takes jobs by arrival.
     """
     index = nodes_of(s)
     entry = index[row + node]
@@ -161,14 +161,14 @@ def least_key(s: Record, rules: Record, row: int, node: int) -> float:
 
 @inner
 def count_classes(s: Record) -> None:
-    """Note how many classes reach into the free and the extra processors."""
+    """Store how many classes begin within the free processors, and within the extra processors."""
     s.classes_free = classes_within(s, s.free)
     s.classes_extra = min(classes_within(s, s.extra_procs), s.classes_free)
 
 
 @inner
 def next_by_arrival(s: Record, rules: Record, head: int, start: int) -> int:
-    """The first slot from `start` on, other than the head, that may be backfilled now; -1 when there is none."""
+    """Return the first slot from `start` on, other than the head, that may be backfilled now, or -1."""
     slots = slots_of(s)
     place = start
     count_classes(s)
@@ -198,7 +198,7 @@ def next_by_arrival(s: Record, rules: Record, head: int, start: int) -> int:
 
 @inlined
 def push_root(s: Record) -> int:
-    """Begin a search by key: the topmost node; returns the size of the heap."""
+    """Begin a search by key at the topmost node; return the size of the heap."""
     choices = choices_of(s)
     row, size, level = 1, s.leaves, 0
     while size > 1:
@@ -210,10 +210,10 @@ def push_root(s: Record) -> int:
 
 @inner
 def next_by_key(s: Record, rules: Record, count: int, head: int) -> tuple[int, int]:
-    """Go on with a search by key: (size of the heap, the next slot by key and arrival that may be backfilled, or -1).
+    """Continue a search by key: return the size of the heap, and the next slot to backfill, or -1.
 
-    Nodes wait in the heap by the smallest key below them, slots by their own; equal keys by place. What has become of
-    a node since it was put there is seen when it is opened: in one pass less and less fits, so keys only rise.
+    The heap has nodes by the smallest key below them and slots by their key, equal keys by place. A node's key is
+    checked when the node is opened: during a pass fewer jobs fit, so keys only rise.
     """
     slots = slots_of(s)
     choices = choices_of(s)
@@ -246,7 +246,7 @@ def next_by_key(s: Record, rules: Record, count: int, head: int) -> tuple[int, i
 
 @inner
 def head_by_key(s: Record) -> int:
-    """The slot with the smallest head key, the earliest of equal ones; the queue must not be empty. O(16 levels)."""
+    """Return the slot with the smallest head key, equal keys by arrival; the queue has a job. O(16 levels)."""
     slots = slots_of(s)
     index = nodes_of(s)
     row, size, level = 1, s.leaves, 0

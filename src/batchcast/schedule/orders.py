@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders of the queue, (now, submit, procs, planned, wait) -> key, the smallest first.
+"""Queue orders, corrections of plans that a job outlived, and the built-in planners, by integer code.
 
-And corrections of a plan that a job outlived, by integer code.
-
-And the planners built into the kernel: `last_2` and `recent_mean`, equal to their Python twins.
+An order maps (now, submit, procs, planned, wait) to a key; the smallest key comes first. The built-in planners,
+`last_2` and `recent_mean`, are equal to their Python versions.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ VARYING = frozenset({WFP})
 def order_key(
     order: int, address: int, origin: float, now: float, submit: float, procs: float, planned: float, wait: float
 ) -> float:
-    """The key of a queued job. `origin` is the log's first submission, times are seconds.
+    """Return the key of a queued job. `origin` is the log's first submission; times are in seconds.
 
     sjf, ljf: planned run time, ascending and descending. saf: procs * planned. wfp: -procs * (wait / planned)^3 (Tang,
-    Lan, Desai & Buettner, CLUSTER 2009: WFP). f1..f4: Carastan-Santos & de Camargo, "Obtaining dynamic scheduling
-    policies with simulation and machine learning", SC 2017: fitted on r (run time), n (processors) and s (submission,
-    here since the log's start, at least 1 s so that its logarithm exists).
+    Lan, Desai & Buettner, CLUSTER 2009). f1..f4: Carastan-Santos & de Camargo, "Obtaining dynamic scheduling policies
+    with simulation and machine learning", SC 2017, fitted on r (run time), n (processors) and s (submission). Here s is
+    counted from the log's start and is at least 1 s, so that its logarithm exists.
     """
     if order == FCFS:
         return submit
@@ -69,13 +68,13 @@ def order_key(
 
 @inlined
 def head_key(s: Record, rules: Record, entry: Record) -> float:
-    """The key that decides the head."""
+    """Return the key by which the head of the queue is chosen."""
     return aged_key(ordering(s, rules), entry, entry.request if rules.head_on else entry.planned)
 
 
 @inlined
 def candidate_key(s: Record, rules: Record, entry: Record) -> float:
-    """The key among candidates."""
+    """Return the key of a job among backfill candidates."""
     planned = entry.request if rules.candidate_on else entry.planned
     by = (rules.candidate_order, rules.candidate_address, s.origin, s.now, rules.candidate_ageing)
     return aged_key(by, entry, planned)
@@ -83,13 +82,13 @@ def candidate_key(s: Record, rules: Record, entry: Record) -> float:
 
 @inlined
 def ordering(s: Record, rules: Record) -> tuple[int, int, float, float, float]:
-    """What decides a head's key at this instant beside the job: order, address, origin, now, weight of ageing."""
+    """Return what determines head keys besides the job: order, address, origin, now, weight of ageing."""
     return rules.head_order, rules.head_address, s.origin, s.now, rules.head_ageing
 
 
 @inlined
 def aged_key(by: tuple[int, int, float, float, float], entry: Record, planned: float) -> float:
-    """An order's key of a job. Ageing adds weight * submit: always the same order as key - weight * wait."""
+    """Return a job's key with ageing. Adding weight * submit gives the same order as subtracting weight * wait."""
     order, address, origin, now, ageing = by
     submit = entry.submit
     key: float = order_key(order, address, origin, now, submit, float(entry.procs), planned, now - submit)
@@ -105,10 +104,10 @@ INCREMENTS = np.array([1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000], np.fl
 
 @inlined
 def corrected(correction: int, elapsed: float, first: float, request: float, step: int) -> float:
-    """The planned length after the `step`-th correction (from 0) of a job running for `elapsed` seconds.
+    """Return the planned run time after the `step`-th correction (from 0) of a job that has run for `elapsed` seconds.
 
-    requested: the request. incremental: first prediction + STEPS[step], the request when they are used up. doubling:
-    first prediction * 2^(step + 1). Never above the request; where that leaves no time beyond `elapsed`, the request.
+    requested: the request. incremental: first prediction + INCREMENTS[step], then the request. doubling: first
+    prediction * 2^(step + 1). The result is at most the request; if it is not above `elapsed`, it is the request.
     """
     if correction == INCREMENTAL and step < INCREMENTS.size:
         new = first + INCREMENTS[step]
@@ -122,20 +121,20 @@ def corrected(correction: int, elapsed: float, first: float, request: float, ste
 
 RECENT_MEMORY = np.dtype(
     [
-        ("need", "i8"),  # finished jobs wanted
+        ("need", "i8"),  # number of finished jobs that a mean requires
         ("whole_seconds", "i8"),  # round the mean down
-        ("length", "i8"),  # run times a ring remembers
-        ("room", "i8"),  # places of a ring: a power of two, so that going round is no division
+        ("length", "i8"),  # run times in a ring
+        ("room", "i8"),  # capacity of a ring: a power of two, so that wrapping needs no division
         *array_fields("rings", "counts"),
     ]
 )
-rings_of = array_in("rings", np.float64)  # the last run times, ring after ring
-counts_of = array_in("counts", np.int64)  # finished jobs seen, by ring
+rings_of = array_in("rings", np.float64)  # the latest run times, ring after ring
+counts_of = array_in("counts", np.int64)  # number of finished jobs, by ring
 recent_memory_of = memory_as(RECENT_MEMORY)
 
 
 def recent_memory(rings: int, length: int, **settings: float) -> Memory:
-    """The memory of `rings` rings of `length` run times each, empty."""
+    """Create the memory of `rings` empty rings of `length` run times each."""
     rings, length = max(rings, 1), max(length, 1)
     room = 1 << (length - 1).bit_length()
     return Memory(
@@ -148,22 +147,22 @@ def recent_memory(rings: int, length: int, **settings: float) -> Memory:
 
 @inlined
 def plan_natively(s: Record, rules: Record, entry: Record) -> float:
-    """The planned run time of a job submitted now, by the planner built in."""
+    """Return the planned run time of a job that is submitted now, from the built-in planner."""
     return recent_plan(recent_memory_of(s)[0], entry)
 
 
 @inlined
 def learn_natively(s: Record, rules: Record, entry: Record) -> None:
-    """A job finished: the planner built in learns."""
+    """Let the built-in planner learn from a finished job."""
     if rules.planner == RECENT:
         learn_recent(recent_memory_of(s)[0], entry)
 
 
 @inlined
 def recent_plan(memory: Record, entry: Record) -> float:
-    """The mean of recent run times, else the request; within [1, request].
+    """Return the mean of recent run times, else the request; at least 1 s, at most the request.
 
-    Jobs that look the same come first, then the user's. Means are summed from the oldest, as the Python twins do.
+    Similar jobs of the user come before all jobs of the user. Sums begin with the oldest, as in Python.
     """
     rings, counts = rings_of(memory), counts_of(memory)
     number = entry.alike_ring
@@ -185,7 +184,7 @@ def recent_plan(memory: Record, entry: Record) -> float:
 
 @inlined
 def learn_recent(memory: Record, entry: Record) -> None:
-    """A job finished: its run time overwrites the oldest of its rings."""
+    """Store the run time of a finished job in its rings, in place of the oldest."""
     rings, counts = rings_of(memory), counts_of(memory)
     for number in (entry.alike_ring, entry.user_ring):
         if number >= 0:

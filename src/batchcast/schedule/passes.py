@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One scheduling pass: start heads while they fit, then backfill around the reservation of the first that does not.
+"""One EASY scheduling pass, and a shadow run of EASY for the policy setting `due_after`.
 
-And a shadow run of EASY by requests on the same submissions, beside the real schedule and knowing no more than it does.
-`due_after` is measured against it: when would plain EASY have let this job start? The run time of a job is known
-to it once the job has ended in the real schedule; until then it is taken to run to its request or, with `due_ends`, as
-long as was forecast at its submission while it has not run longer. Reservations are made by requests in either case.
+The shadow run schedules the same submissions by EASY with requested times, to learn when plain EASY would have started
+each job. It knows a job's run time only after the job ended in the real schedule. Until then the job runs to its
+request or, with `due_ends`, as long as predicted unless it has run longer.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .state import EASY, PLANNED, asides_of, choices_of, jobs_of, shadow_queue_o
 
 @inner
 def follow_shadow(s: Record, rules: Record) -> None:
-    """Bring the shadow to `now`: its ends until then, each with a pass, what was submitted, a pass. O(queue) a pass."""
+    """Advance the shadow run to `now`: a pass per instant with ends, then new submissions. O(queue) a pass."""
     jobs = jobs_of(s)
     queue = shadow_queue_of(s)
     end = next_shadow_end(s)
@@ -37,13 +36,13 @@ def follow_shadow(s: Record, rules: Record) -> None:
     while True:
         end_shadows(s, rules, s.now)
         shadow_pass(s, rules, s.now)
-        if next_shadow_end(s) > s.now:  # a job without length, known to have none, ends where it starts
+        if next_shadow_end(s) > s.now:  # a job that is known to have zero length ends when it starts
             return
 
 
 @inlined
 def next_shadow_end(s: Record) -> float:
-    """When the next job of the shadow ends; infinity where none runs. O(running)."""
+    """Return when the next job of the shadow run ends, or infinity. O(running)."""
     running = shadow_running_of(s)
     least: float = np.inf
     for place in range(s.shadow_count):
@@ -53,7 +52,7 @@ def next_shadow_end(s: Record) -> float:
 
 @inlined
 def end_shadows(s: Record, rules: Record, time: float) -> None:
-    """Take out of the shadow what has ended by `time`; what outlived its forecast meanwhile goes on. O(running)."""
+    """Remove jobs that have ended from the shadow run; jobs that outlived a prediction go on. O(running)."""
     running = shadow_running_of(s)
     kept = 0
     for place in range(s.shadow_count):
@@ -69,7 +68,7 @@ def end_shadows(s: Record, rules: Record, time: float) -> None:
 
 @inner
 def shadow_pass(s: Record, rules: Record, time: float) -> None:
-    """One pass of EASY in order of arrival, by requests (Lifka 1995, as `passes.schedule` makes it). O(queue)."""
+    """Make one EASY pass in order of arrival with requested times (Lifka 1995), like `easy_pass`. O(queue)."""
     jobs = jobs_of(s)
     queue = shadow_queue_of(s)
     waiting = s.shadow_waiting
@@ -97,7 +96,7 @@ def shadow_pass(s: Record, rules: Record, time: float) -> None:
 
 @inlined
 def shadow_reservation(s: Record, procs: int, time: float) -> tuple[float, int]:
-    """When the head can start by the requests of what runs, and how many processors are left over then."""
+    """Return when the head can start by the requests of running jobs, and how many processors are then left over."""
     running = shadow_running_of(s)
     free, place, count = s.shadow_free, 0, s.shadow_count
     until: float = time
@@ -113,7 +112,7 @@ def shadow_reservation(s: Record, procs: int, time: float) -> tuple[float, int]:
 
 @inner
 def start_shadow(s: Record, rules: Record, job: int, time: float) -> None:
-    """A job starts in the shadow: from now on it is known when it is due. Kept by the ends of limits. O(running)."""
+    """Start a job in the shadow run, and set when it is due. Order: ends of the limits. O(running)."""
     running = shadow_running_of(s)
     entry, aside = jobs_of(s)[job], asides_of(s)[job]
     limit_end = time + entry.request
@@ -136,7 +135,7 @@ def start_shadow(s: Record, rules: Record, job: int, time: float) -> None:
 
 @inlined
 def shadow_length(s: Record, rules: Record, job: int) -> float:
-    """How long a job runs for all that is known now."""
+    """Return how long a job runs, as far as is known now."""
     entry = jobs_of(s)[job]
     seconds: float = entry.request
     if asides_of(s)[job].over:
@@ -148,7 +147,7 @@ def shadow_length(s: Record, rules: Record, job: int) -> float:
 
 @inner
 def note_end(s: Record, job: int) -> None:
-    """A job ended in the real schedule: now the shadow knows how long it runs, if it still does. O(running)."""
+    """Tell the shadow run the run time of a job that ended in the real schedule, if it runs there. O(running)."""
     running = shadow_running_of(s)
     entry = jobs_of(s)[job]
     asides_of(s)[job].over = 1
@@ -158,15 +157,15 @@ def note_end(s: Record, job: int) -> None:
             running[place].end = end if end > s.now else min(running[place].end, s.now)
 
 
-FEW = 6  # searches for one candidate each, before all others are collected in one
+FEW = 6  # searches for one candidate each; the remaining candidates are then collected in one search
 
 
 @inner
 def easy_pass(s: Record, rules: Record) -> None:
-    """One pass at `now`.
+    """Make one EASY pass at `now`.
 
-    Where only one job came since a pass that left the queue blocked, that job alone can start: time only shrinks what
-    fits.
+    If only one job arrived since a pass that left the queue blocked, only this job can start, because with time fewer
+    jobs fit.
     """
     jobs = jobs_of(s)
     slots = slots_of(s)
@@ -215,7 +214,7 @@ def easy_pass(s: Record, rules: Record) -> None:
 
 @inner
 def backfill_few(s: Record, rules: Record, head: int, by_request: bool) -> None:
-    """Start what may pass the head: the first few by one search of the blocks each, then all others in one."""
+    """Start jobs that may pass the head: the first few by a search each, the others by one more search."""
     keyed = rules.candidate_order != 0
     searches = 1
     place = next_candidate(s, rules, head, by_request, s.head)
@@ -229,7 +228,7 @@ def backfill_few(s: Record, rules: Record, head: int, by_request: bool) -> None:
 
 @inner
 def backfill_indexed(s: Record, rules: Record, head: int) -> None:
-    """The same for a long queue, by its index: in order of arrival, or by key from one search that goes on."""
+    """Backfill a long queue by its index: in order of arrival, or by key from one continued search."""
     place = s.head
     count = push_root(s)
     while s.free > 0 and s.waiting > 1:
@@ -244,9 +243,9 @@ def backfill_indexed(s: Record, rules: Record, head: int) -> None:
 
 @inner
 def backfill_many(s: Record, rules: Record, head: int, by_request: bool) -> None:
-    """Start what may pass the head, the smallest key first, from one more search of the queue.
+    """Start jobs that may pass the head, the smallest key first, from one more search of the queue.
 
-    What a backfilled job takes, no later one gets back: a job that no longer fits is passed over for good.
+    During a pass processors only become fewer, so a job that does not fit any more is skipped for good.
     """
     slots = slots_of(s)
     choices = choices_of(s)
@@ -260,7 +259,7 @@ def backfill_many(s: Record, rules: Record, head: int, by_request: bool) -> None
 
 @inner
 def try_newest(s: Record, rules: Record) -> None:
-    """Backfill the job that has just come, if the head's reservation allows."""
+    """Backfill the job that has just arrived, if the head's reservation allows it."""
     slots = slots_of(s)
     if not s.reserved:
         reserve(s, slots[s.head].procs)
@@ -269,7 +268,7 @@ def try_newest(s: Record, rules: Record) -> None:
 
 @inner
 def pass_head(s: Record, rules: Record, head: int, place: int, by_request: bool) -> None:
-    """Start a candidate that fits now if it ends by the shadow time, or else uses up extra processors or the budget."""
+    """Start a candidate if it ends by the shadow time, or else fits into the extra processors or the risk budget."""
     slots = slots_of(s)
     if s.now + length(s, slots[place], by_request) > s.shadow_time:
         if slots[place].procs <= s.extra_procs:

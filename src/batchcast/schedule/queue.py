@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The waiting queue as slots in arrival order with minima per block of 16.
+"""The queue as slots in arrival order, with minima per block of 16, and the risk budget of backfilling.
 
-So that a pass skips what cannot fit; and the budget of risk of who may pass.
+The minima let a pass skip blocks in which no job fits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .state import BLOCK, GONE, TAIL, asides_of, blocks_of, choices_of, jobs_of,
 
 @inlined
 def chance_beyond(s: Record, job: int, seconds: float) -> float:
-    """The chance that a waiting job runs longer: what lies above its highest quantile that fits; infinity without."""
+    """Return the chance that a waiting job runs longer than `seconds`, by its quantiles; infinity: unknown."""
     if jobs_of(s)[job].request <= seconds:
         return 0.0
     quantiles = tails_of(s)[job]
@@ -31,7 +31,7 @@ def chance_beyond(s: Record, job: int, seconds: float) -> float:
 
 @inlined
 def is_in_budget(s: Record, rules: Record, head: int, place: int) -> bool:
-    """Whether the reserved job of the slot `head` can bear one more risk: that of the job at `place`."""
+    """Return whether the risk budget of the reserved job in slot `head` allows the job at `place` to pass it."""
     slots = slots_of(s)
     chance = chance_beyond(s, slots[place].job, s.shadow_time - s.now)
     return bool(asides_of(s)[slots[head].job].spent + chance <= rules.risk_budget)
@@ -39,7 +39,7 @@ def is_in_budget(s: Record, rules: Record, head: int, place: int) -> bool:
 
 @inlined
 def take_risk(s: Record, rules: Record, head: int, place: int) -> bool:
-    """Charge the reserved job with the chance of being held up by the one at `place`, if its budget allows."""
+    """Charge the reserved job with the risk of a delay by the job at `place`, if its budget allows."""
     if not (rules.risk_budget > 0.0 and is_in_budget(s, rules, head, place)):
         return False
     slots = slots_of(s)
@@ -52,7 +52,7 @@ def take_risk(s: Record, rules: Record, head: int, place: int) -> bool:
 
 @inlined
 def enqueue(s: Record, rules: Record, job: int) -> None:
-    """Append a job; O(1), now and then O(waiting) to close the gaps left by jobs that started."""
+    """Append a job. O(1); sometimes O(waiting), to close the gaps of jobs that started."""
     slots = slots_of(s)
     if s.tail - s.head > 2 * s.waiting + 2 * BLOCK or s.tail >= slots.size:
         compact(s, rules)
@@ -66,7 +66,7 @@ def enqueue(s: Record, rules: Record, job: int) -> None:
 
 @inlined
 def put(s: Record, rules: Record, place: int, job: int) -> None:
-    """Fill a slot and lower its block's minima."""
+    """Fill a slot, and lower the minima of its block."""
     jobs = jobs_of(s)
     slots = slots_of(s)
     blocks = blocks_of(s)
@@ -89,7 +89,7 @@ def put(s: Record, rules: Record, place: int, job: int) -> None:
 
 @inner
 def compact(s: Record, rules: Record) -> None:
-    """Move the live slots to the front, arrival order kept."""
+    """Move the used slots to the front, in arrival order."""
     slots = slots_of(s)
     kept = 0
     for place in range(s.head, s.tail):
@@ -104,7 +104,7 @@ def compact(s: Record, rules: Record) -> None:
 
 @inlined
 def dequeue(s: Record, rules: Record, place: int) -> None:
-    """Empty a slot and recompute its block's minima where it held one; O(BLOCK)."""
+    """Clear a slot, and recompute the minima of its block if it determined one. O(BLOCK)."""
     slots = slots_of(s)
     blocks = blocks_of(s)
     slot, block = slots[place], blocks[place // BLOCK]
@@ -147,11 +147,11 @@ def remeasure(s: Record, rules: Record, number: int) -> None:
 
 @inner
 def rekey(s: Record, rules: Record) -> None:
-    """Compute all keys of the head order anew, where they change with time; O(waiting), once a pass."""
+    """Recompute all keys of a head order that changes with time. O(waiting), once per pass."""
     jobs = jobs_of(s)
     slots = slots_of(s)
     blocks = blocks_of(s)
-    by = ordering(s, rules)  # asked once: a key written may not be taken for a setting changed
+    by = ordering(s, rules)  # read once: the compiler cannot know that writing a key changes no setting
     first, end, on_request = s.head, s.tail, rules.head_on
     for number in range(first // BLOCK, (end - 1) // BLOCK + 1):
         least_key = np.inf
@@ -168,10 +168,10 @@ def rekey(s: Record, rules: Record) -> None:
 
 @inlined
 def head_place(s: Record, rules: Record) -> int:
-    """The slot of the head job: the earliest arrival, or the smallest key; the queue must not be empty.
+    """Return the slot of the head job. The queue must have a job.
 
-    The earliest arrival too where it has waited longer than `first_after`: nobody has waited longer than it; before all
-    the earliest of those that are due. O(blocks); of an indexed queue O(log queue); where one may be due O(queue).
+    Due jobs come first, by arrival; then the earliest arrival if it has waited longer than `first_after`; then the
+    smallest key. O(blocks); O(log queue) with an index; O(queue) if a job may be due.
     """
     slots = slots_of(s)
     blocks = blocks_of(s)
@@ -201,7 +201,7 @@ def head_place(s: Record, rules: Record) -> int:
 
 @inner
 def first_due(s: Record) -> int:
-    """The slot of the earliest arrival that is due, else -1; and before when nobody here will be. O(queue)."""
+    """Return the slot of the earliest arrival that is due, or -1, and set `least_due`. O(queue)."""
     asides = asides_of(s)
     slots = slots_of(s)
     least, found = np.inf, -1
@@ -218,7 +218,7 @@ def first_due(s: Record) -> int:
 
 @inlined
 def any_fits(s: Record) -> bool:
-    """Whether any queued job asks for no more than the free processors; O(blocks)."""
+    """Return whether any queued job needs at most the free processors. O(blocks)."""
     blocks = blocks_of(s)
     for number in range(s.head // BLOCK, (s.tail - 1) // BLOCK + 1):
         if blocks[number].procs <= s.free:
@@ -228,11 +228,11 @@ def any_fits(s: Record) -> bool:
 
 @inlined
 def next_candidate(s: Record, rules: Record, head: int, by_request: bool, start: int) -> int:
-    """The first job from slot `start` on, other than the head, that may be backfilled now, in candidate order; else -1.
+    """Return the first job from slot `start` on, in candidate order, that may be backfilled now, or -1; never the head.
 
-    It may when it asks for no more than the free processors and either ends by the plan at the shadow time or before,
-    or asks for no more than the extra processors. Ties of the key go to the earlier arrival. With `by_request` a job's
-    length is its request, which the blocks do not know: they filter by width alone.
+    A job may be backfilled if it needs at most the free processors, and either ends by the shadow time or needs at most
+    the extra processors. Equal keys: the earlier arrival. With `by_request` the length of a job is its request, which
+    the blocks do not have, so blocks are then skipped by width alone.
     """
     jobs = jobs_of(s)
     slots = slots_of(s)
@@ -268,7 +268,7 @@ def next_candidate(s: Record, rules: Record, head: int, by_request: bool, start:
 
 @inlined
 def length(s: Record, slot: Record, by_request: bool) -> float:
-    """For how long a waiting job is taken to run: as planned, or as requested."""
+    """Return the assumed length of a waiting job: planned, or requested."""
     jobs = jobs_of(s)
     seconds: float = jobs[slot.job].request if by_request else slot.planned
     return seconds
@@ -276,7 +276,7 @@ def length(s: Record, slot: Record, by_request: bool) -> float:
 
 @inner
 def collect(s: Record, rules: Record, head: int, by_request: bool) -> int:
-    """All jobs that may be backfilled now, as a heap by key and arrival; returns how many. One search of the queue."""
+    """Collect the jobs that may be backfilled now, as a heap by key and arrival; return their number."""
     slots = slots_of(s)
     blocks = blocks_of(s)
     choices = choices_of(s)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The running jobs, in an array sorted by planned end.
-
-How a queued job begins to run, and the reservation of a head job made from it.
-"""
+"""The running jobs in an array sorted by planned end, the start of a queued job, and the reservation of a head job."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ from .state import (
 
 @inlined
 def add_plan(s: Record, job: int, procs: int, planned_end: float) -> None:
-    """Insert a running job by its planned end, after equal ones. O(running)."""
+    """Insert a running job by its planned end, after equal ends. O(running)."""
     plan = plan_of(s)
     place = s.running
     while place > 0 and plan[place - 1].end > planned_end:
@@ -43,7 +40,7 @@ def add_plan(s: Record, job: int, procs: int, planned_end: float) -> None:
 
 @inlined
 def drop_plan(s: Record, job: int, planned_end: float) -> None:
-    """Take a running job out of the plan. O(running)."""
+    """Remove a running job from the plan. O(running)."""
     plan = plan_of(s)
     low, high = 0, s.running
     while low < high:
@@ -62,7 +59,7 @@ def drop_plan(s: Record, job: int, planned_end: float) -> None:
 
 @inlined
 def put_off(s: Record, place: int, planned_end: float) -> None:
-    """Give the running job at `place` a later planned end, after equal ones. O(running jobs between)."""
+    """Give the running job at `place` a later planned end, after equal ends. O(running jobs between)."""
     plan = plan_of(s)
     job, procs, last = plan[place].job, plan[place].procs, s.running - 1
     while place < last and plan[place + 1].end <= planned_end:
@@ -75,10 +72,10 @@ def put_off(s: Record, place: int, planned_end: float) -> None:
 
 @inlined
 def reserve(s: Record, procs: int) -> None:
-    """Set when a head job of `procs` processors can start by the plan, and how many processors are left over then.
+    """Compute when a head job of `procs` processors can start by the plan, and how many processors are then left over.
 
-    Mu'alem & Feitelson (TPDS 2001): walk the running jobs by planned end until enough processors are free; all jobs
-    planned to end at that very instant count. O(running).
+    Mu'alem & Feitelson (TPDS 2001): go through the running jobs by planned end until enough processors are free; all
+    jobs that end at that instant count. O(running).
     """
     plan = plan_of(s)
     free, place, running = s.free, 0, s.running
@@ -96,10 +93,10 @@ def reserve(s: Record, procs: int) -> None:
 
 @inner
 def reserve_by_request(s: Record, rules: Record, head: int, procs: int) -> None:
-    """As `reserve`, but a running job counts until it must end: start + request. O(running).
+    """Compute the reservation as `reserve` does, but let each running job end at start + request. O(running).
 
-    One that passed the job `head` at a risk counts until the start it was to leave alone, while that is to come: the
-    risk was taken once, a later reservation would let others pass for nothing.
+    A job that passed the job `head` at a risk ends at the reserved start at that time, as long as this start is in the
+    future. The risk was charged once; a later reservation would let further jobs pass without a charge.
     """
     jobs = jobs_of(s)
     asides = asides_of(s)
@@ -126,7 +123,7 @@ def reserve_by_request(s: Record, rules: Record, head: int, procs: int) -> None:
 
 @inlined
 def start_job(s: Record, rules: Record, place: int, backfilled: int) -> None:
-    """The job of a slot runs from now on. Ends tie by log order, under pyss by order of start."""
+    """Start the job of a slot. Equal ends are in log order; under pyss, in order of start."""
     jobs = jobs_of(s)
     slots = slots_of(s)
     instant = instant_of(s)
@@ -155,14 +152,14 @@ def start_job(s: Record, rules: Record, place: int, backfilled: int) -> None:
 
 @inlined
 def push_end(s: Record, time: float, tie: np.int64, job: int) -> None:
-    """Note when a job will truly end."""
+    """Enter the true end of a job into the heap."""
     endings = endings_of(s)
     s.ending = push(endings, s.ending, time, tie, job)
 
 
 @inlined
 def note(s: Record, kind: int, job: int) -> None:
-    """Note a decision for predictors outside the kernel, where there are any."""
+    """Log a decision for predictors outside the kernel, if there are any."""
     log = log_of(s)
     if log.size > 0:
         entry = log[s.logged]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduling kernel's two records: its settings (`RULES`) and its state (`STATE`), with their arrays."""
+"""The records of the scheduling kernel, settings (`RULES`) and state (`STATE`), with their arrays."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import numpy as np
 from ..compiled.arrays import Record, array_in
 from ..records import array_fields, point_to
 
-BLOCK = 16  # slots per block of the queue: one entry of minima stands for 16 jobs
-CLASSES = 8  # of width, in the index of a long queue
-# where a row of it has its candidate keys and head key
+BLOCK = 16  # slots per block of the queue: one record of minima covers 16 jobs
+CLASSES = 8  # classes of width in the index of a long queue
+# columns of an index row: candidate keys, head key, number of columns
 KEYS, HEAD_KEY, ROW = CLASSES, 2 * CLASSES, 2 * CLASSES + 1
-LONG_QUEUE = 1024  # slots from which on the queue is indexed
-GONE = np.int64(1 << 30)  # processors of an empty slot: never fits
+LONG_QUEUE = 1024  # the queue is indexed from this many slots on
+GONE = np.int64(1 << 30)  # processors of an empty slot: it never fits
 
-# where `advance` goes on
+# where `advance` continues
 NEXT, OVERDUES, ENDS, SUBMITS, PREDICTED, PASS = range(6)
-# why `advance` came back
+# why `advance` returned
 DONE, NEEDS_PREDICTION, JOB_OVERDUE, LOG_FULL = range(4)
-# who plans: the caller beforehand, a predictor outside, or one built in: the mean of recent jobs (last_2, recent_mean)
+# who plans run times: the caller in advance, a predictor outside, or the built-in mean (last_2, recent_mean)
 GIVEN, ASKED, RECENT = range(3)
-# who decides
+# the kind of backfill
 NO_BACKFILL, EASY, CONSERVATIVE = range(3)
-# which length counts: the planned one or the requested one (of an order's key; of a running job)
+# which run time is used, by an order's key or for a running job
 PLANNED, REQUESTED = range(2)
-# in which order the events of one instant come
+# the order of events at one instant
 INSTANT, PYSS = range(2)
-# what the log of decisions holds
+# kinds of entries in the log of decisions
 LOG_OVERDUE, LOG_END, LOG_START = range(3)
 
 RULES = np.dtype(
@@ -41,23 +41,23 @@ RULES = np.dtype(
         ("candidate_order", "i8"),
         ("planner", "i8"),
         ("correction", "i8"),
-        ("head_on", "i8"),  # what an order takes for the length: planned or requested
+        ("head_on", "i8"),  # the run time that an order uses: planned or requested
         ("candidate_on", "i8"),
-        ("head_ageing", "f8"),  # by how much a key falls per second of waiting
+        ("head_ageing", "f8"),  # how much a key falls per second of waiting
         ("candidate_ageing", "f8"),
-        ("head_address", "i8"),  # compiled order of the user, see orders.USER
+        ("head_address", "i8"),  # address of the user's compiled order, see orders.USER
         ("candidate_address", "i8"),
-        ("head_varying", "i8"),  # keys change while jobs wait: computed anew in every pass
+        ("head_varying", "i8"),  # keys change while jobs wait, and are computed in every pass
         ("candidate_varying", "i8"),
-        ("running_ends", "i8"),  # what ends a running job in the plan: planned or requested
-        ("head_after", "f8"),  # a head that waited longer is reserved for by requests; infinity: never
-        ("first_after", "f8"),  # who waited longer goes before the order, by arrival; infinity: nobody
-        ("due_after", "f8"),  # who waits so much longer than in a shadow run of EASY goes first; infinity: nobody
-        ("due_ends", "i8"),  # what ends, in that shadow run, a job that has not ended: requested or planned
-        ("risk_budget", "f8"),  # what chances of holding up a job reserved for by requests may add up to; 0: none
-        ("refresh", "i8"),  # queued jobs are planned anew when one of their class ends
+        ("running_ends", "i8"),  # when a running job ends in the plan: planned or requested
+        ("head_after", "f8"),  # a head that has waited longer gets a reservation by requested times; infinity: never
+        ("first_after", "f8"),  # jobs that have waited longer precede the order, by arrival; infinity: none
+        ("due_after", "f8"),  # jobs that wait this much longer than in the shadow run come first
+        ("due_ends", "i8"),  # when an unfinished job ends in the shadow run: requested or planned
+        ("risk_budget", "f8"),  # limit on the summed risk of delaying a reserved job; 0: no risk
+        ("refresh", "i8"),  # plan queued jobs anew when a job of their class ends
         ("ask_overdue", "i8"),  # a predictor outside revises the plan of an overdue job
-        ("long_queue", "i8"),  # slots from which on the queue is indexed
+        ("long_queue", "i8"),  # the queue is indexed from this many slots on
     ]
 )
 
@@ -86,76 +86,76 @@ STATE = np.dtype(
         ("now", "f8"),
         ("free", "i8"),
         ("phase", "i8"),
-        ("job", "i8"),  # the job a reason is about
-        ("answered", "i8"),  # that job's new plan is in its record
+        ("job", "i8"),  # the job that a reason of return concerns
+        ("answered", "i8"),  # the new plan of this job is in its record
         ("next_submit", "i8"),
-        ("tail", "i8"),  # queue: slots used
-        ("head", "i8"),  # queue: no live slot before this one
+        ("tail", "i8"),  # queue: number of used slots
+        ("head", "i8"),  # queue: all slots before this slot are empty
         ("waiting", "i8"),
-        ("indexed", "i8"),  # queue: the index is kept
+        ("indexed", "i8"),  # queue: the index exists
         ("leaves", "i8"),  # index: nodes of the lowest level
-        ("classes_free", "i8"),  # index: classes of width that reach into the free processors ...
-        ("classes_extra", "i8"),  # ... and into the extra ones
+        ("classes_free", "i8"),  # index: classes of width that begin within the free processors ...
+        ("classes_extra", "i8"),  # ... and within the extra processors
         ("newest", "i8"),  # slot of the last arrival
         ("running", "i8"),
         ("ending", "i8"),  # size of the heap of ends
-        ("sequence", "i8"),  # starts so far
+        ("sequence", "i8"),  # number of starts
         ("arrived", "i8"),  # submissions since the last pass
-        ("dirty", "i8"),  # anything else since the last pass
-        ("reserved", "i8"),  # shadow_time and extra_procs are those of the present head
+        ("dirty", "i8"),  # any other change since the last pass
+        ("reserved", "i8"),  # shadow_time and extra_procs belong to the present head
         ("shadow_time", "f8"),
         ("extra_procs", "i8"),
-        ("looked_at", "i8"),  # slots and blocks read in search of heads and candidates: what a pass costs
+        ("looked_at", "i8"),  # slots and blocks read in search of heads and candidates: the cost of passes
         ("next_start", "f8"),  # conservative: the earliest reservation of a waiting job
-        ("freed_until", "f8"),  # conservative: nothing was freed after this instant since jobs were last placed again
+        ("freed_until", "f8"),  # conservative: nothing was freed after this instant since jobs were last moved
         ("ended", "i8"),  # conservative: a job ended since the last pass
-        ("rebuild", "i8"),  # conservative: a running job's plan grew, all reservations are made anew
-        ("first_step", "i8"),  # profile: the step in which now lies
-        ("steps", "i8"),  # profile: steps used
-        ("instant_first", "i8"),  # zero-length jobs started at this instant: first and end of the list
+        ("rebuild", "i8"),  # conservative: a running job's plan grew, so all reservations are made again
+        ("first_step", "i8"),  # profile: the step that contains now
+        ("steps", "i8"),  # profile: number of used steps
+        ("instant_first", "i8"),  # zero-length jobs that started at this instant: first and end of the list
         ("instant_end", "i8"),
         ("logged", "i8"),
         ("corrections", "i8"),
-        ("shadow_submit", "i8"),  # shadow: the next job to be submitted there
+        ("shadow_submit", "i8"),  # shadow run: the next job to be submitted
         ("shadow_waiting", "i8"),
         ("shadow_count", "i8"),
         ("shadow_free", "i8"),
-        ("least_due", "f8"),  # no waiting job is due before
-        ("aside", "i8"),  # what few policies need is kept: a shadow run, or plans made anew
+        ("least_due", "f8"),  # no waiting job is due before this instant
+        ("aside", "i8"),  # the array `asides` is in use, for a shadow run or for planning anew
         *array_fields(*ARRAYS),
     ]
 )
 
 JOBS = np.dtype(
     [
-        # what the workload says
+        # given by the workload
         ("submit", "f8"),
         ("run", "f8"),
         ("request", "f8"),
         ("procs", "i4"),
-        ("user_ring", "i4"),  # the native planner's memory of the user, -1 none
-        ("alike_ring", "i4"),  # and of jobs that look the same, -1 none
-        # what the schedule makes of it
-        ("step", "i2"),  # corrections so far
+        ("user_ring", "i4"),  # the built-in planner's ring of the user, -1 for none
+        ("alike_ring", "i4"),  # the built-in planner's ring of similar jobs, -1 for none
+        # set by the schedule
+        ("step", "i2"),  # number of corrections
         ("backfilled", "u1"),
-        ("released", "u1"),  # processors already counted as free (pyss)
+        ("released", "u1"),  # processors are already counted as free (pyss)
         ("first", "f8"),  # first planned run time
         ("planned", "f8"),  # present planned run time
         ("start", "f8"),
     ],
     align=True,
 )
-"""64 bytes, a line of the processor's cache: one more field costs plain EASY some hundredths on a long log."""
+"""A record has 64 bytes, one cache line: one more field slows plain EASY by some per cent on a long log."""
 
 ASIDES = np.dtype(
     [
-        # of each job what only a shadow run, a risk budget or planning anew needs
-        ("due", "f8"),  # goes first from then on; infinity: not known yet, or never
-        ("spent", "f8"),  # chances of being held up that were taken while it was reserved for
-        ("until", "f8"),  # when it was to start, the reserved job that this one passed at a risk
-        ("passed", "i4"),  # that job, -1 none
-        ("like", "i4"),  # its class, whose results plan it anew, -1 none
-        ("over", "u1"),  # ended: its run time is known
+        # per job, only for a shadow run, a risk budget or planning anew
+        ("due", "f8"),  # the job comes first from this instant on; infinity: unknown yet, or never
+        ("spent", "f8"),  # sum of the risks that other jobs took while this job had a reservation
+        ("until", "f8"),  # the reserved start of the job that this job passed at a risk
+        ("passed", "i4"),  # the job that was passed, -1 for none
+        ("like", "i4"),  # class whose results plan this job anew, -1 for none
+        ("over", "u1"),  # ended: the run time is known
     ],
     align=True,
 )
@@ -176,35 +176,35 @@ HEAP = np.dtype([("key", "f8"), ("tie", "i8"), ("item", "i8")])
 SHADOW = np.dtype(
     [("limit_end", "f8"), ("end", "f8"), ("begun", "f8"), ("job", "i4"), ("procs", "i4")]
 )  # fmt: skip
-TAIL = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)  # levels of the quantiles that a risk is read off
-RESULTS = 8  # of a class are kept: how many there were, when each ended, its log seconds
+TAIL = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)  # levels of the quantiles from which a risk is read
+RESULTS = 8  # number of stored results per class: their count, when each ended, log of its seconds
 LOG = np.dtype([("time", "f8"), ("job", "i4"), ("kind", "i4")])
 
 
 jobs_of = array_in("jobs", JOBS)  # in log order
 slots_of = array_in("slots", SLOTS)  # the queue in arrival order, with gaps
 blocks_of = array_in("blocks", BLOCKS)  # minima over 16 slots each
-nodes_of = array_in("nodes", np.float64, ROW)  # the index, minima per class of width, while the queue is long
+nodes_of = array_in("nodes", np.float64, ROW)  # index of a long queue: minima per class of width
 plan_of = array_in("plan", PLAN)  # running jobs by planned end
-endings_of = array_in("endings", HEAP)  # jobs by true end
-instant_of = array_in("instant", np.int32)  # zero-length jobs of this instant
-choices_of = array_in("choices", HEAP)  # of one pass: candidates by key, running jobs by requested end
+endings_of = array_in("endings", HEAP)  # running jobs by true end
+instant_of = array_in("instant", np.int32)  # zero-length jobs that started at this instant
+choices_of = array_in("choices", HEAP)  # heap of one pass: candidates by key, or running jobs by requested end
 profile_of = array_in("profile", STEPS)  # conservative: free processors over time
 asides_of = array_in("asides", ASIDES)
-tails_of = array_in("tails", np.float64, len(TAIL))  # quantiles of each job's forecast, its request where unknown
-shadow_queue_of = array_in("shadow_queue", np.int32)  # what waits in the shadow, in arrival order
-shadow_running_of = array_in("shadow_running", SHADOW)  # what runs there, by the ends of limits
-results_of = array_in("results", np.float64, 1 + 2 * RESULTS)  # the last results of each class
-log_of = array_in("log", LOG)  # decisions for predictors outside
+tails_of = array_in("tails", np.float64, len(TAIL))  # quantiles of the predicted run time, else the request
+shadow_queue_of = array_in("shadow_queue", np.int32)  # waiting jobs of the shadow run, in arrival order
+shadow_running_of = array_in("shadow_running", SHADOW)  # running jobs of the shadow run, by the ends of their limits
+results_of = array_in("results", np.float64, 1 + 2 * RESULTS)  # the latest results of each class
+log_of = array_in("log", LOG)  # decisions for predictors outside the kernel
 
 
 def memory_as(dtype: np.dtype) -> Callable[[Record], Any]:
-    """How a planner built into the kernel gets its own record (1,) of this dtype out of the state."""
+    """Return a function that gets the record (1,) of a built-in planner, of this dtype, from the state."""
     return array_in("memory", dtype)
 
 
 class Memory:
-    """A built-in planner's record, settings and memory, and the arrays that it points to."""
+    """The record of a built-in planner (settings and memory), and the arrays to which it points."""
 
     def __init__(self, dtype: np.dtype, settings: Mapping[str, float], **arrays: np.ndarray) -> None:
         self.record = np.zeros(1, dtype)
@@ -215,25 +215,25 @@ class Memory:
 
 
 class KernelState(NamedTuple):
-    """Everything the kernel knows: `advance(state)`. Jobs are in log order; times are seconds."""
+    """The complete state of the kernel, for `advance(state)`. Jobs are in log order; times are in seconds."""
 
     record: np.ndarray  # STATE (1,)
     rules: np.ndarray  # RULES (1,)
-    arrays: dict[str, np.ndarray]  # what the record points to
+    arrays: dict[str, np.ndarray]  # the arrays to which the record points
     memory: Memory | None  # of the built-in planner
 
     @property
     def jobs(self) -> np.ndarray:
-        """JOBS (n,)."""
+        """The job records, JOBS (n,)."""
         return self.arrays["jobs"]
 
     @property
     def log(self) -> np.ndarray:
-        """LOG: decisions for predictors outside."""
+        """The decisions for predictors outside the kernel, LOG."""
         return self.arrays["log"]
 
     def enlarge_log(self) -> None:
-        """Room for twice the decisions; those noted are forgotten."""
+        """Double the capacity of the log, and discard its entries."""
         self.arrays["log"] = np.empty(2 * len(self.log), LOG)
         point_to(self.record, log=self.log)
 
@@ -248,11 +248,11 @@ def make_state(
     tails: np.ndarray | None = None,
     **rules: Any,
 ) -> KernelState:
-    """A machine of `total` processors, empty, before the first submission; `jobs` in log order, each fitting it.
+    """Create the state of an empty machine with `total` processors, before the first submission.
 
-    `rules` are those of RULES by name; `memory` is that of a planner built in, `like` (n,) the class of each job for
-    `refresh`, -1 none; `tails` (n, TAIL) quantiles for `risk_budget`, by default the request, of which nothing is a
-    risk. O(n) memory: about 150 bytes a job, 64 more for `conservative`.
+    `jobs` are in log order and each fits. `rules` sets fields of RULES. `like` (n,): classes for `refresh`, -1 for
+    none. `tails` (n, TAIL): run-time quantiles for `risk_budget`, by default the request, so that no job is a risk.
+    Memory: about 150 bytes per job, 64 more for `conservative`.
     """
     n = len(jobs)
     blocks = n // BLOCK + 2
@@ -286,7 +286,7 @@ def make_state(
         "blocks": np.empty(blocks, BLOCKS),
         "nodes": _make_index(jobs["procs"], blocks),
         "plan": np.empty(most_running, PLAN),
-        "endings": np.empty(2 * most_running, HEAP),  # pyss: ends noted late overlap new starts
+        "endings": np.empty(2 * most_running, HEAP),  # under pyss, ends that are entered late overlap new starts
         "instant": np.empty(n, np.int32),
         "choices": np.empty(n + n // 8 + 64, HEAP),
         "profile": profile,
@@ -303,7 +303,7 @@ def make_state(
 
 
 def _make_index(procs: np.ndarray, leaves: int) -> np.ndarray:
-    """Room for the index, and the classes: exact widths where there are few, else about as many jobs in each."""
+    """Allocate the index, and choose its classes: exact widths if there are few, else classes of about equal counts."""
     nodes, size = leaves, leaves
     while size > 1:
         size = (size + 15) // 16
@@ -324,7 +324,7 @@ def make_jobs(
     request: np.ndarray,
     planned: np.ndarray,
 ) -> np.ndarray:
-    """Job records from arrays (n,), not yet started, without native memory."""
+    """Create job records from arrays (n,): not started, without rings of the built-in planner."""
     jobs = np.zeros(len(submit), JOBS)
     jobs["submit"], jobs["procs"], jobs["run"], jobs["request"] = (
         submit,

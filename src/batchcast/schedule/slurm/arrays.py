@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arrays that Slurm's kernels work on: a site, its jobs, and the state between two instants.
+"""The arrays of Slurm's kernels: a site, its jobs, and the state between two instants.
 
-One record array for each kind of thing, since every array a kernel takes costs compiling and calling.
+Each kind of thing has one record array, because every array argument costs compile time and call time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FAR = 1e18
 
 
 def _record(whole: str, real: str = "") -> np.dtype[Any]:
-    """Fields of int64, then fields of float64."""
+    """Return a record type with int64 fields, then float64 fields."""
     return np.dtype([*((name, np.int64) for name in whole.split()), *((name, np.float64) for name in real.split())])
 
 
@@ -63,13 +63,13 @@ REGISTERS = _record(
 
 @by_address
 class Site(NamedTuple):
-    """A machine: nodes in their order, P partitions, Q QOS, associations, V reservations, G kinds of gres.
+    """A machine: nodes in order, P partitions, Q QOS, associations, V reservations, G kinds of GRES.
 
-    Sets of nodes are bits of int64 words: `inside` (P, W), `reserved` (V, W). `features` are bits too. TRES are
-    processors, nodes, memory in MiB and the G gres; a limit that is not set is FAR. `billing` (P, TRES) are the weights
-    by which use is counted, `tres_weight` those of priority, by the share of `part_tres` (P, TRES) that a job asks.
-    `parent` of an association leads to the root; `share` is of its siblings' shares. `part` has one record more: where
-    the last one's nodes in `members` end.
+    Sets of nodes are bits of W int64 words: `inside` (P, W), `reserved` (V, W); `features` are bits too. TRES are
+    processors, nodes, memory in MiB and the G GRES; FAR means no limit. `billing` (P, TRES) has the weights of usage,
+    `tres_weight` the weights of priority for a job's share of `part_tres` (P, TRES). `parent` of an association leads
+    to the root; `share` is relative to siblings. `part` has one more record, for the end of the last partition's nodes
+    in `members`.
     """
 
     node: Any
@@ -97,11 +97,11 @@ class Site(NamedTuple):
 
 @by_address
 class Jobs(NamedTuple):
-    """Requests by submission, see `machines.request`; -1 where nothing is asked, and one record more for the ends.
+    """Requests by submission, see `machines.request`; -1 means not requested. One more record has the ends.
 
-    `plan` is the limit, or a forecast no longer than it; `held` the same once the job runs. Dependencies of a job are
-    `needs[needs_from:]`; a job with `fixed` below FAR starts then, on the nodes `fixed_node[fixed_from:]`, whatever the
-    scheduler says.
+    `plan` is the time limit, or a shorter prediction; `held` is the same for a running job. The dependencies of a job
+    begin at `needs[needs_from]`. A job with `fixed` below FAR starts at `fixed` on the nodes from
+    `fixed_node[fixed_from]` on, whatever the scheduler decides.
     """
 
     row: Any
@@ -115,7 +115,7 @@ class Jobs(NamedTuple):
 
 @by_address
 class Rules(NamedTuple):
-    """Settings under slurm.conf's names, in seconds."""
+    """Settings named as in slurm.conf, in seconds."""
 
     fifo: int
     multifactor: int
@@ -155,11 +155,11 @@ class Rules(NamedTuple):
 
 @by_address
 class State(NamedTuple):
-    """What changes: registers, jobs, nodes, what running jobs hold, the queue in order, counts, tables, scratch.
+    """What changes: registers, jobs, nodes, allocations, the ordered queue, counts, tables, scratch arrays.
 
-    `active` are running jobs by planned end; `bits` (sets, W) sets of nodes; `slot` is backfill's table of free nodes
-    over time, `slot_free` (slots, W) its sets, `slot_ready` those where running jobs leave something by a slot's end;
-    `array_planned` (arrays, P) counts a pass's bookings, or marks an array that it refused.
+    `active` has running jobs by planned end; `bits` (sets, W) sets of nodes. `slot` is backfill's table of free nodes
+    over time: `slot_free` (slots, W) has its sets, `slot_ready` the nodes on which running jobs leave processors by a
+    slot's end. `array_planned` (arrays, P) counts a pass's bookings of an array, or marks it as refused.
     """
 
     reg: Any
@@ -200,6 +200,6 @@ class State(NamedTuple):
     out: Any
 
 
-# sets of nodes in State.bits: up, with something free; those of a step; free of bookings, rich enough for a job, booked
-# by it, still open in a pass; where a candidate of backfill has room
+# rows of State.bits, sets of nodes: up; with free processors; of one step; without bookings; with enough for a job;
+# booked by the job; still open in a pass; where a backfill candidate has room
 UP, IDLE, MASK, SEEN, RICH, MINE, OPEN, WITNESS, SETS = range(9)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock of Slurm's kernels: events between instants, and at each instant a pass, a cycle or a priority update."""
+"""The clock of Slurm's kernels: events, and passes, backfill cycles and priority updates at instants."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .preempt import leave
 from .priority import compact, decay_usage, enqueue, fair_tree, recompute, trim
 from .start import BEGIN, CANCEL, END, FIXED, LEAVE, NODE, RELEASE, finish, pop, push, start_job
 
-PATIENCE = 1000  # instants in which nothing ends, comes or starts
+PATIENCE = 1000  # instants without any end, submission or start
 
 
 @inner
 def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None:
-    """Everything that happens until `now`: ends, submissions, withdrawals, releases, nodes down and back."""
+    """Process all events until `now`: ends, submissions, cancellations, releases, changes of nodes."""
     due, before = 0, s.reg[0].now
     while s.reg[0].heap > 0 and s.heap[0].time <= now:
         at, kind, item = s.heap[0].time, s.heap[0].kind, s.heap[0].what
@@ -35,7 +35,7 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
         elif kind == END:
             s.job[item].ending = 0
         else:
-            if kind == BEGIN and rules.lazy and rules.fifo:  # no cycle would find it
+            if kind == BEGIN and rules.lazy and rules.fifo:  # no cycle of the builtin scheduler would find the job
                 s.reg[0].asked = 1
             s.list[due].due = kind * len(jobs.row) + item
             due += 1
@@ -53,7 +53,7 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
 
 @inner
 def submit(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, now: float) -> None:
-    """A job enters the queue."""
+    """Add a job to the queue."""
     s.reg[0].submitted += 1
     g = jobs.row[j].group
     if s.group_sequence[g] < 0:
@@ -68,7 +68,7 @@ def submit(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, now: float) -
 
 @inner
 def later_change(site: Site, jobs: Jobs, rules: Rules, s: State, kind: int, j: int, now: float) -> None:
-    """A queued job is cancelled, released or, in a replayed past, starts as recorded."""
+    """Cancel or release a queued job, or start it as recorded if the past is replayed."""
     if s.job[j].status != QUEUED:
         return
     if kind == CANCEL:
@@ -86,7 +86,7 @@ def later_change(site: Site, jobs: Jobs, rules: Rules, s: State, kind: int, j: i
 
 @inner
 def take_as_recorded(site: Site, jobs: Jobs, s: State, j: int) -> None:
-    """The recorded nodes, any where none is; how many processors on each is what `place` says, where it can."""
+    """Take the recorded nodes, or any nodes if none is recorded; processors per node as `place` decides, if it can."""
     taken = 0
     known = jobs.row[j].fixed_from < jobs.row[j + 1].fixed_from
     for w in range(s.bits.shape[1]):
@@ -105,7 +105,7 @@ def take_as_recorded(site: Site, jobs: Jobs, s: State, j: int) -> None:
 
 @inner
 def change_node(s: State, k: int, at: float) -> None:
-    """A node goes down or comes back."""
+    """Take a node down, or bring it back."""
     i = s.down[k].node
     if i < 0:  # a reservation begins or ends
         return
@@ -120,7 +120,7 @@ def change_node(s: State, k: int, at: float) -> None:
 
 @inner
 def settle(jobs: Jobs, s: State, before: float, now: float) -> None:
-    """Since when nothing but the queue holds each job that something else may hold."""
+    """Update since when nothing but the queue holds each job that something else may hold."""
     kept = 0
     for k in range(int(s.reg[0].special)):
         j = s.list[k].special
@@ -141,7 +141,7 @@ def settle(jobs: Jobs, s: State, before: float, now: float) -> None:
 
 @inner
 def next_instant(jobs: Jobs, rules: Rules, s: State) -> float:
-    """The next poll, cycle or priority update; with `lazy`, none at which nothing could have changed."""
+    """Return the next poll, cycle or priority update; with `lazy`, skip those at which nothing can have changed."""
     poll = s.reg[0].first_poll + s.reg[0].polls * rules.poll
     if rules.lazy:
         event = FAR
@@ -166,11 +166,11 @@ def next_instant(jobs: Jobs, rules: Rules, s: State) -> float:
 
 @branching
 def advance(site: Site, jobs: Jobs, rules: Rules, s: State, events: int) -> int:
-    """Go on for at most `events` instants or until all jobs are done; jobs that have ended or gone so far."""
+    """Process at most `events` instants; return the number of submitted jobs, or -1 if nothing is left to do."""
     for _ in range(events):
         if s.reg[0].submitted == len(s.order) and s.reg[0].running == 0 and s.reg[0].heap == 0:
             s.reg[0].quiet += 1
-            if s.reg[0].queue == s.reg[0].first or s.reg[0].quiet > PATIENCE:  # what still waits will never start
+            if s.reg[0].queue == s.reg[0].first or s.reg[0].quiet > PATIENCE:  # jobs that still wait will never start
                 return -1
         else:
             s.reg[0].quiet = 0
@@ -199,7 +199,7 @@ def advance(site: Site, jobs: Jobs, rules: Rules, s: State, events: int) -> int:
 
 @inner
 def poll(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None:
-    """A second of the controller: a pass if one is due."""
+    """Process one second of the controller: a scheduling pass if one is due."""
     s.reg[0].polls += 1
     t = float(int(now))
     long_ago = t - s.reg[0].full >= rules.sched_interval

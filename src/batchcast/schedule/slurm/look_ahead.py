@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a job would start if running jobs ended as planned, and what is free on a node by then.
+"""When a job could start if running jobs ended as planned, and what is then free on a node.
 
-Slurm's look ahead, group of ends by group of ends.
+This is Slurm's will-run test, which removes running jobs in groups by their planned end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KILL_WAIT = 5.0
 
 @inlined
 def cpus_by(site: Site, s: State, i: int, t: float, until: float) -> int:
-    """Processors free on node i by `until`."""
+    """Return the processors that are free on node i by `until`."""
     free, entry = site.node[i].cpus - s.node[i].used_cpus, s.node[i].head
     if until >= t + KILL_WAIT:
         while entry != NONE and s.pool[entry].end <= until:
@@ -27,7 +27,7 @@ def cpus_by(site: Site, s: State, i: int, t: float, until: float) -> int:
 
 @inner
 def first_after(s: State, t: float, at: float) -> int:
-    """The place of the first running job that is planned to end after `at`."""
+    """Return the place of the first running job that is planned to end after `at`."""
     if at < t + KILL_WAIT:
         return 0
     low, high = 0, int(s.reg[0].running)
@@ -44,10 +44,10 @@ def first_after(s: State, t: float, at: float) -> int:
 def may_start(
     site: Site, jobs: Jobs, s: State, j: int, t: float, row: int, end: float, rise: int, later: float
 ) -> bool:
-    """Whether the job could start by `later` on nodes of the MASK free in the records from `row` to `end`.
+    """Return whether the job could start by `later` on nodes of MASK that are free in the records from `row` to `end`.
 
-    `rise` is the record in which `later` lies. Memory, sharing and what other gres need are left to `will_run`, and
-    no job that starts then is refused here: `total` processors free by `later` are never fewer than it counts.
+    `rise` is the record that contains `later`. Memory, sharing and other GRES are left to `will_run`. No job that can
+    start is rejected: `total`, the processors free by `later`, is never too small.
     """
     cpus, least = jobs.row[j].cpus, jobs.row[j].min_nodes
     each, features = max(jobs.row[j].per_node, 1) * jobs.row[j].per_task, jobs.row[j].features
@@ -75,7 +75,7 @@ def may_start(
 
 @inner
 def gres_by(site: Site, jobs: Jobs, s: State, j: int, i: int, t: float, until: float) -> bool:
-    """Whether node i has each kind of gres that the job asks for by `until`."""
+    """Return whether node i has each kind of GRES that the job requests by `until`."""
     for g in range(site.gres.shape[1]):
         lacks, entry = jobs.gres[j, g] + s.used_gres[i, g] - site.gres[i, g], s.node[i].head
         if jobs.gres[j, g] > 0:
@@ -87,15 +87,15 @@ def gres_by(site: Site, jobs: Jobs, s: State, j: int, i: int, t: float, until: f
     return True
 
 
-MANY = 96  # nodes, from which on marking what touches them costs more than going through the running jobs
+MANY = 96  # nodes; above this number, marking the jobs on the nodes costs more than a pass over the running jobs
 
 
 @inner
 def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, latest: float) -> float:
-    """When the job would start on the SEEN if running jobs ended as planned: `t` if now, -1 if never or after `latest`.
+    """Return when the job starts on SEEN if running jobs end as planned: `t` means now; -1 never or after `latest`.
 
-    Slurm takes the jobs that end off in groups, each twice as long as the one before, and tries after each group.
-    Only the nodes of a job taken off are looked at again, and no group is tried before there is enough in sum.
+    Slurm removes ending jobs in groups, each window twice as long as the one before, and tries after each group. Only
+    nodes of removed jobs are examined again, and no group is tried before the total is sufficient.
     """
     survey(site, jobs, s, j, part, SEEN, 0)
     if pick(site, jobs, s, j, part):
@@ -120,7 +120,7 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
                     base = end + 30 - end % 30
                 removed, last = True, end
                 closed = following < running and max(s.active[following].end, t + KILL_WAIT) > base + window
-        while not closed and following < running:  # who is not marked ends after `latest`, or leaves the SEEN alone
+        while not closed and following < running:  # unmarked jobs end after `latest`, or have no node of SEEN
             if touches(s, s.active[following].job):
                 return -1.0
             following += 1
@@ -136,8 +136,9 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
 
 @inner
 def mark_touching(s: State, t: float, latest: float, running: int) -> None:
-    """Mark the places of the running jobs that end by `latest` and have something on the SEEN; where these are many
-    nodes, all places: to go through the jobs until there is enough is less work then."""
+    """Mark running jobs that end by `latest` and have a node of SEEN; all of them if SEEN is large, because a pass over
+    the jobs is then less work.
+    """
     seen = 0
     for w in range(s.bits.shape[1]):
         seen += bits(s.bits[SEEN, w])
@@ -159,7 +160,7 @@ def mark_touching(s: State, t: float, latest: float, running: int) -> None:
 
 @inner
 def touches(s: State, o: int) -> bool:
-    """Whether running job o has something on the SEEN."""
+    """Return whether running job o has a node of SEEN."""
     entry = s.job[o].head
     while entry != NONE:
         i = s.pool[entry].node
@@ -171,7 +172,7 @@ def touches(s: State, o: int) -> bool:
 
 @inlined
 def next_marked(s: State, k: int, running: int) -> int:
-    """The first marked place from k on."""
+    """Return the first marked place from k on."""
     if k >= running:
         return NONE
     w, word = k >> 6, s.marks[k >> 6] & (-1 << (k & 63))
@@ -186,7 +187,7 @@ def next_marked(s: State, k: int, running: int) -> int:
 
 @inner
 def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> bool:
-    """Take running job o off the SEEN nodes in the will-run test for j, whose sums follow; whether it had any."""
+    """Remove running job o from its SEEN nodes in the will-run test of j, and update sums; return if it had any."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
     stamp, had = int(s.reg[0].stamp), False
     entry = s.job[o].head

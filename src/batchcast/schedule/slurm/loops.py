@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slurm's two loops.
 
-The main loop, jobs in priority order, which a blocked partition stops, and backfill, as far down the queue as a job
-could start now.
+The main loop takes jobs in priority order, and a job that does not fit blocks its partition. Backfill goes as far down
+the queue as a job could start now.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .table import kept_from, open_table
 
 @inner
 def fits_empty(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
-    """Whether the job would fit on the MASK if nothing ran there; for a whole partition it is found out once."""
+    """Return whether the job fits on an empty MASK; for a whole partition the answer is stored."""
     whole = True
     for w in range(s.bits.shape[1]):
         whole = whole and s.bits[MASK, w] == site.inside[part, w]
@@ -35,7 +35,7 @@ def fits_empty(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 
 @inner
 def some_taken(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
-    """Whether a node of the MASK with the job's features is held alone by a job, or by any if it wants it alone."""
+    """Return whether a MASK node with the job's features is in exclusive use, or in use and the job is exclusive."""
     for k in range(site.part[part].first, site.part[part + 1].first):
         i = site.members[k]
         held = s.node[i].node_jobs if jobs.row[j].exclusive else s.node[i].exclusive_jobs
@@ -46,7 +46,7 @@ def some_taken(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 
 @inner
 def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: int) -> None:
-    """Start what fits, best priority first. Where a job does not, nobody passes it in its partition or on its nodes."""
+    """Start jobs by priority. A job that does not fit blocks its partition and the partition's nodes."""
     words, t = s.bits.shape[1], float(int(now))
     for w in range(words):
         s.bits[OPEN, w] = s.bits[UP, w]
@@ -63,7 +63,7 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
         if a != NONE:
             if planned_of(s, a, part):
                 continue
-            set_planned(s, a, part, 1)  # the whole array is refused until a task starts
+            set_planned(s, a, part, 1)  # the whole array is skipped until one of its tasks starts
         if not full and depth > rules.queue_depth:
             break
         depth += 1
@@ -84,14 +84,14 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
                     set_planned(s, a, part, 0)
             continue
         if too_much(site, jobs, rules, s, j, part, s.job[j].sized, float(jobs.row[j].min_nodes)):
-            continue  # a limit is the reason then, and nobody is blocked
+            continue  # the reason is a limit, which blocks no other job
         for w in range(words):
             s.bits[SEEN, w] = s.bits[MASK, w]
         if preempt(site, jobs, rules, s, j, part, now) == LIMITED:
             continue
         if not reserves(rules, s, k, now):
             continue
-        if fits_empty(site, jobs, s, j, part) or some_taken(site, jobs, s, j, part):  # busy, not absent
+        if fits_empty(site, jobs, s, j, part) or some_taken(site, jobs, s, j, part):  # the nodes are busy, not missing
             s.part[part].failed = 1
             for w in range(words):
                 s.bits[OPEN, w] &= ~site.inside[part, w]
@@ -106,7 +106,7 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
 
 @inner
 def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None:
-    """Plan queued jobs in priority order on nodes that no better one has booked; start what can start now."""
+    """Plan queued jobs by priority on nodes that no job before them has booked; start jobs that can start now."""
     t = float(int(now))
     s.reg[0].tests = s.reg[0].slots = 0
     s.reg[0].passes += 1
@@ -137,14 +137,14 @@ def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None
 
 @inner
 def reserves(rules: Rules, s: State, k: int, now: float) -> bool:
-    """Whether processors may be kept for this place of the queue: its priority and its wait are long enough."""
+    """Return whether the job at place k may reserve: its priority and its wait are high enough."""
     waited = now - s.job[s.queue[k].job].eligible
     return bool(-s.queue[k].order >= rules.bf_min_prio_reserve and waited >= rules.bf_min_age_reserve)
 
 
 @inner
 def begin_cycle(site: Site, rules: Rules, s: State, t: float) -> None:
-    """The table, and nobody tested yet."""
+    """Open the table, and reset the counts of tested jobs."""
     open_table(site, rules, s, t)
     for p in range(len(site.part) - 1):
         s.part[p].part_tests = 0
@@ -154,7 +154,7 @@ def begin_cycle(site: Site, rules: Rules, s: State, t: float) -> None:
 
 @inner
 def test_job(site: Site, jobs: Jobs, rules: Rules, s: State, k: int, now: float, t: float) -> int:
-    """One place of the queue: 1 started, 2 booked for later, 0 neither."""
+    """Test one place of the queue: 1 started, 2 booked for later, 0 neither."""
     j, part = s.queue[k].job, s.queue[k].part
     if s.job[j].status != QUEUED or not independent(jobs, s, j, now):
         return 0

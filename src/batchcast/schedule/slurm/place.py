@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""select/cons_tres: where a job's tasks go, and what they hold there."""
+"""select/cons_tres: which nodes and processors a job gets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .arrays import IDLE, NONE, RICH, SEEN, Jobs, Site, State
 
 @inlined
 def wanted_memory(site: Site, jobs: Jobs, j: int, part: int) -> tuple[float, float]:
-    """MiB a node and MiB a processor that the job is taken to ask for; -1 where not, 0 a node is all of it."""
+    """Return the job's MiB per node and per processor; -1: none requested, 0 per node: all of its memory."""
     if jobs.row[j].mem_node >= 0 or jobs.row[j].mem_cpu >= 0:
         return jobs.row[j].mem_node, jobs.row[j].mem_cpu
     return site.part[part].mem_node, site.part[part].mem_cpu
@@ -18,7 +18,7 @@ def wanted_memory(site: Site, jobs: Jobs, j: int, part: int) -> tuple[float, flo
 
 @inlined
 def most_nodes(site: Site, jobs: Jobs, j: int) -> int:
-    """Nodes that the job may take at most: no more than it has tasks."""
+    """Return the maximum number of nodes of the job, which is not above its number of tasks."""
     everyone = len(site.node)
     most = min(jobs.row[j].max_nodes if jobs.row[j].max_nodes > 0 else everyone, everyone)
     tasks = max(jobs.row[j].tasks, jobs.row[j].per_node * jobs.row[j].min_nodes)
@@ -29,7 +29,7 @@ def most_nodes(site: Site, jobs: Jobs, j: int) -> int:
 def available(
     site: Site, jobs: Jobs, j: int, i: int, free: int, spare: float, most: int, per: tuple[float, float]
 ) -> int:
-    """Processors the job could take of `free` ones on node i with `spare` MiB; gres and sharing apart."""
+    """Return how many of `free` processors on node i with `spare` MiB the job could use; no GRES or sharing."""
     per_node, per_cpu = per
     if (per_node == 0 and spare < site.node[i].memory) or per_node > spare:
         return 0
@@ -43,7 +43,7 @@ def available(
         least = max(jobs.row[j].tasks, 1) if most == 1 else 1
     if tasks < least:
         return 0
-    if jobs.row[j].any_gres:  # with gres only the processors of the tasks that the node would run are counted
+    if jobs.row[j].any_gres:  # with GRES, Slurm counts only the processors of the tasks that the node would run
         if jobs.row[j].per_node > 0:
             tasks = min(tasks, jobs.row[j].per_node)
         elif jobs.row[j].tasks > 0:
@@ -58,7 +58,7 @@ def available(
 def available_beside(
     site: Site, jobs: Jobs, s: State, j: int, i: int, most: int, per: tuple[float, float], later: bool
 ) -> int:
-    """Processors the job could take on node i beside those that run; with `later` beside what `take_off` left there."""
+    """Return the processors that the job could use on node i; with `later`, after the removals of `take_off`."""
     node = s.node[i]
     if jobs.row[j].features & ~site.node[i].features or (node.tmp_exclusive if later else node.exclusive_jobs) > 0:
         return 0
@@ -76,7 +76,7 @@ def available_beside(
 
 @inlined
 def available_empty(site: Site, jobs: Jobs, j: int, i: int, most: int, per: tuple[float, float]) -> int:
-    """The same if nothing ran there."""
+    """Return the processors that the job could use on node i if the node were empty."""
     if jobs.row[j].features & ~site.node[i].features:
         return 0
     for g in range(site.gres.shape[1]):
@@ -87,7 +87,7 @@ def available_empty(site: Site, jobs: Jobs, j: int, i: int, most: int, per: tupl
 
 @inner
 def survey(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empty: int) -> None:
-    """Processors for the job on the nodes of `words` (MASK or SEEN), now or if nothing ran: `free`, `rich`, sums."""
+    """Find the job's processors on each node of set `words`, now or if `empty`: fills `free`, RICH and sums."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
     total, nodes = 0, 0
     for w in range(s.bits.shape[1]):
@@ -113,7 +113,7 @@ def survey(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empt
 
 @inner
 def enough(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
-    """Whether the nodes of the SEEN would do for the job if nothing ran there: alike nodes are looked at once."""
+    """Return whether SEEN would suffice for the job if it were empty. Equal nodes are examined once."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
     total, nodes = 0, 0
     for c in range(len(site.sample)):
@@ -130,16 +130,16 @@ def enough(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 
 @inner
 def place(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empty: int) -> bool:
-    """Choose nodes of `words` for the job, beside what runs or as if nothing ran: `taken`, `asks` in order chosen."""
+    """Choose nodes of set `words` for the job, beside running jobs or on an empty machine: `taken`, `asks`."""
     survey(site, jobs, s, j, part, words, empty)
     return pick(site, jobs, s, j, part)
 
 
 @inner
 def pick(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
-    """Choose among the nodes surveyed.
+    """Choose among the surveyed nodes.
 
-    The best set of neighbours is taken first; while that fails, the poorest nodes are left out and it is tried again.
+    The best set of neighbours is tried first. If it fails, the nodes with the fewest processors are left out.
     """
     if s.reg[0].total < jobs.row[j].cpus or s.reg[0].count < jobs.row[j].min_nodes:
         return False
@@ -179,7 +179,7 @@ def pick(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 
 @inner
 def choose(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> bool:
-    """Sets of neighbours of one weight: the tightest that suffices, else the largest, until there is enough."""
+    """Take sets of neighbours of equal weight: the tightest sufficient set, else the largest, until enough."""
     sets, last = 0, -2
     for k in range(listed):
         i = s.node[k].listed
@@ -233,7 +233,7 @@ def choose(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> 
 
 @inner
 def choose_idle(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> bool:
-    """CR_LLN: of the lightest weight the node with the most free processors, one after the other."""
+    """CR_LLN: among the nodes of lowest weight, take the node with the most free processors, one by one."""
     cpus, nodes, count = jobs.row[j].cpus, max(jobs.row[j].min_nodes, jobs.row[j].max_nodes, 1), 0
     while most > 0 and (nodes > 0 or cpus > 0):
         best = NONE
@@ -260,7 +260,7 @@ def choose_idle(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int
 
 @inner
 def spread(site: Site, jobs: Jobs, s: State, j: int) -> None:
-    """Processors on each chosen node: filled in the order chosen, one kept for each node still needed."""
+    """Distribute processors over chosen nodes in order; each node that is still needed gets at least one."""
     left, count = jobs.row[j].cpus, int(s.reg[0].taken)
     for k in range(count):
         i = s.node[k].chosen

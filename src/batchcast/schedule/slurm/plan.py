@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backfill's plan of one job.
-
-Could it start now at all, else after each booking that is in its way, and what it books.
-"""
+"""Backfill's plan of one job: whether it could start now, when it starts after other bookings, what it books."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from .table import book, booked_by_others, free_until, hold_back, kept_from, las
 def next_candidate(
     site: Site, jobs: Jobs, rules: Rules, s: State, k: int, tests_before: int, now: float, t: float
 ) -> tuple[int, int]:
-    """The first place from k on with a job that could start now, and the tests surely before it; -1 if none."""
+    """Return the first place from k on whose job could start now, and the number of tests before it; -1 if none."""
     limited = rules.bf_max_job_user > 0 or rules.bf_max_job_part > 0
     while k < s.reg[0].queue and s.reg[0].tests + tests_before < rules.bf_max_job_test:
         j, part = s.queue[k].job, s.queue[k].part
@@ -36,7 +33,7 @@ def next_candidate(
 
 @inlined
 def apart(s: State) -> bool:
-    """Whether what was booked last leaves alone where the candidate has room."""
+    """Return whether the latest booking leaves the nodes of the candidate (WITNESS) alone."""
     for w in range(s.bits.shape[1]):
         if s.bits[MINE, w] & s.bits[WITNESS, w]:
             return False
@@ -45,7 +42,7 @@ def apart(s: State) -> bool:
 
 @inner
 def idle_cpus(site: Site, s: State, part: int) -> int:
-    """Processors free on a partition's nodes, counted once a pass: in it they only become fewer."""
+    """Return the free processors of a partition. They are counted once per pass, in which they only decrease."""
     if s.part[part].idle_pass != s.reg[0].passes:
         total = 0
         for w in range(s.bits.shape[1]):
@@ -60,11 +57,11 @@ def idle_cpus(site: Site, s: State, part: int) -> int:
 
 @inner
 def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, t: float) -> bool:
-    """Whether enough is free for the job now on nodes not booked before its end, or its size is not known yet.
+    """Return whether enough nodes without an early booking are free now, or the job's size is unknown.
 
-    The WITNESS are nodes that are enough.
+    WITNESS is set to nodes that suffice.
     """
-    gives_way = site.part[part].preempts | jobs.row[j].preempts  # who may preempt needs nothing that is free
+    gives_way = site.part[part].preempts | jobs.row[j].preempts  # a job that may preempt does not need free nodes
     if gives_way or (rules.sizes_matter and (jobs.row[j].then < 0 or s.job[j].sized != jobs.row[j].then)):
         for w in range(s.bits.shape[1]):
             s.bits[WITNESS, w] = 0
@@ -117,10 +114,10 @@ LATE = 1e300
 def plan_job(
     site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float, t: float, reserves: bool
 ) -> int:
-    """Try one job now and after each booking that is in its way: 1 started, 2 booked for later, 0 neither."""
+    """Try one job now and after each booking in its way: 1 started, 2 booked for later, 0 neither."""
     length, later, row, scan, short = plan_of(site, jobs, j, part), t, 0, 0, NONE
     kept, last = len(site.reservation) > 0, table_end(rules, t)
-    # a start after `later` is not used, but the size it tells would be kept
+    # a start after `later` is not used, but Slurm would keep the job size that the test computes
     victims = list_victims(site, jobs, rules, s, j, part, t)
     cuts = victims == 0 and (not rules.sizes_matter or s.job[j].sized == jobs.row[j].then)
     ends = next_mask(site, jobs, s, j, part, t, t + length)
@@ -133,10 +130,10 @@ def plan_job(
         later = s.slot[rise].end if rise != NONE else -1.0
         if ends >= 0 and ends + 1 < last and (later < 0 or ends + 1 < later):
             later, rise = ends + 1, record_after(s, row, ends + 1)
-        if cuts and reserves and later >= 0:  # a start after `later` is none: is there enough by then?
+        if cuts and reserves and later >= 0:  # a start after `later` is not used
             scan, short = short_until(s, scan, short, jobs.row[j].cpus, end)
             if short != NONE and s.slot[short].begin >= s.slot[rise].begin:
-                if not kept:  # it is in the way of every step up to it
+                if not kept:  # this record is in the way of every step up to it
                     row = last_rise(s, rise, short)
                     later = s.slot[row].end
                 continue
@@ -174,13 +171,13 @@ def plan_job(
 
 @inlined
 def table_end(rules: Rules, t: float) -> float:
-    """The end of the table's window."""
+    """Return the end of the table's window."""
     return float((int(t) + rules.bf_window) // rules.bf_resolution * rules.bf_resolution)
 
 
 @inlined
 def short_until(s: State, row: int, short: int, cpus: int, end: float) -> tuple[int, int]:
-    """Go on from `row` past what begins by `end`; where that led, and the last record with too little room so far."""
+    """Advance from `row` past records that begin by `end`; return the place and the last record with little room."""
     while row != NONE and s.slot[row].begin <= end:
         if s.slot[row].room < cpus:
             short = row
@@ -190,7 +187,7 @@ def short_until(s: State, row: int, short: int, cpus: int, end: float) -> tuple[
 
 @inner
 def next_mask(site: Site, jobs: Jobs, s: State, j: int, part: int, start: float, end: float) -> float:
-    """The MASK: nodes of the partition that no reservation keeps from the job then; when the first of these ends."""
+    """Set MASK to the partition's nodes outside reservations; return when the first reservation ends."""
     for w in range(s.bits.shape[1]):
         s.bits[MASK, w] = site.inside[part, w]
     return kept_from(site, jobs, s, j, start, end)
@@ -198,7 +195,7 @@ def next_mask(site: Site, jobs: Jobs, s: State, j: int, part: int, start: float,
 
 @inner
 def start_now(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float, t: float) -> int:
-    """Start the job on what was taken, if no limit is against it: 1, else 0."""
+    """Start the job on the chosen nodes, unless a limit forbids it: 1, else 0."""
     if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
         return 0
     start_job(site, jobs, s, j, part, now, t, 1)
@@ -211,7 +208,7 @@ def make_room(
     site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, row: int, now: float, t: float, length: float,
     reserves: bool,
 ) -> int:  # fmt: skip
-    """Book what was taken from now on, and let those give way that hold it: 2, or 0 if a limit is against it."""
+    """Book the chosen nodes from now on, and preempt the jobs on them: 2, or 0 if a limit forbids it."""
     if reserves and reserve(site, jobs, rules, s, j, part, row, t, t, t + length) != 2:
         return 0
     preempt(site, jobs, rules, s, j, part, now)
@@ -222,7 +219,7 @@ def make_room(
 def reserve(
     site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, row: int, t: float, start: float, until: float
 ) -> int:
-    """Book what was taken from `start` to `until`: 2; 0 if a limit is against it, -1 if another has some of it."""
+    """Book the chosen nodes from `start` to `until`: 2; 0 if a limit forbids it, -1 if some are booked."""
     step = rules.bf_resolution
     begin = int(start) // step * step
     end = max(int(until) // step * step, begin + step)
@@ -231,13 +228,13 @@ def reserve(
     for k in range(int(s.reg[0].taken)):
         i = s.node[k].taken
         s.bits[MINE, i >> 6] |= 1 << (i & 63)
-    if row == NONE or s.slot[row].begin >= begin:  # the record before it may become equal to what begins there
+    if row == NONE or s.slot[row].begin >= begin:  # the record before it may become equal
         row = 0
     if booked_by_others(s, row, float(begin), float(end)):
         return -1
     if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
         return 0
-    if s.reg[0].slots + 2 <= len(s.slot):  # else the table is full, and what it shows is not what was booked
+    if s.reg[0].slots + 2 <= len(s.slot):  # otherwise the table is full and does not show this booking
         for k in range(int(s.reg[0].taken)):
             i = s.node[k].taken
             s.node[i].booked = min(s.node[i].booked, float(begin))

@@ -7,7 +7,7 @@ from ...compiled import inlined, inner
 from .arrays import AFTERNOTOK, AFTEROK, DONE, FAR, GONE, NONE, Jobs, Rules, Site, State
 from .place import wanted_memory
 
-NODES, MEMORY = 1, 2  # places of the TRES: processors, nodes, memory, then each gres
+NODES, MEMORY = 1, 2  # indices of TRES: processors, nodes, memory, then each GRES
 
 
 @inlined
@@ -19,19 +19,19 @@ def _within(site: Site, asked: float, part: int) -> float:
 
 @inlined
 def plan_of(site: Site, jobs: Jobs, j: int, part: int) -> float:
-    """Seconds that the job is planned with in this partition: its limit or forecast, else the default; never more."""
+    """Return the planned seconds of the job in this partition: limit, prediction or default, at most MaxTime."""
     return _within(site, jobs.row[j].plan, part)
 
 
 @inlined
 def held_of(site: Site, jobs: Jobs, j: int, part: int) -> float:
-    """The same of a job that runs."""
+    """Return the planned seconds of a running job in this partition."""
     return _within(site, jobs.row[j].held, part)
 
 
 @inner
 def independent(jobs: Jobs, s: State, j: int, now: float) -> bool:
-    """Whether nothing but the queue holds the job: begin time, hold, dependencies, singleton."""
+    """Return whether only the queue holds the job: no begin time, hold, dependency or singleton does."""
     if jobs.row[j].begin > now or jobs.row[j].release > now:
         return False
     for k in range(jobs.row[j].needs_from, jobs.row[j + 1].needs_from):
@@ -54,13 +54,13 @@ def independent(jobs: Jobs, s: State, j: int, now: float) -> bool:
 
 @inner
 def throttled(jobs: Jobs, s: State, j: int) -> bool:
-    """Whether the job's array already runs as many tasks as it may."""
+    """Return whether the job's array already runs its maximum number of tasks."""
     return bool(jobs.row[j].throttle > 0 and s.array_running[jobs.row[j].array] >= jobs.row[j].throttle)
 
 
 @inner
 def too_many(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> bool:
-    """Licenses that are not there, and limits on counts; a QOS's limit stands before an association's of its kind."""
+    """Return whether a license or a limit on counts forbids the job; QOS limits replace association limits."""
     if jobs.row[j].licensed:
         for k in range(len(s.licenses)):
             if jobs.licenses[j, k] > site.licenses[k] - s.licenses[k]:
@@ -86,7 +86,7 @@ def too_many(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> bool:
 
 @inlined
 def amount(site: Site, jobs: Jobs, j: int, part: int, k: int, cpus: float, nodes: float) -> float:
-    """How much of TRES k the job has with `cpus` on `nodes`: processors, nodes, MiB, then each gres."""
+    """Return how much of TRES k the job has with `cpus` on `nodes`: processors, nodes, MiB, then each GRES."""
     if k == 0:
         return cpus
     if k == NODES:
@@ -101,7 +101,7 @@ def amount(site: Site, jobs: Jobs, j: int, part: int, k: int, cpus: float, nodes
 
 @inner
 def too_much(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, cpus: float, nodes: float) -> bool:
-    """Limits on amounts, of one job and of all that run, if the job had `cpus` on `nodes`."""
+    """Return whether `cpus` on `nodes` would exceed a TRES limit of one job or of all running jobs."""
     if not rules.enforce:
         return False
     q, u, c = jobs.row[j].qos, jobs.row[j].user, jobs.row[j].account
@@ -127,7 +127,7 @@ def too_much(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, 
 
 @inner
 def taken_cpus(s: State) -> float:
-    """Processors of what `place` took."""
+    """Return the number of processors that `place` took."""
     total = 0.0
     for k in range(int(s.reg[0].taken)):
         total += s.node[k].asks
@@ -136,7 +136,7 @@ def taken_cpus(s: State) -> float:
 
 @inner
 def count(site: Site, jobs: Jobs, s: State, j: int, part: int, cpus: float, nodes: float, sign: int) -> None:
-    """A job starts (+1) or ends (-1) in the counts that limits are held against."""
+    """Add (+1) or remove (-1) a job in the counts that limits are compared with."""
     q, u, c, a = jobs.row[j].qos, jobs.row[j].user, jobs.row[j].account, jobs.row[j].assoc
     s.qos[q].jobs += sign
     s.qos_user_jobs[q, u] += sign
@@ -162,11 +162,11 @@ def count(site: Site, jobs: Jobs, s: State, j: int, part: int, cpus: float, node
 
 @inlined
 def planned_of(s: State, a: int, part: int) -> int:
-    """Bookings of an array in this pass, or -1 where the pass has refused it."""
+    """Return the bookings of an array in this pass, or -1 if the pass has refused it."""
     return int(s.array_planned[a, part]) if s.array_pass[a, part] == s.reg[0].passes else 0
 
 
 @inlined
 def set_planned(s: State, a: int, part: int, count: int) -> None:
-    """Note it, for this pass only."""
+    """Set the bookings of an array for this pass."""
     s.array_pass[a, part], s.array_planned[a, part] = int(s.reg[0].passes), count

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preemption: which running jobs give way to one that waits, and how they leave.
+"""Preemption: which running jobs give way to a waiting job, and how they leave.
 
-The rules of preempt/partition_prio and preempt/qos with PreemptMode REQUEUE or CANCEL. A job that gives way is
-notified, may go on for its grace time, and is then taken away. The one it gives way to starts in a later pass, on what
-is free by then.
+These are the rules of preempt/partition_prio and preempt/qos with PreemptMode REQUEUE or CANCEL. A preempted job is
+notified, runs on for its grace time, and is then removed. The waiting job starts in a later pass, on nodes that are
+free by then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHECK_PERIOD = 30.0  # seconds
 
 @inner
 def list_victims(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float) -> int:
-    """How many running jobs may give way to j in this partition: listed by rank, lowest first, then by size."""
+    """List running jobs that j may preempt in this partition, by rank and then size; return their number."""
     count = 0
     if not site.part[part].preempts and not jobs.row[j].preempts:
         return count
@@ -50,7 +50,7 @@ def list_victims(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: i
 
 @inner
 def put(s: State, count: int, o: int, by_place: bool) -> None:
-    """Put a job among `count` listed ones by its rank; those of equal rank by place in the log, or as they come."""
+    """Insert a job into the `count` listed jobs by rank; equal ranks by place in the log, or as they come."""
     k = count
     while k > 0:
         other = s.list[k - 1].victim
@@ -63,9 +63,9 @@ def put(s: State, count: int, o: int, by_place: bool) -> None:
 
 @inner
 def preempt(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float) -> int:
-    """Let so many listed jobs give way as j needs to run on the SEEN; they are chosen anew with the last one first.
+    """Preempt as many listed jobs as j needs to run on SEEN; choose again with the last chosen job first.
 
-    Nobody else is notified within KillWait and MessageTimeout of the last time.
+    j preempts no more jobs within KillWait + MessageTimeout of its last preemption.
     """
     t, passes = float(int(now)), 0
     count = list_victims(site, jobs, rules, s, j, part, t)
@@ -96,7 +96,7 @@ def preempt(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, n
 
 @inner
 def take_until(site: Site, jobs: Jobs, s: State, j: int, part: int, count: int) -> int:
-    """Take listed jobs off the SEEN one after the other until j fits; the place of the last, or -1."""
+    """Remove listed jobs from SEEN one by one until j fits; return the place of the last, or -1."""
     survey(site, jobs, s, j, part, SEEN, 0)
     s.reg[0].stamp += 1
     for k in range(count):
@@ -107,7 +107,7 @@ def take_until(site: Site, jobs: Jobs, s: State, j: int, part: int, count: int) 
 
 @inner
 def last_first(s: State, last: int, count: int) -> None:
-    """List first the one that made the job fit, then those before it by nodes that the job would take."""
+    """List the job first that made j fit, then the jobs before it by the number of chosen nodes."""
     mark_taken(s)
     for k in range(count):
         o = s.list[k].victim
@@ -118,7 +118,7 @@ def last_first(s: State, last: int, count: int) -> None:
 
 @inner
 def mark_taken(s: State) -> None:
-    """Mark the nodes that `pick` took."""
+    """Mark the nodes that `pick` chose."""
     s.reg[0].stamp += 1
     for k in range(int(s.reg[0].taken)):
         s.node[s.node[k].taken].stamp = int(s.reg[0].stamp)
@@ -126,7 +126,7 @@ def mark_taken(s: State) -> None:
 
 @inner
 def nodes_taken(s: State, o: int) -> int:
-    """How many nodes of job o are marked."""
+    """Return how many nodes of job o are marked."""
     count, entry = 0, s.job[o].head
     while entry != NONE:
         count += s.node[s.pool[entry].node].stamp == s.reg[0].stamp
@@ -136,10 +136,10 @@ def nodes_taken(s: State, o: int) -> int:
 
 @inner
 def will_run_past(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, count: int) -> float:
-    """When j would start on the SEEN once the `count` listed jobs have given way.
+    """Return when j starts on SEEN if the `count` listed jobs give way.
 
-    That is `t` if it can without, `t - 1` if they are enough, else when running jobs have ended as planned, group by
-    group; -1 if never.
+    `t`: j starts without preemption; `t - 1`: the listed jobs suffice; else the end of the running jobs that must end
+    as planned, in groups; -1: never.
     """
     survey(site, jobs, s, j, part, SEEN, 0)
     if pick(site, jobs, s, j, part):
@@ -175,9 +175,9 @@ def will_run_past(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float,
 
 @inner
 def leave(site: Site, jobs: Jobs, rules: Rules, s: State, o: int, at: float) -> None:
-    """A job that was notified: it leaves if its grace time is over, else it is planned to.
+    """Remove a notified job if its grace time is over, else plan its removal.
 
-    The controller checks every 30 seconds what is over its time.
+    slurmctld checks every 30 seconds for jobs that are over their time.
     """
     if s.job[o].status != RUNNING or s.job[o].leaves_at == FAR:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multifactor priorities: fair-share with its Fair Tree, usage with its half-life; and the queue in that order."""
+"""Multifactor priorities: Fair Tree with usage that decays by half-life; and the queue in priority order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .policy import MEMORY, amount
 
 @inner
 def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) -> float:
-    """priority/basic: first come first served, less nice; priority/multifactor: the weighted factors, truncated."""
+    """Return the priority: basic is first come first served less nice, multifactor the truncated weighted sum."""
     if not rules.multifactor:
         return float(-s.group_sequence[jobs.row[j].group] - jobs.row[j].nice)
     now = s.reg[0].prio_now
@@ -30,7 +30,7 @@ def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) 
     for k in range(len(site.tres_weight)):
         if site.tres_weight[k] > 0 and site.part_tres[part, k] > 0:
             asks = amount(site, jobs, j, part, k, s.job[j].sized, float(jobs.row[j].min_nodes))
-            if k == MEMORY and asks == 0:  # who asks for none is taken to ask for the nodes' own
+            if k == MEMORY and asks == 0:  # a job without a memory request counts as requesting the nodes' whole memory
                 asks = site.node[site.members[site.part[part].first]].memory * jobs.row[j].min_nodes
             total += site.tres_weight[k] * (asks / site.part_tres[part, k])
     return float(int(total) - jobs.row[j].nice)
@@ -38,7 +38,7 @@ def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) 
 
 @inner
 def decay_usage(site: Site, jobs: Jobs, rules: Rules, s: State, last: float, now: float) -> None:
-    """Usage halves in a half-life and grows by what ran since `last`, processor seconds by association."""
+    """Decay the usage of associations by the half-life, and add the processor-seconds since `last`."""
     keep = 1 - 0.693 / rules.half_life
     for a in range(len(site.assoc)):
         s.assoc[a].usage = s.assoc[a].usage * keep ** (now - last) + s.assoc[a].recent
@@ -52,7 +52,7 @@ def decay_usage(site: Site, jobs: Jobs, rules: Rules, s: State, last: float, now
 
 @inner
 def charge(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, last: float, until: float) -> None:
-    """What a job used since `last`, kept apart until the next update."""
+    """Add what a job used since `last` to its association's recent usage, which the next update includes."""
     span = until - max(s.job[j].began, last)
     if span <= 0 or jobs.row[j].assoc == NONE:
         return
@@ -68,15 +68,15 @@ def charge(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, last: float, 
 
 @kernel
 def fair_tree(site: Site, s: State) -> None:
-    """Rank users depth first by level: share of the siblings' shares over usage of the siblings' usage.
+    """Rank users depth first by level: (share / siblings' shares) / (usage / siblings' usage).
 
-    Accounts of equal level are walked as one; users of equal level share a rank. Factor: rank / number of users.
+    Accounts of equal level are visited together; users of equal level share a rank. Factor: rank / users.
     """
     count, users = len(site.assoc), 0
     for a in range(count):
         s.assoc[a].level = s.assoc[a].usage
         users += site.assoc[a].is_user
-    for a in range(count):  # usage of accounts: that of the users below
+    for a in range(count):  # the usage of an account is the usage of its users
         if site.assoc[a].is_user:
             b = site.assoc[a].parent
             while b != NONE:
@@ -121,7 +121,7 @@ def fair_tree(site: Site, s: State) -> None:
 
 @inner
 def put_children(site: Site, s: State, parent: int, begin: int, top: int) -> int:
-    """Children of an association among `s.assoc[begin:top].siblings`, highest level first; the new top."""
+    """Insert an association's children into `s.assoc[begin:top].siblings`, highest level first; return the new top."""
     for a in range(len(site.assoc)):
         if site.assoc[a].parent == parent:
             k = top
@@ -137,7 +137,7 @@ def put_children(site: Site, s: State, parent: int, begin: int, top: int) -> int
 def comes_before(
     jobs: Jobs, s: State, tier: int, order: float, job: int, other_tier: int, other_order: float, other: int
 ) -> bool:
-    """Whether one queued pair comes before another: who may preempt by QOS, tier, priority, submission, task."""
+    """Return whether a queued pair comes before another: by QOS preemption, tier, priority, submission, task."""
     if jobs.row[job].preempts >> jobs.row[other].qos & 1:
         return True
     if jobs.row[other].preempts >> jobs.row[job].qos & 1:
@@ -156,14 +156,14 @@ def comes_before(
 
 @inner
 def before(jobs: Jobs, s: State, a: int, b: int) -> bool:
-    """Whether the pair at place a comes before the pair at b."""
+    """Return whether the pair at place a comes before the pair at b."""
     x, y = s.queue[a], s.queue[b]
     return comes_before(jobs, s, x.tier, x.order, x.job, y.tier, y.order, y.job)
 
 
 @inner
 def swap(s: State, a: int, b: int) -> None:
-    """Exchange two queued pairs."""
+    """Exchange two queued pairs of job and partition."""
     s.queue[a].job, s.queue[b].job = s.queue[b].job, s.queue[a].job
     s.queue[a].part, s.queue[b].part = s.queue[b].part, s.queue[a].part
     s.queue[a].tier, s.queue[b].tier = s.queue[b].tier, s.queue[a].tier
@@ -172,7 +172,7 @@ def swap(s: State, a: int, b: int) -> None:
 
 @inner
 def sink(jobs: Jobs, s: State, k: int) -> None:
-    """Move the pair at k forward to its place among those before it."""
+    """Move the pair at k to its place among the pairs before it."""
     while k > s.reg[0].first and before(jobs, s, k, k - 1):
         swap(s, k, k - 1)
         k -= 1
@@ -180,7 +180,7 @@ def sink(jobs: Jobs, s: State, k: int) -> None:
 
 @inner
 def enqueue(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> None:
-    """One pair for each partition of the job, each in its place."""
+    """Insert a pair for each partition of the job, in order."""
     if s.reg[0].queue + len(site.part) > len(s.queue):
         compact(s, j)
     for part in range(len(site.part) - 1):
@@ -195,7 +195,7 @@ def enqueue(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> None:
 
 @inner
 def compact(s: State, without: int) -> None:
-    """Drop pairs of jobs that wait no more, and of `without`; the queue begins at the array's begin again."""
+    """Remove pairs of jobs that do not wait, and of `without`; the queue then begins at index 0."""
     kept = 0
     for k in range(int(s.reg[0].first), int(s.reg[0].queue)):
         j = s.queue[k].job
@@ -208,7 +208,7 @@ def compact(s: State, without: int) -> None:
 
 @inner
 def compact_until(s: State, end: int) -> None:
-    """Drop pairs of jobs that wait no more before place `end`: those before them move up, the tail stays."""
+    """Remove pairs of jobs that do not wait before place `end`; the pairs before them move up, later pairs stay."""
     kept = end
     for k in range(end - 1, int(s.reg[0].first) - 1, -1):
         if s.job[s.queue[k].job].status == QUEUED:
@@ -220,7 +220,7 @@ def compact_until(s: State, end: int) -> None:
 
 @inner
 def trim(s: State) -> None:
-    """Drop what waits no more from the queue's begin."""
+    """Remove pairs of jobs that do not wait from the queue's beginning."""
     k, end = int(s.reg[0].first), int(s.reg[0].queue)
     while k < end and s.job[s.queue[k].job].status != QUEUED:
         k += 1
@@ -236,7 +236,7 @@ def move(s: State, a: int, b: int) -> None:
 
 @inner
 def recompute(site: Site, jobs: Jobs, rules: Rules, s: State) -> None:
-    """Every queued pair's priority anew, and the queue in its order."""
+    """Recompute the priority of every queued pair, and sort the queue."""
     compact(s, NONE)
     for k in range(int(s.reg[0].queue)):
         s.queue[k].order = -priority(site, jobs, rules, s, s.queue[k].job, s.queue[k].part)
@@ -245,10 +245,10 @@ def recompute(site: Site, jobs: Jobs, rules: Rules, s: State) -> None:
 
 @kernel
 def reprioritize(site: Site, jobs: Jobs, rules: Rules, s: State, updated: Any, now: float) -> None:
-    """The priorities (n, bool) of updated jobs as of now, and the queue in its order.
+    """Recompute the priorities of updated jobs (n, bool) as of now, and sort the queue.
 
-    Slurm reckons a job's priority anew with each update of it, whatever is updated: its age counts up to now, that of
-    the others up to the last PriorityCalcPeriod.
+    Slurm recomputes a job's priority at each update, whatever changes. The job's age then counts up to now, the age of
+    all other jobs up to the last PriorityCalcPeriod.
     """
     compact(s, NONE)
     last, s.reg[0].prio_now = s.reg[0].prio_now, now
@@ -262,7 +262,7 @@ def reprioritize(site: Site, jobs: Jobs, rules: Rules, s: State, updated: Any, n
 
 @inner
 def sort(jobs: Jobs, s: State) -> None:
-    """Merge sorted runs, from runs of 16 on: stable, and cheap where little has changed its place."""
+    """Merge sorted runs, beginning with runs of 16: stable, and fast if few pairs have moved."""
     n, width = int(s.reg[0].queue), 16
     for k in range(n):
         m = k
@@ -277,7 +277,7 @@ def sort(jobs: Jobs, s: State) -> None:
 
 @inner
 def merge(jobs: Jobs, s: State, low: int, middle: int, high: int) -> None:
-    """Two sorted neighbours become one; the first waits in `spare` meanwhile."""
+    """Merge two sorted neighbouring runs; `spare` holds a copy of the first."""
     if not before(jobs, s, middle, middle - 1):
         return
     for k in range(low, middle):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NodeRequests, settings and a state before the first submission as the kernels' arrays."""
+"""Converts node requests, settings and an initial state to the kernels' arrays."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ Index = Mapping[str, Any]
 
 
 def make_jobs(index: Index, requests: Sequence[NodeRequest], fixed: Mapping[int, Any] | None = None) -> Jobs:
-    """Requests in order of submission as arrays; `fixed` gives (start, partition, ((node, processors), ...)) by place.
+    """Convert requests in order of submission to arrays.
 
-    Raises UsageError for a partition, feature, gres or license that the machine does not have. A few microseconds a
-    request.
+    `fixed` maps places to (start, partition, ((node, processors), ...)). Raises UsageError for a partition, feature,
+    GRES or license that the machine does not have. Takes a few microseconds per request.
     """
     row = np.zeros(len(requests) + 1, JOB_RECORD)
     kind, kinds = _kinds(requests)
@@ -89,7 +89,7 @@ def make_jobs(index: Index, requests: Sequence[NodeRequest], fixed: Mapping[int,
 
 
 def _kinds(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, list[NodeRequest]]:
-    """Which requests ask alike (n,), times apart, and one of each kind."""
+    """Return a class (n,) of equal requests, apart from times, and one request of each class."""
     known: dict[Hashable, int] = {}
     kinds: list[NodeRequest] = []
     kind = np.empty(len(requests), np.int64)
@@ -107,7 +107,7 @@ def _kinds(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, list[NodeReques
 
 
 def _own(row: np.ndarray, requests: Sequence[NodeRequest], wall: np.ndarray) -> None:
-    """What each request has for itself: times, priority, its place in an array. `wall` (n,) is MaxWall."""
+    """Set the values that differ between equal requests: times, nice, place in an array. `wall` (n,) is MaxWall."""
     limit = np.array([r.limit for r in requests], np.float64)
     plan = np.where(np.isnan(limit) & np.isfinite(wall), wall, limit)
     row["plan"], row["barred"] = np.where(np.isnan(plan), -1.0, plan), limit > wall
@@ -124,7 +124,7 @@ def _own(row: np.ndarray, requests: Sequence[NodeRequest], wall: np.ndarray) -> 
 
 
 def _row(r: NodeRequest, index: Index) -> dict[str, float]:
-    """What all requests of its kind have in common."""
+    """Return the values that all requests of this class share."""
     wanted = [index["partition"].get(p, NONE) for p in r.partitions]
     if NONE in wanted:
         raise UsageError(f"job {r.key}: no partition {r.partitions} on this machine ({', '.join(index['partition'])})")
@@ -156,14 +156,14 @@ def _row(r: NodeRequest, index: Index) -> dict[str, float]:
 
 
 def _wall(index: Index, qos: int, assoc: int) -> float:
-    """MaxWall of the QOS, or else of the association, where limits are enforced."""
+    """Return MaxWall of the QOS, else of the association; infinity if limits are not enforced."""
     by_qos, by_assoc = index["wall"]
     own = by_qos[qos] if by_qos and index["enforced"] else math.inf
     return float(own if own < math.inf or assoc == NONE or not index["enforced"] else by_assoc[assoc])
 
 
 def _then(r: NodeRequest, parts: int, cpus: Sequence[set[int]]) -> int:
-    """Processors that the job will have wherever it is placed, or -1 where that depends on the place."""
+    """Return the processors that the job has on any nodes, or -1 if this depends on the nodes."""
     exact, each = r.max_nodes in (0, r.min_nodes), max(r.tasks_per_node, 1)
     if r.exclusive:
         sizes = set().union(*(sizes for p, sizes in enumerate(cpus) if parts >> p & 1))
@@ -174,7 +174,7 @@ def _then(r: NodeRequest, parts: int, cpus: Sequence[set[int]]) -> int:
 
 
 def _needs(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Places of what each request depends on, one after the other, how it does, and where each one's begin."""
+    """Return the places of all dependencies in one array, their kinds, and where each job's begin."""
     wanted = {key for r in requests for _, key in r.depends}
     by_key: dict[str, list[int]] = {}
     for k, r in enumerate(requests) if wanted else ():
@@ -193,7 +193,7 @@ def _needs(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def _earlier(requests: Sequence[NodeRequest]) -> np.ndarray:
-    """The job before with the same user and name, for those names that a singleton has."""
+    """Return the previous job of the same user and name, for names that a singleton has."""
     names = {(r.user, r.name) for r in requests if r.singleton}
     last: dict[tuple[str, str], int] = {}
     earlier = np.full(len(requests), NONE)
@@ -213,7 +213,7 @@ MOST_SLOTS = 2048
 
 
 def make_rules(machine: Machine, **given: float) -> Rules:
-    """slurm.conf's settings, in seconds; `given` overrides."""
+    """Convert slurm.conf's settings, in seconds; `given` overrides them."""
     s = machine.settings
 
     def number(key: str, default: float) -> float:
@@ -265,7 +265,7 @@ def make_rules(machine: Machine, **given: float) -> Rules:
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """An instant of a backfill cycle, of a priority update and of a second of the controller; None: not known."""
+    """Known instants of a backfill cycle, a priority update and a controller second; None: unknown."""
 
     cycle: float | None = None
     decay: float | None = None
@@ -281,7 +281,7 @@ def make_state(
     down: Sequence[tuple[int, float, float]] = (),
     placements: int = 0,
 ) -> State:
-    """A state before the first submission, its phases set, and room for `placements` rows of who had which node."""
+    """Create a state before the first submission, with room for `placements` rows of allocated nodes."""
     n, nodes, width = len(jobs.row) - 1, len(site.node), site.inside.shape[1]
     parts, kinds, assoc = len(site.part) - 1, site.gres.shape[1], len(site.assoc)
     row, qos, users = jobs.row[:-1], len(site.qos), int(jobs.row["user"].max()) + 1
@@ -292,7 +292,7 @@ def make_state(
     changes = [*down, *turns(site.reservation, float(row["submit"].max(initial=0.0)))]
     pairs = int(np.bitwise_count(row["partitions"]).sum()) + 64
     events = _events(row, changes, first)
-    gives_way = site.part["preempts"].any() or row["preempts"].any()  # then a job may begin and end more than once
+    gives_way = site.part["preempts"].any() or row["preempts"].any()  # then a job may run more than once
     room = len(events) + (4 if gives_way else 1) * n + 8
     heap = np.zeros(room, HEAP_RECORD)
     heap[: len(events)] = np.array([(kind, item, at) for at, kind, item in events], HEAP_RECORD)
@@ -319,7 +319,7 @@ def make_state(
 
 
 def _registers(rules: Rules, phases: Phases, first: float, events: int) -> np.ndarray:
-    """The registers before the first submission at `first`; what has no known phase begins with it."""
+    """Return the registers before the first submission at `first`; unknown phases begin at `first`."""
     cycle, decay, second = phases.cycle, phases.decay, phases.second
     reg = np.zeros(1, REGISTERS)
     reg["freed"], reg["last"], reg["full"], reg["now"], reg["prio_now"] = NONE, -FAR, first, first - 1, first
@@ -331,7 +331,7 @@ def _registers(rules: Rules, phases: Phases, first: float, events: int) -> np.nd
 
 
 def _unsubmitted(row: np.ndarray) -> np.ndarray:
-    """The jobs' states before anybody submits."""
+    """Return the states of the jobs before any submission."""
     job = np.zeros(len(row), JOB_STATE)
     for name, value in (
         ("part", NONE),
@@ -349,7 +349,7 @@ def _unsubmitted(row: np.ndarray) -> np.ndarray:
 
 
 def _empty_nodes(nodes: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """The nodes' states while nothing runs, and the sets of them: all are up and idle."""
+    """Return the states of empty nodes, and their sets: all nodes are up and idle."""
     node, sets = np.zeros(nodes + 1, NODE_STATE), np.zeros((SETS, width), np.int64)
     node["head"], node["booked"] = NONE, FAR
     sets[IDLE] = sets[UP] = mask(range(nodes), {i: i for i in range(nodes)}, width)
@@ -357,7 +357,7 @@ def _empty_nodes(nodes: int, width: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _events(row: np.ndarray, down: Sequence[tuple[int, float, float]], first: float) -> list[tuple[float, int, int]]:
-    """Withdrawals, releases, begin times, recorded starts and node changes, in order of time."""
+    """Return cancellations, releases, begin times, recorded starts and node changes, sorted by time."""
     events = []
     for name, kind in (("cancel", CANCEL), ("release", RELEASE), ("begin", BEGIN), ("fixed", FIXED)):
         places = np.flatnonzero((row[name] >= first) & (row[name] < FAR))
@@ -368,7 +368,7 @@ def _events(row: np.ndarray, down: Sequence[tuple[int, float, float]], first: fl
 
 
 def _phase(at: float, first: float, period: float) -> float:
-    """The first instant of a periodic thing that is not before `first`."""
+    """Return the first instant of a periodic event that is not before `first`."""
     return (
         at + max(math.ceil((first - at) / period), 0) * period
         if at < first
@@ -377,7 +377,7 @@ def _phase(at: float, first: float, period: float) -> float:
 
 
 def _inside(settings: Mapping[str, str], key: str, name: str, default: float) -> float:
-    """A number among the words of one setting: `reorder_count=2,youngest_first`."""
+    """Return a number inside a setting of several words, such as `reorder_count=2,youngest_first`."""
     found = re.search(rf"\b{name}=(\d+)", settings.get(key, ""))
     return float(found[1]) if found else default
 

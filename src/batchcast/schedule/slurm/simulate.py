@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's scheduler on a described machine: who starts when, on which nodes.
+"""Slurm's scheduler on a described machine: when each job starts, on which nodes.
 
-And the instants between the loops' own at which waiting jobs get somebody's new factors.
+Between the instants of Slurm's loops, an external planner can change priorities and planned run times.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from .requests import Phases, make_jobs, make_rules, make_state
 from .site import make_site
 
 LOOKS_S = 30.0
-"""So often somebody looks; looks at which nothing could change are left out."""
+"""The external planner acts at this interval; instants at which nothing can have changed are skipped."""
 
 
 class Seen(NamedTuple):
-    """Waiting jobs at one look, arrays (k,): places among the requests, since when only the queue holds each (s, NaN:
-    something else does), its priority, the factor in it; numbers of array (-1: none), account and user."""
+    """The waiting jobs at one instant, arrays (k,): indices of requests, since when only the queue holds each job (s,
+    NaN: something else holds it), priority, the factor in it, numbers of array (-1: none), account and user.
+    """
 
     now: float
     places: np.ndarray
@@ -41,11 +42,11 @@ class Seen(NamedTuple):
 
 
 Reorder = Callable[[Seen], tuple[np.ndarray, float]]
-"""New factors (k,), and when they change next by themselves (s; infinity: not before somebody else comes)."""
+"""Returns new factors (k,), and when they next change without a new job (seconds, or infinity)."""
 
 
 class Planned(NamedTuple):
-    """Lengths (n,) by submission that waiting jobs are planned with from the first look `late` seconds after it on."""
+    """Planned lengths (n,) of waiting jobs, which apply from the first look `late` seconds after submission on."""
 
     lengths: np.ndarray
     late: float
@@ -54,9 +55,9 @@ class Planned(NamedTuple):
 def looks(
     site: Site, jobs: Jobs, rules: Rules, s: State, reorder: Reorder | None, planned: Planned | None
 ) -> Iterator[Rules]:
-    """The rules to go on with up to each look, at which new factors and lengths are set. Ends when nothing is to come.
+    """Yield the rules with which to run up to each look, at which factors and planned lengths are set.
 
-    UsageError where a QOS may preempt and jobs are reordered: its order is no order of priorities.
+    Raises UsageError if jobs are reordered and a QOS may preempt: the queue is then not in order of priority.
     """
     if reorder is not None and jobs.row["preempts"].any():
         raise UsageError("order: this machine's QOS preempt each other, and that is not modelled together")
@@ -86,13 +87,13 @@ def looks(
 
 
 def _over(s: State) -> bool:
-    """Whether the last job has ended, or what still waits waits for nothing."""
+    """Return whether all jobs have ended, or the waiting jobs will never start."""
     idle = s.reg["submitted"][0] == len(s.order) and s.reg["running"][0] == 0 and s.reg["heap"][0] == 0
     return bool(idle and (s.reg["queue"][0] == s.reg["first"][0] or s.reg["quiet"][0] > PATIENCE))
 
 
 def _look(site: Site, jobs: Jobs, rules: Rules, s: State, factor: np.ndarray, at: float, reorder: Reorder) -> float:
-    """One look: who waits, their new factors, the queue in its new order."""
+    """Let the planner set new factors for waiting jobs, and sort the queue; return when factors change next."""
     queue = s.queue[int(s.reg["first"][0]) : int(s.reg["queue"][0])]
     waits = s.job["status"][queue["job"]] == QUEUED
     places, pairs = np.unique(queue["job"][waits], return_index=True)
@@ -108,33 +109,33 @@ def _look(site: Site, jobs: Jobs, rules: Rules, s: State, factor: np.ndarray, at
         updated = np.zeros(len(factor), bool)
         updated[places] = new != seen.factor
         factor[places] = new
-        jobs.row["nice"][places] -= new - seen.factor  # of who waits alone: a look is no pass over the log
+        jobs.row["nice"][places] -= new - seen.factor  # only of waiting jobs, not of the whole log
         reprioritize(site, jobs, rules, s, updated, at)
         _wake(rules, s, at)
     return min(changes, FAR)
 
 
 def _wake(rules: Rules, s: State, at: float) -> None:
-    """Slurm schedules after an update; instants that were skipped because nothing changed are there again."""
+    """Let Slurm schedule after an update, and restore instants that were skipped because nothing changed."""
     s.reg["asked"][0] = s.reg["dirty"][0] = 1
     s.reg["polls"][0] = min(s.reg["polls"][0], max(math.ceil((at - s.reg["first_poll"][0]) / rules.poll), 0))
     s.reg["cycle"][0] -= max(math.floor((s.reg["cycle"][0] - at) / rules.bf_interval), 0) * rules.bf_interval
 
 
 CHUNK = 50_000
-WATCHED = 200  # instants between two checks of a job that is waited for
+WATCHED = 200  # instants between two checks of the watched job
 Takes = tuple[float, int, tuple[tuple[int, int], ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmSchedule:
-    """What became of each request, arrays (n,) in order of submission; seconds on the log's clock, NaN: never started.
+    """The outcome of each request, arrays (n,) in order of submission, in seconds of the log; NaN: never started.
 
-    `start` is in whole seconds, as Slurm says it, `began` with their fraction; `eligible` is since when nothing but the
-    queue held the job; `partition` is -1 where it never started. `placement`
-    (rows of job, node, processors) is empty unless it was asked for. `preempted` says how often a job gave way:
-    requeued ones run again from the start, and what is said of them is their last run; one cancelled has a `run` that
-    is cut. `lost` are the processor seconds of runs that were broken off.
+    `start` is in whole seconds as in Slurm, `began` has fractions. `eligible` is since when only the queue held the
+    job. `partition` is -1 if the job never started. `placement` has rows of (job, node, processors) if requested.
+    `preempted` counts how often a job was preempted: a requeued job runs again from its start, and its values describe
+    the last run; the `run` of a cancelled job ends at the cancellation. `lost` has the processor-seconds of preempted
+    runs.
     """
 
     requests: tuple[NodeRequest, ...]
@@ -152,21 +153,21 @@ class SlurmSchedule:
 
     @property
     def wait(self) -> np.ndarray:
-        """Seconds from submission or eligibility, whichever is later, to the start, in whole seconds as Slurm says."""
+        """Seconds from submission or eligibility, whichever is later, to the start, in whole seconds."""
         wait: np.ndarray = self.start - np.maximum(np.floor(self.submit), self.eligible)
         return wait
 
     def starts(self) -> dict[tuple[str, int], float]:
-        """Start by (key, task) of the jobs that started."""
+        """Return the start by (key, task) of the jobs that started."""
         return {(r.key, r.task): float(t) for r, t in zip(self.requests, self.start) if t == t}
 
 
 class Lengths(NamedTuple):
-    """Forecasts that Slurm plans ends and candidates with where they are below the limit; a job still ends by its run.
+    """Predictions with which Slurm plans if they are below the limit; a job still ends at its recorded run time.
 
-    With `restored` only waiting jobs are planned so, and running ones with their limits, as where `batchcast plan`
-    gives a limit back at the start. With `late` a job is planned with its limit until the first look so many
-    seconds after its submission, as where a collector has to see it first.
+    With `restored`, running jobs are planned with their limits, as when `batchcast plan` restores a limit at the start.
+    With `late`, a job is planned with its limit until this many seconds after its submission, as when a collector must
+    see the job first.
     """
 
     of: Callable[[NodeRequest], float]
@@ -176,10 +177,10 @@ class Lengths(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a record tells of a real controller: nodes that were down (node, from, to), who started, its phases.
+    """Facts of a real controller: nodes that were down (node, from, to), recorded starts, phases.
 
-    The jobs in `fixed` start as recorded, whatever the scheduler says, on any nodes where it names none. `usage` is
-    what accounts' users have used before the simulation begins, in processor-seconds by (account, user).
+    Jobs in `fixed` start as recorded, whatever the scheduler decides, on any nodes if none is recorded. `usage` has the
+    processor-seconds that (account, user) used before the simulation.
     """
 
     down: Sequence[tuple[str, float, float]] = ()
@@ -200,19 +201,12 @@ def simulate_slurm(
     tick: Callable[[int], None] | None = None,
     **rules: float,
 ) -> SlurmSchedule:
-    """The schedule that Slurm's two loops make of these requests on this machine.
+    """Simulate Slurm's two loops for these requests on this machine.
 
-    `lengths` are planned with in place of limits; `recorded` holds the simulation to a record. `placements` keeps so
-    many rows of who had which node; with `watched` (a key and task) the simulation ends soon after that job's start;
-    `reorder` gives waiting jobs factors at looks of 30 s.
-    `rules` override settings (`since`, `until`, `bf_interval`, ... in seconds; `lazy=1` skips cycles between which
-    nothing changed).
-    Raises UsageError for a request that this machine cannot have.
-
-    >>> from batchcast.machines.machine import homogeneous
-    >>> jobs = [NodeRequest("a", 0, 100, 120, tasks=16), NodeRequest("b", 1, 50, 60, tasks=8)]
-    >>> simulate_slurm(homogeneous(1, 16), jobs).start.tolist()
-    [0.0, 100.0]
+    `lengths` replace limits in plans; `recorded` fixes facts of a record; `placements` is the capacity for rows of
+    allocated nodes. With `watched` (key and task), the simulation ends soon after that job's start. `reorder` gives
+    waiting jobs factors every 30 s. `rules` override settings (`since`, `until`, `bf_interval`, ... in seconds;
+    `lazy=1` skips cycles without a change). Raises UsageError for a request that this machine cannot satisfy.
     """
     ordered = tuple(sorted(requests, key=lambda r: r.submit))
     site, index = make_site(machine)
@@ -252,7 +246,7 @@ def _schedule(machine: Machine, ordered: tuple[NodeRequest, ...], jobs: Any, sta
     out, job, row = state.out[: int(state.reg["out"][0])], state.job, jobs.row[:-1]
     started = (job["status"] >= RUNNING) & (job["part"] != NONE)
     last = np.arange(len(out)) >= job["first_out"][out["job"]]
-    out = out[last & started[out["job"]]]  # of each job's last run; none of one that gave way and waits again
+    out = out[last & started[out["job"]]]  # the last run of each job; a preempted job that waits again has none
     return SlurmSchedule(
         ordered,
         row["submit"],

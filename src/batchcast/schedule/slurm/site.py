@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns a Machine into the kernels' arrays."""
+"""Converts a Machine to the kernels' arrays."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .arrays import (
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where nodes, words and associations stand in the arrays.
+    """Indices of nodes, words and associations in the arrays.
 
-    `groups` (n,) are the nodes' groups, `kinds` the gres, `bits` the bit of each feature and gres, `members` the nodes
-    of each partition, `tres` what is counted, `parent` the association above each one.
+    `groups` (n,) has the group of each node, `kinds` the GRES, `bits` the bit of each feature and GRES, `members` the
+    nodes of each partition, `tres` the names of TRES, `parent` the parent of each association.
     """
 
     node: Mapping[str, int]
@@ -62,13 +62,13 @@ class _Places:
         )
 
     def sets(self, groups: Sequence[Sequence[str]]) -> np.ndarray:
-        """Sets of nodes by name (sets, words) as bits."""
+        """Return sets of named nodes as bits (sets, words)."""
         width = (len(self.node) + 63) // 64
         return whole([mask(names, self.node, width) for names in groups], len(groups), width)
 
 
 def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
-    """The machine's arrays, and the names by which requests find their places in them."""
+    """Return the machine's arrays, and the index in which requests find names."""
     at = _Places.of(machine)
     qos, assoc = machine.qos, machine.associations
     alike = _alike(machine)
@@ -112,7 +112,7 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
 
 
 def _index(machine: Machine, at: _Places) -> dict[str, Any]:
-    """What requests look their words up in."""
+    """Return the tables in which requests look up names."""
     qos, partitions = machine.qos, machine.partitions
     return {
         "node": at.node,
@@ -134,17 +134,11 @@ def _index(machine: Machine, at: _Places) -> dict[str, Any]:
 
 
 def holds_memory(machine: Machine) -> bool:
-    """Whether a job that runs holds memory of its nodes that no other job may have.
+    """Return whether a job reserves its memory, so that no other job can have it.
 
-    Slurm hands memory out only where SelectTypeParameters names it (CR_Core_Memory, say). With CR_Core every job shows
-    a node's whole memory as asked for, and two of them share the node all the same. A machine without that setting is
-    taken to hand memory out; so is one whose limits, priorities or billing count it.
-
-    >>> from batchcast.machines.machine import homogeneous
-    >>> [holds_memory(homogeneous(1, 4, SelectTypeParameters=word)) for word in ("CR_CORE", "CR_CORE_MEMORY")]
-    [False, True]
-    >>> holds_memory(homogeneous(1, 4))
-    True
+    Slurm allocates memory only if SelectTypeParameters names it, for example CR_Core_Memory. With CR_Core every job
+    shows the whole memory of a node as requested, yet two jobs can share the node. Without this setting, or if limits,
+    priorities or billing count memory, the machine is assumed to allocate memory.
     """
     word = machine.settings.get("SelectTypeParameters")
     if word is None or "MEMORY" in word.upper():
@@ -159,7 +153,7 @@ def holds_memory(machine: Machine) -> bool:
 
 
 def _alike(machine: Machine) -> list[list[str]]:
-    """The nodes by what they have: those of one set differ in nothing that a job can ask for."""
+    """Return classes of nodes that do not differ in anything a job can request."""
     alike: dict[Any, list[str]] = {}
     for g in machine.nodes:
         kind = (g.cpus, g.memory_mib, g.features, tuple(sorted(g.gres.items())))
@@ -168,7 +162,7 @@ def _alike(machine: Machine) -> list[list[str]]:
 
 
 def _partitions(machine: Machine, members: Sequence[Sequence[int]]) -> np.ndarray:
-    """The partitions, and one record more: where the last one's nodes end."""
+    """Return the partitions, and one more record for the end of the last partition's nodes."""
     partitions = machine.partitions
     loaded = "CR_LLN" in machine.settings.get("SelectTypeParameters", "")
     by_tier = _preempts_by(machine, "partition_prio")
@@ -191,7 +185,7 @@ def _partitions(machine: Machine, members: Sequence[Sequence[int]]) -> np.ndarra
 
 
 def _qos(machine: Machine) -> np.ndarray:
-    """The QOS; where there are none, one without a limit."""
+    """Return the QOS; without any, one QOS without limits."""
     qos = machine.qos or (Qos(""),)
     by_qos, exempt = _preempts_by(machine, "qos"), _exempt(machine)
     best = max(q.priority for q in qos) or 1.0
@@ -209,7 +203,7 @@ def _qos(machine: Machine) -> np.ndarray:
 
 
 def _associations(assoc: Sequence[Association], parent: Sequence[int]) -> np.ndarray:
-    """The associations; where there are none, one user's without a limit."""
+    """Return the associations; without any, one user without limits."""
     peers = [sum(b.shares for b, p in zip(assoc, parent) if p == mine) for mine in parent]
     return records(
         ASSOC_RECORD,
@@ -226,7 +220,7 @@ def _preempts_by(machine: Machine, kind: str) -> bool:
 
 
 def _mode(machine: Machine, own: str) -> str:
-    """OFF, REQUEUE or CANCEL: one's own mode, else the cluster's. Without JobRequeue what is requeued is cancelled."""
+    """Return OFF, REQUEUE or CANCEL, by the own mode or the cluster's. Without JobRequeue, REQUEUE means CANCEL."""
     words = (own or machine.settings.get("PreemptMode", "OFF")).upper().split(",")
     found = next((word for word in words if word in ("REQUEUE", "CANCEL")), "OFF")
     return "CANCEL" if found == "REQUEUE" and machine.settings.get("JobRequeue", "1").split()[0] == "0" else found
@@ -237,7 +231,7 @@ def _cancels(machine: Machine, own: str) -> bool:
 
 
 def _lower(machine: Machine, partition: Partition) -> int:
-    """preempt/partition_prio: the partitions of a lower tier whose jobs give way to this one's, as bits."""
+    """Return, as bits, the lower-tier partitions whose jobs this partition may preempt (partition_prio)."""
     if not _preempts_by(machine, "partition_prio"):
         return 0
     lower = (p.preempt and p.priority_tier < partition.priority_tier and _mode(machine, p.preempt_mode) != "OFF"
@@ -246,13 +240,13 @@ def _lower(machine: Machine, partition: Partition) -> int:
 
 
 def _may(machine: Machine, qos: Qos, other: Qos) -> bool:
-    """preempt/qos: whether the first may preempt the other."""
+    """Return whether the first QOS may preempt the other (preempt/qos)."""
     named = _preempts_by(machine, "qos") and other.name in qos.preempts
     return named and _mode(machine, other.preempt_mode) != "OFF"
 
 
 def _exempt(machine: Machine) -> float:
-    """PreemptExemptTime in seconds; none where it says -1 or no end."""
+    """Return PreemptExemptTime in seconds; 0 if it is -1 or infinite."""
     value = parse_duration(machine.settings.get("PreemptExemptTime", "00:00:00"))
     return value if 0 <= value < math.inf else 0.0
 
@@ -262,7 +256,7 @@ def _parent(account: str, user: str, parent: str, places: Mapping[tuple[str, str
 
 
 def _inherited(assoc: Sequence[Association], parent: Sequence[int], name: str, unset: Any) -> list[Any]:
-    """Of each association its own limit, or that of the nearest account above that sets it."""
+    """Return each association's own limit, or the limit of the nearest account above that sets it."""
 
     def of(k: int) -> Any:
         while k != NONE:
@@ -276,19 +270,19 @@ def _inherited(assoc: Sequence[Association], parent: Sequence[int], name: str, u
 
 
 def _billing(partition: Partition) -> Mapping[str, float]:
-    """TRESBillingWeights by TRES; a processor is one where the partition has none."""
+    """Return TRESBillingWeights by TRES; without any, each processor counts as one."""
     return partition.billing_weights or {"cpu": 1.0}
 
 
 def tres_weights(settings: Mapping[str, str], tres: Sequence[str]) -> np.ndarray:
-    """PriorityWeightTRES by TRES: `CPU=1000,Mem=2000,GRES/gpu=3000`."""
+    """Return PriorityWeightTRES by TRES, for example `CPU=1000,Mem=2000,GRES/gpu=3000`."""
     pairs = (item.partition("=") for item in settings.get("PriorityWeightTRES", "").lower().split(",") if "=" in item)
     given = {name.strip(): float(value) for name, _, value in pairs}
     return np.array([given.get(name, 0.0) for name in tres])
 
 
 def _held(partition: Partition, machine: Machine, tres: Sequence[str]) -> list[float]:
-    """Each TRES of a partition's nodes; 0 where it has none or as much as one likes."""
+    """Return the amount of each TRES on a partition's nodes; 0 if there is none or no bound."""
     inside, held = set(partition.nodes), dict.fromkeys(tres, 0.0)
     for group in machine.nodes:
         nodes = sum(name in inside for name in group.names)
@@ -306,7 +300,7 @@ def _words(features: Sequence[str], gres: Mapping[str, int]) -> set[str]:
 
 
 def _limits(tables: Sequence[Mapping[str, float]], tres: Sequence[str]) -> np.ndarray:
-    """What each table allows of each TRES; where there are none, of one that allows all."""
+    """Return the limit of each table on each TRES; without tables, one row without limits."""
     return np.array([[min(t.get(name, FAR), FAR) for name in tres] for t in tables or [{}]], np.float64)
 
 
@@ -314,7 +308,7 @@ AFTER = 14 * 86400.0
 
 
 def turns(reservations: np.ndarray, last: float) -> list[tuple[int, float, float]]:
-    """Begin and end of every turn of each reservation; none that comes again begins two weeks after the `last` job."""
+    """Return begin and end of every occurrence of the reservations, until two weeks after the `last` job."""
     found = []
     for r in reservations:
         latest = min(last + AFTER, r["until"])
@@ -324,7 +318,7 @@ def turns(reservations: np.ndarray, last: float) -> list[tuple[int, float, float
 
 
 def records(kind: Any, **columns: Any) -> np.ndarray:
-    """A record array from columns."""
+    """Return a record array with these columns."""
     table = np.zeros(len(next(iter(columns.values()))), kind)
     for name, values in columns.items():
         table[name] = values
@@ -332,7 +326,7 @@ def records(kind: Any, **columns: Any) -> np.ndarray:
 
 
 def mask(nodes: Sequence[Any], names: Mapping[Any, int], width: int) -> list[int]:
-    """Words of bits, one a node named."""
+    """Return words of bits, one bit per named node."""
     words = [0] * width
     for name in nodes:
         if name in names:
@@ -341,15 +335,15 @@ def mask(nodes: Sequence[Any], names: Mapping[Any, int], width: int) -> list[int
 
 
 def amount(gres: Mapping[str, int], kind: str) -> int:
-    """How many of a kind of gres, whatever their types."""
+    """Return the number of GRES of one kind, over all types."""
     return sum(count for name, count in gres.items() if name.split(":")[0] == kind)
 
 
 def or_none(value: float) -> float:
-    """-1 for NaN."""
+    """Return -1 for NaN."""
     return -1.0 if math.isnan(value) else value
 
 
 def whole(rows: Sequence[Sequence[int]], height: int, width: int) -> np.ndarray:
-    """Rows as an int64 array of this height and width."""
+    """Return rows as an int64 array of this height and width."""
     return np.array(rows, np.int64).reshape(height, width)

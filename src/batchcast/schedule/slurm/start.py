@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts and ends of jobs in the simulated Slurm.
-
-What it holds of the nodes, what limits count, the running jobs by planned end, and the events to come on a heap.
-"""
+"""Starts and ends of jobs in the simulated Slurm: allocations, counts for limits, running jobs, event heap."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ END, CANCEL, RELEASE, BEGIN, FIXED, NODE, LEAVE = range(7)
 
 @inner
 def push(s: State, time: float, kind: int, item: int) -> None:
-    """Put an event on the heap."""
+    """Push an event onto the heap."""
     k = int(s.reg[0].heap)
     s.reg[0].heap += 1
     while k > 0 and s.heap[(k - 1) >> 1].time > time:
@@ -29,7 +26,7 @@ def push(s: State, time: float, kind: int, item: int) -> None:
 
 @inner
 def pop(s: State) -> None:
-    """Drop the earliest event."""
+    """Remove the earliest event."""
     s.reg[0].heap -= 1
     n = int(s.reg[0].heap)
     time, kind, item, k = s.heap[n].time, s.heap[n].kind, s.heap[n].what, 0
@@ -46,7 +43,7 @@ def pop(s: State) -> None:
 
 @inner
 def allocate(site: Site, jobs: Jobs, s: State, j: int, part: int, end: float) -> None:
-    """Hold the taken nodes for a job that starts and is planned to end at `end`."""
+    """Allocate the chosen nodes to a job that is planned to end at `end`."""
     per_node, per_cpu = wanted_memory(site, jobs, j, part)
     s.job[j].head = NONE
     for k in range(int(s.reg[0].taken)):
@@ -77,7 +74,7 @@ def allocate(site: Site, jobs: Jobs, s: State, j: int, part: int, end: float) ->
 
 @inner
 def give_back(site: Site, jobs: Jobs, s: State, j: int) -> None:
-    """What a job holds is free again."""
+    """Release a job's allocation."""
     entry = s.job[j].head
     while entry != NONE:
         i, following = s.pool[entry].node, s.pool[entry].next
@@ -99,7 +96,7 @@ def give_back(site: Site, jobs: Jobs, s: State, j: int) -> None:
 
 @inner
 def list_by_end(s: State, i: int, entry: int) -> None:
-    """Put what a job holds of node i into the node's list."""
+    """Insert a job's allocation on node i into the node's list, by planned end."""
     last, k = NONE, s.node[i].head
     while k != NONE and s.pool[k].end < s.pool[entry].end:
         last, k = k, s.pool[k].beside
@@ -112,7 +109,7 @@ def list_by_end(s: State, i: int, entry: int) -> None:
 
 @inner
 def unlist(s: State, i: int, entry: int) -> None:
-    """Take it out again."""
+    """Remove a job's allocation from the list of node i."""
     last, k = NONE, s.node[i].head
     while k != entry:
         last, k = k, s.pool[k].beside
@@ -124,13 +121,13 @@ def unlist(s: State, i: int, entry: int) -> None:
 
 @inner
 def start_job(site: Site, jobs: Jobs, s: State, j: int, part: int, now: float, when: float, backfilled: int) -> None:
-    """The job begins on what `place` took."""
+    """Start the job on the nodes that `place` chose."""
     end = when + held_of(site, jobs, j, part)
     allocate(site, jobs, s, j, part, end)
     s.job[j].start, s.job[j].began, s.job[j].part, s.job[j].backfilled = when, now, part, backfilled
     run_order(s, j, end)
     s.job[j].ended, s.job[j].due, s.job[j].first_out = 0.0, now + jobs.row[j].run, int(s.reg[0].out)
-    if not s.job[j].ending:  # the end of a run that was broken off stands on the heap still, and before this one
+    if not s.job[j].ending:  # the heap still has the end of a preempted run, which comes before this end
         s.job[j].ending = 1
         push(s, s.job[j].due, END, j)
     s.reg[0].dirty = 1
@@ -144,7 +141,7 @@ def start_job(site: Site, jobs: Jobs, s: State, j: int, part: int, now: float, w
 
 @inner
 def finish(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, at: float) -> None:
-    """A running job ends."""
+    """End a running job."""
     cpus, nodes, entry = 0.0, 0.0, s.job[j].head
     while entry != NONE:
         cpus += s.pool[entry].cpus
@@ -160,7 +157,7 @@ def finish(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, at: float) ->
 
 @inner
 def run_order(s: State, j: int, end: float) -> None:
-    """Put a job that starts into the list of running ones, by planned end."""
+    """Insert a started job into the running jobs, by planned end."""
     k = int(s.reg[0].running)
     s.reg[0].running += 1
     while k > 0 and (s.active[k - 1].end > end or (s.active[k - 1].end == end and s.active[k - 1].job > j)):
@@ -174,7 +171,7 @@ def run_order(s: State, j: int, end: float) -> None:
 
 @inner
 def stop_order(s: State, j: int) -> None:
-    """Take a job out of the list of running ones."""
+    """Remove a job from the running jobs."""
     s.reg[0].running -= 1
     for k in range(s.job[j].place, int(s.reg[0].running)):
         s.active[k].job, s.active[k].end = s.active[k + 1].job, s.active[k + 1].end

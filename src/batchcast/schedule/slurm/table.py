@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backfill's table: which nodes are free of bookings, over time, as records of begin, end and a set of nodes.
+"""Backfill's table of nodes without bookings over time: records of begin, end and a set of nodes, linked by time.
 
-The records are linked in order of time. Beside its free nodes each has what running jobs will have given back by its
-end: `room` is the sum of processors free then on its nodes, `slot_ready` the nodes that have any. No job that needs
-more than the room of a record can have started by its end on nodes free in it, which spares most will-run tests.
+`room` is the sum of processors on a record's nodes that are free by its end if running jobs end as planned;
+`slot_ready` has the nodes with such processors. A job that needs more than `room` cannot have started by that end on
+nodes of the record, which avoids most will-run tests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOT = 512  # running jobs
 
 @inner
 def open_table(site: Site, rules: Rules, s: State, t: float) -> None:
-    """One record: everything that is up, from now to the end of the window."""
+    """Begin with one record: all nodes that are up, from now to the end of the window."""
     step = rules.bf_resolution
     end = float((int(t) + rules.bf_window) // step * step)
     s.reg[0].slots, s.reg[0].spare_slot, s.reg[0].same = 1, NONE, 0
@@ -38,11 +38,11 @@ def open_table(site: Site, rules: Rules, s: State, t: float) -> None:
 
 @inner
 def kept_from(site: Site, jobs: Jobs, s: State, j: int, start: float, end: float) -> float:
-    """Take nodes that reservations keep from the job in [start, end) off the MASK; when the first ends, or -1."""
+    """Remove nodes from MASK that reservations keep from the job in [start, end); return the first end, or -1."""
     first = -1.0
     for v in range(len(site.reservation)):
         begin, over = site.reservation[v].begin, site.reservation[v].end
-        if site.reservation[v].every > 0 and over <= start:  # the first of its turns that ends after the start
+        if site.reservation[v].every > 0 and over <= start:  # the first occurrence that ends after the start
             turns = float(int((start - over) / site.reservation[v].every) + 1) * site.reservation[v].every
             begin, over = begin + turns, over + turns
         lets_in = v == jobs.row[j].reservation or end - start <= site.reservation[v].within
@@ -56,7 +56,7 @@ def kept_from(site: Site, jobs: Jobs, s: State, j: int, start: float, end: float
 
 @inner
 def record_after(s: State, row: int, at: float) -> int:
-    """The first record from `row` on that ends after `at`; NONE past the table."""
+    """Return the first record from `row` on that ends after `at`, or NONE."""
     while row != NONE and s.slot[row].end <= at:
         row = s.slot[row].next
     return row
@@ -64,7 +64,7 @@ def record_after(s: State, row: int, at: float) -> int:
 
 @inner
 def rise_after(s: State, row: int, end: float) -> int:
-    """The first record from `row` on after which a node of the MASK is free that is not in it; NONE: none by `end`."""
+    """Return the first record from `row` on whose successor has an additional MASK node, or NONE if none by `end`."""
     while row != NONE:
         if rises_after(s, row):
             return row
@@ -76,7 +76,7 @@ def rise_after(s: State, row: int, end: float) -> int:
 
 @inlined
 def rises_after(s: State, row: int) -> bool:
-    """Whether a node of the MASK that is booked in a record is free in the next."""
+    """Return whether a MASK node that is booked in a record is free in the next record."""
     if s.slot[row].rises:
         following = s.slot[row].next
         for w in range(s.bits.shape[1]):
@@ -87,7 +87,7 @@ def rises_after(s: State, row: int) -> bool:
 
 @inner
 def last_rise(s: State, row: int, until: int) -> int:
-    """The last record from `row` to `until` after which a node of the MASK is free that is not in it; `row` is one."""
+    """Return the last record from `row` to `until` whose successor has an additional MASK node; `row` is one."""
     last = row
     while row != until:
         row = s.slot[row].next
@@ -98,7 +98,7 @@ def last_rise(s: State, row: int, until: int) -> int:
 
 @inner
 def free_until(s: State, row: int, end: float) -> int:
-    """The SEEN: nodes of the MASK free in all records from `row` on that begin by `end`; how many."""
+    """Set SEEN to the MASK nodes that are free in all records from `row` that begin by `end`; return their number."""
     words, count = s.bits.shape[1], 0
     for w in range(words):
         s.bits[SEEN, w] = s.bits[MASK, w]
@@ -113,7 +113,7 @@ def free_until(s: State, row: int, end: float) -> int:
 
 @inner
 def booked_by_others(s: State, row: int, begin: float, end: float) -> bool:
-    """Whether a node of MINE is booked somewhere in [begin, end); no record before `row` reaches into it."""
+    """Return whether a node of MINE is booked in [begin, end); records before `row` end earlier."""
     row = record_after(s, row, begin)
     while row != NONE and s.slot[row].begin < end:
         for w in range(s.bits.shape[1]):
@@ -125,10 +125,10 @@ def booked_by_others(s: State, row: int, begin: float, end: float) -> bool:
 
 @inner
 def book(site: Site, s: State, row: int, t: float, begin: float, end: float) -> None:
-    """Take MINE out of the table in [begin, end); one pair of equal neighbours is joined a call, as Slurm does.
+    """Book MINE in [begin, end), and join one pair of equal neighbours per call, as Slurm does.
 
-    No record before `row` reaches into it. Only at the two ends can neighbours become equal: what is between them was
-    free of bookings of these nodes.
+    Records before `row` end earlier. Neighbours can become equal only at the two ends, because these nodes had no
+    booking in between.
     """
     words, first = s.bits.shape[1], s.slot[0].begin
     cut(site, s, row, t, max(begin, first))
@@ -156,7 +156,7 @@ def book(site: Site, s: State, row: int, t: float, begin: float, end: float) -> 
 
 @inlined
 def take_room(site: Site, s: State, first: int, t: float, end: float) -> None:
-    """The room of the records from `first` to `end` without what will be free on the taken nodes by their ends."""
+    """Reduce the room of records from `first` to `end` by what is free on the chosen nodes at their ends."""
     for k in range(int(s.reg[0].taken)):
         i, row = s.node[k].taken, first
         free, entry = site.node[i].cpus - s.node[i].used_cpus, s.node[i].head
@@ -172,7 +172,7 @@ def take_room(site: Site, s: State, first: int, t: float, end: float) -> None:
 
 @inner
 def compare(s: State, row: int) -> None:
-    """Note whether a record and the next have the same nodes, and whether the next has one more."""
+    """Store whether a record and its successor have equal nodes, and whether the successor has an additional node."""
     following, same, rises = s.slot[row].next, 1, 0
     if following == NONE:
         return
@@ -188,7 +188,7 @@ def compare(s: State, row: int) -> None:
 
 @inner
 def join(s: State, row: int) -> None:
-    """One record of a record and the next, which has the same nodes."""
+    """Join a record with its successor, which has equal nodes."""
     gone = s.slot[row].next
     s.slot[row].end, s.slot[row].room = s.slot[gone].end, s.slot[gone].room
     s.slot[row].next, s.slot[row].same, s.slot[row].rises = s.slot[gone].next, s.slot[gone].same, s.slot[gone].rises
@@ -202,7 +202,7 @@ def join(s: State, row: int) -> None:
 
 @inner
 def cut(site: Site, s: State, row: int, t: float, at: float) -> None:
-    """Let a record of the table begin at `at`, if that lies inside one from `row` on and the table has room."""
+    """Split the record from `row` on that contains `at`, if the table has room."""
     row = record_after(s, row, at)
     if row == NONE or s.slot[row].begin >= at or s.reg[0].slots >= len(s.slot):
         return
@@ -223,9 +223,9 @@ def cut(site: Site, s: State, row: int, t: float, at: float) -> None:
 
 @inner
 def give_later(site: Site, s: State, row: int, t: float, at: float, end: float) -> None:
-    """The room of a record that ended at `end` and ends at `at` now: less what running jobs give back between.
+    """Reduce the room of a record whose end moved from `end` to `at` by what jobs release in between.
 
-    Where that is a lot of work it stays as it is: room is never less than what may be free, and more does no harm.
+    If that is much work, the room stays too large, which is safe: it only filters less.
     """
     s.reg[0].stamp += 1
     stamp, k = int(s.reg[0].stamp), first_after(s, t, at)
@@ -256,7 +256,7 @@ def give_later(site: Site, s: State, row: int, t: float, at: float, end: float) 
 
 @inner
 def hold_back(site: Site, s: State, t: float, until: float) -> None:
-    """A job has started on what was taken, until `until`: what is free by the ends of the records before is less."""
+    """Reduce the room of records that end before `until`, because a job started on the chosen nodes."""
     row = 0
     while row != NONE and s.slot[row].end < max(until, t + KILL_WAIT):
         for k in range(int(s.reg[0].taken)):
