@@ -22,6 +22,12 @@ class ForwardPlan:
     `now`, in any order; the queue is in order of arrival; the running jobs use at most `size` processors. A queued job
     that is larger than `size` is left out. Times are instants in seconds. Construction and simulation cost O(jobs log
     jobs), an answer O(openings).
+
+    >>> plan = ForwardPlan(0.0, 4, np.array([60.0]), np.array([2]), np.array([4]), np.array([100.0]))
+    >>> plan.start_of(2, 50.0), plan.start_of(2, 70.0)
+    (0.0, 160.0)
+    >>> plan.append(2, 50.0), plan.start_of(2, 50.0)
+    (0.0, 160.0)
     """
 
     def __init__(

@@ -207,6 +207,11 @@ def simulate_slurm(
     allocated nodes. With `watched` (key and task), the simulation ends soon after that job's start. `reorder` gives
     waiting jobs factors every 30 s. `rules` override settings (`since`, `until`, `bf_interval`, ... in seconds;
     `lazy=1` skips cycles without a change). Raises UsageError for a request that this machine cannot satisfy.
+
+    >>> from batchcast.machines.machine import homogeneous
+    >>> jobs = [NodeRequest("a", 0, 100, 120, tasks=16), NodeRequest("b", 1, 50, 60, tasks=8)]
+    >>> simulate_slurm(homogeneous(1, 16), jobs).start.tolist()
+    [0.0, 100.0]
     """
     ordered = tuple(sorted(requests, key=lambda r: r.submit))
     site, index = make_site(machine)

@@ -139,6 +139,12 @@ def holds_memory(machine: Machine) -> bool:
     Slurm allocates memory only if SelectTypeParameters names it, for example CR_Core_Memory. With CR_Core every job
     shows the whole memory of a node as requested, yet two jobs can share the node. Without this setting, or if limits,
     priorities or billing count memory, the machine is assumed to allocate memory.
+
+    >>> from batchcast.machines.machine import homogeneous
+    >>> [holds_memory(homogeneous(1, 4, SelectTypeParameters=word)) for word in ("CR_CORE", "CR_CORE_MEMORY")]
+    [False, True]
+    >>> holds_memory(homogeneous(1, 4))
+    True
     """
     word = machine.settings.get("SelectTypeParameters")
     if word is None or "MEMORY" in word.upper():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Advice for limits and memory requests: from a forecast, by the site's rules; memory also from finished jobs.
+"""Suggests time limits and memory requests from a prediction, under the site's rules; memory also from ended jobs.
 
-The same at a submission, where it is stored and scored, and when somebody asks.
+Suggestions at a submission, which are stored and scored, and suggestions on request use the same functions.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ...units import format_memory
 from ..settings import Settings
 
 RISK = 0.05
-"""The share of jobs that advice may cut off: of what is kept and judged, and where nobody says another."""
+"""The share of jobs that a suggestion may cut off, in stored suggestions and if no other share is requested."""
 SAMPLING_MARGIN = 1.1
-"""What is measured is sampled, so a job held a little more at times: advice adds a tenth to a bound."""
+"""Memory use is sampled, so short peaks are missed: a suggestion is this factor above the measured bound."""
 
 
 class Rules(NamedTuple):
-    """A site's rules for what is advised: seconds, and KiB a node."""
+    """A site's rules for suggestions: limits in seconds, memory in KiB per node."""
 
     limit_floor: float = 300.0
     limit_step: float = 300.0
@@ -37,32 +37,32 @@ BUILT_IN = Rules()
 
 
 def rules_of(settings: Any) -> Rules:
-    """The rules as they are set."""
+    """Return the rules in the site's settings."""
     return Rules(*(settings[name] for name in Rules._fields))
 
 
 def rests_on_jobs(forecast: Prediction) -> bool:
-    """Whether a forecast says more than the request itself."""
+    """Return whether a prediction is based on more than the request itself."""
     return forecast.grounds not in (Grounds.LIMIT, Grounds.NO_HISTORY)
 
 
 def of_partition(memory: Mapping[str, Any], name: Any) -> Mapping[str, Any]:
-    """What the collector remembers of a partition; nothing of one it does not know."""
+    """Return what the collector knows of a partition; empty for an unknown partition."""
     partitions = (memory.get("site") or {}).get("partitions") or {}
     return partitions.get(name or "") or {}
 
 
 def default_partition(memory: Mapping[str, Any]) -> str:
-    """The partition of a job that names none; empty where the collector knows none."""
+    """Return the partition of a job that names none; empty if the collector knows none."""
     partitions = (memory.get("site") or {}).get("partitions") or {}
     return next((name for name, fields in partitions.items() if fields.get("is_default")), "")
 
 
 def advised_limit(advice: Prediction, own: float, rules: Rules, partition: Mapping[str, Any]) -> float | None:
-    """The limit to ask for by a `LimitAdvice`, seconds; None where it rests on nothing but the limit itself.
+    """Return the suggested limit in seconds; None if the prediction is based only on the limit itself.
 
-    Up to the site's step and floor; not above the job's `own` limit unless the advice is, and never above the longest
-    there is.
+    The limit is rounded up to the site's step and floor. It does not exceed the job's `own` limit unless the prediction
+    does, and never the longest limit of the partition.
 
     >>> at_risk = Prediction(500.0, (0.95,), (500.0,), "", Grounds.CLASS)
     >>> advised_limit(at_risk, 3600.0, Rules(), {}), advised_limit(at_risk, 550.0, Rules(), {})
@@ -78,10 +78,10 @@ def advised_limit(advice: Prediction, own: float, rules: Rules, partition: Mappi
 
 
 def advised_memory(forecast: Prediction, risk: float, rules: Rules, partition: Mapping[str, Any]) -> float | None:
-    """The memory to ask for a node by a forecast of the peak, KiB; None where it rests on nothing but the request.
+    """Return the suggested memory per node in KiB; None if the prediction is based only on the request.
 
-    The bound at the risk, a tenth added since use is sampled, up to the site's step and floor, and never more than the
-    partition's largest node has. A method without quantiles advises its point as it is.
+    It is the predicted bound at the risk, plus a tenth because use is sampled, rounded up to the site's step and floor,
+    and at most the memory of the partition's largest node. Without quantiles it is the predicted point.
 
     >>> like = Prediction(50.0, (0.5, 0.95), (50.0, 100e3), "", Grounds.CLASS)
     >>> [advised_memory(like, 0.05, Rules(), node) for node in ({}, {"node_mem_kib": 105e3})]
@@ -95,7 +95,7 @@ def advised_memory(forecast: Prediction, risk: float, rules: Rules, partition: M
 
 
 def reaches_risk(forecast: Prediction, risk: float) -> bool:
-    """Whether the forecast has a bound for that risk."""
+    """Return whether the prediction has a bound for this risk."""
     return bool(forecast.levels) and 1.0 - risk <= forecast.levels[-1] + 1e-12
 
 
@@ -103,7 +103,7 @@ LEAST_JOBS = 5
 
 
 class MeasuredMemory(NamedTuple):
-    """What ended jobs needed a node, KiB; `ran_out` marks those that needed more; `copied`: it repeats the request."""
+    """Memory needs of ended jobs in KiB per node; `ran_out`: needed more; `copied`: accounting repeats requests."""
 
     kib: tuple[float, ...]
     ran_out: tuple[bool, ...]
@@ -111,9 +111,9 @@ class MeasuredMemory(NamedTuple):
 
 
 def measured_memory(rows: Sequence[Mapping[str, Any]]) -> MeasuredMemory:
-    """The measured ones among ended jobs. One that ran out of memory needed more than it asked for, or held.
+    """Return the needs of jobs with a measurement. A job that ran out of memory needed more than it had.
 
-    A measurement that equals the request in nine of ten jobs is none: then all are left out. O(n).
+    If the measurement equals the request in nine of ten jobs, accounting measures nothing, so none is used. O(n).
 
     >>> row = {"used_mem_kib": 100.0, "alloc_nodes": 2.0, "req_mem_kib": 400.0, "req_nodes": 2.0, "status": "failed"}
     >>> tuple(measured_memory([row, {**row, "status": "out_of_memory"}, {**row, "used_mem_kib": None}]))
@@ -135,13 +135,13 @@ def measured_memory(rows: Sequence[Mapping[str, Any]]) -> MeasuredMemory:
 
 
 def request_for(kib: Sequence[float], ran_out: Sequence[bool], risk: float, rules: Rules, most: float) -> Advice:
-    """The request that keeps the risk for jobs that needed so much a node, KiB, a tenth added since use is sampled."""
+    """Return the request at this risk for jobs with these needs in KiB per node, plus a tenth because of sampling."""
     held = [each * SAMPLING_MARGIN for each in kib]
     return recommend_limit(held, ran_out, risk, floor=rules.memory_floor, step=rules.memory_step, most=most)
 
 
 class Needs(NamedTuple):
-    """How it is said what similar jobs needed."""
+    """Words that describe what similar jobs needed."""
 
     known: str
     kept: str
@@ -155,7 +155,7 @@ MEMORY = Needs("measured", "held {} a node or less", "ran out of memory", "how m
 
 
 def similar_words(advice: Advice, needs: Needs, alike: str, risk: float, say: Callable[[float], str]) -> str:
-    """Why similar jobs lead to this advice, in words."""
+    """Return a sentence that explains the suggestion by similar jobs."""
     jobs = f"{advice.jobs} {needs.known} jobs of {alike}"
     if advice.reached:
         return f"{1 - risk:.0%} of your last {jobs} {needs.kept.format(say(advice.quantile_s))}"
@@ -177,12 +177,11 @@ def advise_memory(
     forecast: Prediction | None = None,
     method: str = "",
 ) -> dict[str, Any]:
-    """The advised request a node as part of an answer; where none is known `memory` is None, and `memory_why` says why.
+    """Return the suggested memory per node for an answer; if none is known, `memory` is None and `memory_why` says why.
 
-    By the bounds of the `forecast` of `method`, as stored and scored at submissions, where it has any;
-    beside it, and alone without it, what the similar ended `rows` say: the order statistic of `recommend_limit` at the
-    risk, a tenth added, then the site's floor and step, and never more than the partition's largest node has.
-    `memory` is what the collector remembers.
+    If the `forecast` of `method` has bounds, they decide, as in suggestions stored at submissions. Otherwise the
+    similar ended `rows` decide: the order statistic of `recommend_limit` at the risk, plus a tenth, then the site's
+    floor and step, at most the memory of the partition's largest node. `memory` is what the collector stores.
     """
     site, limits = memory.get("site", {}), of_partition(memory, partition)
     node, jobs = limits.get("node_mem_kib") or math.inf, measured_memory(rows)
@@ -215,7 +214,7 @@ def _of_forecast(
     similar: float | None,
 ) -> dict[str, Any]:
     amount = advised_memory(forecast, risk, rules_of(settings), partition)
-    assert amount is not None  # the caller has looked
+    assert amount is not None  # the caller has checked this
     bound, kept = bound_at(forecast, 1.0 - risk), reaches_risk(forecast, risk)
     why = f"{method}: {1 - risk:.0%} of jobs like this hold {format_memory(bound)} a node or less ({forecast.basis})"
     if not kept:
@@ -251,7 +250,7 @@ def _of_similar(
 
 
 def as_request(kib: float) -> str:
-    """An amount as `sbatch --mem` takes it: whole gibibytes where it is so many, else whole mebibytes, never less.
+    """Return an amount for `sbatch --mem`: in whole GiB if possible, else in MiB, rounded up.
 
     >>> as_request(2097152.0), as_request(1500.0 * 1024 + 1)
     ('2G', '1501M')

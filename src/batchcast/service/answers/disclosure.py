@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may see what: the store as one viewer may see it, and figures over several users that disclose nobody.
+"""Privacy rules: what one viewer may see of the store, and figures over users that disclose no single job.
 
-Where the site hides jobs, a user gets answers about own jobs, and figures only over at least `least_users` users;
-somebody without an identity gets such figures alone; root and whoever runs the service gets everything.
+If the site hides jobs, users see their own jobs, and figures only over at least `least_users` users. Callers without an
+identity see only such figures. Root and the user who runs the service see everything.
 
-Two answers a second apart, or over spans that differ by a little, must not give one job by subtraction. So, where jobs
-are hidden, a figure is made of whole days (UTC) that are over, each only if jobs of at least `least` users came out on
-it: two such figures of one choice differ by whole days, each of several users, or not at all. What may still be
-subtracted between choices (a partition's against an account's) is below the rounding: two significant digits, so that
-what one job adds is lost wherever it is less than a twentieth of the whole.
+Two answers a second apart, or over slightly different spans, must not reveal one job by subtraction. So, if jobs are
+hidden, figures cover only complete days (UTC) on which jobs of at least `least` users ended: two figures of one
+selection are equal, or differ by whole days of several users each. A difference between selections (a partition and an
+account) is hidden by rounding to two significant digits, if one job is less than a twentieth of the total.
 
-A sum in which one user has nearly all tells of that user, however many others there are. So each day and each figure
-also follows the p % rule of statistical offices (`may_show`).
+A sum that is mostly one user's reveals that user, however many users it covers. So each day and each figure must also
+satisfy the p % rule of statistical offices (`may_show`).
 
 References
 ----------
@@ -42,7 +41,7 @@ Row = Mapping[str, Any]
 
 
 def rows_of_complete_days(rows: Sequence[Row], time: str, least: int, now: float) -> list[Row]:
-    """The rows whose day, by the column `time` (epoch seconds, UTC days), is over and holds at least `least` users.
+    """Return the rows whose day is over and has at least `least` users; `time` is a column in epoch seconds (UTC).
 
     >>> rows = [{"t": 5.0 + k, "user_id": user} for k, user in enumerate("abc")] + [{"t": 90000.0, "user_id": "a"}]
     >>> len(rows_of_complete_days(rows, "t", 3, 200000.0)), len(rows_of_complete_days(rows, "t", 3, 80000.0))
@@ -53,14 +52,14 @@ def rows_of_complete_days(rows: Sequence[Row], time: str, least: int, now: float
 
 
 P_SHARE = 0.1
-"""By the p % rule (p = 10), the users beside the two largest have at least this share of what the largest has."""
+"""The p % rule (p = 10): users other than the two largest have at least this share of the largest user's amount."""
 
 
 def is_of_several(amounts: Mapping[Any, float], least: int) -> bool:
-    """Whether a sum of these amounts by user may be shown: of `least` users at least, and by the p % rule.
+    """Return whether a sum of these amounts by user may be shown: at least `least` users, and the p % rule.
 
-    The second largest user subtracts an own amount from the sum and is left with a bound on the largest user's amount.
-    The p % rule demands that this bound is at least p % too high.
+    The second largest user can subtract the own amount from the sum, which gives an upper bound on the largest user's
+    amount. The p % rule demands that this bound is at least p % too high.
 
     >>> is_of_several({"a": 90.0, "b": 5.0, "c": 9.0}, 3), is_of_several({"a": 90.0, "b": 50.0, "c": 8.0}, 3)
     (False, False)
@@ -74,7 +73,7 @@ def is_of_several(amounts: Mapping[Any, float], least: int) -> bool:
 
 
 def may_show(rows: Iterable[Row], least: int) -> bool:
-    """Whether figures over these jobs or forecasts may be shown: by their number, and by their processors."""
+    """Return whether figures over these jobs or predictions may be shown, by their number and their processors."""
     if least <= 1:
         return True
     jobs: Counter[Any] = Counter()
@@ -86,12 +85,12 @@ def may_show(rows: Iterable[Row], least: int) -> bool:
 
 
 def _is_shown(jobs: Mapping[Any, float], held: Mapping[Any, float], least: int) -> bool:
-    """Whether sums of jobs, and of processors or processor-seconds if any are known, may be shown, each by user."""
+    """Return whether sums of jobs, and of processors or processor-seconds if known, may be shown, by user."""
     return is_of_several(jobs, least) and (not any(held.values()) or is_of_several(held, least))
 
 
 def _amount(row: Row) -> float:
-    """What a job adds to a sum: processor-seconds, or its processors while it waits or runs; 0 for a forecast."""
+    """Return a job's part of a sum: processor-seconds, or processors before its end; 0 for a prediction."""
     if "end_time" not in row:
         return 0.0
     start, end, procs = row.get("start_time"), row["end_time"], row.get("alloc_procs") or row.get("req_procs") or 0.0
@@ -99,7 +98,7 @@ def _amount(row: Row) -> float:
 
 
 def complete_days(rows: Iterable[Row], time: str, least: int, now: float) -> set[float]:
-    """Those days themselves, in days since the epoch; the rows are looked at once and none is kept.
+    """Return the complete days, in days since the epoch. The rows are read once and not stored.
 
     >>> rows = [{"t": 5.0 + k, "user_id": user} for k, user in enumerate("abc")] + [{"t": 90000.0, "user_id": "a"}]
     >>> complete_days(iter(rows), "t", 3, 200000.0)
@@ -111,7 +110,7 @@ def complete_days(rows: Iterable[Row], time: str, least: int, now: float) -> set
 def complete_days_by(
     rows: Iterable[Row], group: Callable[[Row], Any], time: str, least: int, now: float
 ) -> set[tuple[Any, float]]:
-    """The same of each group of rows: (group, day)."""
+    """Return the complete days of each group of rows as (group, day)."""
     jobs: dict[tuple[Any, float], Counter[Any]] = {}
     held: dict[tuple[Any, float], defaultdict[Any, float]] = {}
     for row in rows:
@@ -125,7 +124,7 @@ def complete_days_by(
 
 
 def groups(rows: Iterable[Row], key: Callable[[Row], Any], jobs: int, users: int) -> dict[Any, list[Row]]:
-    """The rows by a key, where there are so many, and of so many users that they may be shown."""
+    """Return rows by a key, for keys with enough jobs and enough users."""
     of: dict[Any, list[Row]] = {}
     for row in rows:
         of.setdefault(key(row), []).append(row)
@@ -133,7 +132,7 @@ def groups(rows: Iterable[Row], key: Callable[[Row], Any], jobs: int, users: int
 
 
 def whole_days(since: float, until: float) -> tuple[float, float]:
-    """The span widened to whole days at its beginning and cut to whole ones at its end.
+    """Move the beginning of a span back to a whole day, and its end back to a whole day.
 
     >>> whole_days(90000.0, 300000.0), whole_days(90000.0, float("inf"))
     ((86400.0, 259200.0), (86400.0, inf))
@@ -143,7 +142,7 @@ def whole_days(since: float, until: float) -> tuple[float, float]:
 
 
 def rounded(figures: Mapping[str, Any], least: int = 2) -> dict[str, Any]:
-    """Every number to two significant digits, where figures must be of at least two users.
+    """Round every number to two significant digits, if figures must cover at least two users.
 
     >>> rounded({"jobs": 1234, "mean": 0.0567, "name": "main", "none": float("nan")})
     {'jobs': 1200, 'mean': 0.057, 'name': 'main', 'none': nan}
@@ -161,17 +160,17 @@ def _two_digits(value: Any) -> Any:
 
 
 class Viewer(NamedTuple):
-    """Who asks: a user's name (None: nobody knows), and whether the person may see every job anyhow."""
+    """Who asks: the user's name (None if unknown), and whether this user may see every job."""
 
     name: str | None
     sees_all: bool = False
 
 
 class OfOthers:
-    """A value of an answer that rests on single jobs, whoever's they are; and what may be said in its place.
+    """A value that is based on single jobs of any user, and the text to show in its place if jobs are hidden.
 
-    `disclosed` makes one of the two of it. No document can be written with it: an answer that was not passed through
-    there is an error, and never a disclosure.
+    `disclosed` chooses one of the two. A document with an unresolved value cannot be written, so a forgotten call is an
+    error and not a disclosure.
     """
 
     __slots__ = ("instead", "whole")
@@ -184,7 +183,7 @@ class OfOthers:
 
 
 def disclosed(value: Any, hidden: bool) -> Any:
-    """What a viewer is shown of an answer or a part of one: the only place that decides it.
+    """Return the part of an answer that a viewer may see. Only this function decides it.
 
     >>> disclosed([{"basis": OfOthers("behind 40 jobs", "the queue"), "start_s": 5.0}], hidden=True)
     [{'basis': 'the queue', 'start_s': 5.0}]
@@ -209,7 +208,7 @@ _RESTS_ON = {
 
 
 def basis_of(wait: Prediction, more: str = "") -> OfOthers:
-    """Why a wait is forecast: in full it counts the jobs ahead, and by asking for many sizes one counts each of them.
+    """Return the basis of a predicted wait. The full text counts jobs ahead, from which jobs could be inferred.
 
     >>> from batchcast.predict.protocol import Grounds
     >>> disclosed(basis_of(Prediction(5.0, basis="behind 40 jobs", grounds=Grounds.MODEL)), hidden=True)
@@ -220,7 +219,7 @@ def basis_of(wait: Prediction, more: str = "") -> OfOthers:
 
 
 class Whose(NamedTuple):
-    """Whose finished jobs: of a user, an account, a partition, or any of these together."""
+    """Whose finished jobs: a user's, an account's, a partition's, or any combination of these."""
 
     user: str | None = None
     account: str | None = None
@@ -228,10 +227,10 @@ class Whose(NamedTuple):
 
 
 class Site(NamedTuple):
-    """An open store as one viewer sees it at one instant: everything that a question about it rests on.
+    """An open store as one viewer sees it at one instant.
 
-    The cluster asked about, what the collector remembers of it (`memory`), whether jobs are hidden from this viewer
-    (`private`), and `now` in epoch seconds. Its record goes back so many `days`.
+    It has the cluster, what the collector stored about it (`memory`), whether jobs are hidden from this viewer
+    (`private`), and `now` in epoch seconds. Its history covers the last `days` days.
     """
 
     reader: Reader
@@ -245,7 +244,7 @@ class Site(NamedTuple):
 
     @property
     def least(self) -> int:
-        """How many users a figure must be of at least."""
+        """Smallest number of users that a figure must cover."""
         return int(self.settings["least_users"]) if self.private else 1
 
     @property
@@ -255,18 +254,18 @@ class Site(NamedTuple):
         return known
 
     def disclosed(self, value: Any) -> Any:
-        """What this viewer is shown of an answer, or of a part of one."""
+        """Return the part of a value that this viewer may see."""
         return disclosed(value, self.private)
 
     def last_days(self, days: float) -> float:
-        """The beginning (epoch seconds) of so many days up to now: of a whole day where jobs are hidden."""
+        """Return the beginning of the last `days` days in epoch seconds; if jobs are hidden, of a whole day."""
         since = self.now - days * DAY_S
         return whole_days(since, math.inf)[0] if self.private else since
 
 
 @contextmanager
 def open_site(settings: Settings, viewer: Viewer, now: float) -> Iterator[Site]:
-    """The store of the settings as this viewer may see it; closed again."""
+    """Open the store of the settings as this viewer may see it, and close it afterwards."""
     with Reader(settings["store"]) as reader:
         cluster = choose_cluster(reader, settings["cluster"] or None)
         memory = reader.memory(cluster)
@@ -275,7 +274,7 @@ def open_site(settings: Settings, viewer: Viewer, now: float) -> Iterator[Site]:
 
 
 def check_may_see(site: Site, user: str | None) -> None:
-    """Refused, where jobs are hidden, to anybody but their owner."""
+    """Raise Refused if jobs are hidden and the viewer does not own them."""
     if site.private and (user is None or site.viewer.name != user):
         who = site.viewer.name or "somebody unknown"
         raise Refused(f"jobs are private here: {who} may not see those of others",
@@ -283,16 +282,16 @@ def check_may_see(site: Site, user: str | None) -> None:
 
 
 def start_settings(settings: Settings, now: float) -> dict[str, Any]:
-    """What an answer about starts rests on."""
+    """Return the settings on which an answer about starts is based."""
     return {
         "store": settings.shown("store"), "scheduler": settings["scheduler"], "now_s": now, "track_record_days": 30,
     }  # fmt: skip
 
 
 def used(site: Site, who: Whose, since: float, until: float, least: int, statement: str = "used") -> Packed:
-    """Finished jobs of a span: where figures must be of several users, of such days that are over alone.
+    """Return the finished jobs of a span; if figures must cover several users, only those of complete days.
 
-    By `statement`: all of them (`used`), or those whose memory was measured (`used_memory`).
+    `statement` selects all of them (`used`), or jobs with measured memory (`used_memory`).
     """
     chosen = {"cluster": site.cluster, "since": since, "until": until, **who._asdict()}
     if least <= 1:
@@ -302,7 +301,7 @@ def used(site: Site, who: Whose, since: float, until: float, least: int, stateme
 
 
 def refuse_open_store(settings: Settings) -> None:
-    """Refused where jobs are hidden and others may read the store's file: the service would hide what lies open."""
+    """Raise Refused if jobs are hidden but other users can read the file of the store."""
     try:
         with Reader(settings["store"]) as reader:
             hidden = any(is_private(settings, reader.memory(name)) for name in reader.clusters())
@@ -318,7 +317,7 @@ def refuse_open_store(settings: Settings) -> None:
 
 
 def choose_cluster(reader: Reader, asked: str | None) -> str:
-    """The cluster asked for, or the store's only one."""
+    """Return the requested cluster, or the only cluster of the store."""
     clusters = reader.clusters()
     if asked:
         if asked not in clusters:
@@ -332,7 +331,7 @@ def choose_cluster(reader: Reader, asked: str | None) -> str:
 
 
 class Exported(NamedTuple):
-    """The log, the cluster, and whose jobs it holds alone (None: everybody's)."""
+    """The log, its cluster, and the user whose jobs it has (None: all users)."""
 
     trace: Trace
     cluster: str
@@ -342,8 +341,9 @@ class Exported(NamedTuple):
 def exported(
     settings: Settings, viewer: Viewer, since: float = -math.inf, until: float = math.inf, *, as_told: bool = False
 ) -> Exported:
-    """Jobs submitted in [since, until), epoch seconds; where jobs are hidden, the viewer's own, and everybody's to the
-    user who collects. Refused to somebody unknown."""
+    """Return the jobs submitted in [since, until), epoch seconds: all to the collecting user; if jobs are hidden, else
+    only the viewer's own, and none to an unknown viewer.
+    """
     from ...store.database import Store
     from ...store.history import to_trace
 

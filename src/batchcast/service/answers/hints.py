@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hint at a submission, in milliseconds from memory: how the last similar jobs were advised.
+"""The hint at a submission: what was suggested for the user's last similar job, in milliseconds, from memory.
 
-For `job_submit.lua`, which holds up whoever submits: nothing is read and nothing predicted while it waits. What is told
-was advised, and kept to be judged, when the last such job was submitted; the next one's own forecast comes after it.
+`job_submit.lua` delays the submission until the hint is there, so the hint reads no file and computes no prediction. It
+repeats the stored suggestion of the last similar job; the new job's own prediction follows.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .track_record import RecordKey, TrackRecord, answering_method
 _AFTER_OTHERS = (Rule.LIMIT, Rule.RESERVATION)
 KINDS = ("limit", "request", "wait")
 MOST = 20_000
-"""So many advices and as many waits are gone through at first; later on what is new."""
+"""Number of latest suggestions, and of latest waits, that are read at first; afterwards only new ones are read."""
 MOST_NAMES = 30
-"""So many of a user's names speak for a new one: those that ended last."""
+"""A new job name is judged by this many of the user's other names: those whose jobs ended last."""
 LATE_S = 900.0
-"""A peak is known some minutes after its job's end: so far back ended jobs are looked at again."""
+"""Accounting knows a job's peak memory some minutes after its end, so jobs of this last time are read again."""
 
 
 class Like(NamedTuple):
-    """What a job asks for, as far as the last one like it is found by; `written_kib` a node, by who wrote it."""
+    """The request of a job, by which the last similar job is found; `written_kib` per node is the user's own value."""
 
     user: str
     partition: str
@@ -47,10 +47,10 @@ class Like(NamedTuple):
 
 @dataclass(slots=True)
 class OtherNames:
-    """What jobs of each user's names held at most of what was written for them: it speaks for a name that is new.
+    """For each user and job name, the largest memory use relative to the request: the estimate for a new name.
 
-    What was written is what clients said since the service began, or the largest request on record: where that was an
-    advised one already, the share comes out too large, so the next request does too, and none shrinks from job to job.
+    The request is what clients reported since the service began, or the largest recorded request. If that was already a
+    suggestion, the share is too large and the next suggestion too, so suggestions cannot shrink from job to job.
     """
 
     held: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class OtherNames:
     until: float = -1e300
 
     def learn(self, reader: Reader, cluster: str) -> None:
-        """Take in the peaks that became known since the last time."""
+        """Add the peaks that became known since the last call."""
         from ...predict.namesakes import TWICE
 
         for row in reversed(reader.ask("peaks_since", cluster=cluster, after=self.until - LATE_S, most=MOST)):
@@ -71,12 +71,12 @@ class OtherNames:
             _largest(self.asked, row["user_id"], row["job_name"], asked)
 
     def wrote(self, like: Like) -> None:
-        """The user says what was written for a name: nobody else may, since later requests rest on it."""
+        """Record what a user requested for a name. Only that user may report it, because suggestions depend on it."""
         if like.name and like.user in self.held:
             _largest(self.written, like.user, like.name, like.written_kib)
 
     def request(self, like: Like, rules: Rules, partition: Mapping[str, Any]) -> float | None:
-        """KiB a node for a job of a name of which too few have ended; None where the user's other names do not say."""
+        """Return KiB per node for a name with too few ended jobs; None if the user's other names do not help."""
         from ...predict.namesakes import share_for_new
 
         if not (like.name and like.written_kib > 0):
@@ -93,7 +93,7 @@ class OtherNames:
 
 
 def _largest(table: dict[str, dict[str, float]], user: str, name: str, amount: float) -> None:
-    """Keep the largest amount of each of a user's last `MOST_NAMES` names."""
+    """Store the largest amount of each of a user's last `MOST_NAMES` names."""
     if amount > 0:
         of_user = table.setdefault(user, {})
         of_user[name] = max(of_user.pop(name, 0.0), amount)
@@ -103,7 +103,7 @@ def _largest(table: dict[str, dict[str, float]], user: str, name: str, amount: f
 
 @dataclass(slots=True)
 class Hints:
-    """The last advice and the last wait forecast by what jobs asked for; those of a user before those of all."""
+    """The last suggestions and the last predicted waits by request; the user's own jobs come before all jobs."""
 
     rules: Rules
     last_id: int = 0
@@ -111,7 +111,7 @@ class Hints:
     others: OtherNames = field(default_factory=OtherNames)
 
     def learn(self, reader: Reader, cluster: str, memory: Mapping[str, Any]) -> None:
-        """Take in what was issued since the last time."""
+        """Add what was predicted and suggested since the last call."""
         first = {f"{kind}_method": (memory.get(f"{kind}_methods") or [""])[0] for kind in ("limit", "memory")}
         asked = {**first, "wait_method": answering_method(dict(memory)), "most": MOST}
         self.others.learn(reader, cluster)
@@ -124,11 +124,11 @@ class Hints:
                 self.tables[row["kind"]][key] = row
 
     def about(self, like: Like, now: float, partition: Mapping[str, Any]) -> dict[str, Any]:
-        """The limit and the memory that the last one like it was advised, and when such a job would start.
+        """Return the limit and memory suggested for the last similar job, and when such a job would start.
 
-        Limit and memory are the user's own jobs' alone: same partition and processors, same name if there is one;
-        memory, and a limit that namesakes decided, of the same name alone; memory of a new name, where what was written
-        is given, by the user's other names. NoAnswer where nothing is known.
+        Limit and memory come only from the user's own jobs, with the same partition and processors, and the same name
+        if there is one. Memory, and a limit from jobs of the same name, need the same name. Memory for a new name needs
+        the user's own value, and comes from the user's other names. Raises NoAnswer if nothing is known.
         """
         asked = {"user_id": like.user, "partition_id": like.partition, "job_name": like.name, "req_procs": like.procs}
         limit, its = _first(
@@ -153,7 +153,7 @@ class Hints:
 
 
 def _name_of(row: Row | None, user: str) -> Any:
-    """The id of the job that an answer is from; of another user's job for those alone who may know of it."""
+    """Return the id of the job from which an answer comes; None if another user's job must stay hidden."""
     if row is None or row["user_id"] == user:
         return row and row["job_id"]
     return OfOthers(row["job_id"])
@@ -185,7 +185,7 @@ def _wait(row: Row) -> tuple[float, float] | None:
 def _first(
     table: Mapping[tuple[Any, ...], Row], keys: Iterator[tuple[Any, ...]], value: Callable[[Row], Any]
 ) -> tuple[Any, Row | None]:
-    """The value of the first of these keys that has one, and the row it is from."""
+    """Return the first value among these keys, and its row."""
     for key in keys:
         if key in table and (known := value(table[key])) is not None:
             return known, table[key]
@@ -194,7 +194,7 @@ def _first(
 
 @dataclass(slots=True)
 class QueueSnapshot:
-    """One cluster's waiting jobs with their forecasts, and the track record of each partition."""
+    """One cluster's waiting jobs with their predictions, and the track record of each partition."""
 
     cluster: str
     memory: dict[str, Any]
@@ -214,7 +214,7 @@ class QueueSnapshot:
             self.by_user.setdefault(row["user_id"] or "", []).append(row)
 
     def waiting(self, ids: Sequence[str], user: str | None) -> list[Row]:
-        """As `Reader.waiting`."""
+        """Return the same as `Reader.waiting`."""
         if not ids:
             return self.rows if user is None else self.by_user.get(user, [])
         rows = {row["row"]: row for job_id in ids for row in self.by_id.get(job_id, ())}
@@ -223,5 +223,5 @@ class QueueSnapshot:
 
 
 def needs_store(row: Row) -> bool:
-    """Whether what holds this job back must be asked from the store: others hold a limit, or a reservation."""
+    """Return whether the reason of this wait needs the store: a limit held by other jobs, or a reservation."""
     return rule(row["reason"] or "") in _AFTER_OTHERS

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a waiting job starts: by its forecast, or, held back by something else, when that is over.
+"""When a waiting job starts: by its prediction or, if something else holds it, when that ends.
 
-A job may be held back by a reservation or by a limit. A limit gives so much at once (jobs, processors, nodes, licences)
-to a user, an account, a QOS or an array. Jobs that hold it must end before the next may start, one after another in
-the order of their submission. How much the limit gives is what its holders have now, since it is reached. When holders
-end is forecast by their run time, and is bounded by their limits.
-
-And why that has moved, in a sentence.
+A job may be held by a reservation or by a limit on the jobs, processors, nodes or licences of a user, an account, a QOS
+or an array. Running jobs use up the limit; they must end before the next jobs start, which is in order of submission.
+Since the limit is reached, its size is what the running jobs have now. Their ends are predicted by their run times and
+bounded by their time limits. The module also explains in a sentence why a predicted start moved.
 """
 
 from __future__ import annotations
@@ -74,7 +72,7 @@ SENTENCES += tuple(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) for text in SENT
 
 
 def moved(why: str | None) -> dict[str, Any]:
-    """As fields of an answer: `why_it_moved` in words, by how many seconds, and since when (epoch seconds).
+    """Return fields of an answer: `why_it_moved` in words, by how many seconds, and since when (epoch seconds).
 
     >>> from batchcast.service.answers.disclosure import disclosed
     >>> early = '{"by_s": -2400, "since": 5, "cause": "early", "jobs": 1, "procs": 512, "seconds": 10800}'
@@ -109,14 +107,14 @@ def moved(why: str | None) -> dict[str, Any]:
 
 
 SPANS_S = {"10_min": 600.0, "1_hour": 3600.0, "4_hours": 14400.0, "1_day": 86400.0}
-"""What an answer gives the chance of: to start within so long from now."""
+"""An answer has the chance that the job starts within each of these times."""
 
 
 RESERVED_UNTIL = "the end of what is reserved"
 
 
 class Release(NamedTuple):
-    """When a job is held back no more, epoch seconds: likely, and at the latest; and what that is, in words."""
+    """When a job is not held any more, epoch seconds, likely and at the latest; what ends then, in words; and why."""
 
     likely: float
     latest: float
@@ -125,7 +123,7 @@ class Release(NamedTuple):
 
 
 def release(reader: Reader, cluster: str, memory: Mapping[str, Any], row: Row, now: float) -> Release | None:
-    """When this waiting job is released, as far as anybody can know; None where nothing holds it back."""
+    """Return when this waiting job is not held any more, as far as known; None if nothing holds it."""
     kind = rule(row["reason"] or "")
     if kind is Rule.RESERVATION:
         return _behind_reservation(reader, cluster, memory, row, now)
@@ -142,7 +140,7 @@ def _reservation(memory: Mapping[str, Any], row: Row, now: float) -> Release:
         return Release(begin, begin, f"the beginning of reservation {own['name']}", f"reservation {own['name']}")
     ends = [r["end"] for r in known if r["end"] > now and r["maintenance"]]
     ends = ends or [r["end"] for r in known if r["end"] > now]
-    if not ends and word(row["reason"]) == "ReqNodeNotAvail":  # 24.11 says "May be reserved" of drained nodes as well
+    if not ends and word(row["reason"]) == "ReqNodeNotAvail":  # from 24.11 on also said of drained nodes
         basis = "no answer until an administrator acts: nothing is reserved, so what it needs is down or drained"
         return Release(math.nan, math.nan, "an administrator's action", basis)
     if not ends:
@@ -151,14 +149,14 @@ def _reservation(memory: Mapping[str, Any], row: Row, now: float) -> Release:
 
 
 SETTLE_S, STEP_S = 600.0, 300.0
-"""A shortened job needs so long to be looked at by the scheduler, and a limit is a multiple of the second."""
+"""The scheduler considers a job with a shortened limit within the first time; limits are multiples of the second."""
 
 
 def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float | None, now: float) -> Sentence | str:
-    """Which time limit lets a job start before the reservation that it waits for; "" if no limit does.
+    """Return which time limit lets a job start before the reservation that it waits for; "" if no limit does.
 
-    The reservation is the first one ahead that a job of this limit, started now, would run into. The limit leaves ten
-    minutes until the scheduler starts the job: each minute that it waits is a minute less until the reservation.
+    The reservation is the first one that a job of this limit, if started now, would overlap. The limit leaves ten
+    minutes until the scheduler starts the job, because each minute of waiting is lost before the reservation.
 
     >>> friday = {"name": "power", "start": 90_000.0, "end": 120_000.0, "maintenance": True}
     >>> "a time limit of at most 1-00:50:00 the job can start before that" in fits_before([friday], 172_800.0, 0.0)
@@ -180,10 +178,9 @@ def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float | None
 
 
 def _behind_reservation(reader: Reader, cluster: str, memory: Mapping[str, Any], row: Row, now: float) -> Release:
-    """The end of what is reserved, then the jobs of the partition that go before this one when its nodes are back.
+    """Return the end of the reservation, and then of the jobs in the partition that start before this one.
 
-    They are served in the order of their priorities, without backfill: when everybody waits for the same end, the
-    likely start of the last one is not that end.
+    These jobs are simulated in order of priority without backfill, because all of them wait for the same end.
     """
     found = _reservation(memory, row, now)
     if found.until != RESERVED_UNTIL:
@@ -213,13 +210,13 @@ def _behind_reservation(reader: Reader, cluster: str, memory: Mapping[str, Any],
 
 
 def _place(job: Mapping[str, Any]) -> tuple[float, float, int]:
-    """The place of a waiting job in the queue: by priority, then by submission."""
+    """Return the key of a waiting job in the queue: priority, then submission."""
     priority = job.get("priority")
     return -float(priority) if priority is not None else 0.0, job["submit_time"], job["row"]
 
 
 def _goes_before(job: Mapping[str, Any], row: Row) -> bool:
-    """Whether a waiting job of the partition goes before this one; jobs that a limit or their owner holds do not."""
+    """Return whether a waiting job of the partition precedes this job; jobs held by a limit or their owner do not."""
     return rule(job["reason"] or "") in (Rule.MACHINE, Rule.RESERVATION) and _place(job) < _place(row)
 
 
@@ -251,7 +248,7 @@ def _limit(reader: Reader, cluster: str, row: Row, now: float) -> Release:
 def own_queue(
     holders: Sequence[tuple[float, float]], ahead: Sequence[tuple[float, float]], amount: float, now: float
 ) -> float:
-    """When `amount` of what the holders have now is free, after those ahead have had theirs, first come first served.
+    """Return when `amount` is free, after the jobs ahead have had their amounts in order.
 
     `holders` are (end, amount), `ahead` (length, amount); times are seconds. O(n log n).
 
@@ -271,7 +268,7 @@ def own_queue(
 
 
 def _choice(name: str, row: Row) -> tuple[dict[str, Any], str]:
-    """Which open jobs share the limit, as a question to the store and in words."""
+    """Return which open jobs share the limit: as arguments of the store's query, and in words."""
     if name == "JobArrayTaskLimit":
         array = str(row["job_id"]).partition("_")[0]
         return {"tasks": f"{array}!_%"}, f"of array {array}"
@@ -303,14 +300,14 @@ def _amount(job: Mapping[str, Any], unit: str) -> float:
 
 
 def _length(job: Mapping[str, Any], at_most: bool) -> float:
-    """How long a job runs: as forecast, or as long as it may."""
+    """Return how long a job runs: as predicted, or at most."""
     limit = job["limit_now"] if job["limit_now"] is not None else job["req_time"]
     longest = math.inf if limit is None else float(limit)
     return longest if at_most or job["run_point_s"] is None else min(float(job["run_point_s"]), longest)
 
 
 def _end(job: Mapping[str, Any], now: float, at_most: bool) -> float:
-    """When a running job ends; one that has outlived its forecast is taken to last half of what its limit leaves."""
+    """Return when a running job ends; after its predicted run time, half of the time to its limit remains."""
     begun = float(job["start_time"])
     latest, likely = max(begun + _length(job, True), now), begun + _length(job, False)
     if at_most or likely > now:
@@ -319,13 +316,13 @@ def _end(job: Mapping[str, Any], now: float, at_most: bool) -> float:
 
 
 MARGIN_SHARE, MARGIN_S = 0.5, 3600.0
-"""An answer goes beyond what limits imply by half of that wait and an hour, and no further."""
+"""An answer exceeds the wait that limits imply by at most this share of it and this time."""
 
 
 def work_ahead(state: Any) -> dict[str, float] | None:
-    """What runs and waits by its limits: processor-seconds in all, the longest rest of a running job; None unknown.
+    """Return processor-seconds of running and waiting jobs by their limits, and the longest rest of a running job.
 
-    A clock's state; a job without a limit leaves it unknown.
+    None if a job has no limit. `state` is a clock's state.
     """
     rests = [(held.job, held.job.req_time - (state.now - held.start_time)) for held in state.running.values()]
     waits = [(job, job.req_time) for job in state.queued.values()]
@@ -337,10 +334,11 @@ def work_ahead(state: Any) -> dict[str, float] | None:
 
 
 def latest_start(row: Row, memory: Mapping[str, Any], now: float) -> float:
-    """No answer for this waiting job is later (epoch seconds); infinity where no limit implies anything.
+    """Return the latest start that an answer for this waiting job may give (epoch seconds); infinity if unknown.
 
-    Slurm's own estimate, by everybody's limits, where it gives one; else when all that runs and waits would have run to
-    its limit on the job's partition. Then `MARGIN_SHARE` and `MARGIN_S` are added, for those who come later and first.
+    It is Slurm's own estimate, which uses limits, if there is one; otherwise when all running and waiting jobs would
+    have run to their limits on the job's partition. `MARGIN_SHARE` and `MARGIN_S` are added for jobs that arrive later
+    and start earlier.
 
     >>> row = {"expected_start": 1000.0, "partition_id": "main"}
     >>> latest_start(row, {}, 0.0), latest_start({**row, "expected_start": None}, {}, 0.0)
@@ -368,15 +366,15 @@ def start_answer(
     latest: float = math.inf,
     reservations: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """When one waiting job starts, as far as its newest forecast reaches, given how long it has waited.
+    """Return when one waiting job starts, by its newest prediction, given how long it has waited.
 
-    Times are epoch seconds. The reason it waits for decides (formats.reasons.Rule): what waits for the machine has the
-    forecast, never later than `latest` (see `latest_start`); what is held back by a reservation or a limit is answered
-    by when that is over (`held`); what waits for its owner, a time or another job from then on: `counts_from` says from
-    when, and without a known instant the waits alone are told; what only an administrator ends, or nothing, has no
-    answer. Why the answer moved last is said where
-    it waits for the machine. `maintenance` says which limit would let it start before one of the `reservations` that it
-    waits for. What counts jobs of others is `OfOthers`, for `disclosed` to decide on.
+    Times are epoch seconds. The reason of the wait decides (formats.reasons.Rule). A job that waits for the machine has
+    its prediction, at most `latest` (see `latest_start`). A job held by a reservation or a limit starts when that ends
+    (`held`). If the owner, a time or another job holds it, the wait counts from the instant in `counts_from`; if that
+    instant is unknown, only waits are given. A job that only an administrator can release, or that can never start, has
+    no start. `why_it_moved` is given only for jobs that wait for the machine. `maintenance` gives the limit with which
+    the job could start before one of the `reservations`. Values that count other users' jobs are `OfOthers`, for
+    `disclosed`.
     """
     row = {**newest(row)}
     reason = row["reason"] or ""
@@ -395,7 +393,7 @@ def start_answer(
     elif kind in (Rule.RESERVATION, Rule.LIMIT):
         at = row["submit_time"]
         point, by_90 = (held.likely - at, held.latest - at) if held is not None else (math.nan, math.nan)
-        by_10 = math.nan  # nobody said how early it may be over
+        by_10 = math.nan  # the earliest end is unknown
         basis = held.basis if held is not None else "nobody knows when that is over"
     if kind is Rule.MACHINE and max(point, by_90) > latest - at:
         point, by_10, by_90 = (min(value, latest - at) for value in (point, by_10, by_90))
@@ -434,7 +432,7 @@ CUT = "; cut to what Slurm's limits imply, half as much again and an hour"
 
 
 def _cut(basis: Any) -> Any:
-    """The basis of an answer that is cut, and what may be said in its place."""
+    """Return the basis of a bounded answer, and the text to show in its place."""
     if not isinstance(basis, OfOthers):
         return f"{basis}{CUT}"
     return OfOthers(f"{basis.whole}{CUT}", basis.instead and f"{basis.instead}{CUT}")

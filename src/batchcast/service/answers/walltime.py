@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Advice for a limit and a memory request from a store: which finished jobs are similar, and what they say."""
+"""Suggests a time limit and a memory request from a store: which finished jobs are similar, and what they used."""
 
 from __future__ import annotations
 
@@ -46,16 +46,13 @@ MOST_FINISHED = 20_000
 def advise(
     site: Site, what: str | None, glob: str | None, user: str, risk: float, options: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The advised limit and memory request as one flat object, with the sentences that say why.
-
-    With `options`, of a script that asks for these.
-    """
+    """Return the suggested limit and memory request as one flat object, with reasons; `options` are a script's."""
     wanted = _wanted(site, what, glob, user) if options is None else _of_script(options, options["job-name"], user)
     return _advised(site, wanted, risk, _clock(site))
 
 
 def with_limits_of_walltime(site: Site, advised: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Advice of `usage.advise_requests`, each limit as `advise` gives it for the last such job, if that is a gain."""
+    """Replace each limit of `usage.advise_requests` by the limit of `advise` for the last such job, if it is a gain."""
     long = [one for one in advised if one["flag"] == "--time" and not one["cut_off"]]
     clock = _clock(site) if long else None
     kept = []
@@ -85,19 +82,19 @@ def with_limits_of_walltime(site: Site, advised: Sequence[dict[str, Any]]) -> li
 
 
 def _of_job(site: Site, job_id: str, row: Row) -> dict[str, Any]:
-    """What is asked about where it is a job of the store."""
+    """Return the job in question if it is in the store."""
     row = next(iter(site.reader.ask("latest", cluster=site.cluster, job_id=job_id)), row)
     names = {"user": "user_id", "name": "job_name", "procs": "req_procs", "partition": "partition_id"}
     return {**{name: row[column] for name, column in names.items()}, "exact": True, "row": row}
 
 
 def within_days(site: Site) -> int:
-    """How many days back similar jobs are looked for."""
+    """Return how many days back similar jobs are searched."""
     return round(min(WITHIN_S / 86400, site.days))
 
 
 def advise_script(site: Site, options: Mapping[str, str], clock: Forecaster) -> dict[str, Any] | None:
-    """The same for a job of the viewer's with these options; None where nothing is alike, or nobody knows who asks."""
+    """Return the suggestion for a job of the viewer with these options; None without similar jobs or a known viewer."""
     if site.viewer.name is None or not options.get("job-name"):
         return None
     try:
@@ -112,7 +109,7 @@ def _advised(site: Site, wanted: dict[str, Any], risk: float, clock: Forecaster 
     job = _job(site, wanted, similar)
     limit = clock.limit(job, risk) if clock and job else None
     known = limit if limit is not None and limit.levels and rests_on_jobs(limit) else None
-    least = LEAST_JOBS if known is None or site.private else 1  # no figure of others where they are hidden
+    least = LEAST_JOBS if known is None or site.private else 1  # hidden jobs allow no figure of other users
     if len(similar) < least:
         raise NoAnswer(
             f"{f'only {len(similar)}' if similar else 'no'} similar finished jobs of {wanted['user']} in the last "
@@ -148,7 +145,7 @@ def _of_similar(
     risk: float,
     thumb: float,
 ) -> dict[str, Any]:
-    """What similar finished jobs alone say."""
+    """Return the suggestion of similar finished jobs alone."""
     rules = rules_of(site.settings)
     most = min(of_partition(site.memory, partition).get("max_time_s") or math.inf, rules.limit_most)
     cut = [row["status"] == "timeout" for row in similar]
@@ -169,10 +166,10 @@ def _of_similar(
 def _of_forecast(
     site: Site, job: JobRequest, advice: Prediction, method: str, risk: float, beside: dict[str, Any]
 ) -> dict[str, Any]:
-    """What a method advises, as it would be kept if the job were submitted now."""
+    """Return the suggestion of a method, as it would be stored if the job were submitted now."""
     rules = rules_of(site.settings)
     limit = advised_limit(advice, job.req_time, rules, of_partition(site.memory, job.partition_id))
-    assert limit is not None  # the caller has looked
+    assert limit is not None  # the caller has checked this
     who = method_name(method)
     bound, raised = span(advice.point), advice.point > job.req_time
     if raised:
@@ -198,7 +195,7 @@ def _of_forecast(
 
 
 def _clock(site: Site) -> Forecaster | None:
-    """The methods that advise, as the collector's clock has taught them; None where nobody collects."""
+    """Return the suggesting methods from the collector's clock; None without a collector."""
     if not (site.memory.get("limit_methods") or site.memory.get("memory_methods")):
         return None
     from .forecaster import forecaster
@@ -210,7 +207,7 @@ def _clock(site: Site) -> Forecaster | None:
 
 
 def _job(site: Site, wanted: dict[str, Any], similar: Sequence[Row]) -> JobRequest | None:
-    """The job that is asked about, as if it were submitted now: as a script says it, or as the last one like it was."""
+    """Return the job in question as if submitted now: as the script requests it, or like the last similar job."""
     if "options" in wanted:
         from .forecaster import request_of
 
@@ -226,7 +223,7 @@ def _rule_words(thumb: float) -> str:
 
 
 def service_parameters(what: str | None, glob: str | None) -> dict[str, str]:
-    """What is asked about as the service takes it: a job, a pattern of names, or the options of a script."""
+    """Return the service's parameters for the question: a job, a pattern of names, or a script's options."""
     if what is None or glob is not None:
         return {"name": glob or ""}
     if _is_job(what):
@@ -241,7 +238,7 @@ def _is_job(what: str) -> bool:
 
 
 def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> dict[str, Any]:
-    """What is asked about: owner, name pattern, processors, partition, as far as known."""
+    """Return owner, name pattern, processors and partition of the job in question, as far as known."""
     if glob is not None:
         return {"user": user, "name": glob, "procs": None, "exact": False}
     assert what is not None
@@ -258,7 +255,7 @@ def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> dict[s
         return _of_job(site, what, rows[0])
     from .forecaster import options_of
 
-    options = options_of(what, {})[0]  # as `start --test` reads it, so that both advise the same
+    options = options_of(what, {})[0]  # like `start --test`, so that both give the same suggestion
     return _of_script(options, options["job-name"], user)
 
 
@@ -274,13 +271,13 @@ def _of_script(options: Mapping[str, str], name: str, user: str) -> dict[str, An
 
 
 def _finished(site: Site, user: str) -> list[Row]:
-    """The user's finished jobs, the latest first."""
+    """Return the user's finished jobs, the latest first."""
     span = {"since": site.now - WITHIN_S, "until": math.inf}
     return site.reader.ask("ran_by_itself", cluster=site.cluster, user=user, **span, most=MOST_FINISHED)
 
 
 def _similar(rows: list[Row], wanted: dict[str, Any]) -> tuple[list[Row], str]:
-    """The narrowest group with enough jobs: same name and size, same name, same size."""
+    """Return the narrowest group with enough jobs: same name and size, same name, or same size."""
     name, procs = wanted["name"], wanted["procs"]
 
     def named(row: Row) -> bool:
