@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The batch system as the service asks it (Slurm and PBS alike), and how it is opened behind its transport."""
+"""The batch system as the service sees it, the same for Slurm and PBS, and how it is opened behind its transport."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from .settings import Settings
 
 
 class BatchSystem(Protocol):
-    """A batch system as the collector sees it: Slurm and PBS alike."""
+    """A batch system as the collector sees it, the same for Slurm and PBS."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
 
     def ticks(self) -> float:
-        """Seconds of a clock that nobody sets."""
+        """Seconds of a monotonic clock, which nobody sets."""
 
     def snapshot(self) -> Snapshot:
-        """Every job it knows."""
+        """Every job that the batch system shows."""
 
     def history(self, since: float, until: float) -> Snapshot:
         """Every job that ended between two instants."""
 
     def ended(self, ids: Sequence[str], since: float) -> Snapshot:
-        """Jobs by id, of those that ended from an instant on."""
+        """The jobs with these ids that ended at an instant or later."""
 
     def site(self) -> Site:
-        """What holds for the machine."""
+        """Facts about the machine."""
 
     def reservations(self) -> list[dict[str, Any]]:
-        """Name, start, end, whether for maintenance, of every reservation."""
+        """Name, start, end and kind (maintenance or not) of every reservation."""
 
     def nodes_away(self) -> Sequence[NodeAway]:
         """The nodes that are down or drained."""
 
     def hides_jobs(self) -> bool:
-        """Whether users may not see each other's jobs, now."""
+        """Whether users may currently not see each other's jobs."""
 
 
 def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, Callable[[], dict[str, Any]]]:
-    """The batch system the settings name, and the counters of its transport.
+    """Open the batch system of the settings; return it and a function that returns its transport's counters.
 
-    If the settings or SLURM_CLUSTERS name one cluster of Slurm and another answers, the first question raises
-    WrongCluster. A name of PBS is a label that the operator chooses.
+    If the settings or SLURM_CLUSTERS name a Slurm cluster and another cluster answers, the first query raises
+    WrongCluster. With PBS the name is a label that the operator chooses.
     """
     local = {"TZ": "UTC"} if settings["scheduler"] == "pbs" else {}  # PBS prints local time only
     commands = Commands(
@@ -71,7 +71,7 @@ def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, 
 
 
 def own_name() -> str:
-    """The user who this process is."""
+    """Return the name of the user who runs this process."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -79,9 +79,9 @@ def own_name() -> str:
 
 
 def why_blind(scheduler: Any, user: str) -> str:
-    """Why this user does not see others' jobs on a batch system that hides them, in words; empty: the user sees them.
+    """Return why this user cannot see other users' jobs although the batch system hides them; empty if it can.
 
-    Raises Unreachable where that cannot be asked. A batch system that cannot say is believed to show all.
+    Raises Unreachable if the batch system does not answer. One that has no such query is assumed to show all jobs.
     """
     ask = getattr(scheduler, "why_blind", None)
     return "" if ask is None else str(ask(user))

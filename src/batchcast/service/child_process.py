@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs an answer that reads much history in a process of its own, so that other answers do not wait for it.
+"""Runs an answer that reads much history in a child process, so that other answers do not wait for it.
 
-A thread would share the interpreter with the event loop and with every other answer, and what it allocates would stay
-with the server. A child has an interpreter of its own, runs at a lower priority, gives everything back at its end, and
-can be ended at any moment. For what must be answered in milliseconds one is kept (`KeptChild`). The question and its
-result are pickled over its pipes, from and to this program only.
+A thread would share the interpreter with the event loop and all other answers, and its memory would stay with the
+server. A child has its own interpreter, runs at a lower priority, returns its memory at its end, and can be ended at
+any moment. `KeptChild` keeps one child for answers that must take milliseconds. Question and result are pickled over
+the child's pipes, which only this program uses.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from ..store.reader import TooLong, time_to_read
 
 NICE = 5
 MOST_MB = 500
-"""What an answer may hold, a fitted model and what reads it (330 MB) included; with the server's own it stays below the
-MemoryMax of its unit."""
+"""Memory limit of an answer: enough for a fitted model (330 MB), and with the server's memory below its MemoryMax."""
 LOOK_S, LONGEST_S = 0.1, 120.0
 MOST_BYTES = 2**26
 _TOO_MUCH = 75
 KEPT_S, RENEW_S, AGAIN_S, SOON_S = 86400.0, 15.0, 15.0, 0.1
-"""How long a kept process stays without a question; how often it looks for news; how long one that failed is left
-alone; how long a question waits for one that is loading."""
+"""Seconds until a kept process without questions ends, between its looks for news, until a restart after a failure, and
+that a question waits for a process that is loading.
+"""
 _CODE = "from batchcast.service.child_process import work; work(%d, %d)"
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 T = TypeVar("T")
 
 
 async def in_child(answer: Callable[[], T], seconds: float) -> T:
-    """The result of a call that pickles. What it raises of batchcast's errors is raised here, with its hint.
+    """Return the result of a call that can be pickled; batchcast's errors are raised here, with their hints.
 
-    Ended when this is cancelled, when this process ends, and when it holds more than `MOST_MB`: TooLong then, as after
-    so many seconds. RuntimeError for a defect. Costs about a quarter of a second of CPU beside the answer.
+    The child ends if this task is cancelled, if this process ends, after `seconds`, and if it uses more than `MOST_MB`;
+    the last two raise TooLong. RuntimeError means a defect. Costs about 0.25 s of CPU besides the answer.
     """
     starting = asyncio.ensure_future(_started(NICE))
     try:
         child = await asyncio.shield(starting)
         try:
             return cast(T, await _exchange(child, answer, seconds))
-        except (ConnectionError, asyncio.IncompleteReadError):  # it has ended already: its code says why
+        except (ConnectionError, asyncio.IncompleteReadError):  # the child has ended already; its exit code says why
             code = await child.wait()
     finally:
         await _ended(starting)
@@ -62,7 +62,7 @@ async def in_child(answer: Callable[[], T], seconds: float) -> T:
 
 
 async def _exchange(child: asyncio.subprocess.Process, answer: Callable[[], Any], seconds: float) -> Any:
-    """The result of one question, or the error it raised. The child's input stays open: its end is this process's."""
+    """Return the result of one question, or raise its error. The child's stdin stays open: its end means our end."""
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write(pickle.dumps((seconds, answer)))
@@ -78,14 +78,14 @@ async def _started(nice: int) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-c", _CODE % (nice, MOST_MB),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MOST_BYTES, env=_environment(),
-        start_new_session=True,  # Ctrl-C is for the server, which ends this one
+        start_new_session=True,  # Ctrl-C is for the server, which ends the child
     )  # fmt: skip
 
 
 async def _ended(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
-    """Killed where it runs, and waited for: whoever is cancelled again meanwhile (the service ends) waits all the same.
+    """Kill the child if it runs, and wait for its end, even if this task is cancelled again while the service stops.
 
-    What ended the answer is raised after this.
+    The error that ended the answer is raised afterwards.
     """
     while not starting.done():
         with contextlib.suppress(asyncio.CancelledError):
@@ -101,11 +101,11 @@ async def _ended(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
 
 
 class KeptChild:
-    """One process that answers question after question and keeps what it has loaded: kernels, a fitted model, a clock.
+    """One process that answers one question after another, and keeps kernels, a fitted model and a clock loaded.
 
-    Its first answer takes seconds, the next ones milliseconds. Whoever asks while it loads is told so within .1 s. One
-    question at a time. It ends after a day without a question, with this process, and where it holds more than
-    `MOST_MB`; the next question starts another. One event loop uses it.
+    Its first answer takes seconds, later answers milliseconds. A question while it loads is refused within 0.1 s. It
+    ends after a day without a question, with this process, and if it uses more than `MOST_MB`; the next question starts
+    a new process. Only one event loop may use it.
     """
 
     def __init__(self, renew: Callable[[], Any]) -> None:
@@ -118,7 +118,7 @@ class KeptChild:
         self._error: BatchcastError | None = None
 
     async def run(self, answer: Callable[[], T]) -> T:
-        """The result of a call that pickles; Unreachable while there is nobody to ask."""
+        """Return the result of a call that can be pickled; Unreachable if no process can answer."""
         self._asked = time.monotonic()
         if self._child is None:
             if self._keeping is None and self._asked - self._failed >= AGAIN_S:
@@ -130,7 +130,7 @@ class KeptChild:
         asked = asyncio.ensure_future(self._in_turn(self._child, answer))
         self._under_way.add(asked)
         asked.add_done_callback(self._over)
-        return cast(T, await asyncio.shield(asked))  # whoever asked may hang up: the process finishes its answer
+        return cast(T, await asyncio.shield(asked))  # if the caller is cancelled, the process still finishes its answer
 
     def _over(self, asked: asyncio.Future[Any]) -> None:
         self._under_way.discard(asked)
@@ -172,17 +172,17 @@ class KeptChild:
 
 
 def _environment() -> dict[str, str]:
-    """As this process, its modules from the same places, and one thread for what would take every core."""
+    """Return this process's environment and module path, with one thread for libraries that use every core."""
     places = os.pathsep.join(place for place in sys.path if place)
     return {**os.environ, "PYTHONPATH": places, **dict.fromkeys(_ONE_THREAD, "1")}
 
 
 def work(nice: int, most_mb: int) -> None:
-    """The child: question after question from stdin, the results to stdout, each after its length."""
-    with contextlib.suppress(OSError):  # where memory is short, this process goes and not the server
+    """Answer questions from stdin to stdout, each result after its length. This runs in the child."""
+    with contextlib.suppress(OSError):  # if memory is short, the kernel ends this process and not the server
         Path("/proc/self/oom_score_adj").write_text("1000")
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whoever prints does not print into the result
+    os.dup2(2, 1)  # a print must not go into the result
     os.nice(nice)
     threading.Thread(target=_watch, args=(most_mb,), daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError):
@@ -206,7 +206,7 @@ def _tried(answer: Callable[[], Any], seconds: float) -> tuple[bool, Any]:
 
 
 def _watch(most_mb: int) -> None:
-    """End this process when nobody waits for it any more, or when it holds too much."""
+    """End this process if its parent has ended, or if it uses too much memory."""
     page, left = os.sysconf("SC_PAGESIZE"), select.poll()
     left.register(0, select.POLLHUP)
     while not left.poll(1000 * LOOK_S):

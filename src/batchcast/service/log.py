@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a daemon says, one line an event: for people, or an object of JSON with time, level and event for programs."""
+"""The log of a daemon, one line per event: text for people, or a JSON object with time, level and event."""
 
 from __future__ import annotations
 
@@ -15,16 +15,7 @@ _BARE = re.compile(r"[\w.@:+-]+")
 
 
 class Log:
-    """Events to a sink of lines, in the form that the settings name.
-
-    Parameters
-    ----------
-    sink : callable
-        Takes one line.
-    form : {"text", "json"}
-        text: the words, then `name=value`. json: one object a line (RFC 8259), times in UTC.
-    dated : bool
-        Begin each line of text with the local time. journald adds the time itself.
+    """Writes events to a sink of lines, in the format of the settings.
 
     Examples
     --------
@@ -46,7 +37,7 @@ class Log:
         self.sink, self.is_json, self._clock, self.is_dated = sink, form == "json", clock, dated
 
     def __call__(self, event: str, words: str = "", *, level: str = "info", **fields: Any) -> None:
-        """One event with its words and fields; the text leaves out the event's name and any level but error."""
+        """Write one event with its words and fields; text lines omit the event's name, and every level but error."""
         if self.is_json:
             self.sink(self._object(event, words, level, fields))
         else:
@@ -63,7 +54,7 @@ class Log:
 
 
 def _plain(value: Any) -> str:
-    """A value as `name=value` has it: quoted where it is more than a word, so that one line stays one line."""
+    """Return a value for `name=value`, quoted if it is more than one word, so that an event stays one line."""
     if value is None:
         return "-"
     text = str(value)

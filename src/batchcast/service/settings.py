@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service's settings and where each came from: built in, /etc, the user's file, the environment, a flag.
+"""The service's settings and their sources: built in, /etc, the user's file, the environment, a flag.
 
-Typed by msgspec: a value of the wrong kind, an unknown word or an unknown name is an error that names the place and
-what is accepted. Nothing falls back: a site that means to be private is never open because of a word. What follows
-from settings alone is here too: from when on history is kept, and whether results may name users.
+msgspec checks types: a wrong value, an unknown word or an unknown name is an error that names the place and what is
+accepted. No setting has a fallback, so a private site never becomes open by a mistyped word. The module also derives
+from settings since when history is kept, and whether results may name users.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _count(meaning: str, least: float) -> Meta:
 
 
 class Values(Struct, frozen=True, kw_only=True):
-    """Every setting with its type, its built-in value and what it means. Times are seconds."""
+    """Every setting with its type, built-in value and meaning. Times are in seconds."""
 
     store: Annotated[
         str, _words("Job history and predictions: the path of an SQLite file, or postgresql://user@host/name.")
@@ -204,7 +204,7 @@ class Values(Struct, frozen=True, kw_only=True):
 
 
 class Overruled(NamedTuple):
-    """A value that a stronger place took away: what it was and where it stood."""
+    """A value that a stronger source replaced: what it was and where it was set."""
 
     name: str
     value: Any
@@ -212,7 +212,7 @@ class Overruled(NamedTuple):
 
 
 class Settings(Struct, frozen=True):
-    """Every setting's value, the place each came from, and what was overruled on the way."""
+    """The value of every setting, its source, and replaced values."""
 
     values: Values
     source: Mapping[str, str]
@@ -222,14 +222,14 @@ class Settings(Struct, frozen=True):
         return getattr(self.values, name)
 
     def shown(self, name: str) -> Any:
-        """The value as it may be shown: without what a database URL may hold of users and secrets."""
+        """Return the value without user names and passwords that a database URL may have."""
         from ..store.place import shown_url
 
         value = self[name]
         return shown_url(value) if name == "store" and value else value
 
     def replaced(self, **values: Any) -> Settings:
-        """The same with other values."""
+        """Return a copy with other values."""
         return Settings(msgspec.structs.replace(self.values, **values), self.source, self.overruled)
 
 
@@ -239,7 +239,7 @@ NAMES = tuple(_HINTS)
 
 
 def meaning(name: str) -> str:
-    """What a setting means, in words."""
+    """Return what a setting means, in words."""
     return str(_METAS[name].description)
 
 
@@ -280,9 +280,10 @@ def load(
     environment: Mapping[str, str] | None = None,
     passed_over: list[InputError] | None = None,
 ) -> Settings:
-    """The settings in force; a later place wins: built in, files in order, BATCHCAST_NAME, flags that are not None.
+    """Return the settings in force. Later sources win: built in, files in order, BATCHCAST_NAME, flags that are not
+    None.
 
-    InputError for a wrong value; with `passed_over` it is added there and the setting is left as it was.
+    A wrong value raises InputError; with `passed_over` the error is added there and the setting is unchanged.
     """
     env = os.environ if environment is None else environment
     values: dict[str, Any] = {"store": str(default_store(env))}
@@ -309,7 +310,7 @@ def load(
 
 
 def cluster_tables(environment: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
-    """The `[[cluster]]` tables of the strongest settings file that has any, and that file; none without one."""
+    """Return the `[[cluster]]` tables of the strongest settings file that has any, and that file."""
     env = os.environ if environment is None else environment
     for path in reversed(settings_files(env)):
         if isinstance(tables := _read(path).get("cluster"), list):
@@ -318,7 +319,7 @@ def cluster_tables(environment: Mapping[str, str] | None = None) -> tuple[str, l
 
 
 def _places(flags: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
-    """What each place gives, the weakest first; the tables of `[[cluster]]` are no setting."""
+    """Return the settings of each source, the weakest first, without the tables of `[[cluster]]`."""
     places = [
         (str(path), {name: value for name, value in _read(path).items() if not _is_tables(name, value)})
         for path in settings_files(env)
@@ -329,12 +330,12 @@ def _places(flags: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str,
 
 
 def _is_tables(name: str, value: Any) -> bool:
-    """Whether a name of a settings file holds the tables of `[[cluster]]`."""
+    """Return whether a name in a settings file has the tables of `[[cluster]]`."""
     return name == "cluster" and isinstance(value, list)
 
 
 def is_private(settings: Settings, memory: dict[str, Any]) -> bool:
-    """Whether users must not see each other's jobs: as set, else as the site's PrivateData says."""
+    """Return whether users must not see each other's jobs: by the setting, else by the site's PrivateData."""
     word = settings["private"]
     return bool(memory.get("site", {}).get("private")) if word == "auto" else bool(word != "no")
 
@@ -342,7 +343,7 @@ def is_private(settings: Settings, memory: dict[str, Any]) -> bool:
 def _read(path: Path) -> dict[str, Any]:
     from ..ceilings import parse_toml, small_text
 
-    if str(path) == os.devnull:  # the usual way to say: no settings
+    if str(path) == os.devnull:  # the usual way to have no settings file
         return {}
     try:
         return parse_toml(small_text(path), str(path))
@@ -353,7 +354,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _read_value(name: str, value: Any, place: str) -> Any:
-    """One value in its type; a wrong one is an InputError that says what is accepted."""
+    """Return one value in its type; InputError with what is accepted if it is wrong."""
     if name not in NAMES:
         raise InputError(f"{place}: no setting {name!r} (accepted: {', '.join(NAMES)})")
     extra = _METAS[name].extra or {}
@@ -368,7 +369,7 @@ def _read_value(name: str, value: Any, place: str) -> Any:
 
 
 def _plain(name: str, value: Any, unit: str | None) -> Any:
-    """A value as msgspec takes it: words in lower case, times in seconds."""
+    """Return a value in the form that msgspec accepts: words in lower case, times in seconds."""
     if name == "private":
         word = str(value).strip().lower()
         return "yes" if word in YES else "no" if word in NO else word
@@ -390,9 +391,9 @@ LEAST_DAYS = 2.0
 
 
 def planned_by(settings: Settings) -> str:
-    """The run-time predictor that planning uses: `calibrated` if `runtime` has it, else the first of `runtime`.
+    """Return the run-time predictor that planning uses: `calibrated` if `runtime` has it, else the first of `runtime`.
 
-    On a new site the first method learns its bounds from few jobs, and they hold too seldom: `calibrated` moves them.
+    On a new site the first method learns bounds from few jobs, and they hold too rarely; `calibrated` corrects them.
     """
     from ..predict.registry import split_specs
 
@@ -402,9 +403,9 @@ def planned_by(settings: Settings) -> str:
 
 
 def keep_since(settings: Settings, now: float) -> float | None:
-    """Jobs that ended before this instant (epoch seconds) are kept no longer; None where everything is kept.
+    """Return the instant (epoch seconds) before which ended jobs are deleted; None if all are kept.
 
-    UsageError where that is less than predictors are taught with at a start.
+    UsageError if predictors learn from an older history at a start.
 
     >>> from .settings import load
     >>> keep_since(load({"retention_days": 400}, {}), 50_000_000.0), keep_since(load({}, {}), 50_000_000.0)
@@ -421,12 +422,12 @@ def keep_since(settings: Settings, now: float) -> float | None:
 
 
 def are_users_hidden(environment: Mapping[str, str] | None = None) -> tuple[bool, str]:
-    """Whether results here may name no user, and the reason where that could only be supposed (else empty).
+    """Return whether results must not name users, and the reason if that is only assumed (else empty).
 
-    `auto` asks what the collector has learned of every cluster in the store: one that hides jobs hides the users of all
-    logs, since nobody can tell which cluster a log came from. Settings or a store that cannot be read, or a store that
-    does not say, hide them too: a name once shown stays shown. Where there is neither a setting nor a store nobody
-    runs batchcast for a site, and a log's users are named as the log names them.
+    `auto` uses what the collector has learned of every cluster in the store: if one cluster hides jobs, users of all
+    logs are hidden, because the cluster of a log is unknown. If settings or store cannot be read, or the store has no
+    answer, users are hidden too, because a name once shown cannot be hidden again. Without settings and store nobody
+    runs batchcast for a site, and users are named as in the log.
 
     >>> are_users_hidden({"BATCHCAST_PRIVATE": "no"}), are_users_hidden({"BATCHCAST_PRIVATE": "yes"})
     ((False, ''), (True, ''))
@@ -461,7 +462,7 @@ NO_MACHINE = "none"
 
 
 def machine_at(path: str, captured: Path | None = None) -> Machine | None:
-    """The machine that the setting `machine` names; where it is empty, the one that was captured, if it can be read."""
+    """Return the machine that the setting `machine` names; if empty, the captured machine, if it can be read."""
     if not path and captured is not None and os.access(captured, os.R_OK):
         path = str(captured)
     if path in ("", NO_MACHINE):

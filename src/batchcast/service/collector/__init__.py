@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collector: reads the batch system in cycles, stores it, moves the live clock and issues forecasts."""
+"""The collector: reads the batch system in cycles, stores jobs, advances the live clock, and issues predictions."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the jobs that were submitted right after `start --test` was asked about them: its answers come out there."""
+"""Finds jobs that were submitted soon after `start --test` predicted them, so that those predictions are scored."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class AskedBefore:
         self._open: list[Mapping[str, Any]] = []
 
     def find(self, connection: Connection, cluster: str, now: float) -> int:
-        """Keep the answers to questions that jobs have followed as forecasts of these jobs; how many.
+        """Store the answers to questions as predictions of the jobs that followed; return their number.
 
-        One job is the outcome of the last question that fits it, and of no other.
+        A job is the outcome only of the last question that fits it.
         """
         self._open += take_asked(self.place)
         found: dict[int, Mapping[str, Any]] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live clock over a store: restored, moved on in one transaction with the forecasts it issues and renews."""
+"""The live clock over a store: it is restored, and advanced in one transaction with the predictions it issues."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ from ..collector import moves
 from .asked import AskedBefore
 
 NEXT = "next"
-"""The moment of an advice for whoever comes next: one a kind of job, never scored."""
+"""The moment of a suggestion for the next job: one per kind of job, never scored."""
 SHARE = 0.05
-"""Renewals take at most this share of the time: of a very long queue they are made less often."""
+"""Renewals take at most this share of the time, so a very long queue is renewed less often."""
 
 
 class Renewal:
-    """When the queue was renewed last, and what that took."""
+    """When the queue was last renewed, and how long that took."""
 
     def __init__(self) -> None:
         self.last = self.next = -math.inf
 
     def renew(self, connection: Connection, cluster: str, clock: LiveClock, until: float, now: float) -> int:
-        """Write anew what each method that can says of whoever waits, as of `until`; how many forecasts.
+        """Renew the predictions of waiting jobs as of `until`, by each method that can; return their number.
 
-        Nothing is learned: the clock is afterwards as it was. With none that can, what was written goes.
+        The clock learns nothing from this and is unchanged. If no method can renew, older renewals are deleted.
         """
         able = {key: one for key, one in clock.predictors.items() if hasattr(one, "of_waiting")}
-        if able and self.last <= now < self.next:  # before the last: the clock was ahead, and is set right
+        if able and self.last <= now < self.next:  # now before last: the clock was ahead and has been corrected
             return 0
         before, began = clock.state.now, time.process_time()
         rows = []
@@ -60,7 +60,7 @@ class Renewal:
         why: dict[int, str | None] = {}
         for number, (key, one) in enumerate(able.items()):
             said = one.of_waiting(clock.state)
-            if number == 0:  # the first that can is the one that answers, but where its bound failed
+            if number == 0:  # the first such method is the method that answers, unless its bound failed
                 queued = clock.state.queued
                 answers = (moves.start_times(row, queued[row].submit_time, of, clock.state.now) for row, of in said)
                 why = moves.remember(connection, cluster, answers, clock.state.now)
@@ -76,7 +76,7 @@ class Renewal:
 
     @staticmethod
     def _keep_some(connection: Connection, cluster: str, until: float, now: float) -> None:
-        """Those to be scored: the first after each of the ages, and what the submission's said by then."""
+        """Store renewals to be scored: the first after each age, and the submission's prediction for that age."""
         issue: list[dict[str, Any]] = []
         for moment, age in SCORED.items():
             for row in clock_jobs.waited_since(connection, cluster, moment, age, until):
@@ -90,7 +90,7 @@ class Renewal:
 
 
 def as_at_submission(row: Mapping[str, Any], waited: float) -> Prediction | None:
-    """The forecast of a submission for a job that has `waited` since; None where it did not reach so far."""
+    """Return a submission's prediction for a job that has `waited` since; None if it does not reach that far."""
     issued = as_prediction(row)
     now = given_waited(issued, waited, issued.levels) if issued.levels else given_waited(issued, waited)
     middle = given_waited(issued, waited, (0.5,)).point
@@ -100,16 +100,16 @@ def as_at_submission(row: Mapping[str, Any], waited: float) -> Prediction | None
 
 
 def _finite(said: Prediction) -> Prediction:
-    """The same with the quantiles that are finite."""
+    """Return the prediction with its finite quantiles only."""
     known = [(level, q) for level, q in zip(said.levels, said.quantiles) if math.isfinite(q)]
     return replace(said, levels=tuple(level for level, _ in known), quantiles=tuple(q for _, q in known))
 
 
 @dataclass(slots=True)
 class Step:
-    """What one move of the clock did: events told, forecasts issued, events that came late, forecasts renewed.
+    """The effect of one advance of the clock: numbers of events, predictions, late events and renewals.
 
-    `rebuilt` says why what was saved could not be gone on from, if history was replayed for that reason.
+    `rebuilt` says why the saved state could not be used, if history was replayed for that reason.
     """
 
     events: int = 0
@@ -120,9 +120,9 @@ class Step:
 
 
 class StoredClock:
-    """The live clock of one cluster: its memory is the store, so that nothing is lost with the process.
+    """The live clock of one cluster. Its state is in the store, so nothing is lost with the process.
 
-    What it has learned is also saved in the file `place`, where there is one, from which a new process goes on.
+    What it has learned is also saved in the file `place`, if given, from which a new process continues.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class StoredClock:
         self._next: dict[tuple[object, ...], int] = {}
 
     def rebuild(self, connection: Connection, since: float = -math.inf) -> None:
-        """Go on from what was saved, else hear again what was told of the jobs not gone before `since` (linear)."""
+        """Continue from the saved state, else replay the events of jobs that ended after `since` (linear)."""
         memory = clock_jobs.read_meta(connection, self.cluster)
         try:
             saved = self._saved(memory, since)
@@ -158,7 +158,7 @@ class StoredClock:
         clock_jobs.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
 
     def use_machine(self, machine: Machine | None) -> None:
-        """Forecast on this machine from now on."""
+        """Predict on this machine from now on."""
         if self._clock is not None:
             use_machine(self._clock.predictors.values(), machine)
 
@@ -166,7 +166,7 @@ class StoredClock:
         return {json.dumps(key): predictor for key, predictor in self._make().items()}
 
     def _saved(self, memory: Mapping[str, Any], since: float) -> SavedClock:
-        """The saved clock, where it can be gone on from; Unusable says why not, in no words where none was saved."""
+        """Return the saved clock if it is usable; Unusable says why not, with an empty text if none was saved."""
         if self.place is None:
             raise Unusable("")
         saved = files.load(self.place, self._fresh())
@@ -177,7 +177,7 @@ class StoredClock:
         return saved
 
     def _follows(self, saved: SavedClock, memory: Mapping[str, Any], since: float) -> bool:
-        """Whether this store is what the saved clock had seen: nothing came late, or was undone, in between."""
+        """Return whether this store has only the history of the saved clock: nothing was late or undone since."""
         reached = memory.get("told_until")
         return (
             reached is not None
@@ -187,7 +187,7 @@ class StoredClock:
         )
 
     def to_keep(self, connection: Connection) -> SavedClock | None:
-        """The clock as it is now, to be saved once this transaction is written; None while a model is being fitted."""
+        """Return the present clock, to be saved after this transaction; None while a model is being fitted."""
         memory = clock_jobs.read_meta(connection, self.cluster)
         until = memory.get("told_until")
         if self._clock is None or until is None:
@@ -199,25 +199,25 @@ class StoredClock:
         return SavedClock(self._clock, until, memory.get("late", 0), self._since, heard)
 
     def save(self, saved: SavedClock) -> str | None:
-        """Write it to its place. What went wrong, in words: it costs no more than time at the next start."""
+        """Write the clock to its file; return what failed. A failure only costs time at the next start."""
         if self.place is None:
             return None
         try:
             return files.save(self.place, saved) or None
         except OSError as error:
             return f"{self.place}: {error.strerror}"
-        except Exception as error:  # somebody's own predictor, whose state fails
+        except Exception as error:  # a predictor of the site, whose state cannot be read
             return f"{self.place}: {type(error).__name__}: {error}"
 
     def _slack(self) -> float:
-        """How far the oldest that was heard may lie behind what is to be remembered before all is heard anew."""
+        """Return how long the clock may remember older events than it should before it is rebuilt."""
         return max(86400.0, self.memory_s / 10)
 
     def advance(self, connection: Connection, until: float, issued_at: float, live_since: float) -> Step:
-        """Tell everything at or before `until`; issue forecasts for jobs that had not begun at `live_since`.
+        """Process all events until `until`; issue predictions for jobs that had not begun at `live_since`.
 
-        Runs inside the caller's transaction. If that fails, `forget` must be called: this clock has heard more than
-        the store remembers.
+        This runs inside the caller's transaction. If the transaction fails, the caller must call `forget`, because this
+        clock has then processed more events than the store has.
         """
         if self._clock is None or until - self.memory_s > self._since + self._slack():
             self.rebuild(connection, until - self.memory_s)
@@ -231,7 +231,7 @@ class StoredClock:
         events = live_events(waiting, until)
         ended: dict[int, JobRequest] = {}
         again = [event.job.row for event in events if isinstance(event, Submit) and event.time <= before]
-        known = clock_jobs.rows_forecast(connection, again)  # given up for lost, and seen again
+        known = clock_jobs.rows_forecast(connection, again)  # given up as lost, then seen again
         for event in events:
             if isinstance(event, End) and event.time > live_since:
                 ended[event.job.row] = event.job
@@ -241,7 +241,7 @@ class StoredClock:
             for key, prediction in self._clock.tell(event, ask).items():
                 method = json.loads(key)[1]
                 shared = {"row": row, "moment": "submit", "method": method, "as_of": event.time, "issued_at": issued_at}
-                assert isinstance(event, Submit)  # nothing else is asked about
+                assert isinstance(event, Submit)  # only submissions ask for predictions
                 for kept_as, said in self._kept_as(key, event.job, prediction, memory):
                     issue.append({**shared, "kind": kept_as, "prediction": said})
         ended |= self._hear_memory(connection)
@@ -260,7 +260,7 @@ class StoredClock:
     def _kept_as(
         self, key: str, job: JobRequest, forecast: Prediction, memory: Mapping[str, Any]
     ) -> Iterator[tuple[str, Prediction]]:
-        """A forecast as it is, with the request that it advises; of a limit what it advises, beside its bounds."""
+        """Yield a prediction with the request that it suggests; for a limit, the suggestion beside its bounds."""
         assert self._clock is not None
         kind, partition = json.loads(key)[0], of_partition(memory, job.partition_id)
         if kind == "limit":
@@ -277,8 +277,9 @@ class StoredClock:
     def _advise_the_next(
         self, connection: Connection, ended: Iterable[JobRequest], memory: Mapping[str, Any], now: float
     ) -> None:
-        """What the next job like each of those that ended is to ask for: a workflow's tasks come many at once, and
-        the advice of the last of them rested on what had ended before all of them."""
+        """Store what the next job like each ended job should request: tasks of a workflow are submitted at once, so
+        even the last of them was predicted before any had ended.
+        """
         assert self._clock is not None
         latest = {(job.user_id, job.partition_id, job.job_name, job.procs): job for job in ended}
         issue: list[dict[str, Any]] = []
@@ -294,7 +295,7 @@ class StoredClock:
         self._next = rows if len(self._next) > MOST_KINDS else self._next | rows
 
     def _hear_memory(self, connection: Connection) -> dict[int, JobRequest]:
-        """What became known since of the memory of jobs whose end was told: accounting is later than the queue."""
+        """Process memory measurements of ended jobs that arrived since: accounting is later than the queue."""
         assert self._clock is not None
         heard = {}
         for one in self._clock.predictors.values():
@@ -305,12 +306,12 @@ class StoredClock:
         return heard
 
     def forget(self) -> None:
-        """The transaction failed: rebuild at the next step."""
+        """Rebuild at the next step, because the transaction failed."""
         self._clock = None
 
 
 def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
-    """Where the batch system itself now first estimates a start, keep its estimate and ours of the same moment."""
+    """If the batch system estimates a start for the first time, store its estimate and ours of the same moment."""
     issue = []
     seen: set[int] = set()
     for one in clock_jobs.newly_estimated(connection, cluster):
@@ -330,5 +331,5 @@ def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
 
 
 def _begun(start: float, end: float) -> float:
-    """When a job stopped waiting; infinite while it waits."""
+    """Return when a job stopped waiting; infinity while it waits."""
     return start if start == start else end if end == end else math.inf

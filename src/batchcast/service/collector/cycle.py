@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One cycle of the collector: read the batch system, store what is new, move the clock, issue forecasts.
+"""One cycle of the collector: read the batch system, store news, advance the clock, issue predictions.
 
-Every write is one transaction that can be repeated: killed at any instant and started again, it loses nothing and
-doubles nothing. It asks; only with the setting `plan` it changes limits (`service.planning`).
+Every write is one transaction that can be repeated: a collector that is killed at any instant and started again neither
+loses nor doubles anything. It only reads; with the setting `plan` it also changes limits (`service.planning`).
 """
 
 from __future__ import annotations
@@ -58,17 +58,18 @@ class Cycle:
 
 SITE_EVERY_S = 3600.0
 JUMP_S = 60.0
-"""This machine's clock went that far from its own monotonic one between two cycles: it was set."""
+"""If this machine's clock differs this much from its monotonic clock between two cycles, it was set."""
 STAMPED_S = 1.0
-"""How far a clock may be ahead beyond what is sure: the other one is read off a stamp in whole seconds."""
+"""Uncertainty of a clock difference, because the other clock is read from a stamp in whole seconds."""
 MOST_BY_ID = 200
 TASK_GRACE_S = 60.0
-"""A waiting task of an array that is gone, while others of the array are shown, was cancelled alone: slurmctld takes it
-out of the array's record and tells accounting nothing. Accounting may be so far behind with a task that did run."""
+"""How late accounting may be with an array task that ran. A task that disappears while others are shown was probably
+cancelled alone: slurmctld then removes it from the array's record without telling accounting.
+"""
 
 
 class Collector:
-    """One cluster, one store. `health` gives the transport's counters, to be shown beside the store's state."""
+    """One cluster and one store. `health` returns the transport's counters, for display."""
 
     def __init__(
         self, scheduler: BatchSystem, store: Store, settings: Settings, health: Callable[[], dict[str, Any]] = dict
@@ -94,8 +95,9 @@ class Collector:
         return self.settings["cluster"] or self.site.cluster
 
     def cycle(self) -> Cycle:
-        """Look, fetch what is missing, move the clock. Raises nothing a scheduler or database can cause, except
-        WrongCluster: another cluster's jobs are never stored, and waiting does not help.
+        """Read the queue, fetch history, advance the clock. Failures of scheduler and database are only reported.
+
+        Only WrongCluster is raised: another cluster's jobs are never stored, and waiting does not help.
         """
         done = Cycle(self.scheduler.now())
         for part in (self._look, self._plan, self._fetch, self._tell, self._let_go):
@@ -106,9 +108,9 @@ class Collector:
             except BatchcastError as error:
                 done.problems.append(error.message)
                 done.unreachable |= isinstance(error, Unreachable)
-                if self.site is None:  # never yet seen: nothing to fetch or tell
+                if self.site is None:  # no cycle has succeeded yet: there is nothing to fetch or process
                     return done
-            if self._sight.blind:  # what is not shown may still be there: nothing is planned, given up or told
+            if self._sight.blind:  # a hidden job may still exist, so nothing is planned, given up or processed
                 done.problems.append(self._sight.blind)
                 break
         try:
@@ -135,7 +137,7 @@ class Collector:
         with self.store.begin() as connection:
             memory = clock_jobs.read_meta(connection, self.cluster)
             last = memory.get("snapshot_at")
-            if last is not None and last > snapshot.asked_at:  # the clock was ahead, and is set right
+            if last is not None and last > snapshot.asked_at:  # the clock was ahead and has been corrected
                 last = None
             seen = history.take_in(connection, self.cluster, snapshot.jobs, snapshot.asked_at)
             shown = {(s.job_id, s.submit_time) for s in snapshot.jobs if s.certain}
@@ -150,14 +152,14 @@ class Collector:
             clock_jobs.write_meta(connection, self.cluster, snapshot_at=snapshot.asked_at, unbroken_since=since)
             if "live_since" not in memory:
                 clock_jobs.write_meta(connection, self.cluster, live_since=snapshot.asked_at)
-        done.seen = seen  # now that it is written
+        done.seen = seen  # only after it was written
         self._shown = frozenset((s.job_id, s.submit_time) for s in snapshot.jobs)
         self._learn_reservations(snapshot)
         self._learn_nodes(snapshot)
         self._learn_machine(snapshot)
 
     def _learn_machine(self, snapshot: Snapshot) -> None:
-        """The machine that waits are simulated on; with it the partitions and the limits that scripts are held to."""
+        """Read the machine on which waits are simulated, and its partitions and the limits on scripts."""
         watch, shown = self._machine, {str(s.asked.get("partition_id") or "") for s in snapshot.jobs}
         assert watch is not None
         assert self._clock is not None
@@ -169,14 +171,14 @@ class Collector:
             clock_jobs.write_meta(connection, self.cluster, **known)
 
     def _learn_reservations(self, snapshot: Snapshot) -> None:
-        """When reservations begin and end, where a job waits for one."""
+        """Read begin and end of reservations if a job waits for one."""
         if any(rule(s.reason) is Rule.RESERVATION for s in snapshot.jobs if s.state == "PENDING"):
             reservations = self.scheduler.reservations()
             with self.store.begin() as connection:
                 clock_jobs.write_meta(connection, self.cluster, reservations=reservations)
 
     def _learn_nodes(self, snapshot: Snapshot) -> None:
-        """Which nodes are down or drained: that makes jobs wait. Asked as often as accounting while a job waits."""
+        """Read which nodes are down or drained, as often as accounting, while a job waits."""
         away: Sequence[NodeAway] | None = snapshot.away
         if away is None:
             waits = any(s.state == "PENDING" for s in snapshot.jobs)
@@ -188,13 +190,13 @@ class Collector:
             moves.note_nodes(connection, self.cluster, away, snapshot.asked_at)
 
     def _clock_was_set(self, now: float) -> bool:
-        """Whether the two clocks of this machine went apart since the last cycle."""
+        """Return whether the two clocks of this machine differ more than at the last cycle."""
         ticks = self.scheduler.ticks()
         before, self._ticks = self._ticks, (now, ticks)
         return before is not None and abs((now - before[0]) - (ticks - before[1])) > JUMP_S
 
     def _learn_privacy(self) -> None:
-        """Jobs that are hidden from now on are hidden at the next answer, not at the next hourly look."""
+        """Hide jobs from the next answer on if Slurm now hides them, without waiting for the hourly query."""
         assert self.site is not None
         private = self.scheduler.hides_jobs()
         answered_by = getattr(self.scheduler, "answered_by", "")
@@ -207,7 +209,7 @@ class Collector:
                 clock_jobs.write_meta(connection, self.cluster, site={**memory["site"], "private": private})
 
     def _learn_site(self, now: float) -> None:
-        """What holds for the machine; after a restart the store's memory does until the batch system answers."""
+        """Read facts about the machine; after a restart the stored facts apply until the batch system answers."""
         site = self.scheduler.site()
         if self.site is not None and self.site.cluster != site.cluster:
             raise wrong_cluster(self.site.cluster, site.cluster)
@@ -230,7 +232,7 @@ class Collector:
                 connection,
                 self.cluster,
                 site={**self.site._asdict(), "total_procs": total},
-                total_procs=memory.get("total_procs", total),  # the clock's machine stays what it was when it began
+                total_procs=memory.get("total_procs", total),  # the clock's machine keeps its size
                 runtime_methods=split_specs(self.settings["runtime"]),
                 wait_methods=split_specs(self.settings["wait"], "wait"),
                 memory_methods=split_specs(memory_by),
@@ -238,7 +240,7 @@ class Collector:
             )
 
     def _plan(self, done: Cycle) -> None:
-        """Limits: first of all those that must go back. Off by default; the one part that changes anything."""
+        """Set planned limits, after restoring others. Off by default; the only part that changes Slurm."""
         if self.planner is not None and self.site is not None:
             done.planned = self.planner.cycle(self.cluster)
             done.problems += done.planned.problems
@@ -246,7 +248,7 @@ class Collector:
     # -- fetch: what ended, from accounting ---------------------------------------------------------------------
 
     def _fetch(self, done: Cycle) -> None:
-        """Windows of history until up to date or the interval is used up; then give up on what nobody knows."""
+        """Fetch windows of history until up to date or the interval is over; then give up on jobs that nobody knows."""
         assert self.site is not None
         if not self.site.accounting:
             with self.store.begin() as connection:
@@ -272,7 +274,7 @@ class Collector:
                 return
 
     def _ask_by_id(self, done: Cycle, now: float) -> None:
-        """What accounting has not told of a span it may tell of a job: one cancelled before it was ever eligible."""
+        """Ask accounting by id for jobs missing in its windows, such as a job cancelled before it was eligible."""
         with self.store.begin() as connection:
             missing = [(i, v) for _, i, _, v in history.open_keys(connection, self.cluster) if v is not None]
         if missing:
@@ -294,7 +296,7 @@ class Collector:
             return since, min(since + length, now)
         vanished = [v for *_, v in history.open_keys(connection, self.cluster) if v is not None]
         behind = reached < memory.get("unbroken_since", now) or now - reached > length
-        reached = min(reached, now)  # the clock was ahead for a while: what is to come was not read
+        reached = min(reached, now)  # the clock was ahead for a while, so the future was not read
         due = not 0 <= now - self._history_at < self.settings["history_every_s"]
         if not (vanished or behind or due):
             return None
@@ -302,7 +304,7 @@ class Collector:
         return since, min(max(since + length, reached + length / 2), now)
 
     def _give_up(self, connection: Any, now: float) -> None:
-        """Accounting has answered up to now (or there is none), and still nobody knows how these jobs ended."""
+        """Give up on jobs whose end is unknown although accounting has answered up to now, or does not exist."""
         patience = self.settings["patience_s"]
         arrays = {(job_id.partition("_")[0], submit) for job_id, submit in self._shown if "_" in job_id}
         cancelled = []
@@ -334,7 +336,7 @@ class Collector:
         except BatchcastError:
             self._clock.forget()
             raise
-        except Exception as error:  # a predictor's defect must not cost the history
+        except Exception as error:  # a defect of a predictor must not cost the history
             self._clock.forget()
             raise BatchcastError(f"no forecasts: unexpected {type(error).__name__}: {error}") from error
         done.behind_s = self.scheduler.now() - until
@@ -348,11 +350,11 @@ class Collector:
         self._judge(done.at)
 
     def _is_due(self, now: float, last: float) -> bool:
-        """Whether what is done as often as accounting is asked is due again."""
+        """Return whether a task that is done as often as accounting is asked is due again."""
         return not 0 <= now - last < self.settings["history_every_s"]
 
     def _judge(self, now: float) -> None:
-        """Whose bound has held best here: that method answers. Looked at as often as accounting is."""
+        """Find the method whose bound has held best here, which then answers; as often as accounting is asked."""
         if self._is_due(now, self._judged_at):
             methods = split_specs(self.settings["wait"], "wait")
             best = track_record.best_of(self.store.url, self.cluster, methods, now)
@@ -361,7 +363,7 @@ class Collector:
             self._judged_at = now
 
     def _let_go(self, done: Cycle) -> None:
-        """Some of what is older than `retention_days`, until all of it is gone; then again when accounting is asked."""
+        """Delete some jobs older than `retention_days`, until none is left; then again with each history query."""
         before = settings.keep_since(self.settings, done.at)
         if before is None or not self._is_due(done.at, self._kept_at):
             return
@@ -370,7 +372,7 @@ class Collector:
         self._kept_at = done.at if done.gone == 0 else -math.inf
 
     def _surely_complete(self, connection: Any) -> float | None:
-        """The last whole second before which every event is in the store; None while history is still being fetched."""
+        """Return the last whole second before which every event is stored; None while history is being fetched."""
         memory = clock_jobs.read_meta(connection, self.cluster)
         last, patience = memory.get("snapshot_at"), self.settings["patience_s"]
         assert self.site is not None
@@ -383,12 +385,12 @@ class Collector:
             for _, job_id, submit, v in history.open_keys(connection, self.cluster)
             if v is not None and ((job_id, submit) not in self._shown or v > self.scheduler.now() - patience)
         ]
-        ahead = self.site.clock_ahead_s  # our clock runs ahead: what it shows as past may still happen
-        ahead = ahead + STAMPED_S if ahead > 0 else 0.0  # surely so far, and perhaps so much more
+        ahead = self.site.clock_ahead_s  # if our clock is ahead, our past may still be the future there
+        ahead = ahead + STAMPED_S if ahead > 0 else 0.0  # the known difference, and its uncertainty
         return float(math.floor(min([last, *vanished]) - ahead) - 1 - self.settings["settle_s"])
 
     def _note(self, done: Cycle) -> None:
-        """What `doctor` and the answers say about the collector's own state."""
+        """Store the collector's own state, for `doctor` and for answers."""
         if self.site is None:
             return
         with self.store.begin() as connection:
@@ -408,9 +410,9 @@ class Collector:
 def run(
     collector: Collector, stop: Callable[[float], bool], report: Callable[[Cycle], None], once: bool = False
 ) -> Cycle:
-    """Cycle until `stop(seconds)`, which waits so long, says so; a cycle that took long is not made up for.
+    """Run cycles until `stop(seconds)`, which waits that long, returns true; a long cycle is not made up for.
 
-    `once`: until all history is there, or something went wrong. Returns the last cycle.
+    `once`: until all history is stored, or something failed. Returns the last cycle.
     """
     while True:
         began = collector.scheduler.now()
@@ -419,7 +421,7 @@ def run(
         if once and (cycle.problems or math.isfinite(cycle.behind_s)):
             return cycle
         if not math.isfinite(cycle.behind_s) and not cycle.problems and not stop(0.0):
-            continue  # history is being read: no pause beyond the transport's floor
+            continue  # history is being read: only the transport's pause applies
         left = collector.settings["interval_s"] - (collector.scheduler.now() - began)
         if stop(max(left, 0.0)):
             return cycle

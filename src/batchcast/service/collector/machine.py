@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine that forecasts are simulated on: captured from Slurm, kept beside the store, refreshed when it changes.
+"""The machine for simulated predictions: captured from Slurm, kept beside the store, renewed when it changes.
 
-Every few minutes three small questions say whether nodes, partitions, QOS, weights or reservations changed, and only
-then the machine is captured anew. It names accounts and users with their limits, so its file is its writer's alone.
+Every few minutes three short queries find changes of nodes, partitions, QOS, weights or reservations. The file names
+accounts and users with their limits, so only the collector's user can read it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from ...trace.whole_file import whole_file
 from ..settings import Settings, machine_at
 
 WHOLE_EVERY_S = 3600.0
-"""Accounts and their limits are asked for as often: they are the longest answer, and change least."""
+"""Accounts and their limits are queried this often: the answer is the longest and changes least."""
 
 
 def in_service(machine: Machine) -> Machine:
-    """The machine with every node in service: the clock knows by itself which are away just now."""
+    """Return the machine with every node in service, because the clock knows which nodes are down."""
     return replace(machine, nodes=tuple(replace(group, down=()) for group in machine.nodes))
 
 
 class MachineWatch:
-    """The machine of one cluster. `machine` is None where none is known, `trouble` says why, in words."""
+    """The machine of one cluster. `machine` is None if none is known; then `trouble` says why."""
 
     def __init__(self, settings: Settings, cluster: str) -> None:
         self.settings, self.cluster = settings, cluster
@@ -49,20 +49,20 @@ class MachineWatch:
 
     @property
     def is_captured(self) -> bool:
-        """Whether the machine is captured from Slurm: no file is named, and nobody switched that off."""
+        """Return whether the machine is captured from Slurm: no file is named, and the setting is not `none`."""
         return not self.settings["machine"]
 
     def known(self, scheduler: Any, now: float) -> dict[str, Any]:
-        """What the store is to remember: when it was captured (epoch seconds; None: not yet), trouble, shares."""
+        """Return what the store should keep: capture time (epoch seconds; None: not yet), trouble, shares."""
         used = self.shares(scheduler, now)
         at = self.captured_at if math.isfinite(self.captured_at) else None
         return {"machine": {"at": at, "trouble": self.trouble}} | ({} if used is None else {"shares": used})
 
     def look(self, scheduler: Any, now: float, partitions: Iterable[str]) -> bool:
-        """Capture the machine anew where it changed; whether it did.
+        """Capture the machine again if it changed, and return whether it did.
 
-        Looked at as often as accounting, and at once when a job is in a partition that no look has shown yet. What
-        fails leaves the machine as it was.
+        It is checked as often as accounting, and at once if a job is in an unknown partition. After a failure the
+        machine stays as it was.
         """
         unknown = frozenset(partitions) - self._seen
         due = unknown or not 0 <= now - self._looked_at < self.settings["history_every_s"]
@@ -74,7 +74,7 @@ class MachineWatch:
             if digest == self._digest and 0 <= now - self._whole_at < WHOLE_EVERY_S:
                 return False
             fresh = in_service(scheduler.machine())
-            make_site(fresh)  # what the simulation does not model is found now, and not at each forecast
+            make_site(fresh)  # finds what the simulation does not model now, and not at each prediction
         except BatchcastError as error:
             self.trouble = error.message
             return False
@@ -84,7 +84,7 @@ class MachineWatch:
         return changed
 
     def shares(self, scheduler: Any, now: float) -> dict[str, float] | None:
-        """What each "account|user" has used, where fair-share ranks jobs here and that was not asked for a while."""
+        """Return the usage of each "account|user" if fair-share ranks jobs here and the last query is old enough."""
         weight = self.machine.settings.get("PriorityWeightFairShare", "0") if self.machine is not None else "0"
         due = not 0 <= now - self._shares_at < self.settings["history_every_s"]
         if not (due and weight.isdigit() and int(weight) and hasattr(scheduler, "shares")):
@@ -98,14 +98,14 @@ class MachineWatch:
         return used
 
     def _kept(self) -> Machine | None:
-        """The machine that was kept last; None where there is none or it cannot be read."""
+        """Return the stored machine; None if there is none or it cannot be read."""
         try:
             return open_machine(machine_path(self.settings["store"], self.cluster))
         except BatchcastError:
             return None
 
     def _keep(self, machine: Machine) -> str:
-        """Write it to its place, for its writer alone; what went wrong, in words."""
+        """Write the machine's file, readable only by its owner; return what failed."""
         place = machine_path(self.settings["store"], self.cluster)
         try:
             place.parent.mkdir(parents=True, exist_ok=True)

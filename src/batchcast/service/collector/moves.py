@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores every larger change of a waiting job's forecast, with the events that explain it.
+"""Stores every larger change of a waiting job's predicted start, with the events that explain it.
 
-The reason is looked for in the queue and the running set alone, never in the model: what freed or took most
-processor-seconds beside what had been forecast.
+The explanation uses only the queue and running jobs, never the model: the events that freed or used the most
+processor-seconds compared with the prediction.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from ...store import clock_jobs
 from ...store.database import Connection
 
 LEAST_S, LEAST_SHARE = 300.0, 0.1
-"""A likely start has moved when it is so many seconds, and such a share of the rest of the wait, from what was told."""
+"""A likely start has moved if it differs from the last answer by this time and by this share of the remaining wait."""
 PAUSE_SHARE = 0.05
-"""What a job was told is not remembered again before such a share of its wait has passed."""
+"""A job's answer is stored again only after this share of its wait has passed."""
 EXPLAINED = 20.0
-"""Runs that ended earlier or later than forecast by so many seconds in all explain a move of so many times that: a job
-that runs two minutes longer is no reason to start a day and a half later."""
+"""Early or late ends explain a move of at most this many times their own difference: two minutes are no reason to start
+a day and a half later.
+"""
 BACK_S = 86400.0
-"""That a node came back is remembered so long."""
+"""How long the return of a node is remembered."""
 Row = Mapping[str, Any]
 NO_NODES: Mapping[str, Any] = {}
 
 
 class StartTimes(NamedTuple):
-    """What a waiting job is told now: epoch seconds, and who it is beside others."""
+    """The present answer about a waiting job, in epoch seconds, and the job's row."""
 
     row: int
     submit: float
@@ -44,13 +45,13 @@ class StartTimes(NamedTuple):
 
 
 def start_times(row: int, submit: float, said: Prediction, now: float) -> StartTimes:
-    """Of a job that waits since `submit`, by its newest forecast."""
+    """Return the answer about a job that has waited since `submit`, by its newest prediction."""
     given = given_waited(said, max(now - submit, 0.0), (0.5, 0.9))
     return StartTimes(row, submit, submit + given.point, submit + (given.quantiles[1] if given.levels else math.nan))
 
 
 def remember(connection: Connection, cluster: str, answers: Iterable[StartTimes], now: float) -> dict[int, str | None]:
-    """Keep what has moved since it was told, and why; for each row the reason of its last move, as JSON."""
+    """Store answers that moved, with the reason; return for each row the reason of its last move, as JSON."""
     last, why, new, moved = clock_jobs.last_moves(connection, cluster), {}, [], []
     for one in answers:
         before = last.get(one.row)
@@ -83,13 +84,13 @@ def remember(connection: Connection, cluster: str, answers: Iterable[StartTimes]
 
 
 def note_nodes(connection: Connection, cluster: str, away: Iterable[NodeAway], now: float) -> None:
-    """Keep which nodes are down or drained and which came back in the last day, and since when."""
+    """Store which nodes are down or drained and which came back in the last day, and since when."""
     noted = clock_jobs.read_meta(connection, cluster).get("nodes")
     before = noted or {}
     nodes: dict[str, dict[str, Any]] = {}
     for one in away:
         known = before.get(one.node)
-        first = 0.0 if noted is None else now  # at the first look nobody knows since when
+        first = 0.0 if noted is None else now  # the first query cannot know since when
         since = known["at"] if known and known["away"] else first
         here = nodes.setdefault(one.node, {"away": True, "at": since, "procs": one.procs, "in": []})
         here["in"].append(one.partition)
@@ -101,7 +102,7 @@ def note_nodes(connection: Connection, cluster: str, away: Iterable[NodeAway], n
 
 
 def nodes_away(connection: Connection, cluster: str) -> frozenset[str]:
-    """The nodes that were down or drained when that was asked last."""
+    """Return the nodes that were down or drained at the last query."""
     noted = clock_jobs.read_meta(connection, cluster).get("nodes") or {}
     return frozenset(name for name, node in noted.items() if node["away"])
 
@@ -109,9 +110,9 @@ def nodes_away(connection: Connection, cluster: str) -> frozenset[str]:
 def _changed_nodes(
     nodes: Mapping[str, Mapping[str, Any]], partition: str | None, since: float, one: StartTimes, sooner: bool
 ) -> dict[str, Any]:
-    """The nodes of the partition that went away (came back, where it is sooner) since, with what they could have run.
+    """Return the partition's nodes that went away since (or came back, if sooner), with the work they could have done.
 
-    Where it is later, nodes that are away longer count too, for nothing: unless something else explains the move.
+    For a later start, nodes that are away longer also count, but without work.
     """
     here = {
         name: node
@@ -125,7 +126,7 @@ def _changed_nodes(
 
 
 def has_moved(before: Row, one: StartTimes, now: float) -> bool:
-    """Whether what is told now is another answer than what was told before.
+    """Return whether the present answer differs from the stored answer.
 
     >>> before = {"as_of": 0.0, "likely_start": 7200.0}
     >>> [has_moved(before, StartTimes(1, 0.0, likely, math.nan), 600.0) for likely in (7300.0, 9000.0, 5000.0)]
@@ -143,7 +144,7 @@ def _row_of(one: StartTimes, now: float, why: str | None) -> dict[str, Any]:
 
 
 class Span:
-    """What happened to the jobs of one partition between two instants, and which of it moved an answer most.
+    """What happened to the jobs of one partition between two instants, and which event moved a start most.
 
     >>> job = {"row": 1, "submit_time": 0.0, "start_time": 0.0, "end_time": 600.0, "priority": 5.0, "req_procs": 512.0,
     ...        "alloc_procs": None, "req_time": 11400.0, "run_point_s": None}
@@ -170,7 +171,7 @@ class Span:
         self.came, self.left = _Above(came), _Above(left)
 
     def reason(self, priority: float | None, sooner: bool, nodes: Mapping[str, Any] = NO_NODES) -> dict[str, Any]:
-        """What explains most of an answer that moved, for a job of this priority; the cause is empty where nothing."""
+        """Return what explains most of a move for a job of this priority; the cause is empty if nothing does."""
         ran = self.early if sooner else self.late
         jobs, work = (self.left if sooner else self.came).than(priority)
         if nodes and nodes["work"] >= max(work, sum(weight for weight, _, _ in ran)):
@@ -184,7 +185,7 @@ class Span:
 
 
 class _Above:
-    """Jobs by priority: how many are above one, and their work."""
+    """Jobs by priority: how many are above a priority, and their work."""
 
     def __init__(self, jobs: list[tuple[float, float]]) -> None:
         jobs.sort()
@@ -192,12 +193,12 @@ class _Above:
         self.work = [0.0, *accumulate(work for _, work in jobs)]
 
     def than(self, priority: float | None) -> tuple[int, float]:
-        """Of those above `priority`; none where it is not known."""
+        """Return number and work of the jobs above `priority`; zero if it is unknown."""
         at = len(self.priorities) if priority is None else bisect_right(self.priorities, priority)
         return len(self.priorities) - at, self.work[-1] - self.work[at]
 
 
 def _length(job: Row) -> float:
-    """How long a job was to run: as forecast, at most its limit; infinite where neither is known."""
+    """Return how long a job was expected to run: as predicted, at most its limit; infinity if both are unknown."""
     known = [float(job[name]) for name in ("run_point_s", "req_time") if job[name] is not None]
     return min(known, default=math.inf)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the collector's user may see others' jobs: a job that is hidden is not a job that is gone."""
+"""Whether the collector's user may see other users' jobs: a hidden job has not ended."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..batch_system import own_name, why_blind
 from ..settings import Settings, is_private
 
 EVERY_S = 300.0
-"""While jobs are hidden and shown to this user, the right to see them is asked for again after so long."""
+"""While jobs are hidden but visible to this user, the permission is checked this often."""
 
 
 def follow_privacy(store: Store, settings: Settings, by_slurm: bool) -> tuple[list[str], list[str]]:
     """Close the store if jobs are hidden, open a new store if they are not. Returns notices and problems, in words.
 
-    A store that its owner closed stays closed, and one that was closed here is not opened again: everybody's jobs of
-    the time when they were hidden are in it.
+    A store that its owner closed stays closed. A store that was closed here is not opened again, because it has all
+    users' jobs from the time when jobs were hidden.
     """
     is_new, store.is_new = store.is_new, False
     try:
@@ -37,18 +37,18 @@ def follow_privacy(store: Store, settings: Settings, by_slurm: bool) -> tuple[li
 
 
 class Sight:
-    """What is known of the collector's right to see jobs. `blind` says why it has none; empty: it sees them."""
+    """The collector's permission to see jobs. `blind` says why it has none; empty if it sees all jobs."""
 
     def __init__(self) -> None:
         self.blind = ""
         self._asked_at = -math.inf
 
     def look(self, scheduler: Any, store: Store, cluster: str, private: bool, snapshot: Snapshot) -> str:
-        """Why others' jobs cannot be seen at this snapshot, in words; since when stands in the store as `blind`.
+        """Return why other users' jobs cannot be seen in this snapshot; the store has the time as `blind`.
 
-        Asked when jobs become hidden, in each cycle while they cannot be seen, every five minutes otherwise, and at
-        once when no job of anybody else is shown any more, since a right can be taken away. While that cannot be
-        asked, what was known before holds.
+        This is checked when jobs become hidden, in each cycle while they cannot be seen, every five minutes otherwise,
+        and at once if no other user's job is shown any more, because a permission can be withdrawn. If the check fails,
+        the last result holds.
         """
         me = own_name()
         with store.begin() as connection:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admission: who sends a request, and how many each user may have at once.
+"""Admission: who sends a request, and how many requests each user may have at once.
 
-On a unix socket the kernel says who asks (SO_PEERCRED, unix(7)). On loopback nobody knows. A proxy that the site names
-(`proxy_from`: a unix user, or an address) may say for whom it asks (`proxy_header`); from anybody else that header
-means nothing. Scripts may bring a bearer token instead (RFC 6750). The tokens of a store are few; they are held in
-memory and read again, in a thread, when what is held is older than `HELD_S`. So a request with a token costs a digest,
-and a revoked one counts for at most so long.
+On a unix socket the kernel reports the user (SO_PEERCRED, unix(7)); on loopback the user is unknown. A proxy that the
+site names (`proxy_from`: a unix user, or an address) may name the user (`proxy_header`); from any other client the
+header is ignored. Scripts may send a bearer token instead (RFC 6750). The few tokens of a store are held in memory and
+read again, in a thread, after `HELD_S`. So a token costs one digest per request, and a revoked token works for at most
+`HELD_S`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 
 
 class Peer(NamedTuple):
-    """The other end of a connection: who it is, and whether it may speak for others."""
+    """The other end of a connection: who it is, and whether it may name other users."""
 
     viewer: Viewer
     is_proxy: bool
@@ -46,7 +46,7 @@ class Peer(NamedTuple):
 
 
 class Admission:
-    """Connections and requests counted by user. One event loop uses it; no locks."""
+    """Counts connections and requests by user. Only one event loop may use it, so it has no locks."""
 
     def __init__(
         self, settings: Settings, now: Callable[[], float] = time.monotonic, room: int = MOST_CONNECTIONS
@@ -59,7 +59,7 @@ class Admission:
         self.refused: Counter[str] = Counter()
 
     def peer(self, connection: socket.socket) -> Peer:
-        """Who is at the other end."""
+        """Return who is at the other end."""
         trusted = self.settings["proxy_from"] if self.settings["proxy_header"] else ""
         if connection.family != socket.AF_UNIX:
             address = str(connection.getpeername()[0])
@@ -70,10 +70,10 @@ class Admission:
         return Peer(Viewer(name, sees_all=uid in (0, os.getuid())), False, name)
 
     def let_in(self, connection: socket.socket) -> bool:
-        """Whether this connection may stay: counted then, and kept for whoever serves it (`admitted`)."""
+        """Return whether this connection may stay; if so, count it and keep it for its server (`admitted`)."""
         try:
             peer = self.peer(connection)
-        except OSError:  # gone already
+        except OSError:  # the client has gone already
             return False
         if not self.enter(peer):
             return False
@@ -83,17 +83,17 @@ class Admission:
         return True
 
     def admitted(self, descriptor: int) -> Peer:
-        """Who was let in on this descriptor; asked once."""
+        """Return who was admitted on this descriptor; can be called once."""
         return self._inside.pop(descriptor)
 
     def spoken_for(self, peer: Peer, header: str | None) -> Viewer:
-        """The viewer of one request: a trusted proxy's user, else whoever holds the connection."""
+        """Return the viewer of one request: the user that a trusted proxy names, else the connection's user."""
         if not peer.is_proxy or header is None or not _NAME.fullmatch(header):
             return peer.viewer
         return Viewer(header)
 
     def enter(self, peer: Peer) -> bool:
-        """Count a connection in; false, and not counted, where its user has enough of them, or there is no room."""
+        """Count a new connection; return false, uncounted, if its user has too many or there is no room."""
         if self.is_full:
             self.refused["full"] += 1
             return False
@@ -105,15 +105,16 @@ class Admission:
         return True
 
     def leave(self, peer: Peer) -> None:
-        """Count a connection out."""
+        """Remove a connection from the counts."""
         self._open[peer.key] -= 1
         if self._open[peer.key] <= 0:
             del self._open[peer.key]
 
     def wait_for(self, viewer: Viewer) -> float:
-        """Seconds until this user may ask again; 0: now, and it is counted (a bucket of 120, 20 more each second).
+        """Return the seconds until this user may ask again; if 0, count the request (a bucket of 120, refilled by
+        20/s).
 
-        Nobody known, whoever may see everything and slurmctld are not limited here: the first only by connections.
+        Unknown users are limited by connections alone, operators and slurmctld not at all.
         """
         if viewer.name is None or viewer.sees_all or viewer.name == self.settings["submit_from"]:
             return 0.0
@@ -131,24 +132,24 @@ class Admission:
         return 0.0
 
     def give_back(self, viewer: Viewer) -> None:
-        """Take a question back that `wait_for` has counted."""
+        """Take back a request that `wait_for` has counted."""
         if viewer.name in self._buckets:
             left, at = self._buckets[viewer.name]
             self._buckets[viewer.name] = (left + 1.0, at)
 
     @property
     def open(self) -> int:
-        """Connections open now."""
+        """Number of open connections."""
         return self._open.total()
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for one more, whoever it is."""
+        """Whether no further connection of any user is possible."""
         return self.open >= self.room
 
 
 def peer_of(connection: socket.socket) -> tuple[int, str]:
-    """The user id and name the kernel gives for the other end of a unix socket."""
+    """Return user id and name of the other end of a unix socket, as the kernel reports them."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     uid = int(struct.unpack("3i", credentials)[1])
     try:
@@ -159,7 +160,7 @@ def peer_of(connection: socket.socket) -> tuple[int, str]:
 
 @lru_cache(4096)
 def _name_of(uid: int, minute: int) -> str:
-    """A user's name: asked once a minute, since it may be a directory server that knows it."""
+    """Return a user's name; looked up once a minute, because the lookup may query a directory server."""
     return pwd.getpwuid(uid).pw_name
 
 
@@ -168,11 +169,11 @@ SCHEME = "bearer"
 
 
 class InvalidToken(BatchcastError):
-    """A token that is none, or counts no longer: never answered as if it had not been given."""
+    """An invalid or revoked token. The request is refused, never answered as if it had no token."""
 
 
 def token_in(header: str | None) -> str | None:
-    """The token of an Authorization header; None where there is none of this kind.
+    """Return the token of an Authorization header; None if the header has none of this kind.
 
     >>> token_in("Bearer abc"), token_in("Bearer"), token_in("Basic abc"), token_in(None)
     ('abc', '', None, None)
@@ -182,7 +183,7 @@ def token_in(header: str | None) -> str | None:
 
 
 class Tokens:
-    """The tokens of one store, as of at most `HELD_S` ago. One event loop uses it; no locks but its own."""
+    """The tokens of one store, at most `HELD_S` old. Only one event loop may use it."""
 
     def __init__(self, store: Callable[[], str], now: Callable[[], float] = time.monotonic) -> None:
         self._store, self._now = store, now
@@ -191,7 +192,7 @@ class Tokens:
         self._reading = asyncio.Lock()
 
     async def viewer(self, token: str) -> Viewer:
-        """Whose token it is, never an operator. InvalidToken; Unreachable if the store cannot be read."""
+        """Return the token's user, never as an operator. InvalidToken; Unreachable if the store cannot be read."""
         import anyio.to_thread  # a part of what only a server has installed
 
         if self._now() - self._read_at >= HELD_S:

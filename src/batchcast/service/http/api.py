@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The questions as GET requests: path and parameters to a status and a JSON document. No sockets here.
+"""Answers GET requests: maps path and parameters to a status and a JSON document, without sockets.
 
-Errors are documents with RFC 9457's members and those of every document of batchcast; the API's own description,
-OpenAPI 3.1, comes from the one table of questions.
+Errors are documents with the members of RFC 9457 and of every batchcast document. The OpenAPI 3.1 description is made
+from the one table of endpoints.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from ..settings import Settings
 
 PROBLEM = "application/problem+json"
 _TITLES = {499: "Client Closed Request"}
-"""What is no status of the standard: nobody reads it but the log and the figures, where it must not be a defect."""
+"""Not a standard status: only the log and the figures show it, where it must not count as a defect."""
 
 
 def problem(status: int, what: str, hint: str, exit_code: int = 1) -> str:
-    """The document of an error: what is wrong, and the next thing to try.
+    """Return the document of an error: what is wrong, and what to try next.
 
     >>> import json
     >>> json.loads(problem(404, "no /x", "accepted: /v1/start"))["title"]
@@ -57,7 +57,7 @@ def problem(status: int, what: str, hint: str, exit_code: int = 1) -> str:
 
 
 def problem_bytes(status: int, what: str, hint: str) -> bytes:
-    """A whole response, for where there is no request to answer."""
+    """Return a complete error response, for connections without a parsed request."""
     body = problem(status, what, hint).encode()
     head = (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {PROBLEM}\r\n"
@@ -89,9 +89,9 @@ def reply(
     now: float | None = None,
     known: Mapping[RecordKey, TrackRecord] | None = None,
 ) -> Reply:
-    """The answer to GET `target` (path and query). Errors are documents too, with the next thing to try.
+    """Answer GET `target` (path and query). Errors are documents too, with what to try next.
 
-    Track records that are `known` need not be worked out for it.
+    Track records in `known` are not computed again.
     """
     at = time.time() if now is None else now
 
@@ -101,14 +101,14 @@ def reply(
         return from_store(settings, given, viewer, at)
 
     found = _reply(target, answer)
-    assert found is not None  # a store answers, or says why not
+    assert found is not None  # a store answers, or raises
     return found
 
 
 def reply_from_snapshot(settings: Settings, target: str, viewer: Viewer, queue: QueueSnapshot) -> Reply | None:
-    """The answer to `/v1/start` or `/v1/hint` by what is in memory: no file, no lock, no wait.
+    """Answer `/v1/start` or `/v1/hint` from memory: without a file, a lock or a wait.
 
-    None where that does not hold all of an answer to `/v1/start`.
+    None if the memory does not have everything that an answer to `/v1/start` needs.
     """
 
     def answer(given: Given, from_store: Handler) -> Answer | None:
@@ -121,7 +121,7 @@ def reply_from_snapshot(settings: Settings, target: str, viewer: Viewer, queue: 
 
 
 def _reply(target: str, answer: Callable[[Given, Handler], Answer | None], indent: int | None = 2) -> Reply | None:
-    """A question's answer, or its error, as a document; None where there is none of either."""
+    """Return an answer, or its error, as a document; None if the handler returns None."""
     try:
         verb, given, from_store = _question(target)
         answered = answer(given, from_store)
@@ -131,12 +131,12 @@ def _reply(target: str, answer: Callable[[Given, Handler], Answer | None], inden
 
 
 def status_of(error: BatchcastError) -> int:
-    """The HTTP status of an error."""
+    """Return the HTTP status of an error."""
     return next((code for kind, code in STATUS if isinstance(error, kind)), 500)
 
 
 def _question(target: str) -> tuple[str, Mapping[str, Sequence[str]], Handler]:
-    """The verb, the parameters and who answers; UsageError for what is no question."""
+    """Return verb, parameters and handler; UsageError for anything that is not a question."""
     if len(target) > LONGEST:
         raise UsageError(f"the request is longer than {LONGEST} characters")
     try:
@@ -156,7 +156,7 @@ def _question(target: str) -> tuple[str, Mapping[str, Sequence[str]], Handler]:
 
 
 def _whose(given: Given, viewer: Viewer) -> tuple[list[str], str | None]:
-    """The jobs, and the user, that are asked about."""
+    """Return the jobs and the user in question."""
     ids = [word for value in given.get("job", ()) for word in value.split(",")]
     for job_id in ids[: MOST_JOBS + 1]:
         _check_id(job_id)
@@ -231,7 +231,7 @@ def _hint(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answe
 
 
 def _like(given: Given, viewer: Viewer) -> Like:
-    """What a job that is being submitted asks for; its limit in minutes or in any of Slurm's forms."""
+    """Return the request of a job that is being submitted; the limit is in minutes or in any of Slurm's forms."""
     user = _one(given, "user") or viewer.name
     if user is None:
         raise UsageError("whose job? (accepted: user=NAME)")
@@ -246,7 +246,7 @@ def _like(given: Given, viewer: Viewer) -> Like:
 
 
 def _health(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
-    """The findings of `doctor` that need no daemon; the settings, with their places, are the operator's own."""
+    """Answer with the findings of `doctor` that need no daemon; only operators get the settings."""
     from ..operations.doctor import store_findings
 
     return Answer({}, {}, [], list(store_findings(settings)))
@@ -393,7 +393,7 @@ def _operation(place: str, endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _meaning(parameter: str, place: str) -> tuple[str, str]:
-    """What a parameter means, with an example; those of a script are sbatch's own."""
+    """Return what a parameter means, with an example; a script's parameters are sbatch's own."""
     of_script = place in ("test", "where", "walltime") and parameter in HEARD
     return (f"as sbatch's --{parameter}", "") if of_script else _MEANING[parameter]
 

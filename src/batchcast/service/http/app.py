@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The application that Starlette runs: the API under /v1, the pages beside it, one log line for each request."""
+"""The application that Starlette runs: the API under /v1, the pages beside it, one log line per request."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ HEAD_BYTES = 16 * 1024
 
 
 class TooLarge(BatchcastError):
-    """A body longer than any script."""
+    """A request body that is longer than any script."""
 
 
 class Service:
-    """What the handlers share: settings, admission, work queues, the queue cache, the measures."""
+    """What the handlers share: settings, admission, work queues, the queue cache, metrics."""
 
     while_asked, status_of = staticmethod(while_asked), staticmethod(status_of)
 
@@ -62,21 +62,21 @@ class Service:
         self._examined: asyncio.Task[api.Reply] | None = None
 
     async def begin(self) -> None:
-        """Read the queue before anybody asks; what is wrong with the store is said to those who do."""
+        """Read the queue before the first request; problems of the store are reported to the requests."""
         with contextlib.suppress(BatchcastError):
             await self.queue_cache.queue()
 
     def viewer(self, request: Request) -> Viewer:
-        """Who asks, as `_Frame` has made out."""
+        """Return who asks, as `_Frame` found out."""
         viewer: Viewer = request.scope["state"]["viewer"]
         return viewer
 
     def asker(self, request: Request) -> Asker:
-        """In whose turn a request is answered, and with which others it is counted."""
+        """Return in whose turn a request is answered, and with which other requests it is counted."""
         return asker_of(self.viewer(request), request.scope["state"]["peer"])
 
     async def is_still(self, request: Request) -> bool:
-        """Whether who asks is still who it was: a token can be revoked, or end, while its answer goes on."""
+        """Return whether the viewer is unchanged: a token can be revoked or expire while its answer continues."""
         try:
             viewer: Viewer = await request.scope["state"]["viewer_now"]()
         except BatchcastError:
@@ -84,7 +84,7 @@ class Service:
         return viewer == self.viewer(request)
 
     def tag(self, target: str, viewer: Viewer) -> str | None:
-        """A weak mark: the same question by the same person of the same store, within a minute, says the same."""
+        """Return a weak ETag: within a minute the same question by the same user has one answer."""
         version = self.queue_cache.version()
         if version is None:
             return None
@@ -92,7 +92,7 @@ class Service:
         return f'W/"{hashlib.blake2s(what.encode(errors="replace"), digest_size=12).hexdigest()}"'
 
     async def reply(self, target: str, viewer: Viewer, asker: Asker) -> api.Reply:
-        """A question of the API, in the work queue that it belongs to."""
+        """Answer a question of the API in its work queue."""
         ask = partial(api.reply, self.settings, target, viewer)
         path = target.partition("?")[0].rstrip("/")
         if target == "/v1/health":
@@ -110,7 +110,7 @@ class Service:
         return await self.queues.quick.run(asker, partial(ask, known=self.queue_cache.records()))
 
     async def _healthy(self, ask: Callable[[], api.Reply]) -> api.Reply:
-        """Worked out once a minute, whoever asks, and once for all who ask meanwhile."""
+        """Compute the state once a minute, and once for all requests that wait for it."""
         if self._health is not None and time.monotonic() - self._health[0] < HEALTH_FOR_S:
             return self._health[1]
         if self._examined is None or self._examined.done():
@@ -124,12 +124,12 @@ class Service:
 
 
 def application(settings: Settings, admission: Admission, log: Log, *, quiet: bool, is_tcp: bool) -> ASGIApp:
-    """The whole application: limits and log around the routes."""
+    """Return the complete application: limits and log around the routes."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
         service = app.state.service = Service(settings, admission, log, quiet)
-        first = asyncio.create_task(service.begin())  # the first who asks need not wait for a month's track record
+        first = asyncio.create_task(service.begin())  # the first request need not wait for it
         yield {"service": service}
         first.cancel()
         await service.clock.close()
@@ -211,19 +211,19 @@ async def _other(request: Request, error: Exception) -> Response:
 
 
 async def _gone(request: Request, _: Exception) -> Response:
-    """Nobody reads this; in the log and the figures it is no defect."""
+    """Answer a client that has gone; in the log and the figures this is not a defect."""
     return _document(499, "the client hung up before its request was there", "ask again")
 
 
 def _broken(what: str, hint: str) -> Response:
-    """What follows such a request on its connection cannot be told from it."""
+    """Refuse and close: after such a request, the beginning of the next one on this connection is unknown."""
     response = _document(400, what, hint)
     response.headers["Connection"] = "close"
     return response
 
 
 class _Frame:
-    """Host, rate, time and log around every request; a defect costs its own answer and is said."""
+    """Host check, rate, time and log around every request; a defect costs only its own answer and is logged."""
 
     def __init__(self, inner: Starlette, admission: Admission, log: Log, quiet: bool, is_tcp: bool) -> None:
         self.inner, self.admission, self.log, self.quiet, self.is_tcp = inner, admission, log, quiet, is_tcp
@@ -266,11 +266,11 @@ class _Frame:
                 await refusal(scope, receive, noted)
             else:
                 await self.inner(scope, bounded, noted)
-        except asyncio.CancelledError:  # the service ends before this answer is there: said, not a defect
+        except asyncio.CancelledError:  # the service stops before the answer is complete: reported, not a defect
             if not self.admission.closing or status:
                 raise
             await _document(503, "the service is being restarted", "ask again")(scope, receive, noted)
-        except Exception as error:  # a defect must not cost the server; its answer is sent already (`_defect`)
+        except Exception as error:  # a defect must not cost the server; `_defect` has sent the answer
             words = f"{type(error).__name__}: {error}"
             self.log("defect", words, level="error", user=viewer.name or None, path=scope["path"])
         finally:
@@ -287,7 +287,7 @@ class _Frame:
                 )
 
     async def _viewer(self, request: Request, peer: Peer) -> Viewer:
-        """Whom a named proxy names; else whose token came along; else who holds the connection."""
+        """Return the user that a trusted proxy names, else the token's user, else the connection's user."""
         header = self.admission.settings["proxy_header"]
         spoken = self.admission.spoken_for(peer, request.headers.get(header) if header else None)
         if spoken is not peer.viewer or (token := token_in(request.headers.get("authorization"))) is None:
@@ -296,7 +296,7 @@ class _Frame:
         return await service.bearers.viewer(token)
 
     def _refusal(self, request: Request, viewer: Viewer) -> Response | None:
-        """Why this is not even looked at."""
+        """Return why this request is refused without being processed."""
         if not request.scope["http_version"].startswith("1."):
             return _broken(f"HTTP/{request.scope['http_version']} is not spoken here", "HTTP/1.1")
         if sum(len(name) + len(value) + 4 for name, value in request.scope["headers"]) > HEAD_BYTES:
@@ -329,7 +329,7 @@ _ALWAYS = [
 
 
 def _not_known(error: BatchcastError) -> Response:
-    """A token that does not count is no reason to answer as if there were none."""
+    """Refuse an invalid token; the request is not answered as if it had none."""
     if not isinstance(error, InvalidToken):
         return _document(status_of(error), error.message, error.hint)
     response = _document(401, error.message, error.hint)
@@ -342,7 +342,7 @@ def _document(status: int, what: str, hint: str) -> Response:
 
 
 def _place(path: str) -> str:
-    """A path as a label: few values, whatever is asked for."""
+    """Return a path as a metrics label with few possible values."""
     parts = path.strip("/").split("/")
     known = {place.strip("/") for place in api.ENDPOINTS}
     return path.rstrip("/") if "/".join(parts) in known else f"/{parts[0]}" if parts[0] in _PLACES else "other"
@@ -352,7 +352,7 @@ _PLACES = ("", "script", "accuracy", "cluster", "operators", "metrics", "assets"
 
 
 def _is_here(host: str) -> bool:
-    """Whether a Host header names this machine: a web page elsewhere cannot make a browser ask here."""
+    """Return whether a Host header names this machine, so that a foreign web page cannot make a browser ask here."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     try:
         return name == "localhost" or ipaddress.ip_address(name.strip("[]")).is_loopback

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One HTTP connection under uvicorn, with limits on time and size that a broken client cannot pass.
+"""One HTTP connection under uvicorn, with limits on time and size that no client can exceed.
 
-uvicorn knows who connected only by address and waits for a request as long as it takes. Here a request, head and body,
-must be there within `REQUEST_S` in all, however its bytes are dripped in; an answer that nobody takes is given up after
-`TAKEN_S`; and each user has so many connections (`admission`).
+uvicorn knows a client only by its address and waits for a request without a limit. Here a request must be complete
+within `REQUEST_S`, an answer that the client does not read is dropped after `TAKEN_S`, and each user has a maximum
+number of connections (`admission`).
 
-What is asked most is answered as its bytes come in, past everything that HTTP needs in general: a submission waits for
-its hint, and portals ask when a job starts, job by job. Only a plain question, whole and in one piece, on a unix
-socket, is answered so, word for word as the usual way does; anything else goes that way.
+The most frequent questions are answered as their bytes arrive, without uvicorn's general processing: a submission waits
+for its hint, and portals ask for starts job by job. This applies to plain questions that arrive in one piece on a unix
+socket. The answer is the same to the byte; all other questions are processed as usual.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _WHOLE = re.compile(
 
 
 class PlainQuestion(NamedTuple):
-    """What is asked, and whether another question may come on the same connection."""
+    """The question, and whether the connection stays open for another one."""
 
     target: str
     stays: bool
 
 
 def plain_question(received: bytes) -> PlainQuestion | None:
-    r"""A whole plain question, after which nothing more has come; None where it goes the usual way.
+    r"""Return a complete plain question if nothing follows it; None if it is to be processed as usual.
 
     >>> tuple(plain_question(b"GET /v1/hint?user=ada HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
     ('/v1/hint?user=ada', False)
@@ -63,7 +63,7 @@ def plain_question(received: bytes) -> PlainQuestion | None:
 
 
 def fast_answer(service: Service, peer: Peer, target: str, stays: bool = False) -> bytes | None:
-    """The whole response; None where it goes the usual way: nothing at hand yet, a proxy, who asks too fast."""
+    """Return the complete response; None if the question is to be processed as usual."""
     begun = time.perf_counter()
     is_hint = target.startswith(HINT)
     if peer.is_proxy or peer.viewer.name is None or (queue := service.queue_cache.latest(is_hint)) is None:
@@ -71,7 +71,7 @@ def fast_answer(service: Service, peer: Peer, target: str, stays: bool = False) 
     if service.admission.wait_for(peer.viewer) > 0:
         return None
     if (found := api.reply_from_snapshot(service.settings, target, peer.viewer, queue)) is None:
-        service.admission.give_back(peer.viewer)  # the usual way counts it
+        service.admission.give_back(peer.viewer)  # the usual processing counts it
         return None
     took = time.perf_counter() - begun
     place = HINT if is_hint else START
@@ -85,7 +85,7 @@ def fast_answer(service: Service, peer: Peer, target: str, stays: bool = False) 
 
 
 def response(status: int, body: str, stays: bool = False, tag: str | None = None) -> bytes:
-    """A whole response with a JSON document, and, unless the connection `stays`, its end.
+    """Return a complete response with a JSON document; it closes the connection unless it `stays`.
 
     >>> response(200, "{}").splitlines()[0]
     b'HTTP/1.1 200 OK'
@@ -106,12 +106,12 @@ REQUEST_S = 10.0
 TAKEN_S = 30.0
 LAST_WORD_S = 1.0
 REST_S = 5.0
-"""How long a connection stays after an answer, as uvicorn's own do."""
+"""How long an idle connection stays open after an answer, as in uvicorn."""
 HEAD_BYTES = 16 * 1024
 
 
 class Connection(H11Protocol):
-    """One connection. Refused with a document, never with silence, as long as anybody listens."""
+    """One connection. Refusals are sent as documents, as long as the client reads."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self.peer = peer = self.admission.admitted(transport.get_extra_info("socket").fileno())
         self.app_state = {**self.app_state, "peer": peer}
-        transport.set_write_buffer_limits(high=0)  # one byte that is not taken is enough to be told of
+        transport.set_write_buffer_limits(high=0)  # so that even one unread byte is reported
         self._limit(REQUEST_S, self._too_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -148,7 +148,7 @@ class Connection(H11Protocol):
             return
         if self.cycle is None and self._answered_at_once(data):
             return
-        if self._resting:  # the first byte of a question that goes the usual way
+        if self._resting:  # the first byte of a question to be processed as usual
             self._resting = False
             self._limit(REQUEST_S, self._too_slow)
         idle = self._is_idle()
@@ -159,7 +159,7 @@ class Connection(H11Protocol):
             self._limit(REQUEST_S, self._too_slow)
 
     def _answered_at_once(self, data: bytes) -> bool:
-        """Whether this was a plain question, and is answered."""
+        """Answer a plain question; return whether the data was one."""
         question = plain_question(data)
         if question is None or self.peer is None or self.conn.trailing_data[0] or self._timer is None:
             return False
@@ -179,7 +179,7 @@ class Connection(H11Protocol):
         self._limit(None)
         super().on_response_complete()
         if self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY:
-            self._limit(LAST_WORD_S, self.transport.close)  # answered before its body was there: nobody reads that now
+            self._limit(LAST_WORD_S, self.transport.close)  # nobody reads the rest of the body
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -190,13 +190,13 @@ class Connection(H11Protocol):
         self._wait_to_be_taken(False)
 
     def _wait_to_be_taken(self, waits: bool) -> None:
-        """A clock of its own: it goes on after the answer's end, and while the connection is being closed."""
+        """Run a separate timer that continues after the end of the answer and while the connection is closed."""
         if self._taken is not None:
             self._taken.cancel()
         self._taken = self.loop.call_later(TAKEN_S, self.transport.abort) if waits else None
 
     def shutdown(self) -> None:
-        """The server stops: what is being asked is answered, also a request that is still on its way."""
+        """Stop after present questions are answered, including a request that is still arriving."""
         if self.cycle is None and not self.transport.is_closing():
             self._limit(LAST_WORD_S, self.transport.close)
             self._unset_keepalive_if_required()
@@ -204,7 +204,7 @@ class Connection(H11Protocol):
         super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP, or too long a head."""
+        """Refuse data that is not HTTP, or a head that is too long."""
         self._refuse(400, "not a request this server understands", f"HTTP/1.1, a head below {HEAD_BYTES // 1024} kB")
 
     def _is_idle(self) -> bool:
@@ -223,7 +223,7 @@ class Connection(H11Protocol):
         self._refuse(408, f"the request was not there within {REQUEST_S:.0f} s", "send it in one go")
 
     def _refuse(self, status: int, what: str, hint: str) -> None:
-        """A document past the application, and the end of the connection."""
+        """Send an error document without the application, and close the connection."""
         if self.transport.is_closing():
             return
         unanswered = self._is_idle() or not self.cycle.response_started

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The HTTP service on a unix socket or on loopback: for this machine only. Starlette answers, uvicorn serves.
 
-On a unix socket the kernel says who asks (see `admission`); on TCP nobody knows, so where jobs are private such a
-caller gets figures over several users and nothing else. Who has enough connections is refused at the listening socket,
-before anything is made for one more: asyncio accepts all that knock before it turns to anything else. Were each one
-given a protocol of its own first, a user who knocks a thousand times a second would keep all the others waiting.
+On TCP the user is unknown (see `admission`); if jobs are private, such a caller gets only figures over several users.
+Connections above a user's limit are rejected in `accept()`, before a protocol object is made: asyncio first accepts all
+waiting connections, so a user with a thousand connections per second would block all others.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ _NO_ROOM = problem_bytes(503, "too many connections of all users together", "ask
 
 
 class Listener(socket.socket):
-    """A listening socket with a admission; those who are let in are known to it by their descriptor."""
+    """A listening socket with admission, which finds admitted clients by their descriptor."""
 
     admission: Admission
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """The next who may come in. BlockingIOError where nobody waits, and after some refusals: others' turn."""
+        """Return the next admitted connection. BlockingIOError if none waits, and after some refusals."""
         for _ in range(REFUSED_AT_ONCE):
             connection, address = super().accept()
             if self.admission.let_in(connection):
@@ -51,7 +50,7 @@ class Listener(socket.socket):
 def _refuse(connection: socket.socket, words: bytes) -> None:
     try:
         connection.send(words, socket.MSG_DONTWAIT)
-        connection.recv(65536, socket.MSG_DONTWAIT)  # what is left unread would take the refusal back, on TCP
+        connection.recv(65536, socket.MSG_DONTWAIT)  # on TCP, unread data would discard the refusal
     except OSError:
         pass
     finally:
@@ -62,12 +61,12 @@ CONNECT_S = 10
 LAST_ANSWERS_S = 10
 BACKLOG = 1024
 FILES_BESIDE = 200
-"""Open files that are left for the store, its readers and Python itself, however many connections there are."""
+"""Open files that are reserved for the store, its readers and Python, whatever the number of connections."""
 _ACCEPTED = "a path for a unix socket, 127.0.0.1:PORT, [::1]:PORT"
 
 
 class Server:
-    """Bound and listening once made; `serve` until `stop`, which lets what is being asked be answered."""
+    """Listens once created; `serve` runs until `stop`, which lets present questions be answered."""
 
     def __init__(self, settings: Settings, listen: str, say: Callable[[str], None], quiet: bool = False) -> None:
         self.settings, self.quiet = settings, quiet
@@ -83,7 +82,7 @@ class Server:
         self._thread = threading.Thread(target=self.serve, daemon=True)
 
     def _made(self) -> Any:
-        """uvicorn with our wire; imported here, since the rest of batchcast must not pay for it."""
+        """Create uvicorn with our connection class; imported here because it is slow and only the server needs it."""
         try:
             import uvicorn
 
@@ -91,10 +90,10 @@ class Server:
             from .connection import HEAD_BYTES, Connection
         except ImportError as error:
             raise InputError(f"serving needs {error.name}", hint=how_to_install("serve")) from None
-        logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # a broken form has its answer, and no line
+        logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # a broken form gets an answer, no log line
         config = uvicorn.Config(
             application(self.settings, self.admission, self.log, quiet=self.quiet, is_tcp=self.is_tcp),
-            loop="asyncio",  # another one would not ask the listener
+            loop="asyncio",  # other loops would not call the listener's accept
             http=functools.partial(Connection, self.admission),  # type: ignore[arg-type]
             ws="none",
             lifespan="on",
@@ -110,14 +109,14 @@ class Server:
 
     @property
     def shown(self) -> str:
-        """Where it is reached."""
+        """Where the server can be reached."""
         if not self.is_tcp:
             return str(self.address)
         host, port = str(self.address[0]), self.address[1]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def __enter__(self) -> Self:
-        """Answer in a thread of its own until the block ends."""
+        """Answer in a thread until the block ends."""
         self._thread.start()
         return self
 
@@ -127,23 +126,23 @@ class Server:
 
     @property
     def is_answering(self) -> bool:
-        """Whether that thread has not ended."""
+        """Return whether that thread still runs."""
         return self._thread.is_alive()
 
     def serve(self) -> None:
-        """Answer until `stop`; gives the place back."""
+        """Answer until `stop`; then release the address."""
         try:
             self._uvicorn.run(sockets=[self.socket])
         finally:
             self.close()
 
     def stop(self) -> None:
-        """End `serve` once what is being asked has been answered; from any thread."""
-        self.admission.closing = True  # what follows the queue ends by itself
+        """End `serve` after present questions are answered; can be called from any thread."""
+        self.admission.closing = True  # streams that follow the queue end by themselves
         self._uvicorn.should_exit = True
 
     def close(self) -> None:
-        """Give the place back; a socket that was handed in stays for the next server."""
+        """Release the address; a socket from systemd stays open for the next server."""
         assert self.socket is not None
         self.socket.close()
         if self._owned and not self.is_tcp:
@@ -151,7 +150,7 @@ class Server:
 
 
 def _room() -> int:
-    """How many connections there may be: as many as this process may open files, at most `MOST_CONNECTIONS`."""
+    """Return the maximum number of connections: the limit on open files, at most `MOST_CONNECTIONS`."""
     soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = (
         MOST_CONNECTIONS + FILES_BESIDE
@@ -164,7 +163,7 @@ def _room() -> int:
 
 
 def _given() -> Listener | None:
-    """The listening socket that systemd hands over (sd_listen_fds(3)), which outlives a restart of this process."""
+    """Return the listening socket from systemd (sd_listen_fds(3)), which survives a restart of this process."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
         return None
     return Listener(fileno=3)
@@ -179,7 +178,7 @@ def _listening(listen: str) -> Listener:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)
         if family == socket.AF_UNIX:
-            os.chmod(address, 0o666)  # everybody may ask: who it is decides what is answered
+            os.chmod(address, 0o666)  # everybody may connect: the user decides what is answered
         opened.listen(BACKLOG)
     except OSError as error:
         opened.close()
@@ -190,7 +189,7 @@ def _listening(listen: str) -> Listener:
 
 
 def _address(listen: str) -> tuple[socket.AddressFamily, Any]:
-    """The family and address of `--listen`; only this machine's own are accepted."""
+    """Return family and address of `--listen`; only addresses of this machine are accepted."""
     if "/" in listen:
         return socket.AF_UNIX, os.path.abspath(listen.removeprefix("unix:"))
     host, colon, port = listen.rpartition(":")
@@ -206,7 +205,7 @@ def _address(listen: str) -> tuple[socket.AddressFamily, Any]:
 
 
 def _clear(path: Path) -> None:
-    """Take away a socket that nobody answers on any more; nothing else."""
+    """Delete a socket on which no server answers; never anything else."""
     try:
         there = path.lstat()
     except OSError:

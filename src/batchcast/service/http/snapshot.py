@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the server holds in memory: the waiting jobs of the collector's last cycle, and track records.
 
-An answer from it costs no question to the store. Everything in it comes from the store and is thrown away when that has
-changed; nothing is remembered beyond it. A track record goes over a month of forecasts: it is held for minutes and
-worked out anew in a process of its own; an answer quotes it, and does not wait for it.
+An answer from memory needs no query to the store. Everything here comes from the store and is discarded when the store
+changes. A track record covers a month of predictions, so it is held for minutes and computed again in a child process;
+answers quote it and do not wait for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ READ_S = 600.0
 
 
 class TrackRecordCache:
-    """The track records of the method that answers on one cluster of a store. One event loop uses it."""
+    """The track records of the answering method on one cluster. Only one event loop may use it."""
 
     def __init__(self, url: str, log: Log) -> None:
         self.url, self._log = url, log
@@ -42,7 +42,7 @@ class TrackRecordCache:
         self._renewal: asyncio.Task[None] | None = None
 
     def of(self, cluster: str, method: str, parts: Iterable[RecordKey]) -> Mapping[RecordKey, TrackRecord]:
-        """What is known of these, at once; what is missing or old is being worked out from now on."""
+        """Return known records at once, and start to compute missing or old records."""
         wanted = set(parts)
         if self._whose != (cluster, method):
             self._whose, self._kept = (cluster, method), {}
@@ -56,7 +56,7 @@ class TrackRecordCache:
         known: Mapping[RecordKey, TrackRecord]
         try:
             known = await in_child(partial(read_track_records, self.url, *whose, parts, time.time()), READ_S)
-        except (BatchcastError, OSError, RuntimeError) as error:  # an answer without its record is one, too
+        except (BatchcastError, OSError, RuntimeError) as error:  # the answer does not need it
             self._log("track_records", f"track records: {str(error).splitlines()[0]}", level="error")
             known = {part: self._kept.get(part, {}) for part in parts}
         if whose == self._whose:
@@ -67,7 +67,7 @@ class TrackRecordCache:
 def read_track_records(
     url: str, cluster: str, method: str, parts: Iterable[RecordKey], now: float
 ) -> dict[RecordKey, dict[str, Any]]:
-    """The track records of the last 30 days from a store."""
+    """Compute the track records of the last 30 days from a store."""
     since = now - track_record.TRACK_RECORD_S
     with Reader(url) as reader:
         return {
@@ -78,14 +78,14 @@ def read_track_records(
 
 LOOK_EVERY_S = 1.0
 LATEST_EVERY_S = 10.0
-"""Reading it anew takes time from whoever submits; a collector looks every 30 s."""
+"""Minimum time between two reads for hints: a read delays submissions; the collector writes every 30 s."""
 LAST_FOR_S = 30.0
-"""As long as a collector leaves between two looks anyhow."""
+"""How long a queue may be answered from without a new read: the time between two cycles."""
 ASK_EVERY_S = 5.0
 
 
 class QueueCache:
-    """The newest `Queue` of a store, read anew in a thread when the store has changed. One event loop uses it."""
+    """The newest queue of a store, read again in a thread when the store changes. Only one event loop may use it."""
 
     def __init__(self, settings: Settings, log: Log | None = None) -> None:
         self.settings = settings
@@ -96,7 +96,7 @@ class QueueCache:
         self._hints = Hints(rules_of(settings))
 
     async def queue(self) -> QueueSnapshot:
-        """What waits. While a newer one is being read, the last one answers; one errors where the store does."""
+        """Return the queue. While a newer queue is read, the last queue answers; raises the store's errors."""
         now = time.monotonic()
         if self._queue is not None and now - self._looked < LOOK_EVERY_S:
             return self._queue
@@ -108,9 +108,9 @@ class QueueCache:
         return await asyncio.shield(self._at_work)
 
     def latest(self, however_old: bool = True) -> QueueSnapshot | None:
-        """What is at hand, at once; a newer one is read behind it. None before there is any.
+        """Return the present queue at once, and start to read a newer queue; None before the first.
 
-        However old: not for each of a burst's submissions. Otherwise as `queue` has it, None where that would wait.
+        With `however_old`, a burst of submissions does not cause a read each. Otherwise None if `queue` would wait.
         """
         age = time.monotonic() - self._looked
         if age >= (LATEST_EVERY_S if however_old else LOOK_EVERY_S) and self._at_work is None:
@@ -119,11 +119,11 @@ class QueueCache:
         return self._queue if however_old or age < LAST_FOR_S else None
 
     def records(self) -> Mapping[RecordKey, TrackRecord]:
-        """The track records at hand."""
+        """Return the present track records."""
         return {} if self._queue is None else self._queue.records
 
     def version(self) -> object | None:
-        """What changes with the store; None before it was read."""
+        """Return a value that changes with the store; None before the first read."""
         return None if self._queue is None else self._queue.version
 
     def _done(self, task: asyncio.Task[QueueSnapshot]) -> None:
@@ -134,7 +134,7 @@ class QueueCache:
             self._queue = None
 
     async def _newest(self) -> QueueSnapshot:
-        """The queue as it stands now, with the track records of its partitions and of all of them together."""
+        """Read the present queue, with the track records of each partition and of all."""
         queue = await asyncio.to_thread(self._rows)
         least_users = {1, int(self.settings["least_users"])} if is_private(self.settings, queue.memory) else {1}
         parts = {None, *(row["partition_id"] for row in queue.rows)}
@@ -154,7 +154,7 @@ class QueueCache:
             return QueueSnapshot(cluster, memory, reader.waiting(cluster, method), {}, version, self._hints)
 
     def _version(self) -> object:
-        """Something else after each change of the store: an SQLite file's state, or the time in steps."""
+        """Return a value that differs after each change of the store: an SQLite file's state, or the time in steps."""
         path = sqlite_path(self.settings["store"])
         if path is None:
             return int(time.monotonic() // ASK_EVERY_S)

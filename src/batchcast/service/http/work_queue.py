@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work queues: one for short requests, one for those that read much history, one at a time for each user.
+"""Work queues: one for short requests, one for requests that read much history; each user in turn.
 
-So a user who asks for twenty reports delays nobody else. Much history is read by a process of
-its own (`child_process`): in a thread it would hold the interpreter whenever others want it.
+A user who asks for twenty reports delays nobody else. History is read by a child process (`child_process`), because in
+a thread it would hold the interpreter.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ T = TypeVar("T")
 
 
 class TooManyWaiting(BatchcastError):
-    """One user has too many questions open."""
+    """One user has too many open questions."""
 
 
 def status_of(error: BatchcastError) -> int:
-    """The HTTP status of an error, those of a work queue among them."""
+    """Return the HTTP status of an error, including the errors of a work queue."""
     return {TooManyWaiting: 429, TooLong: 503, ClientGone: 499}.get(type(error)) or api.status_of(error)
 
 
 class Asker(NamedTuple):
-    """In whose turn a question is answered, and with which others it is counted.
+    """In whose turn a question is answered, and with which other questions it is counted.
 
-    A user is one for both. Of nobody known, as over TCP, all have one turn together, so that however many they are no
-    user waits longer; but each connection is counted by itself, so that none locks out the others.
+    For a known user both are the user. Unknown users, as over TCP, share one turn, so that known users never wait
+    longer; but each connection is counted separately, so that none blocks the others.
     """
 
     turn: str
@@ -52,12 +52,12 @@ class Asker(NamedTuple):
 
 
 def asker_of(viewer: Viewer, peer: Peer) -> Asker:
-    """Who asks, for the work queues."""
+    """Return who asks, for the work queues."""
     return Asker(viewer.name, viewer.name) if viewer.name else Asker("", f"connection {id(peer)}")
 
 
 class WorkQueue:
-    """So many answers at once for all, so many turns for each user, first come first served."""
+    """Answers a maximum number of questions at once, with a maximum per user, first come first served."""
 
     def __init__(self, at_once: int, each: int, work: Callable[[Callable[[], Any], float], Awaitable[Any]]) -> None:
         self._room = anyio.CapacityLimiter(at_once)
@@ -67,7 +67,7 @@ class WorkQueue:
         self._turned: Counter[str] = Counter()
 
     async def run(self, asker: Asker, answer: Callable[[], T]) -> T:
-        """The answer. TooManyWaiting or TooLong instead of a queue without an end."""
+        """Return the answer. TooManyWaiting or TooLong bound the queue."""
         if self._inside[asker.counted] >= MOST_WAITING:
             whose = asker.turn or "this connection"
             raise TooManyWaiting(f"{MOST_WAITING} questions of {whose} are waiting already", hint="one by one")
@@ -91,7 +91,9 @@ class WorkQueue:
 
 
 class WorkQueues:
-    """The work queues of a server; made inside its event loop. Who watches it does not wait for anybody's report."""
+    """The work queues of a server, created inside its event loop. `watch` is for metrics, which do not wait for
+    reports.
+    """
 
     def __init__(self) -> None:
         self.quick = WorkQueue(QUICK_AT_ONCE, QUICK_EACH, in_thread)
@@ -100,11 +102,11 @@ class WorkQueues:
 
 
 class ClientGone(BatchcastError):
-    """Whoever asked has hung up."""
+    """The client has disconnected."""
 
 
 async def while_asked(request: Request, answer: Coroutine[Any, Any, T]) -> T:
-    """An answer as long as somebody waits for it: Gone, and it is worked on no further, once they have hung up."""
+    """Return an answer; if the client disconnects, stop the work and raise ClientGone."""
     work, hung_up = asyncio.ensure_future(answer), asyncio.ensure_future(_hung_up(request))
     try:
         await asyncio.wait((work, hung_up), return_when=asyncio.FIRST_COMPLETED)
@@ -123,6 +125,6 @@ async def _hung_up(request: Request) -> None:
 
 
 async def in_thread(answer: Callable[[], T], seconds: float) -> T:
-    """The result of a call, in a thread, which cannot be stopped from outside: it looks at the time itself."""
+    """Return the result of a call in a thread. A thread cannot be stopped, so the call must watch the time itself."""
     with time_to_read(seconds):
         return await anyio.to_thread.run_sync(answer)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For whoever runs the service: doctor, metrics, systemd units."""
+"""For operators: doctor, metrics, systemd units."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`doctor`: is everything there and does it answer, is memory measured, and what to do where not."""
+"""`doctor`: checks that every part exists and answers, that memory is measured, and says what to do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
 
 
 def settings_in_force(settings: Settings) -> list[dict[str, Any]]:
-    """Every setting, its value, where it came from, and what it means."""
+    """Return every setting with its value, where it came from, and what it means."""
     return [
         {"setting": name, "value": settings.shown(name), "from": settings.source[name], "meaning": meaning(name)}
         for name in NAMES
@@ -42,7 +42,7 @@ def settings_in_force(settings: Settings) -> list[dict[str, Any]]:
 
 
 def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
-    """One finding at a time: `check`, `state` (ok, warning, failed), `found`, `do`. `ask=False` calls no daemon."""
+    """Yield one finding at a time: `check`, `state` (ok, warning, failed), `found`, `do`. `ask=False`: no daemon."""
     yield finding("versions", "ok", f"batchcast {__version__}, Python {platform.python_version()}", "")
     for name in ("sqlalchemy", "psycopg") if str(settings["store"]).startswith("postgres") else ("sqlalchemy",):
         if importlib.util.find_spec(name) is None:
@@ -57,12 +57,12 @@ def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
     yield from asked
     said = {one["found"] for one in asked if one["check"] == "memory now"}
     for one in store_findings(settings, ask):
-        if one["check"] != "memory" or one["found"] not in said:  # what the collector saw still holds: no news
+        if one["check"] != "memory" or one["found"] not in said:  # the collector's finding is unchanged
             yield one
 
 
 def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:
-    """Settings that two places give differently: the collector and its users may end up with different ones."""
+    """Report settings with different values in two places: the collector and its users may use different values."""
     for one in settings.overruled:
         now = f"{settings.shown(one.name)} ({settings.source[one.name]})"
         was = settings.replaced(**{one.name: one.value}).shown(one.name)
@@ -99,7 +99,7 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
         yield finding(
             "batch system", "failed", error.message, error.hint or "is the daemon up? can this machine reach it?"
         )
-        scheduler, health = open_scheduler(settings)  # the other asks nothing more for a while
+        scheduler, health = open_scheduler(settings)  # the other instance now sends no queries for a while
     yield _queue(scheduler)
     if site is not None:
         yield from ground_findings(scheduler, settings)
@@ -125,7 +125,7 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def _privacy(settings: Settings, memory: dict[str, Any], source: str) -> dict[str, Any]:
-    """What is in force, and by which word."""
+    """Report whether jobs are private, and by which setting."""
     by = source if settings["private"] == "auto" else f"private = {settings['private']} ({settings.source['private']})"
     hidden = is_private(settings, memory)
     words = "yes: users see their own and figures of several" if hidden else "no: everybody sees everything"
@@ -133,7 +133,7 @@ def _privacy(settings: Settings, memory: dict[str, Any], source: str) -> dict[st
 
 
 def _queue(scheduler: Any) -> dict[str, Any]:
-    """One look at the queue."""
+    """Report one query of the queue."""
     try:
         seen = scheduler.snapshot()
     except BatchcastError as error:
@@ -144,7 +144,7 @@ def _queue(scheduler: Any) -> dict[str, Any]:
 
 
 def _slurm_clock(scheduler: Any) -> dict[str, Any]:
-    """slurmctld's clock against this machine's."""
+    """Compare slurmctld's clock with this machine's."""
     apart = scheduler.clock_ahead()
     if apart is None:
         return finding("clock", "warning", "sdiag names no instant", "compare date here and on slurmctld's machine")
@@ -157,7 +157,7 @@ def _slurm_clock(scheduler: Any) -> dict[str, Any]:
 
 
 def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, Any]]:
-    """The store, its place and its collector, without a call to any daemon of the batch system."""
+    """Yield findings about the store, its place and its collector, without a call to the batch system."""
     from ...store.reader import Reader
 
     path = Path(settings["store"])
@@ -197,11 +197,11 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
 
 
 FULL = 20e6
-"""A disk with less room than these bytes is full: SQLite needs some for its journal."""
+"""A disk with fewer free bytes than this is full: SQLite needs some space for its journal."""
 
 
 def _last_cycle(memory: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What went wrong in the collector's last cycle, in its log's own words."""
+    """Report failures of the collector's last cycle, in the words of its log."""
     if problems := memory.get("problems"):
         unwritten = any(word in one for one in problems for word in ("nothing was written", "readonly", "is full"))
         do = "journalctl -u batchcast-collect has the cycles before"
@@ -209,7 +209,7 @@ def _last_cycle(memory: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _pages(reader: Any) -> dict[str, Any]:
-    """SQLite's own look at its file."""
+    """Report SQLite's check of its file."""
     pages = reader.pages()
     return finding(
         "store's pages",
@@ -220,7 +220,7 @@ def _pages(reader: Any) -> dict[str, Any]:
 
 
 def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str, Any]]:
-    """Is it running and up to date, and what has it kept."""
+    """Report whether the collector runs and is up to date, and what it has stored."""
     try:
         cluster = choose_cluster(reader, settings["cluster"] or None)
     except (NoAnswer, UsageError) as error:
@@ -260,14 +260,14 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
 
 
 def is_collector_down(memory: dict[str, Any], now: float) -> bool:
-    """Whether nothing was seen for so long that answers are worth nothing: twenty intervals, ten minutes at least."""
+    """Return whether the last cycle is too long ago for answers: twenty intervals, at least ten minutes."""
     long = max(600.0, 20 * float(memory.get("interval_s") or 30.0))
     seen = memory.get("snapshot_at")
     return seen is None or now - seen > long or now - (memory.get("told_until") or now) > long + 3600
 
 
 def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings) -> Iterator[dict[str, Any]]:
-    """Does the collector's user see everybody's jobs? Where it does not, nothing looks wrong but the answers."""
+    """Report whether the collector's user sees all jobs; if not, only the answers are wrong."""
     from ..batch_system import open_scheduler
 
     scheduler = open_scheduler(settings)[0]
@@ -294,7 +294,7 @@ def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings
 
 
 def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> Iterator[dict[str, Any]]:
-    """Is what was promised for 90 % kept, as far as chance allows?"""
+    """Report whether the 90 % bound holds, within chance."""
     method = answering_method(memory)
     record = track_record(reader, cluster, None, method, now - TRACK_RECORD_S, now=now)
     if record.get("judged", 0) < LEAST_RECORD:
@@ -309,7 +309,7 @@ def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> 
 
 
 def _fallbacks(reader: Any, cluster: str, now: float) -> Iterator[dict[str, Any]]:
-    """Does a run-time method answer itself, or does another one answer in its place for most jobs?"""
+    """Report whether a run-time method answers itself, or another method answers for most jobs."""
     for row in reader.ask("fell_back", cluster=cluster, since=now - TRACK_RECORD_S):
         if row["forecasts"] < LEAST_RECORD or row["fell_back"] <= MOST_FALLBACKS * row["forecasts"]:
             continue
@@ -323,7 +323,7 @@ def _fallbacks(reader: Any, cluster: str, now: float) -> Iterator[dict[str, Any]
 
 
 def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Can models be fitted, and is what was learned kept for the next start?"""
+    """Report whether models can be fitted, and whether what was learned is saved for the next start."""
     methods = [name.partition(":")[0] for name in memory.get("wait_methods") or ()]
     if "forecast" in methods:
         why, do = "", how_to_install("learn")
@@ -331,7 +331,7 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
             importlib.import_module("lightgbm")
         except ModuleNotFoundError:
             why = "LightGBM is not installed"
-        except Exception as error:  # often a library of the system
+        except Exception as error:  # often a missing library of the system
             why, do = f"LightGBM cannot be loaded ({error})", "install what it names (libgomp1 on Debian)"
         without = f"{why}: forecast cannot fit its model, and answers from simulation alone"
         do += ", where the collector runs, and start it again"
@@ -357,7 +357,8 @@ _SAYS = {
 
 
 def gathering(gathers: Mapping[str, str]) -> dict[str, Any]:
-    """The finding on how accounting measures memory, from JobAcctGather's settings by name (Type, Frequency, Params).
+    """Return the finding on how accounting measures memory, from the JobAcctGather settings (Type, Frequency,
+    Params).
 
     >>> gathering({"Type": "jobacct_gather/none"})["state"]
     'warning'
@@ -381,7 +382,7 @@ def gathering(gathers: Mapping[str, str]) -> dict[str, Any]:
 
 
 def sampled_every(frequency: str) -> float:
-    """Seconds between two samples of a task by JobAcctGatherFrequency; 30, Slurm's own, where it says nothing.
+    """Return the seconds between two samples of a task by JobAcctGatherFrequency; 30, Slurm's default, if not set.
 
     >>> sampled_every("task=15,energy=60"), sampled_every("10"), sampled_every("0"), sampled_every("energy=60")
     (15.0, 10.0, 0.0, 30.0)
@@ -391,7 +392,7 @@ def sampled_every(frequency: str) -> float:
 
 
 def memory_findings(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
-    """What the store says of memory: how it is measured, and how many jobs of the last 30 days were."""
+    """Report how memory is measured, and for how many jobs of the last 30 days, from the store."""
     gathers = (memory.get("site") or {}).get("gathers")
     if gathers is None:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`doctor` on the machine: is there one that forecasts are simulated on, and is it what Slurm says now?"""
+"""`doctor` on the machine: whether one is known for simulated predictions, and whether it is up to date."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ..settings import NO_MACHINE, Settings, machine_at
 REFRESH = "is batchcast collect running? it refreshes the machine within five minutes, or says why not"
 SCHEDULES = ("PriorityWeight", "SchedulerParameters", "PriorityType", "PriorityMaxAge", "PriorityDecayHalfLife",
              "SelectTypeParameters", "PreemptType", "PreemptMode", "AccountingStorageEnforce")  # fmt: skip
-"""The beginnings of slurm.conf's words that decide which job starts when."""
+"""Beginnings of the settings in slurm.conf that determine which job starts when."""
 MOST = 3
-"""So many names stand in one sentence."""
+"""Maximum number of names in one sentence."""
 
 
 def machine_finding(settings: Settings, cluster: str, memory: Mapping[str, Any]) -> dict[str, Any]:
-    """Compares the machine in use with what Slurm says: six questions. Failed where forecasts rest on another one."""
+    """Compare the machine in use with Slurm, by six queries. Failed if predictions use an outdated machine."""
     place, named = machine_path(settings["store"], cluster), settings["machine"]
     if named == NO_MACHINE:
         fact = "machine = none: waits are simulated on processors alone, and their bounds are wide"
@@ -50,9 +50,9 @@ def machine_finding(settings: Settings, cluster: str, memory: Mapping[str, Any])
 
 
 def differences(old: Machine, new: Machine) -> list[str]:
-    """What of nodes, partitions, QOS, settings and reservations is otherwise in `new`; empty where nothing is.
+    """Return how nodes, partitions, QOS, settings and reservations differ in `new`; empty if they are equal.
 
-    Which nodes are down is no difference: that is asked as often as accounting.
+    Nodes that are down are not a difference, because they are read as often as accounting.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> differences(homogeneous(2, 4, PriorityWeightQOS="1"), homogeneous(3, 4, PriorityWeightQOS="9"))
@@ -77,7 +77,7 @@ def differences(old: Machine, new: Machine) -> list[str]:
 
 
 def _nodes(machine: Machine) -> Mapping[str, object]:
-    """What each node has, by name."""
+    """Return what each node has, by name."""
     return {
         name: (g.cpus, g.sockets, g.threads, g.memory_mib, dict(g.gres), g.features, g.weight)
         for g in machine.nodes
@@ -86,7 +86,7 @@ def _nodes(machine: Machine) -> Mapping[str, object]:
 
 
 def _of_kind(kind: str, before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
-    """Which names are new, which are gone, and which mean something else."""
+    """Return which names are new, which are gone, and which have changed."""
     found = {
         "are new": [name for name in after if name not in before],
         "are gone": [name for name in before if name not in after],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Prometheus reads: the collector's and the service's own state, and how forecasts came out."""
+"""Metrics for Prometheus: the state of collector and service, and the outcomes of predictions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PREFIX = "batchcast_"
 
 
 class Reading(NamedTuple):
-    """One gauge's value."""
+    """The value of one gauge."""
 
     name: str
     meaning: str
@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 
 
 class ServiceMetrics:
-    """Counters of this server, and gauges read from the store when somebody looks."""
+    """Counters of this server, and gauges that are read from the store on request."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -55,11 +55,11 @@ class ServiceMetrics:
         self._counted: dict[str, int] = {}
 
     def request(self, place: str, status: int, seconds: float) -> None:
-        """One request was answered."""
+        """Count one answered request."""
         self._requests.labels(place, str(status)).observe(seconds)
 
     def renew(self, settings: Settings, log: Log) -> None:
-        """Have it worked out again how forecasts came out, once in five minutes; whoever looks does not wait for it."""
+        """Recompute the outcomes of predictions, once in five minutes, without delaying the caller."""
         if time.monotonic() - self._outcomes_at > OUTCOMES_EVERY_S and (self._renewal is None or self._renewal.done()):
             self._outcomes_at = time.monotonic()
             self._renewal = asyncio.create_task(self._renew(settings, log))
@@ -68,7 +68,7 @@ class ServiceMetrics:
         try:
             read = await in_child(partial(outcomes, settings), OUTCOMES_S)
             for name in {one.name for one in read} & set(self._gauges):
-                self._gauges[name].clear()  # a group that has no job any more has no figure
+                self._gauges[name].clear()  # a group without jobs has no figure any more
             self._take(read)
         except (BatchcastError, OSError, RuntimeError) as error:
             log("metrics", f"metrics: {str(error).splitlines()[0]}", level="error")
@@ -78,7 +78,7 @@ class ServiceMetrics:
             self._set(one.name, one.meaning, one.value, **one.labels)
 
     def text(self, connections: int, refused: Mapping[str, int], gauges: Sequence[Reading] | None) -> bytes:
-        """The page that Prometheus reads, from what was read of the store (None: it cannot be read)."""
+        """Return the page for Prometheus from the store's gauges; None if the store cannot be read."""
         self._set("connections", "connections open", connections)
         for why, count in refused.items():
             self._refused.labels(why).inc(count - self._counted.get(why, 0))
@@ -95,13 +95,13 @@ class ServiceMetrics:
 
 
 def outcomes(settings: Settings) -> list[Reading]:
-    """How the forecasts of a store came out in 30 days."""
+    """Return the outcomes of a store's predictions in the last 30 days."""
     with open_site(settings, Viewer(None), time.time()) as site:
         return list(_outcomes(site))
 
 
 def store_readings(settings: Settings) -> list[Reading] | None:
-    """The gauges of a store that cost little; None where it cannot be read."""
+    """Return the cheap gauges of a store; None if it cannot be read."""
     try:
         with open_site(settings, Viewer(None), time.time()) as site:
             gauges = list(_collector(site.memory, site.cluster, site.now))
@@ -133,7 +133,7 @@ def _collector(memory: dict[str, Any], cluster: str, now: float) -> Iterator[Rea
 
 
 def _outcomes(site: Site) -> Iterator[Reading]:
-    """Over several users where jobs are private, as everywhere."""
+    """Yield outcomes of predictions; over several users if jobs are private."""
     yield from _waits(site)
     span: dict[str, Any] = {"since": site.now - WITHIN_S, "until": math.inf, "least_users": site.least, "now": site.now}
     for partition in (None, *site.partitions):
@@ -152,9 +152,9 @@ SIZE_WORDS = ("1", "2-4", "5-16", "17-64", "65+")  # wait_classes.SIZES in words
 
 
 def _waits(site: Site) -> Iterator[Reading]:
-    """Waits that ended in a day by partition and size, as they happened and as they were forecast at submission.
+    """Yield waits that ended in a day by partition and size: as recorded, and as predicted at submission.
 
-    Where jobs are private: of a week's days that are over, each cell of at least `least` users.
+    If jobs are private: of the complete days of a week, in cells of at least `least` users.
     """
     least, now, method = site.least, site.now, track_record.answering_method(site.memory)
     days, span = 1.0 if least <= 1 else 7.0, {"since": now - 14 * 86400.0, "until": now, "partition": None}
@@ -195,7 +195,7 @@ _ADVICE = (
 def _forecasts(
     one: Mapping[str, Any], here: Mapping[str, str], unit: str, levels: Sequence[float]
 ) -> Iterator[Reading]:
-    """How many there were, their error where there is one, and how their bounds held."""
+    """Yield number, error if there is one, and coverage of one method's predictions."""
     labels = {**here, "kind": one["kind"], "predictor": one["predictor"]}
     yield Reading("forecasts_30d", "forecasts of 30 days", one["forecasts"], labels)
     if f"median_ae_{unit}" in one:
@@ -207,7 +207,7 @@ def _forecasts(
 
 
 def _advice(one: Mapping[str, Any], here: Mapping[str, str]) -> Iterator[Reading]:
-    """How advised limits or memory came out, beside what users asked of the same jobs (`by` = users)."""
+    """Yield the outcomes of suggested limits or memory, beside the users' own requests (`by` = users)."""
     labels = {**here, "kind": one["kind"], "predictor": one["predictor"]}
     yield Reading("advice_30d", "jobs of 30 days with advice that came out", one["requests"], labels)
     for key, name, meaning in _ADVICE:

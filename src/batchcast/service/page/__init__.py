@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page: what users, and operators, look at. Rendered here; scripts only make it livelier."""
+"""The web pages for users and operators. They are rendered here; scripts only add convenience."""
 
 from .routes import routes as routes

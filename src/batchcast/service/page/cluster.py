@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""*The cluster* and *For operators*: how full it is, who waits and how long; what advice would save, and health."""
+"""The pages *The cluster* and *For operators*: use, waiting jobs and waits; savings by suggestions, and health."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ STEPS = 112
 
 
 def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any]:
-    """Four weeks of the machine, from where its record begins on where there is less.
+    """Return four weeks of the machine, or less if its record is shorter.
 
-    Where jobs are private every cell is of days that are over and of enough users.
+    If jobs are private, every cell covers complete days and enough users.
     """
     with open_site(settings, viewer, now) as site:
         least, since = site.least, site.last_days(DAYS)
@@ -67,16 +67,16 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
 
 
 def _recorded_from(over: Sequence[Mapping[str, Any]], still: Iterable[Mapping[str, Any]], since: float) -> float:
-    """When a record of `since` or later begins: at its first end. A job that runs or waits may be weeks older than it.
+    """Return when a record of `since` or later begins: at its first end, because a running job may be weeks older.
 
-    Where nothing has ended, at the first submission.
+    If nothing has ended, at the first submission.
     """
     times = (row["end_time"] for row in over) if over else (row["submit_time"] for row in still)
     return max(since, min(times, default=since))
 
 
 def _days(begin: float, now: float) -> int:
-    """How many days are spoken of, at least one."""
+    """Return the number of days in the figures, at least one."""
     return max(math.ceil((now - begin) / 86400 - 1e-6), 1)
 
 
@@ -95,9 +95,9 @@ def _median(rows: Sequence[Mapping[str, Any]]) -> float:
 def _series(
     rows: Iterable[Mapping[str, Any]], procs: float, since: float, now: float, least: int
 ) -> dict[str, list[float]]:
-    """Processors in use and asked for by what waits, in means over equal steps. One pass over the jobs.
+    """Return processors in use, and requested by waiting jobs, as means over equal steps. One pass over the jobs.
 
-    If figures must be of several users, processors have two significant digits, as the counts of jobs have.
+    If figures must cover several users, processors have two significant digits, like numbers of jobs.
     """
     step = (now - since) / STEPS
     used, queued = [0.0] * STEPS, [0.0] * STEPS
@@ -117,7 +117,7 @@ def _series(
 
 
 def _spread(totals: list[float], begin: float, end: float, amount: float) -> None:
-    """Add an amount that lasts from `begin` to `end`, in steps, to the steps' means."""
+    """Add an amount that lasts from `begin` to `end`, in steps, to the means of the steps."""
     low, high = max(begin, 0.0), min(end, float(len(totals)))
     for k in range(int(low), min(math.ceil(high), len(totals))):
         totals[k] += amount * max(min(high, k + 1) - max(low, k), 0.0)
@@ -126,7 +126,7 @@ def _spread(totals: list[float], begin: float, end: float, amount: float) -> Non
 def _cells(
     rows: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]], Any], least: int
 ) -> dict[Any, dict[str, float]]:
-    """Median waits by key, and the shade of each from 1 (0: an empty one): only cells of enough jobs and users."""
+    """Return median waits by key and the shade of each from 1 (0: empty), for cells of enough jobs and users."""
     cells = {
         name: rounded({"wait": _median(group), "jobs": len(group)}, least)
         for name, group in groups(rows, key, LEAST_JOBS, least).items()
@@ -151,12 +151,12 @@ def _by_size(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
 
 
 def _count(rows: Sequence[Mapping[str, Any]], least: int) -> float:
-    """How many jobs; NaN where `may_show` forbids it, since the count of a few users' jobs tells of each."""
+    """Return the number of jobs; NaN if `may_show` forbids it, because few users' counts reveal each of them."""
     return len(rows) if not rows or may_show(rows, least) else math.nan
 
 
 def _who(site: Site, waiting: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
-    """By account where jobs are open, else by partition, each of enough users."""
+    """Return waiting jobs by account if jobs are open, else by partition with enough users."""
     column = "partition_id" if site.private else "account"
     figures: list[dict[str, Any]] = [
         rounded({"name": name, "jobs": len(group), "users": len({row["user_id"] for row in group}),
@@ -172,7 +172,7 @@ MOST_LINES = 40
 
 
 def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any]:
-    """The settings, with their places, are shown to whoever may see everything; the rest as everywhere."""
+    """Return the figures for operators; the settings only for viewers who may see everything."""
     figures: dict[str, Any] = {
         "findings": list(store_findings(settings)), "settings": settings_in_force(settings) if viewer.sees_all else [],
         "limits": [], "short": [], "memory": [], "record": [], "pays": [], "hidden": False, "saved": math.nan,
@@ -207,7 +207,7 @@ def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str
 
 
 def _limits(rows: Packed, settings: Settings, least: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """By account and application: requests beyond need, most hours first; limits too short, most cut first."""
+    """Return, by account and application: requests beyond need, most hours first; short limits, most kills first."""
     figures: list[dict[str, Any]] = []
     alike = ("account", "job_name")
     for (account, name), group, one in each_advice(rows, settings["limit_floor"], settings["limit_step"], alike):

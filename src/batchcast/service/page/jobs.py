@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""*My jobs* and *Try a script*: when jobs start and end, submitted or not, with chances as bars over coming hours.
+"""The pages *My jobs* and *Try a script*: when jobs start and end, with probabilities as bars over coming hours.
 
-A bar shows where 10, 50 and 90 % of what may happen has happened. Every rule of privacy is `answers.disclosure`'s.
+A bar shows by when the event has happened with probability 10, 50 and 90 %. `answers.disclosure` has all privacy rules.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SCALES_H = (1, 2, 3, 6, 12, 24, 48, 72, 168)
 
 
 class Chances(NamedTuple):
-    """Instants, epoch seconds, by which it has happened with 10, 50, 90 %; infinite beyond what was forecast."""
+    """Instants (epoch seconds) by which an event has happened with 10, 50, 90 %; infinite beyond the prediction."""
 
     by_10: float
     by_50: float
@@ -44,7 +44,7 @@ class Chances(NamedTuple):
 
 
 def of_forecast(row: Mapping[str, Any], since: float, now: float) -> Chances:
-    """The chances of what began to count at `since`, as forecast in a row, given that it has not happened by now."""
+    """Return the instants for a wait since `since`, by a stored prediction, if it has not ended by now."""
     row = newest(row)
     if row.get("point_s") is None:
         return Chances(math.nan, math.nan, math.nan)
@@ -58,20 +58,20 @@ def _chances_of(prediction: Prediction, since: float, waited: float = 0.0) -> Ch
 
 
 class Axis(NamedTuple):
-    """The coming hours from `now` on, and where to put marks: (share of the width, instant)."""
+    """The coming hours after `now`, and where marks go: (share of the width, instant)."""
 
     now: float
     hours: float
     ticks: list[tuple[float, float]]
 
     def at(self, instant: float) -> float:
-        """Where an instant lies, in thousandths of the width, within the axis."""
+        """Return the place of an instant, in thousandths of the width, within the axis."""
         return round(1000 * min(max((instant - self.now) / (3600 * self.hours), 0.0), 1.0), 1)
 
     def bar(self, chances: Chances) -> dict[str, float] | None:
-        """A bar's parts: from 10 to 50 % (`a`, `b`), to 90 % (`c`), the middle (`m`); None where nothing is known.
+        """Return a bar's parts: from 10 to 50 % (`a`, `b`), to 90 % (`c`), the median (`m`); None if nothing is known.
 
-        What lies beyond the forecast runs to the edge: `open` is 1.
+        If the prediction ends before 90 %, the bar runs to the edge and `open` is 1.
         """
         low, middle, high = chances
         if middle != middle or (math.isinf(middle) and not math.isfinite(low)):
@@ -84,9 +84,9 @@ class Axis(NamedTuple):
 
 
 def axis(now: float, all_chances: Iterable[Chances]) -> Axis:
-    """An axis that holds nine of ten middles and three of four upper ends, in steps people count in; a week at most.
+    """Return an axis with nine of ten medians and three of four upper ends, in round steps, at most a week.
 
-    A single job that starts next week must not squeeze the bars of all others into a corner. Its bar runs to the edge.
+    A job that starts next week must not squeeze all other bars into a corner; its bar runs to the edge.
 
     >>> axis(0.0, [Chances(60.0, 3600.0, 9000.0)]).hours
     3
@@ -109,7 +109,7 @@ SHOWN = 25
 def my_jobs(
     settings: Settings, user: str, viewer: Viewer, now: float, known: Mapping[RecordKey, TrackRecord] | None = None
 ) -> dict[str, Any]:
-    """What the page shows of one user. Refused where this viewer may not see it. `known` track records are quoted."""
+    """Return the page's data about one user, with `known` track records. Refused if the viewer may not see it."""
     with open_site(settings, viewer, now) as site:
         check_may_see(site, user)
         waiting = _waiting(site, user)
@@ -118,7 +118,7 @@ def my_jobs(
         finished = used(site, Whose(user), now - DAYS * 86400, math.inf, 1)
         shared = axis(now, [one["chances"] for one in waiting])
         capped = [_capped(row, of_forecast(row, row["start_time"], now)) for row in running]
-        until = axis(now, capped)  # of its own: jobs end within hours where others wait for days
+        until = axis(now, capped)  # a separate axis: jobs end within hours while others wait for days
         pending = known is not None and (None, site.least) not in known
         lines = _together(waiting, shared)
         finite = [one["chances"] for one in waiting if math.isfinite(one["chances"].by_50)]
@@ -164,15 +164,15 @@ def _waiting(site: Site, user: str) -> list[dict[str, Any]]:
 
 
 def _track(answers: Sequence[tuple[float, float, float]]) -> dict[str, Any] | None:
-    """How the likely and the 90 % time have moved since they were first told, as steps in a box of 1000 by 100.
+    """Return how the likely and the 90 % time have moved, as steps in a box of 1000 by 100; higher is later.
 
-    Later is higher. None where nothing has moved yet.
+    None if nothing has moved yet.
 
     >>> _track([(0.0, 600.0, 900.0), (300.0, 300.0, 900.0), (400.0, 300.0, 900.0)])["likely"]
     '0.0,50.0 750.0,50.0 750.0,100.0 1000.0,100.0'
     """
     known = [one for one in answers if all(math.isfinite(x) for x in one)]
-    if len(known) < 3:  # what is told now stands last, whether it has moved or not
+    if len(known) < 3:  # the present answer comes last, even if it has not moved
         return None
     first, last = known[0][0], known[-1][0]
     low, high = min(likely for _, likely, _ in known), max(by_90 for *_, by_90 in known)
@@ -190,7 +190,7 @@ def _track(answers: Sequence[tuple[float, float, float]]) -> dict[str, Any] | No
 
 
 def _chances(row: Row, answer: Mapping[str, Any], now: float) -> Chances:
-    """A forecast's own where the job waits for the machine; else what the answer says, whatever holds it back."""
+    """Return a prediction's instants if the job waits for the machine; else those of the answer."""
     likely, by_90 = answer["likely_start_s"], answer["by_90_start_s"]
     if answer["counts_from"] == "submission" and newest(row)["point_s"] is not None:
         exact = of_forecast(row, row["submit_time"], now)
@@ -199,10 +199,10 @@ def _chances(row: Row, answer: Mapping[str, Any], now: float) -> Chances:
 
 
 def _together(waiting: Sequence[dict[str, Any]], shared: Axis) -> list[dict[str, Any]]:
-    """One line for the jobs of one name, partition, size and reason, in the order in which the lines start.
+    """Return one line for jobs of one name, partition, size and reason, in the order of starts.
 
-    A line is its first job's answer, with `count`, the middle and the last likely start, and its `parts`: jobs of one
-    array with one answer, each with `ids`. Jobs without a name stand with those of their array alone.
+    A line is its first job's answer, with `count`, the median and the last likely start, and its `parts`: jobs of one
+    array with one answer, each with `ids`. Jobs without a name are combined only within their array.
     """
     groups: dict[tuple[Any, ...], dict[tuple[Any, ...], dict[str, Any]]] = {}
     for one in waiting:
@@ -228,13 +228,13 @@ def _likely(one: Mapping[str, Any]) -> float:
 
 
 def _limit(row: Row) -> tuple[float | None, float]:
-    """A running job's limit, and when it ends the job; NaN where there is none."""
+    """Return a running job's limit, and when the limit ends the job; NaN without a limit."""
     limit = row["limit_now"] if row["limit_now"] is not None else row["req_time"]
     return limit, row["start_time"] + limit if limit is not None and math.isfinite(limit) else math.nan
 
 
 def _capped(row: Row, end: Chances) -> Chances:
-    """When a job ends, at its limit at the latest."""
+    """Return when a job ends, at its limit at the latest."""
     last = _limit(row)[1]
     return Chances(*(last if t != t else min(t, last) if last == last else t for t in end))
 
@@ -249,7 +249,7 @@ def _running(row: Row, end: Chances, until: Axis) -> dict[str, Any]:
 
 
 def _finished(settings: Settings, rows: Packed) -> list[dict[str, Any]]:
-    """By job name, those with a flag to change first, then the largest."""
+    """Return finished jobs by name: first those with a flag to change, then the largest."""
     flags: dict[str, dict[str, Any]] = {}
     for one in advise_requests(rows, settings["limit_floor"], settings["limit_step"]):
         flags.setdefault(one["job_name"], one)
@@ -271,7 +271,7 @@ MOST_PLACEMENTS = 12
 
 
 def options_of_form(form: Mapping[str, str]) -> dict[str, str]:
-    """What the form asks for: the script's #SBATCH lines, overridden by the fields that are filled in."""
+    """Return the form's request: the script's #SBATCH lines, replaced by the fields that are filled in."""
     script = form.get("script", "")
     if len(script) > MOST_CHARACTERS:
         raise UsageError(f"a script of {len(script)} characters (accepted: up to {MOST_CHARACTERS})")
@@ -280,10 +280,10 @@ def options_of_form(form: Mapping[str, str]) -> dict[str, str]:
 
 
 def options_of_job(settings: Settings, job_id: str, viewer: Viewer) -> dict[str, str]:
-    """What a job in the store asked for, as a script would. Refused where this viewer may not see it."""
+    """Return the request of a stored job as a script's options. Refused if this viewer may not see it."""
     with open_site(settings, viewer, math.inf) as site:
         rows = site.reader.ask("latest", cluster=site.cluster, job_id=job_id)
-        check_may_see(site, rows[0]["user_id"] if rows else None)  # of a job that is not there nothing else is said
+        check_may_see(site, rows[0]["user_id"] if rows else None)  # says nothing else about a job that does not exist
         if not rows:
             raise NoAnswer(f"job {job_id[:40]} is not in the store", hint="a job just submitted appears in a minute")
         row = rows[0]
@@ -296,7 +296,7 @@ def options_of_job(settings: Settings, job_id: str, viewer: Viewer) -> dict[str,
 
 
 def try_script(settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float) -> dict[str, Any]:
-    """The answer for these options, and for their variants: size, limit, partition. The soonest first."""
+    """Return the answer for these options, and for variants of size, limit and partition, the earliest first."""
     with open_site(settings, viewer, now) as site:
         clock = forecaster(site)
         job = request_of(options, site, viewer.name or "")
@@ -336,7 +336,7 @@ NOT_HEARD = "ignored: %(options)s"
 
 
 def _not_heard(options: Mapping[str, str]) -> list[Sentence]:
-    """Which options of a script no forecast goes by."""
+    """Return the options of a script that predictions ignore."""
     ignored = not_heard(options)
     return [Sentence(NOT_HEARD, options=", ".join(ignored))] if ignored else []
 
@@ -346,7 +346,7 @@ def _asked(kib: float) -> str:
 
 
 def _variants(site: Site, options: Mapping[str, str], job: JobRequest) -> list[tuple[tuple[str, str], dict[str, str]]]:
-    """The same with one thing changed: (what, its new value), and all options."""
+    """Return variants with one change: (what, its new value), and all options."""
     variants: list[tuple[tuple[str, str], dict[str, str]]] = []
     limit = job.req_time
     if limit == limit and math.isfinite(limit):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages' addresses: each asks its data in a work queue, in the viewer's name, and renders a template."""
+"""The addresses of the pages: each gets its data through a work queue, for the viewer, and renders a template."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VIEWS = (("", "My jobs"), ("script", "Try a script"), ("accuracy", "Can I believ
 
 
 def routes() -> list[BaseRoute]:
-    """Every page."""
+    """Return every page's route."""
 
     assets = StaticFiles(directory=str(files("batchcast.service.page").joinpath("assets")))
     vendored = StaticFiles(directory=str(files("batchcast.vendored").joinpath("browser")))
@@ -71,7 +71,7 @@ def words(request: Request) -> Language:
 
 
 def render(request: Request, name: str, status: int = 200, **values: Any) -> Response:
-    """A page in the reader's language."""
+    """Render a page in the reader's language."""
     spoken = words(request)
     response = Response(text_of(spoken, name, request, **values), status, media_type="text/html; charset=utf-8")
     if request.query_params.get("lang") in LANGUAGES:
@@ -81,7 +81,7 @@ def render(request: Request, name: str, status: int = 200, **values: Any) -> Res
 
 
 def text_of(spoken: Language, name: str, request: Request, **values: Any) -> str:
-    """A template's text."""
+    """Return a template's text."""
     environment = _templates().overlay()
     environment.install_gettext_callables(spoken.say, spoken.many, newstyle=True)
     service = request.state.service
@@ -103,7 +103,7 @@ async def page(
     ask: Callable[[], dict[str, Any]],
     keep: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> Response:
-    """A page from its data; what goes wrong is spoken on the page, with the next thing to try."""
+    """Return a page from its data; errors are shown on the page, with what to try next."""
     service = request.state.service
     queue = service.queues.heavy if heavy else service.queues.quick
     try:
@@ -139,23 +139,23 @@ async def _mine(request: Request) -> Response:
 
 
 async def _jobs(request: Request) -> Response:
-    """The changing part of *My jobs* alone."""
+    """Return only the changing part of *My jobs*."""
     viewer = request.state.service.viewer(request)
     return await page(request, "jobs.html.j2", False, _data(request, viewer))
 
 
 async def _stream(request: Request) -> Response:
-    """The changing part again whenever the store has changed, and once a minute: times move on."""
+    """Send the changing part whenever the store has changed, and every minute because times pass."""
     service = request.state.service
     ask, asker = _data(request, service.viewer(request)), service.asker(request)
     if service.streams[asker.counted] >= STREAMS_EACH:
         raise UsageError(f"{STREAMS_EACH} pages of one user follow already", hint="close some")
-    await service.queues.quick.run(asker, ask)  # whoever may not see it is refused before anything is sent
+    await service.queues.quick.run(asker, ask)  # refuses viewers before anything is sent
     return StreamingResponse(_events(request, ask, asker), media_type="text/event-stream")
 
 
 async def _events(request: Request, ask: Callable[[], dict[str, Any]], asker: Any) -> AsyncIterator[str]:
-    """The stream; it ends, too, when the token that it was asked with is revoked or over."""
+    """Yield the events of the stream, which also ends when its token is revoked or expires."""
     service, name = request.state.service, asker.counted
     service.streams[name] += 1
     until, last = time.monotonic() + STREAM_S, None
@@ -185,7 +185,7 @@ CACHED_S = 120.0
 
 
 async def script(request: Request) -> Response:
-    """The form, and the answer under it once there is something to answer."""
+    """Show the form, and the answer under it if the form has one."""
     service = request.state.service
     viewer: Viewer = service.viewer(request)
     form = await _form(request)
@@ -212,7 +212,7 @@ def _tried(settings: Settings, form: dict[str, str], job: str | None, viewer: Vi
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """The fields as text; an uploaded file takes the place of the pasted script."""
+    """Return the fields as text; an uploaded file replaces the pasted script."""
     if request.method != "POST":
         return {}
     given: dict[str, str] = {}
@@ -228,7 +228,7 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 async def _cached(request: Request, name: str, template: str, work: Callable[..., dict[str, Any]]) -> Response:
-    """A page over much history: worked out once in two minutes for each kind of reader."""
+    """Return a page over much history, computed once in two minutes for each kind of reader."""
     service = request.state.service
     viewer: Viewer = service.viewer(request)
     key = (name, "all" if viewer.sees_all else "several")

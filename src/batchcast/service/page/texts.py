@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts in the reader's language, and times, spans and shares as people say them."""
+"""Texts in the reader's language, and usual forms of times, spans and shares."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 class Language(NamedTuple):
-    """One language: `say` gives its text for an English one."""
+    """One language: `say` returns its text for an English text."""
 
     language: str
     say: Callable[[str], str]
     many: Callable[[str, str, int], str]
 
     def clock(self, epoch: float | None, now: float) -> str:
-        """A local time: only the hour today, the weekday within a week, else the date; a dash where nobody knows."""
+        """Return a local time: the hour today, the weekday within a week, else the date; a dash if unknown."""
         if epoch is None or not math.isfinite(epoch):
             return "–"
         there, here = time.localtime(epoch), time.localtime(now)
@@ -41,11 +41,11 @@ class Language(NamedTuple):
         return time.strftime("%Y-%m-%d %H:%M", there)
 
     def day(self, weekday: int) -> str:
-        """A weekday, Monday being 0."""
+        """Return a weekday's name; 0 is Monday."""
         return self.say(DAYS[weekday])
 
     def number(self, value: float | None, digits: int = 0) -> str:
-        """A number with the language's marks.
+        """Return a number with the language's separators.
 
         >>> language_of("de").number(12345.6, 1), language_of("en").number(12345.6)
         ('12.345,6', '12,346')
@@ -56,7 +56,7 @@ class Language(NamedTuple):
         return text if self.language == "en" else text.translate(str.maketrans(",.", ".,"))
 
     def short(self, seconds: float) -> str:
-        """A span in its largest unit, for where there is little room.
+        """Return a span in its largest unit, for small places.
 
         >>> language_of("en").short(50), language_of("en").short(5400), language_of("de").short(100000)
         ('1\\xa0min', '1.5\\xa0h', '1,2\\xa0d')
@@ -67,7 +67,7 @@ class Language(NamedTuple):
         return f"{self.number(value, 1 if value < 9.95 else 0)}\u00a0{unit}"
 
     def sentence(self, text: str) -> Markup:
-        """A sentence of the service in this language, its first letter large, options as code.
+        """Return a sentence of the service in this language, with a capital first letter and options as code.
 
         >>> language_of("en").sentence(Sentence("raise %(flag)s <b>", flag="--time"))
         Markup('Raise <code class="flag">--time</code> &lt;b&gt;')
@@ -91,7 +91,7 @@ class Language(NamedTuple):
 
 
 def span(seconds: float | None) -> str:
-    """A span as in every answer (`units.span`), no number parted from its unit; none below zero.
+    """Return a span as in every answer (`units.span`), with no-break spaces; negative spans become zero.
 
     >>> span(59), span(3700), span(200000), span(float("nan"))
     ('59\\xa0s', '1\\xa0h 2\\xa0min', '2\\xa0d 8\\xa0h', '–')
@@ -102,7 +102,7 @@ def span(seconds: float | None) -> str:
 
 
 def unparted(text: str) -> str:
-    """The text with no number parted from its unit at the end of a line.
+    """Return the text with no-break spaces between numbers and units.
 
     >>> unparted("1 h 2 min")
     '1\\xa0h 2\\xa0min'
@@ -111,7 +111,7 @@ def unparted(text: str) -> str:
 
 
 def capitalized(text: str) -> str:
-    """The text with a large first letter and all others as they are.
+    """Return the text with a capital first letter.
 
     >>> capitalized("jobs mit höherer Priorität")
     'Jobs mit höherer Priorität'
@@ -121,7 +121,7 @@ def capitalized(text: str) -> str:
 
 @cache
 def language_of(language: str) -> Language:
-    """The words of a language; English where there is no catalogue."""
+    """Return the texts of a language; English without a catalogue."""
     place = files("batchcast").joinpath("locale")
     catalogue: gettext.NullTranslations = gettext.NullTranslations()
     if language != "en":
@@ -131,7 +131,7 @@ def language_of(language: str) -> Language:
 
 
 def choose_language(asked: str | None, kept: str | None, accepts: str) -> str:
-    """The language: asked for, as kept, as the browser prefers, else English.
+    """Choose the language: requested, stored in a cookie, preferred by the browser, else English.
 
     >>> choose_language(None, None, "fr;q=0.9, de;q=0.8, en;q=0.1")
     'de'

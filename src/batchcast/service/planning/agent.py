@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planning agent in the collector: reads, decides, records, changes limits, and verifies by reading back.
 
-The order is what makes it safe: an entry is on the disk before the limit it speaks of is asked for. Killed anywhere in
-between, the next look sees which of the entry's two limits holds.
+The order makes it safe: an entry is on disk before its limit is requested. If the process is killed in between, the
+next look sees which of the entry's two limits holds.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from .terms import (
 
 @dataclass(slots=True)
 class StartList:
-    """The file at `place`; with none there is no script, and nothing is written."""
+    """The list of planned jobs, in the file at `place`. Without a place there is no script, and nothing is written."""
 
     place: str
     _last: str | None = None
 
     def write(self, entries: Iterable[Entry]) -> str:
-        """Write the list, where it is another than before; what went wrong, in words.
+        """Write the list if it has changed; return what failed.
 
-        Readable by everybody, since slurmctld's user reads it: ids and limits are all it holds.
+        Everybody can read it, because slurmctld's user must: it has only ids and limits.
         """
         text = start_list(entries) if self.place else ""
         if not self.place or text == self._last:
@@ -68,13 +68,13 @@ class StartList:
 
 HOUR = 3600.0
 STORE_PAUSE_S = 600.0
-"""So long nothing stands on a planned limit after the store could not be written, by planning or by the collector."""
+"""After a failed write to the store, no planned limits are applied for this many seconds."""
 Change = tuple[Entry, float, float, str]
 
 
 @dataclass(slots=True)
 class Planner:
-    """Plans one cluster. `alarm` is why planning is stopped for the time being, and until when."""
+    """Plans one cluster. `alarm` is why planning is stopped at present, and until when."""
 
     transport: Transport
     store: Store
@@ -103,7 +103,7 @@ class Planner:
         self.start_list = StartList(self.settings["plan_list"])
 
     def cycle(self, cluster: str, stop: str = "") -> CycleOutcome:
-        """Limits, the order, comments. `stop` says why no planned limit may stand; then everything is restored."""
+        """Set limits, order and comments. `stop` says why no planned limit may be applied; then all are restored."""
         done = self._limits(cluster, stop)
         began = self.transport.now()
         with self._may_fail(done, "the order"):
@@ -120,7 +120,7 @@ class Planner:
         return done
 
     def _limits(self, cluster: str, stop: str) -> CycleOutcome:
-        """One look and what follows from it."""
+        """Look at the queue once, and set or restore limits."""
         done = CycleOutcome()
         record, off = self._remembered(cluster, done)
         stop = stop or ("" if self.settings["plan"] in LIMITS else f"plan = {self.settings['plan']}")
@@ -155,9 +155,8 @@ class Planner:
         return done
 
     def preview(self, cluster: str) -> list[tuple[Plannable, float, float, str]]:
-        """What a cycle would plan now, of every waiting job: the job, its forecast, the planned limit (NaN), why.
-
-        Nothing is written, nothing is changed.
+        """Return what a cycle would plan now, without a change: each waiting job, its prediction, planned limit (NaN),
+        why.
         """
         with self.store.begin() as connection:
             record = planned.entries(connection, cluster)
@@ -177,10 +176,10 @@ class Planner:
         return rows
 
     def _remembered(self, cluster: str, done: CycleOutcome) -> tuple[dict[str, Entry], Any]:
-        """The record, and whether planning is switched off.
+        """Return the record of planning, and whether planning is switched off.
 
-        What could not be written is tried again; where the store fails, the record is what it was last known to be, and
-        limits go back: what is about to be done could not be written down, by this or by whoever comes after.
+        Failed writes are repeated first. If the store still fails, the last known record is used and limits are
+        restored, because a new limit could not be recorded for a later process.
         """
         record, off = self._record, None
         with self._may_fail(done):
@@ -200,7 +199,7 @@ class Planner:
     # -- seeing -------------------------------------------------------------------------------------------------
 
     def _look(self, stop: str) -> tuple[limits.Look, Terms]:
-        """The ground before the jobs: an OverTimeLimit lowered in between is seen at the next look."""
+        """Read partitions before jobs; an OverTimeLimit that is lowered in between is seen at the next look."""
         ground = limits.ground(self.transport, self.transport.now())
         at, walls, counted = self._walls
         enforces = bool(ground.enforced & {"limits", "safe"})
@@ -212,7 +211,7 @@ class Planner:
         return look, terms._replace(comments=self.comments.may_write())
 
     def _watch(self, cluster: str, began: float, now: float, done: CycleOutcome) -> None:
-        """The watchdog: a late look, a slow slurmctld, forecasts that no longer hold."""
+        """The watchdog: stops planning after a late look, a slow slurmctld, or predictions that no longer hold."""
         why = ""
         if self._cycle_at == self._cycle_at and began - self._cycle_at > self.settings["plan_lag_s"]:
             why = f"the look before was {began - self._cycle_at:.0f} s ago"
@@ -230,7 +229,7 @@ class Planner:
                 clock_jobs.write_meta(connection, cluster, plan_alarm={"why": why, "until": self.alarm[1]})
 
     def _decide(self, cluster: str, look: limits.Look, record: dict[str, Entry], terms: Terms) -> list[Action]:
-        """Decided twice where submissions had to be looked up first."""
+        """Decide; decide again if submissions had to be looked up first."""
         forecast = self._forecasts(cluster) if not terms.stopped else lambda _: "planning is off"
         wanted: list[Plannable] = []
         known = self.submissions.why_not(terms)
@@ -252,7 +251,7 @@ class Planner:
         return forecasts_by(issued, self.settings["plan_length_quantile"], self.settings["plan_shortest_s"])
 
     def _notice(self, cluster: str, others: list[str], done: CycleOutcome) -> None:
-        """Jobs that another batchcast stands behind: said when they are seen first, remembered for `doctor`."""
+        """Report jobs that another batchcast plans when they are first seen, and store them for `doctor`."""
         if others == self._others:
             return
         if set(others) - set(self._others):
@@ -266,7 +265,7 @@ class Planner:
     def _restore(
         self, cluster: str, actions: Sequence[Action], fresh: set[str], terms: Terms, done: CycleOutcome
     ) -> None:
-        """Give limits back: written down first where that is possible, given back in any case."""
+        """Restore limits: recorded first if possible, restored in any case."""
         news = [a for a in actions if a.job.job_id in fresh]
         self._write(cluster, [_change(a, a.entry.planned, a.entry.user_limit) for a in news], done)
         for update, target, _ in targets(actions, terms):
@@ -276,7 +275,7 @@ class Planner:
     def _plan(
         self, cluster: str, actions: Sequence[Action], record: Mapping[str, Entry], terms: Terms, done: CycleOutcome
     ) -> list[Action]:
-        """Set planned limits, some at a time; each is looked at once more right before, and written down first."""
+        """Set planned limits in batches; each job is read again just before, and recorded first."""
         sent: list[Action] = []
         for some in chunks(actions):
             again = {
@@ -308,7 +307,7 @@ class Planner:
         terms: Terms,
         done: CycleOutcome,
     ) -> None:
-        """What holds now of what was asked for; how many jobs stand on planned limits."""
+        """Check which changes took effect, and count the jobs with planned limits."""
         jobs = {job.job_id: job for job in (limits.look(self.transport) if sent else look).jobs}
         notes, refused = [], []
         for action in sent:
@@ -335,19 +334,19 @@ class Planner:
         done.standing = sum(owner_of(job, record[job.job_id], terms) is Owner.OURS for job in left)
 
     def _may_try(self, action: Action, now: float) -> bool:
-        """A change that was not carried out is tried again after an hour."""
+        """Return whether to try a change; a change without effect is tried again after an hour."""
         return now - self._refused.get((action.job.job_id, action.job.submit_time), -math.inf) > HOUR
 
     # -- writing ------------------------------------------------------------------------------------------------
 
     def _list(self, record: Mapping[str, Entry], sent: Sequence[Action], done: CycleOutcome) -> None:
-        """For what runs at a job's start: who may stand on a planned limit, these about to be planned among them."""
+        """Write the list for the script at a job's start: jobs that have, or are about to get, a planned limit."""
         now = {**record, **{a.job.job_id: a.entry for a in sent}}
         if complaint := self.start_list.write(now.values()):
             done.problems.append(complaint)
 
     def _write(self, cluster: str, changes: Sequence[Change], done: CycleOutcome) -> None:
-        """Write entries; where that fails it is said, tried again at the next look, and limits go back nevertheless."""
+        """Write entries. A failure is reported and repeated at the next look; limits are restored nevertheless."""
         if not changes:
             return
         try:
@@ -359,14 +358,14 @@ class Planner:
 
     @contextmanager
     def _may_fail(self, done: CycleOutcome, part: str = "the record of planning") -> Iterator[None]:
-        """What can wait for the next look; limits that must go back cannot."""
+        """Report a failure of a step that can wait for the next look; restoring limits cannot wait."""
         try:
             yield
         except BatchcastError as error:
             done.problems.append(f"{part}: {error.message}")
 
     def _forget(self, cluster: str, look: limits.Look, record: dict[str, Entry], done: CycleOutcome) -> None:
-        """Entries of jobs that slurmctld no longer knows and accounting has told the end of."""
+        """Delete entries of jobs that slurmctld no longer has and whose end accounting has reported."""
         unseen = record.keys() - {job.job_id for job in look.jobs}
         if not unseen or look.broken:
             return
@@ -377,7 +376,7 @@ class Planner:
 
 
 def planner_of(scheduler: Any, store: Store, settings: Settings) -> Planner | None:
-    """The planner of a Slurm; None of another batch system. UsageError where the settings ask for what cannot be."""
+    """Return the planner of a Slurm; None for other batch systems. UsageError for settings that cannot work."""
     if settings["scheduler"] != "slurm":
         if settings["plan"] != "off":
             raise UsageError(f"plan = {settings['plan']}: only a Slurm can be planned for, not {settings['scheduler']}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`doctor` on planning: may it be switched on here, what to set, and every job that stands on a planned limit."""
+"""`doctor` on planning: whether it can be switched on here, what to set, and every job with a planned limit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..settings import Settings
 from .terms import FEWEST, LIMITS, ORDERS, plan_words, why_site_refused
 
 JUDGED = 400
-"""So many forecasts that came out the watchdog goes by (store/planned.py)."""
+"""The watchdog judges this many predictions with known outcome (store/planned.py)."""
 WEEK = 7 * 86400.0
 SECOND = (
     "users and operators may; so many look like a second program: batchcast plan --audit shows when (what: foreign), "
@@ -35,12 +35,12 @@ COST = (
 
 
 def standing(reader: Reader, cluster: str) -> list[dict[str, Any]]:
-    """Jobs whose last written entry leaves them at their planned limit; seconds."""
+    """Return jobs whose last entry leaves them at their planned limit; seconds."""
     return [row for row in reader.ask("planned", cluster=cluster) if row["state"] in STANDING]
 
 
 def why_stopped(memory: Mapping[str, Any], now: float) -> str:
-    """Why and until when the watchdog has stopped planning, in words; empty where it has not.
+    """Return why and until when the watchdog has stopped planning; empty if it has not.
 
     >>> why_stopped({"plan_alarm": {"why": "a look came late", "until": 5.0}}, 9.0)
     ''
@@ -53,16 +53,16 @@ def why_stopped(memory: Mapping[str, Any], now: float) -> str:
 
 
 def ordered(memory: Mapping[str, Any]) -> list[str]:
-    """Records of jobs that have a place in the order by what the store remembers: one given back stays there as 0."""
+    """Return records of jobs with a factor, as stored; a restored factor remains there as 0."""
     return [name for name, (factor, _) in (memory.get(ORDER_RECORD) or {}).items() if factor]
 
 
 def standing_findings(reader: Reader, cluster: str, settings: Settings, now: float) -> Iterator[dict[str, Any]]:
-    """From the store alone: one finding a job that stands on a planned limit."""
+    """Yield one finding per job with a planned limit, from the store alone."""
     try:
         rows = standing(reader, cluster)
     except BatchcastError:
-        return  # a store of before planning
+        return  # a store from before planning existed
     memory = reader.memory(cluster)
     if settings["plan"] == "off" and not rows and not memory.get("plan_off"):
         return
@@ -83,7 +83,7 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
 
 
 def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
-    """Who else changes limits: users and operators may; a second collector that plans should not."""
+    """Report who else changes limits: users and operators may, a second planning collector must not."""
     if others := memory.get("plan_others"):
         fact = f"{len(others)} jobs, {others[0]} say, are left alone: {PLANNED_BY_ANOTHER}"
         yield finding(
@@ -99,7 +99,7 @@ def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) 
 
 
 def _short(settings: Settings) -> dict[str, Any]:
-    """Whether jobs are planned that may be over before the next cycle."""
+    """Report whether jobs are planned that may end before the next cycle."""
     shortest, look = settings["plan_shortest_s"], settings["interval_s"]
     fact = f"jobs with a median forecast below {shortest:g} s are left alone; the collector's cycle is {look:g} s"
     do = f"plan_shortest_s = {look:g}: what is over before a cycle keeps its planned limit in accounting"
@@ -107,7 +107,7 @@ def _short(settings: Settings) -> dict[str, Any]:
 
 
 def bounds(settings: Settings) -> str:
-    """What the watchdog stops planning at, in words."""
+    """Return the bounds at which the watchdog stops planning, in words."""
     return (
         f"stops for an hour, limits given back: a cycle {settings['plan_lag_s']:g} s after the one before, a call to "
         f"slurmctld of {settings['plan_call_s']:g} s, fewer of the last {JUDGED} jobs within the planned quantile than "
@@ -116,7 +116,7 @@ def bounds(settings: Settings) -> str:
 
 
 def standing_finding(row: Mapping[str, Any], settings: Settings, now: float) -> dict[str, Any]:
-    """One job; a warning where giving back its limit has not come to an end for some looks."""
+    """Return the finding on one job: a warning if its limit has not been restored for some looks."""
     late = row["state"] == State.RESTORING and now - row["at"] > 3 * settings["interval_s"]
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(row["at"]))
     fact = f"{span(row['planned'])} of {span(row['user_limit'])}, {row['state']} since {since}"
@@ -125,7 +125,7 @@ def standing_finding(row: Mapping[str, Any], settings: Settings, now: float) -> 
 
 
 def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
-    """What Slurm itself allows: OverTimeLimit where jobs are planned, the right to change limits, counted minutes."""
+    """Report what Slurm allows: OverTimeLimit of planned partitions, the right to change limits, limits on minutes."""
     if settings["plan"] == "off" or settings["scheduler"] != "slurm":
         return
     try:
@@ -153,7 +153,7 @@ def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, An
 
 
 def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str]) -> Iterator[dict[str, Any]]:
-    """What planning with limits asks of the site."""
+    """Report what planned limits require of the site."""
     named = [name.strip() for name in settings["plan_partitions"].split(",") if name.strip()]
     for name in named or sorted(ground.over_time):
         over = ground.over_time.get(name)
@@ -167,7 +167,7 @@ def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str
 
 
 def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -> dict[str, Any]:
-    """Whether this site's priorities may be touched, by how much a job may rise, what age weighs beside it."""
+    """Report whether priorities may be changed here, by how much a job may rise, and the weight of age."""
     try:
         why = limits.why_unordered(scheduler.transport, settings["plan_band"])
         limits.priorities(scheduler.transport)
@@ -185,7 +185,7 @@ def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -
 
 
 def _order_now(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
-    """The lowest and the highest factor that a cycle would set now: what the order takes from one job for another."""
+    """Report the lowest and the highest factor that a cycle would set now."""
     from ..answers.disclosure import choose_cluster
     from .order import Orderer, extremes
 
@@ -208,7 +208,7 @@ def _order_now(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def _reserve_finding(found: limits.Reserving, within: str, band: int) -> dict[str, Any]:
-    """For whom Slurm reserves processors: under an order among everybody, and while batchcast is dead."""
+    """Report for whom Slurm reserves processors: under an order of the queue, and while batchcast does not run."""
     name, word = "reserved processors", "bf_min_prio_reserve"
     if found.least == 0:
         more = f"; with {word}={band} for those past the age alone" if within == "queue" else ""
@@ -224,7 +224,7 @@ def _reserve_finding(found: limits.Reserving, within: str, band: int) -> dict[st
 
 
 def _start(place: str, prolog: str) -> dict[str, Any]:
-    """Whether slurmctld runs something at a job's start, and finds the list of jobs there."""
+    """Report whether slurmctld runs a script at a job's start, and whether it finds the list of jobs."""
     if not prolog:
         do = "PrologSlurmctld = the batchcast-start that `batchcast install` wrote, then scontrol reconfigure"
         return finding("given back at the start", "warning", "slurmctld runs nothing when a job starts", do)
@@ -235,10 +235,10 @@ def _start(place: str, prolog: str) -> dict[str, Any]:
 
 
 def finding(name: str, state: str, fact: str, do: str = "") -> dict[str, Any]:
-    """One line of `doctor`: what was checked, ok or warning or failed, what was found, what to do."""
+    """Return one finding of `doctor`: what was checked, ok or warning or failed, what was found, what to do."""
     return {"check": name, "state": state, "found": fact, "do": do}
 
 
 def judged(name: str, good: object, fact: str, do: str, bad: str = "warning") -> dict[str, Any]:
-    """A finding that is ok where things are good; else `bad`, with what to do."""
+    """Return a finding that is ok if `good`; else `bad`, with what to do."""
     return finding(name, "ok" if good else bad, fact, "" if good else do)

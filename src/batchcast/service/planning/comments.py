@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comments on jobs: the token beside a planned limit, and, with `plan = "advise"`, the forecast of the start alone.
+"""Comments on jobs: the token of a planned limit, and with `plan = "advise"` only the predicted start.
 
-In AdminComment where this user is an administrator; an operator may write the job's Comment, which is its user's: there
-too others' words stay as they are. Nothing rests on comments.
+An administrator writes AdminComment. An operator may only write Comment, which belongs to the user, so other text in it
+is kept. No decision depends on comments.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from ..settings import Settings
 
 HOUR = 3600.0
 MOST_CLEARED = 20
-"""So many comments that nothing stands behind any more are taken away in one cycle: one call each."""
+"""Maximum number of outdated comments that are removed per cycle: each is one call."""
 
 
 @dataclass(slots=True)
 class CommentWriter:
-    """Sends updates, with their comment as long as slurmctld takes it."""
+    """Sends updates, with their comment as long as slurmctld accepts it."""
 
     transport: Transport
     _may: bool = False
     _asked_at: float = -math.inf
 
     def may_write(self) -> bool:
-        """Whether this user may write AdminComment: root and administrators may. Asked once an hour."""
+        """Return whether this user may write AdminComment, as root and administrators may. Asked once an hour."""
         now = self.transport.now()
         if not 0 <= now - self._asked_at < HOUR:
             self._asked_at, who = now, own_name()
             try:
                 self._may = who == "root" or admin_level(self.transport, who).lower() == "administrator"
-            except BatchcastError:  # slurmdbd is away: limits come first, and need no comment
+            except BatchcastError:  # slurmdbd does not answer: limits come first, and need no comment
                 self._may = False
         return self._may
 
     def send(self, target: str, update: Update) -> str:
-        """Ask slurmctld for it, without the comment where that is refused; what it complained of, in words."""
+        """Send an update to slurmctld, without the comment if that is refused; return its complaint."""
         complaint = limits.update(self.transport, target, update.words)
         bare = update._replace(admin_comment=None)
         if complaint and update.admin_comment is not None and bare.words:
@@ -62,7 +62,7 @@ class CommentWriter:
         return complaint
 
     def clear(self, left: Sequence[tuple[Plannable, str]]) -> list[str]:
-        """Take tokens away behind which nothing stands, some at a time; complaints in words."""
+        """Remove some outdated tokens; return complaints."""
         by_comment: dict[str, list[str]] = {}
         for job, comment in left:
             ids = by_comment.setdefault(comment, [])
@@ -77,23 +77,23 @@ class CommentWriter:
 
 
 COMMENT_FIELD = "plan_advised"
-"""The name of what the store remembers of a cluster: in which field comments of ours may stand."""
+"""Key in the store for the field that may have comments of ours."""
 MOST_WRITTEN = 10
-"""So many comments are written in one cycle: each is a call to slurmctld."""
+"""Maximum number of comments that are written per cycle: each is a call to slurmctld."""
 
 
 @dataclass(slots=True)
 class Adviser:
-    """Keeps the comments of one cluster's waiting jobs."""
+    """Maintains the comments on one cluster's waiting jobs."""
 
     transport: Transport
     store: Store
     settings: Settings
 
     def cycle(self, cluster: str) -> tuple[int, list[str]]:
-        """One look and what follows from it: how many comments were changed, and what went wrong, in words.
+        """Look once and write comments; return the number of changes, and what failed.
 
-        Where it is off it takes away what it has written, and asks nothing once that is done.
+        If the setting is off, it removes its comments, and afterwards sends no queries.
         """
         with self.store.begin() as connection:
             memory = clock_jobs.read_meta(connection, cluster)
@@ -119,14 +119,14 @@ class Adviser:
             clock_jobs.write_meta(connection, cluster, **{COMMENT_FIELD: field})
 
     def _starts(self, cluster: str, now: float) -> dict[str, Start]:
-        """What `batchcast start` answers of every waiting job."""
+        """Return what `batchcast start` answers for every waiting job."""
         with Reader(self.store.url) as reader:
             rows = reader.waiting(cluster, answering_method(reader.memory(cluster)))
         answers = (start_answer(row, now) for row in rows)
         return {a["job_id"]: Start(a["likely_start_s"], a["by_90_start_s"]) for a in answers}
 
     def _write(self, wanted: Sequence[tuple[Plannable, str]], field: Field) -> tuple[int, list[str]]:
-        """Write those whose job is as it was at the look; tasks of an array that wait together share a comment."""
+        """Write comments on jobs that are unchanged since the look; waiting tasks of an array share a comment."""
         if not wanted:
             return 0, []
         again = {j.job_id: j for j in limits.look(self.transport, [job.raw_id for job, _ in wanted]).jobs}

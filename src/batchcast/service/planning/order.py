@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order on a live Slurm: reads, decides, records, sets SiteFactors, and verifies by reading back.
+"""The queue order on a live Slurm: reads, decides, records, sets SiteFactors, and verifies by reading back.
 
-What stands in the record before a call is what was asked for and what of ours stood there before: killed anywhere, the
-next look finds one of the two. Both stay in the record while the job waits: a slurmctld that is killed comes back with
-what it saved, which may be the one before. A factor that is neither is somebody else's and is left alone.
+Before a call, the record has the requested factor and our previous factor, so after a crash at any instant the next
+look finds one of the two. Both stay in the record while the job waits, because a killed slurmctld restores its saved
+state, which may have the previous factor. A factor that is neither was set by somebody else and is left alone.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from ..settings import Settings
 from .terms import ORDERS, method_of, order_time
 
 MOST_CALLS = 20
-"""So many calls set factors in one look; giving back has no such bound."""
+"""Maximum number of calls that set factors in one look; calls that restore are not limited."""
 SETTLED_S = 600.0
-"""A factor that was given back stays remembered so long: a slurmctld that is killed may bring it back."""
+"""A restored factor is remembered this long, because a killed slurmctld may bring the old factor back."""
 PAUSE_S = 3600.0
-"""So long nothing is set after slurmctld denied it: the audit would fill with the same refusal."""
+"""After slurmctld denied a change, nothing is set this long: else the audit would fill with refusals."""
 TOGETHER = 500
-"""So many records share a call."""
+"""Maximum number of records per call."""
 
 
 class Group(NamedTuple):
-    """A waiting record of slurmctld: its tasks, what is seen of its priority, and whether it may be ordered."""
+    """A waiting record of slurmctld: its tasks, its visible priority, and whether it may be ordered."""
 
     tasks: tuple[Plannable, ...]
     seen: Priority
@@ -49,12 +49,12 @@ class Group(NamedTuple):
 
     @property
     def first(self) -> Plannable:
-        """The task that speaks for all: they were submitted together."""
+        """The task that represents all of them, because they were submitted together."""
         return self.tasks[0]
 
     @property
     def target(self) -> str:
-        """As `scontrol update jobid=` takes it: an array by the tasks that wait in this record."""
+        """The record as `scontrol update jobid=` takes it: an array by the tasks that wait in this record."""
         one = self.first
         if "_" not in one.job_id or one.raw_id != one.base:
             return one.job_id
@@ -62,12 +62,12 @@ class Group(NamedTuple):
 
 
 Call = tuple[int, list[Group]]
-"""A factor and the records that get it."""
+"""A factor, and the records that get it."""
 
 
 @dataclass(slots=True)
 class OrderOutcome:
-    """What one look did: records set and given back, how many stand on a factor of ours, calls, what went wrong."""
+    """What one look did: records set and restored, number with a factor of ours, calls, failures."""
 
     set: int = 0
     returned: int = 0
@@ -88,7 +88,7 @@ class Orderer:
     _settled: dict[str, float] = field(default_factory=dict)
 
     def cycle(self, cluster: str, stop: str = "") -> OrderOutcome:
-        """One look and what follows from it; with `stop` every factor of ours goes back. Raises BatchcastError."""
+        """Look once and set factors; with `stop`, restore every factor of ours. Raises BatchcastError."""
         done, record, stop, forecasts, procs = self._remembered(cluster, stop)
         if stop and not record:
             return done
@@ -97,7 +97,7 @@ class Orderer:
             stop = f"there is no forecast by {method_of(self.settings)} of any waiting job"
         if stop and stop != "off":
             done.problems.append(f"nothing is ordered: {stop}")
-            if not record:  # where there is no multifactor, sprio does not answer
+            if not record:  # without priority/multifactor, sprio does not answer
                 return done
         look = limits.look(self.transport)
         groups = self._groups(look.jobs, look.asked_at, stop)
@@ -123,12 +123,12 @@ class Orderer:
         return done
 
     def placed(self, cluster: str) -> int:
-        """How many jobs have a factor of ours by the store: those that stand where slurmctld does not answer."""
+        """Return how many jobs have a factor of ours by the store, for when slurmctld does not answer."""
         with self.store.begin() as connection:
             return sum(factor != 0 for factor, _ in planned.read_order(connection, cluster).values())
 
     def preview(self, cluster: str) -> tuple[dict[str, int], str]:
-        """The factor that each waiting job would have now, by job id, and why none would; nothing is changed."""
+        """Return the factor that each waiting job would have now, and why none would, without a change."""
         if why := limits.why_unordered(self.transport, self.settings["plan_band"]):
             return {}, why
         with self.store.begin() as connection:
@@ -154,7 +154,7 @@ class Orderer:
         return OrderOutcome(), record, stop, issued, float(memory.get("total_procs") or math.nan)
 
     def _groups(self, jobs: Iterable[Plannable], now: float, stop: str) -> dict[str, Group]:
-        """Waiting records that sprio shows, by raw id."""
+        """Return the waiting records that sprio shows, by raw id."""
         tasks: dict[str, list[Plannable]] = {}
         for job in jobs:
             if job.waits:
@@ -179,7 +179,7 @@ class Orderer:
         procs: float,
         now: float,
     ) -> dict[str, int]:
-        """The factor that each record which may be ordered should have, by the pure decision."""
+        """Return the factor of each record that may be ordered, by the pure decision."""
         names = [i for i, group in groups.items() if group.may]
         party: dict[tuple[object, ...], int] = {}
         within, columns, ids = self.settings["plan_within"], [], []
@@ -210,7 +210,7 @@ class Orderer:
     def _changes(
         self, groups: Mapping[str, Group], record: dict[str, Standing], wanted: Mapping[str, int]
     ) -> list[tuple[Group, int]]:
-        """What is to be set; what turned out to be somebody else's leaves the record."""
+        """Return the factors to set; records that somebody else has changed leave our record."""
         changes = []
         for name, group in groups.items():
             shown, ours = group.seen, _is_ours(group.seen, record.get(name))
@@ -223,7 +223,7 @@ class Orderer:
         return changes
 
     def _settle(self, groups: Mapping[str, Group], record: dict[str, Standing], now: float) -> None:
-        """Forget a record whose factor was given back and read back as 0 so long ago that no slurmctld undoes it."""
+        """Forget a record whose factor was restored and read back as 0 so long ago that slurmctld cannot undo it."""
         for name, one in record.items():
             if one.factor != 0 or (name in groups and groups[name].seen.factor != 0):
                 self._settled.pop(name, None)
@@ -237,7 +237,7 @@ class Orderer:
     def _hidden(
         self, jobs: Iterable[Plannable], groups: Mapping[str, Group], record: Mapping[str, Standing]
     ) -> list[tuple[Group, int]]:
-        """What sprio does not show, held jobs and those that have begun, is given back too: a requeue would show it."""
+        """Return restores for jobs that sprio hides, held or begun: a requeue would show their factor."""
         tasks: dict[str, list[Plannable]] = {}
         for job in jobs:
             given_back = job.raw_id in self._settled
@@ -257,7 +257,7 @@ class Orderer:
         stop: str,
         done: OrderOutcome,
     ) -> None:
-        """Write down, call, read back."""
+        """Record, call, and read back."""
         steps, changes = [], [(group, factor) for factor, some in calls for group in some]
         by = "time limit" if self.settings["plan_order_by"] == "limits" else "forecast"
         for group, factor in changes:
@@ -297,7 +297,7 @@ class Orderer:
             holds = shown[name].factor if name in shown else None if name in refused else factor
             if holds == factor:
                 done.set, done.returned = done.set + bool(factor), done.returned + (not factor)
-                if not factor and name not in shown:  # a held job's, which sprio does not show, is not asked for again
+                if not factor and name not in shown:  # sprio does not show held jobs, so this cannot be checked again
                     del record[name]
                 what, why = "holds", "read back"
             else:
@@ -312,7 +312,7 @@ class Orderer:
 
 
 def extremes(factors: Mapping[str, int]) -> str:
-    """The lowest and the highest factor of a preview, and whose, in words; empty without jobs.
+    """Return the lowest and the highest factor of a preview and their jobs, in words; empty without jobs.
 
     >>> extremes({"7": -512, "8": 0, "9": 1024})
     'the lowest factor would be -512, of job 7; the highest +1024, of job 9'
@@ -329,12 +329,12 @@ def _is_ours(seen: Priority, standing: Standing | None) -> bool:
 
 
 def _stands(seen: Priority, standing: Standing | None) -> bool:
-    """Whether a record has a place of ours."""
+    """Return whether a record has a factor of ours."""
     return seen.factor != 0 and _is_ours(seen, standing)
 
 
 def _at_once(changes: Sequence[tuple[Group, int]]) -> list[Call]:
-    """The calls that give all back that goes back, then the first `MOST_CALLS` that set: the highest factors first."""
+    """Return the calls that restore, all of them, then the first `MOST_CALLS` that set, highest factors first."""
     by_factor: dict[int, list[Group]] = {}
     for group, factor in changes:
         by_factor.setdefault(factor, []).append(group)

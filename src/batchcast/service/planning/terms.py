@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs of planning from settings, site and store: its terms, forecasts, and jobs as submitted."""
+"""The inputs of planning from settings, site and store: its terms, predictions, and jobs as submitted."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from ...store.database import Connection
 
 LIMITS, ORDERS = ("plan", "limits", "both", "time-min"), ("order", "both")
-"""Words of the setting `plan` under which limits change, and under which factors do."""
+"""Values of the setting `plan` that change limits, and that change factors."""
 ORDERED_BY_LIMITS = "the users' time limits"
 FEWEST = 50
-"""So many forecasts must have come out before they are judged."""
+"""Predictions are judged only if at least this many have a known outcome."""
 WITHIN_S = 14 * 86400.0
 TOO_SHORT = "it would probably be over before a cycle of the collector gives its limit back"
 UNKNOWN = (Grounds.NO_HISTORY, Grounds.LIMIT, Grounds.FALLBACK)
@@ -41,7 +41,7 @@ def terms_of(
     now: float,
     stop: str,
 ) -> Terms:
-    """The terms of one look."""
+    """Return the terms of one look."""
     late = 3 * settings["interval_s"]
     return Terms(
         now=now,
@@ -65,7 +65,7 @@ def terms_of(
 
 
 def why_site_refused(settings: Settings, ground: Ground, counted: Sequence[str]) -> str:
-    """Why a whole site is not planned: what accounting counts by limits would come out otherwise. Empty: it may be."""
+    """Return why the site is not planned: accounting counts limits, so planned limits would change it. Empty: it is."""
     if settings["plan_allow"] == "minutes":
         return ""
     if "safe" in ground.enforced:
@@ -74,7 +74,7 @@ def why_site_refused(settings: Settings, ground: Ground, counted: Sequence[str])
 
 
 def over_time_cuts(before: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
-    """Where OverTimeLimit (s, by partition) is less than at the look before, in words.
+    """Describe where OverTimeLimit (s, by partition) is lower than at the last look.
 
     >>> over_time_cuts({"main": 3600.0, "short": 600.0}, {"main": 1800.0, "short": 600.0})
     ['OverTimeLimit of partition main was lowered from 1 h to 30 min: limits that need more go back']
@@ -88,12 +88,12 @@ def over_time_cuts(before: Mapping[str, float], now: Mapping[str, float]) -> lis
 
 
 def method_of(settings: Settings) -> str:
-    """The run-time method that is planned with."""
+    """Return the run-time method that planning uses."""
     return planned_by(settings)
 
 
 def plan_words(settings: Settings) -> str:
-    """What the settings make planning do, in words: by which times it orders jobs and plans their limits.
+    """Describe what planning does under the settings: the times by which it orders jobs and plans limits.
 
     >>> from ..settings import load
     >>> plan_words(load({"plan": "both", "plan_order_by": "limits"}, {}))
@@ -112,14 +112,14 @@ def plan_words(settings: Settings) -> str:
 
 
 def uses_predictions(settings: Settings) -> bool:
-    """Whether planning changes anything by run-time predictions, so that the watchdog must judge them."""
+    """Return whether planning uses run-time predictions, which the watchdog must then judge."""
     return settings["plan"] != "off" and not (settings["plan"] == "order" and settings["plan_order_by"] == "limits")
 
 
 def forecasts_by(
     issued: Mapping[tuple[str, float], Mapping[str, Any]], level: float, shortest: float
 ) -> Callable[[Plannable], float | str]:
-    """The time to plan each waiting job with: the quantile of its forecast at `level`, or why there is none."""
+    """Return a function that gives the planned time of a waiting job: a quantile of its prediction, or why none."""
 
     def forecast(job: Plannable) -> float | str:
         row = issued.get((job.job_id, job.submit_time))
@@ -129,9 +129,9 @@ def forecasts_by(
 
 
 def planned_time(row: Mapping[str, Any], level: float, shortest: float = 0.0) -> float | str:
-    """The quantile of an issued forecast, in seconds; words where it rests on nothing or does not reach so far.
+    """Return the quantile of a prediction in seconds; a reason if it has no basis or does not reach that far.
 
-    Words as well where half of such jobs run shorter than `shortest`: it would probably be over before a look.
+    Also a reason if half of such jobs run shorter than `shortest`: they would probably end before a look.
     """
     prediction = as_prediction(row)
     if prediction.grounds in UNKNOWN:
@@ -145,10 +145,10 @@ def planned_time(row: Mapping[str, Any], level: float, shortest: float = 0.0) ->
 
 
 def order_time(row: Mapping[str, Any] | None, settings: Settings) -> float:
-    """The run time (s) that orders a job before its limit bounds it: a quantile of its issued forecast.
+    """Return the run time (s) that orders a job, before its limit bounds it: a quantile of its prediction.
 
-    NaN, the job is ordered by its time limit: under `plan_order_by = "limits"`, without a forecast, and if nothing
-    like the job has ended.
+    NaN means that the time limit orders the job: under `plan_order_by = "limits"`, without a prediction, and if no
+    similar job has ended.
     """
     if row is None or row["point_s"] is None or settings["plan_order_by"] == "limits":
         return math.nan
@@ -157,9 +157,9 @@ def order_time(row: Mapping[str, Any] | None, settings: Settings) -> float:
 
 
 def why_forecasts_fail(connection: Connection, cluster: str, settings: Settings, now: float) -> str:
-    """Why the forecasts should not be planned with: too many jobs of late ran longer than the planned quantile.
+    """Return why predictions should not be used for planning: too many recent jobs exceeded the planned quantile.
 
-    Empty where they hold within three standard errors, or too few have come out to say.
+    Empty if they hold within three standard errors, or too few have a known outcome.
     """
     from ...store import planned
 
@@ -175,7 +175,7 @@ def why_forecasts_fail(connection: Connection, cluster: str, settings: Settings,
 
 
 MOST_LOOKED_UP = 20
-"""So many submissions are looked up in one cycle: each costs slurmctld a call."""
+"""Maximum number of submissions looked up per cycle: each is a call to slurmctld."""
 
 
 @dataclass(slots=True)
@@ -186,7 +186,7 @@ class Submissions:
     known: dict[str, Submitted] = field(default_factory=dict)
 
     def why_not(self, terms: Terms) -> Callable[[Plannable], str]:
-        """Why a job's submission rules planning out, as far as it was looked up."""
+        """Return a function that says why a job's submission rules planning out, if it was looked up."""
 
         def why(job: Plannable) -> str:
             asked = self.known.get(job.raw_id)
@@ -195,13 +195,13 @@ class Submissions:
         return why
 
     def look_up(self, jobs: Iterable[Plannable], most: int = MOST_LOOKED_UP) -> bool:
-        """Ask for those that are not known; whether anything became known."""
+        """Look up unknown submissions; return whether any became known."""
         raw_ids = [i for i in dict.fromkeys(job.raw_id for job in jobs) if i not in self.known][:most]
         found = limits.submissions(self.transport, raw_ids) if raw_ids else {}
         self.known |= found
         return bool(found)
 
     def keep(self, jobs: Sequence[Plannable]) -> None:
-        """Forget all but those of these jobs that wait."""
+        """Forget all submissions but those of these waiting jobs."""
         shown = {job.raw_id for job in jobs if job.waits}
         self.known = {raw_id: one for raw_id, one in self.known.items() if raw_id in shown}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays a past week: which jobs planning would have changed, and what that would have brought.
+"""Replays a past week: which jobs planning would have changed, and with what effect.
 
-By what was known then: each job's own forecast, as it was issued at its submission and kept. What the store does not
-keep (`UNKNOWN`) is assumed not to be there.
+Each job's own prediction, as issued and stored at its submission, is used. What the store lacks (`UNKNOWN`) is assumed
+not to exist.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ NOW = "own limits"
 ARMS = {"limits": "planned limits", "order": "order by forecast", "both": "limits and order"}
 """What is simulated, by the setting `plan`; off: each of them."""
 RESERVE = "bf_min_prio_reserve"
-"""Set to `plan_band`, Slurm reserves processors for jobs past the age alone: the order is simulated with it too."""
+"""Set to `plan_band`, Slurm reserves processors only for jobs past the age: the order is also simulated with it."""
 
 
 class Week(NamedTuple):
-    """Finished jobs in log order, the limit each would have been planned with (s; NaN: its own) and why (not).
+    """Finished jobs in log order, the planned limit of each (s; NaN: its own), and why (not).
 
-    `unseen` (n,) is the chance that no look saw a job run: it then keeps a planned limit in accounting. `forecast` (n,)
-    is the run time (s) that a job's place in the order goes by, its limit where nothing was forecast.
+    `unseen` (n,) is the probability that no look saw the job run, so that a planned limit stays in accounting.
+    `forecast` (n,) is the run time (s) that orders a job: its limit if nothing was predicted.
     """
 
     trace: Trace
@@ -54,7 +54,7 @@ class Week(NamedTuple):
 
 
 def site_terms(transport: Transport, settings: Settings) -> Terms:
-    """What holds of the site now, as it is taken to have held then; no outage is in anybody's way."""
+    """Return the present terms of the site, assumed for the past too; outages are ignored."""
     now = transport.now()
     ground = limits.ground(transport, now)
     walls, counted = limits.walls(transport) if ground.enforced & {"limits", "safe"} else ({}, [])
@@ -62,7 +62,7 @@ def site_terms(transport: Transport, settings: Settings) -> Terms:
 
 
 def week(settings: Settings, reader: Reader, cluster: str, terms: Terms, since: float, until: float) -> Week:
-    """The jobs submitted in [since, until) that are over. NoAnswer where there are none."""
+    """Return the ended jobs submitted in [since, until). NoAnswer if there are none."""
     with Store(settings["store"], read_only=True) as store, store.begin() as connection:
         trace = to_trace(connection, cluster, since, until)
     if not len(trace):
@@ -81,9 +81,9 @@ def week(settings: Settings, reader: Reader, cluster: str, terms: Terms, since: 
 
 
 def never_seen(run: np.ndarray, interval: float) -> np.ndarray:
-    """The chance that a job of each run time (n,), started at any moment between two looks, is over before the next.
+    """Return the probability that a job of each run time (n,) starts and ends between two looks.
 
-    A job that never ran (NaN: it was cancelled while it waited) is not over before a look.
+    A job that never ran (NaN: cancelled while it waited) cannot end before a look.
 
     >>> never_seen(np.array([0.0, 10.0, 30.0, 99.0, math.nan]), 30.0).round(2).tolist()
     [1.0, 0.67, 0.0, 0.0, 0.0]
@@ -110,7 +110,7 @@ def _judged(row: Row | None, wait: float, terms: Terms, settings: Settings) -> t
 
 
 def by_partition(one: Week) -> list[dict[str, Any]]:
-    """A row for each partition: jobs, how many are planned, by how much, the reasons of the others by how often."""
+    """Return a row per partition: jobs, how many are planned, by how much, reasons of the others by frequency."""
     names = np.array([name if isinstance(name, str) else "" for name in one.trace.nominal("partition_id").decode()])
     limit, rows = one.trace.number("req_time"), []
     for name in sorted(set(names.tolist())):
@@ -136,11 +136,11 @@ def by_partition(one: Week) -> list[dict[str, Any]]:
 def simulated(
     one: Week, machine: Machine, settings: Settings, seed: int = 0
 ) -> tuple[list[dict[str, Any]], Any, list[str]]:
-    """The week under Slurm's loops with own limits and as `plan` is set (off: each way), by size class and by group.
+    """Simulate the week under Slurm's loops with own limits and under `plan` (off: each way), by size and group.
 
-    Waiting jobs are planned with their planned limits, running ones with their own, which they have back; nobody's job
-    ends by a planned limit. The order is that of every job, whoever opted in. Also returns how near the first schedule
-    comes to the record, and notes. Among everybody the order is simulated with `RESERVE` besides, where it is not set.
+    Waiting jobs have planned limits, running jobs their own, restored limits; no job is ended by a planned limit. All
+    jobs are ordered, also without opting in. Also returns how close the first schedule is to the record, and notes. An
+    order of the whole queue is also simulated with `RESERVE`, if it is not set.
     """
     from ...evaluation.differences import schedule_differences
     from ...evaluation.simulated import judged_on
@@ -183,7 +183,7 @@ def simulated(
 
 
 def sentences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the partitions' rows say, and why others are left alone, the most frequent reasons first."""
+    """Describe the partitions' rows, and why other jobs are left alone, most frequent reasons first."""
     said = []
     for row in rows:
         share = f", to {row['mean_share_of_limit']:.0%} of their limits on average" if row["planned"] else ""
