@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads PBS through the same interface as Slurm: qstat for the queue, and its own history for jobs that ended.
+"""Reads PBS through the same interface as Slurm: qstat for the queue, and its history for ended jobs.
 
-The transport must run qstat with TZ=UTC: PBS prints local time and knows no other form.
+The transport must run qstat with TZ=UTC, because PBS prints only local time.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ TWO_WEEKS = 14 * 86400.0
 
 @dataclass(slots=True)
 class Pbs:
-    """A PBS server behind a transport; `as_text` for kin that know neither -x nor JSON (Torque, Slurm's wrappers).
+    """A PBS server behind a transport; `as_text` for relatives without -x and JSON (Torque, Slurm's wrappers).
 
-    `json_fails` is set once qstat printed JSON that cannot be read; from then on the text form is asked for. OpenPBS
-    22 and older print invalid JSON for a variable such as `N=005`, for as long as that job stays in the history.
+    `json_fails` is set when qstat has printed invalid JSON; from then on the text form is used. OpenPBS 22 and older
+    print invalid JSON for a variable such as `N=005`, as long as that job is in the history.
     """
 
     transport: Any
@@ -43,51 +43,51 @@ class Pbs:
         return float(self.transport.now())
 
     def ticks(self) -> float:
-        """The transport's clock that nobody sets."""
+        """The transport's monotonic clock."""
         return float(self.transport.ticks())
 
     def ended(self, ids: Sequence[str], since: float) -> Snapshot:
-        """These jobs, as far as the server still knows how they ended."""
+        """Return these jobs if the server still knows how they ended."""
         whole = self.history(since, math.inf)
         return whole._replace(jobs=tuple(s for s in whole.jobs if s.job_id in ids))
 
     def reservations(self) -> list[dict[str, Any]]:
-        """None that is known of: PBS gives no such reason."""
+        """Return an empty list: PBS gives no such reason."""
         return []
 
     def nodes_away(self) -> tuple[NodeAway, ...]:
-        """None that is known of: nodes are not asked about."""
+        """Return an empty tuple: PBS is not asked about nodes."""
         return ()
 
     def hides_jobs(self) -> bool:
-        """Whether the server hides jobs from other users now."""
+        """Return whether the server now hides jobs from other users."""
         return not self.as_text and self.site().private
 
     def snapshot(self) -> Snapshot:
-        """Every job the server knows, subjobs one by one, finished ones as long as it keeps them."""
+        """Return every job of the server: subjobs one by one, ended jobs as long as it keeps them."""
         return self._ask()
 
     def job(self, job_id: str) -> Snapshot:
-        """One job, for an answer without a store."""
+        """Return one job, for an answer without a store."""
         return self._ask(*job_id.split(","))
 
     def jobs_of(self, user: str) -> Snapshot:
-        """A user's jobs, likewise."""
+        """Return a user's jobs, for an answer without a store."""
         whole = self.snapshot()
         return whole._replace(jobs=tuple(s for s in whole.jobs if s.asked["user_id"] == user))
 
     def history_of(self, user: str, since: float, until: float, *, memory: bool = False) -> Snapshot:
-        """The jobs of one user within the span; what they held comes with them in any case."""
+        """Return the jobs of one user in the span; their memory use is always included."""
         whole = self.history(since, until)
         return whole._replace(jobs=tuple(s for s in whole.jobs if s.asked["user_id"] == user))
 
     def history(self, since: float, until: float) -> Snapshot:
-        """The server's own history within the span; its accounting logs can be read with `read_trace` instead."""
+        """Return the server's history of the span; `read_trace` reads its accounting logs instead."""
         whole = self.snapshot()
         return whole._replace(jobs=tuple(s for s in whole.jobs if since <= s.end_time < until))
 
     def site(self) -> Site:
-        """Server, version, how long finished jobs are kept, queues with their limits."""
+        """Return server, version, how long ended jobs stay visible, and queues with their limits."""
         if self.as_text:
             return Site("pbs", "", 300.0, False, math.nan, False, {})
         server = _blocks(self.transport.ask(SERVER).text, "Server")
@@ -115,7 +115,7 @@ class Pbs:
         )
 
     def _ask(self, *ids: str) -> Snapshot:
-        """These jobs, or all; jobs that cannot be read, or whose id appears twice, are counted."""
+        """Return these jobs, or all; jobs that cannot be read, or whose id occurs twice, are counted as broken."""
         asked_at, records = self._records(ids)
         times = Counter(job_id for job_id, _ in records)
         jobs: list[Sighting] = []
@@ -133,7 +133,7 @@ class Pbs:
         return Snapshot(asked_at, tuple(jobs), broken)
 
     def _records(self, ids: tuple[str, ...]) -> tuple[float, list[tuple[str, dict[str, str]]]]:
-        """When qstat was asked, and what it printed: as JSON, or as text where the JSON cannot be read."""
+        """Return when qstat was asked, and what it printed: as JSON, or as text if the JSON is invalid."""
         if not self.as_text and not self.json_fails:
             answer = self.transport.ask((*JOBS, *ids))
             try:
@@ -145,7 +145,7 @@ class Pbs:
 
 
 def _blocks(text: str, kind: str) -> list[tuple[str, dict[str, str]]]:
-    """`Server: name` or `Queue: name` blocks with their attributes."""
+    """Return `Server: name` or `Queue: name` blocks with their attributes."""
     blocks: list[tuple[str, dict[str, str]]] = []
     for line in text.splitlines():
         if match := re.match(rf"{kind}:?\s+(\S+)", line):

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The size of a log's machine, from what ran on it at once.
-
-As processors or as a described machine.
-"""
+"""The size of a log's machine, from what ran on it at the same time: in processors, or as a described machine."""
 
 from __future__ import annotations
 
@@ -23,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def peak_procs(trace: Trace, rule: str = "alloc") -> float:
-    """The most processors the recorded jobs ever held at once; NaN when no job has both a run time and processors.
+    """Return the most processors that recorded jobs used at the same time; NaN if no job has run time and processors.
 
-    Starts and ends are the recorded clock's (a job without a wait starts at submit). At one instant ends come first,
-    so a job that follows another on the same processors does not count twice. O(n log n).
+    Starts and ends are those of the recorded clock (a job without a wait starts at its submission). At one instant ends
+    come first, so a job that follows another on the same processors does not count twice. O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 5, 10], "run_time": [10, 10, 5], "alloc_procs": [4, 2, 4]})
     >>> peak_procs(log)
@@ -37,7 +34,7 @@ def peak_procs(trace: Trace, rule: str = "alloc") -> float:
 
 
 def over_size(trace: Trace, size: float, rule: str = "alloc") -> float:
-    """The share of the recorded jobs' processor time that they held beyond a machine's size; 0 where nothing is known.
+    """Return the share of the jobs' processor time beyond a machine's size; 0 if nothing is known.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 5, 10], "run_time": [10, 10, 5], "alloc_procs": [4, 2, 4]})
     >>> over_size(log, 4.0), over_size(log, 6.0)
@@ -50,12 +47,12 @@ def over_size(trace: Trace, size: float, rule: str = "alloc") -> float:
 
 
 def _held(trace: Trace, rule: str) -> tuple[np.ndarray, np.ndarray]:
-    """Instants at which jobs start or end, in order, and the processors held from each on."""
+    """Return the instants at which jobs start or end, in order, and the processors in use from each instant on."""
     return _held_of(trace, trace.procs(rule))
 
 
 def _held_of(trace: Trace, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same of anything that jobs hold (n,)."""
+    """Return the same for any amount (n,) that jobs use."""
     submit, wait, run = outcome(trace)
     ran = (run > 0) & (size > 0)
     start = (submit + wait)[ran]
@@ -66,10 +63,11 @@ def _held_of(trace: Trace, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def partition_sizes(trace: Trace, rule: str = "req") -> dict[int | str, tuple[float, str]]:
-    """How many processors each partition of a log has, and where that comes from, by partition id.
+    """Return the processors of each partition of a log and their source, by partition id.
 
     The header's MaxProcs may list them in parentheses, in the order of its Partition lines (`1664 (72, 1368, 224)`);
-    else the most that recorded jobs ever held at once stands in. A partition is never smaller than its widest job.
+    otherwise the most processors that jobs used at the same time count. A partition is at least as large as its widest
+    job.
 
     >>> ran = {"submit_time": [0, 5], "run_time": [9, 9], "alloc_procs": [4, 2]}
     >>> partition_sizes(Trace.from_arrays({**ran, "partition_id": [1, 2]}))
@@ -94,23 +92,23 @@ def partition_sizes(trace: Trace, rule: str = "req") -> dict[int | str, tuple[fl
 SOURCE = "made from the log: sizes from its header, else the most processors held at once"
 LEARNED = "learned from the log's record"
 STATED = "--procs-total"
-"""Where the size of the machine comes from, when whoever asks has said it (`LogInfo.max_procs_source`)."""
+"""Source of the machine's size if the caller has given it (`LogInfo.max_procs_source`)."""
 WIDER = 0.01
-"""The share of core-hours that jobs with more processors a node than assumed may hold."""
+"""Share of core-hours that jobs with more processors per node than assumed may have."""
 WHOLE = 0.9
-"""Where a log knows no nodes: the share of core-hours in jobs of a whole number of nodes."""
+"""Without nodes in the log: the share of core-hours in jobs that use a whole number of nodes."""
 LARGEST_NODE = 256
 
 
 def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
-    """Nodes alike in each partition, as many as its jobs ever held at once; partitions are taken to share no node.
+    """Return a machine of equal nodes per partition, as many as its jobs used at the same time; no node is shared.
 
-    A log of one partition has the processors that are known of its machine (`trace.info.max_procs`). Where somebody
-    states fewer than the partitions held in all, they share nodes. Where its header
-    tells both processors and nodes (SWF's MaxProcs and MaxNodes), that is what a node has; else it has the processors
-    a node of the jobs that hold all but `WIDER` of the core-hours, or, where the log knows no nodes, the largest number
-    of which jobs with `WHOLE` of the core-hours ask a multiple. Memory, GPUs and limits are unknown and bind nobody;
-    the settings are Slurm's own defaults with backfill. InputError where no job tells its processors. O(n log n).
+    With one partition, the machine has the known number of processors (`trace.info.max_procs`). If the caller gives
+    fewer than the partitions used together, they share nodes. A node has the processors that the header implies (SWF's
+    MaxProcs and MaxNodes); otherwise the processors per node of the jobs with all but `WIDER` of the core-hours;
+    without nodes in the log, the largest number of which jobs with `WHOLE` of the core-hours request a multiple.
+    Memory, GPUs and limits are unknown and limit no job; settings are Slurm's defaults with backfill. InputError if no
+    job has processors. O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 1], "run_time": [9, 9], "req_procs": [32, 16], "req_nodes": [2, 1]})
     >>> machine = machine_of_log(log)
@@ -145,7 +143,7 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
 
 
 def _on_shared_nodes(groups: list[NodeGroup], partitions: list[Partition], total: float) -> Machine:
-    """Partitions that together held more than the machine has: they share its nodes, the larger ones all of them."""
+    """Let partitions share nodes if together they used more than the machine has; the larger ones get all nodes."""
     from ..machines.machine import Machine, NodeGroup
 
     cpus = max(group.cpus for group in groups)
@@ -156,11 +154,11 @@ def _on_shared_nodes(groups: list[NodeGroup], partitions: list[Partition], total
 
 
 def with_gpus(machine: Machine, trace: Trace) -> Machine:
-    """The machine with the GPUs that jobs of each partition ever held at once, where the log tells what they asked for.
+    """Return the machine with the GPUs that each partition's jobs used at the same time, if the log has requests.
 
-    A node has as many as the jobs that hold all but `WIDER` of the GPU-hours have on each of theirs, and so many nodes
-    have them; where the log knows no nodes, all nodes of the partition share them evenly. Partitions that share nodes
-    share their GPUs. O(n log n).
+    A node has as many GPUs as the jobs with all but `WIDER` of the GPU-hours use per node, and enough nodes have them.
+    Without nodes in the log, all nodes of the partition have equally many. Partitions that share nodes share GPUs. O(n
+    log n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 0, 9], "run_time": [9, 9, 9], "req_procs": [16] * 3,
     ...                          "req_nodes": [1] * 3, "req_gpus": [0, 4, 2]})
@@ -192,7 +190,7 @@ def with_gpus(machine: Machine, trace: Trace) -> Machine:
 
 
 def _gpus_each(trace: Trace, gpus: np.ndarray) -> int:
-    """GPUs of a node, as the nodes of jobs that ask for some tell; 0 where too few do."""
+    """Return the GPUs per node, from the nodes of jobs that request some; 0 if too few jobs show it."""
     nodes = units_of(trace, "node", "alloc")
     work = np.nan_to_num(gpus * trace.run_time)
     known = nodes >= 1
@@ -200,16 +198,16 @@ def _gpus_each(trace: Trace, gpus: np.ndarray) -> int:
 
 
 def _most_each(each: np.ndarray, work: np.ndarray) -> int:
-    """The most a node that jobs have, but for those with `WIDER` of the work."""
+    """Return the largest amount per node, without the jobs that have the last `WIDER` of the work."""
     order = np.argsort(-each, kind="stable")
     beyond = np.cumsum(work[order]) > WIDER * work.sum()
     return max(int(each[order][np.flatnonzero(beyond)[0]]), 1)
 
 
 def count_whole(trace: Trace) -> tuple[int, int]:
-    """Of the jobs that ask for a part of a node, how many hold whole nodes, and how many do not; (0, 0) unknown.
+    """Count jobs that request part of a node and get whole nodes, and those that do not; (0, 0) if unknown.
 
-    The size of a node is that of the machine that the held processors imply. O(n log n).
+    The size of a node is that of the machine that the used processors imply. O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 9, 9], "run_time": [9] * 3, "req_procs": [1, 2, 40],
     ...                          "alloc_procs": [40] * 3, "req_nodes": [1] * 3})
@@ -226,14 +224,14 @@ def count_whole(trace: Trace) -> tuple[int, int]:
 
 
 def _of_header(trace: Trace) -> int:
-    """Processors of a node by the header's MaxProcs and MaxNodes; 0 where it does not tell a whole number."""
+    """Return the processors per node by the header's MaxProcs and MaxNodes; 0 if that is not a whole number."""
     found = [re.match(r"\s*(\d+)", trace.info.header.get(name, "")) for name in ("MaxProcs", "MaxNodes")]
     procs, nodes = (int(match[1]) if match else 0 for match in found)
     return procs // nodes if nodes > 0 and procs % nodes == 0 else 0
 
 
 def _node_size(trace: Trace, rule: str) -> int:
-    """Processors of a node, as far as the jobs of a partition tell."""
+    """Return the processors per node, from the jobs of a partition."""
     procs, nodes = trace.procs(rule), units_of(trace, "node", "alloc")
     work = np.nan_to_num(procs * trace.run_time)
     known = (procs >= 1) & (nodes >= 1)

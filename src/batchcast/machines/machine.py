@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine as Slurm describes it: node groups, partitions, QOS, associations, reservations. Pure data.
 
-And that machine with something changed (`vary`), for what-if questions.
+`vary` returns the machine with a change, for what-if questions.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ NOTHING: Mapping[str, float] = {}
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes that are alike, in the order of Slurm's node table. Memory in MiB, `gres` by name and type (`gpu:a100`).
+    """Equal nodes, in the order of Slurm's node table. Memory in MiB, `gres` by name and type (`gpu:a100`).
 
-    `down` nodes exist and cannot be used when the description was taken.
+    `down` nodes exist but could not be used when the description was captured.
     """
 
     names: tuple[str, ...]
@@ -37,11 +37,11 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A set of nodes with rules. Times in seconds, memory in MiB; NaN where nothing is set.
+    """A set of nodes with rules. Times in seconds, memory in MiB; NaN if not set.
 
-    `billing_weights` are TRESBillingWeights by TRES, memory per MiB. Where PreemptType is partition_prio, jobs
-    of a partition with `preempt` give way to partitions of a higher tier, by `preempt_mode` (the cluster's where it is
-    empty) and after `grace_time`.
+    `billing_weights` are TRESBillingWeights by TRES, memory per MiB. If PreemptType is partition_prio, jobs of a
+    partition with `preempt` can be preempted by partitions of a higher tier, by `preempt_mode` (empty: the cluster's
+    mode), after `grace_time`.
     """
 
     name: str
@@ -66,10 +66,10 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a QOS or an association: infinity (or no entry) where none is set. TRES by name, e.g. `gres/gpu`.
+    """Limits of a QOS or an association: infinity (or no entry) if not set. TRES by name, such as `gres/gpu`.
 
-    `grp_` counts everything that runs under it; `max_*_per_user` and `max_*_per_account` of a QOS count one user's or
-    one account's; `max_jobs` of an association is the user's own. `max_wall` in seconds, `max_tres` for one job.
+    `grp_` limits all running jobs together; `max_*_per_user` and `max_*_per_account` of a QOS limit one user or
+    account; `max_jobs` of an association limits the user. `max_wall` is in seconds, `max_tres` limits one job.
     """
 
     grp_jobs: float = math.inf
@@ -85,10 +85,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Qos:
-    """A quality of service: its priority, its limits, and where PreemptType is qos whom it may preempt.
+    """A quality of service: priority, limits, and, if PreemptType is qos, the QOS that it may preempt.
 
-    Its own jobs give way by `preempt_mode` (the cluster's where it is empty), `grace_time` seconds after they were
-    told, and never before they have run for `preempt_exempt_time` (NaN: the cluster's).
+    Its own jobs are preempted by `preempt_mode` (empty: the cluster's mode), `grace_time` seconds after a notice, and
+    never before they have run for `preempt_exempt_time` (NaN: the cluster's).
     """
 
     name: str
@@ -102,9 +102,9 @@ class Qos:
 
 @dataclass(frozen=True, slots=True)
 class Association:
-    """An account (no user) or a user in an account, with its shares and limits.
+    """An account (without a user) or a user in an account, with shares and limits.
 
-    `parent` is the account above an account; above a user it is its account, unless `parent` names another.
+    `parent` is the account above an account. Above a user it is the user's account, unless `parent` names another.
     """
 
     account: str = ""
@@ -116,11 +116,12 @@ class Association:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Nodes kept from `start` to `end` (seconds on the log's clock) for those who name it and are in users or accounts.
+    """Nodes reserved from `start` to `end` (seconds on the log's clock) for jobs that name it, of its users or
+    accounts.
 
-    A maintenance reservation has users that submit nothing: it only keeps the nodes free. One with the flag DAILY or
-    WEEKLY comes again, as long as it begins before `until`. Jobs of at most `max_time` seconds are let in: neither is a
-    word of Slurm's, but what sites do that run long jobs by night alone.
+    A maintenance reservation has users who submit nothing, so its nodes stay free. With the flag DAILY or WEEKLY it
+    repeats while it begins before `until`. Jobs of at most `max_time` seconds may use its nodes: this and `until` are
+    not Slurm's, but describe sites that run long jobs only by night.
     """
 
     name: str
@@ -135,13 +136,13 @@ class Reservation:
 
     @property
     def every(self) -> float:
-        """Seconds after which it comes again; 0 where it does not."""
+        """Seconds after which the reservation repeats; 0 if it does not."""
         return next((seconds for flag, seconds in TURNS.items() if flag in self.flags), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A whole machine. `settings` are slurm.conf's own words and values (`bf_interval`, `PriorityWeightAge`, ...)."""
+    """A whole machine. `settings` have slurm.conf's names and values (`bf_interval`, `PriorityWeightAge`, ...)."""
 
     nodes: tuple[NodeGroup, ...]
     partitions: tuple[Partition, ...]
@@ -154,7 +155,7 @@ class Machine:
     licenses: Mapping[str, float] = field(default_factory=dict)
 
     def node_names(self) -> tuple[str, ...]:
-        """Every node, in the order of the node table."""
+        """Return every node, in the order of the node table."""
         return tuple(name for group in self.nodes for name in group.names)
 
     @property
@@ -163,7 +164,7 @@ class Machine:
         return sum(group.cpus * len(group.names) for group in self.nodes)
 
     def partition(self, name: str) -> Partition | None:
-        """The partition of that name; the default one for an empty name."""
+        """Return the partition of this name; the default partition for an empty name."""
         wanted = (p for p in self.partitions if p.name == name or (not name and p.default))
         return next(wanted, None)
 
@@ -173,7 +174,7 @@ MOST = 1 << 40
 
 
 def check_machine(machine: Machine, where: str) -> None:
-    """InputError where a number of a node cannot be one, a node is there twice, or a reservation has no times.
+    """Raise InputError for an impossible number, a node that occurs twice, or a reservation without times.
 
     >>> check_machine(homogeneous(2, 0), "machine.toml")
     Traceback (most recent call last):
@@ -203,7 +204,7 @@ def check_machine(machine: Machine, where: str) -> None:
 
 
 def homogeneous(nodes: int, cpus: int, memory_mib: float = math.inf, **settings: str) -> Machine:
-    """`nodes` nodes alike in one partition.
+    """Return a machine of `nodes` equal nodes in one partition.
 
     >>> homogeneous(2, 16).cpus
     32
@@ -218,9 +219,9 @@ POLICIES = {
     "backfill": {"SchedulerType": "sched/backfill", "PriorityType": "priority/basic"},
     "multifactor": {"SchedulerType": "sched/backfill", "PriorityType": "priority/multifactor"},
 }
-"""What `policy=` stands for, in slurm.conf's words."""
+"""Settings of slurm.conf for each value of `policy=`."""
 JOB_KEYS = ("limits", "memory", "order", "within", "age")
-"""Keys that change the jobs, not the machine."""
+"""Keys that change jobs, not the machine."""
 SETTINGS_READ = (
     "nodes", "policy", *JOB_KEYS, "SchedulerType", "PriorityType", "SelectTypeParameters", "AccountingStorageEnforce",
     "bf_interval", "bf_resolution", "bf_window", "bf_max_job_test", "bf_max_job_user", "bf_max_job_part",
@@ -231,11 +232,11 @@ SETTINGS_READ = (
 )  # fmt: skip
 
 NUMBERS = ("bf_", "sched_", "batch_", "default_", "PriorityWeight")
-"""How the settings begin that are numbers, but for `PriorityWeightTRES`."""
+"""Prefixes of settings that are numbers, except `PriorityWeightTRES`."""
 
 
 def parse_changes(text: str) -> dict[str, str]:
-    """KEY=VALUE pairs of one variant, by commas.
+    """Parse the KEY=VALUE pairs of one variant, separated by commas.
 
     >>> parse_changes("nodes=+10%,bf_interval=60")
     {'nodes': '+10%', 'bf_interval': '60'}
@@ -248,10 +249,10 @@ def parse_changes(text: str) -> dict[str, str]:
 
 
 def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
-    """The machine with `nodes=+10%` (of every group; `nodes=-3` of the largest), `policy=`, or settings changed.
+    """Return the machine with `nodes=+10%` (of every group; `nodes=-3` of the largest), `policy=`, or other settings.
 
-    What belongs to the jobs (`JOB_KEYS`) is left alone. Any other key is one of slurm.conf's words. UsageError
-    where a value cannot be read or a key is not one that the scheduler's model reads.
+    Keys in `JOB_KEYS` are ignored. Every other key is a setting of slurm.conf. UsageError for a value that cannot be
+    read, or a setting that the scheduler's model does not read.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> vary(homogeneous(10, 4), {"nodes": "+20%"}).cpus

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job asks of a machine with nodes, as sbatch's options say it.
-
-And what a log or a queue knows of it. Pure.
-"""
+"""What a job requests of a machine with nodes: from sbatch's options, a log or a queue. Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ NEVER = math.inf
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeRequest:
-    """One job or array task: what it asks, when, and how long it runs. Seconds on the log's clock, memory in MiB.
+    """One job or array task: request, submission and run time. Seconds on the log's clock, memory in MiB.
 
-    `limit` NaN is the partition's default; `tasks` 0 is one a node. `mem_per_node` 0 is all of a node's memory, NaN is
-    not asked; `gres` is per node by name or name:type. A held job waits until `release`; `cancel` takes it from the
-    queue or ends it. `depends` names other jobs by `key` (afterok, afterany, afternotok); `singleton` waits for
-    earlier jobs of the same user and name. Tasks with one `array` share `throttle`, how many may run at once.
+    `limit` NaN: the partition's default. `tasks` 0: one per node. `mem_per_node` 0: all memory of a node, NaN: not
+    requested. `gres` is per node, by name or name:type. A held job waits until `release`; `cancel` removes it from the
+    queue or ends it. `depends` names other jobs by `key` (afterok, afterany, afternotok). A `singleton` waits for
+    earlier jobs of the same user and name. Tasks of one `array` share `throttle`, the number that may run at once.
     """
 
     key: str
@@ -62,13 +59,13 @@ class NodeRequest:
 
     @property
     def cpus(self) -> int:
-        """Processors asked for: tasks times processors a task, at least one a node."""
+        """Requested processors: tasks times processors per task, at least one per node."""
         per_node = self.min_nodes * max(self.tasks_per_node, 1)
         return max(self.tasks, per_node) * self.cpus_per_task
 
 
 WHOLE = "all"
-"""The one partition of a machine that was described without any, as a platform of SimGrid's is."""
+"""The only partition of a machine that was described without partitions, such as a SimGrid platform."""
 
 UNKNOWN, ELSEWHERE, TOO_LARGE = (
     "no run time or size",
@@ -79,7 +76,7 @@ UNKNOWN, ELSEWHERE, TOO_LARGE = (
 
 @dataclass(frozen=True, slots=True)
 class MachineSizes:
-    """The sizes that requests are checked against: processors by partition, the default one, the largest node.
+    """The sizes against which requests are checked: processors by partition, default partition, largest node.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> machine = MachineSizes.of(homogeneous(2, 16))
@@ -97,7 +94,7 @@ class MachineSizes:
 
     @classmethod
     def of(cls, machine: Machine) -> MachineSizes:
-        """Of a machine; its first partition stands for a default one."""
+        """Return the sizes of a machine; its first partition counts as default if none is."""
         cpus = {name: group.cpus for group in machine.nodes for name in group.names}
         sizes = {p.name: sum(cpus.get(name, 0) for name in p.nodes) for p in machine.partitions}
         default = machine.partition("") or machine.partitions[0]
@@ -109,13 +106,13 @@ class MachineSizes:
     def request(
         self, key: str, job: JobRequest, run: float, *, exact: bool = True, kib_per_proc: float = math.nan
     ) -> NodeRequest | str:
-        """The job's request, or why there is none: tasks of one processor on its nodes, or on any where unknown.
+        """Return the job's request, or why there is none: one-processor tasks on its nodes, or on any if unknown.
 
-        The nodes are the fewest where not `exact`, or where the processors would not fit on so many; so many are at
-        least asked for that the GPUs fit. A machine that names no partitions (`WHOLE`) takes jobs of any. Without a QOS
-        that the machine has it has its queue's, else the partition's. Numbers are NaN where unknown; memory is shared
-        evenly, so many KiB a processor; the job ends after `run` seconds, at its limit at the latest. Its partition may
-        be a list with commas; none is the default one.
+        The number of nodes is a minimum if not `exact`, or if the processors do not fit on that many; it is large
+        enough for the GPUs. A machine without partitions (`WHOLE`) accepts jobs of any. If the machine does not have
+        the job's QOS, that of its queue or partition applies. Numbers are NaN if unknown; memory is KiB per processor.
+        The job ends after `run` seconds, at its limit at the latest. The partition may be a list with commas; an empty
+        one is the default.
         """
         procs, nodes, gpus, limit = job.procs, job.req_nodes, job.req_gpus, job.req_time
         if not (run >= 0 and procs >= 1):
@@ -146,7 +143,7 @@ class MachineSizes:
         )  # fmt: skip
 
     def _class(self, job: JobRequest, part: str) -> str:
-        """The QOS that the job or its queue names, where the machine has it; else the partition's, else as named."""
+        """Return the QOS of the job or its queue if the machine has it; else the partition's, else the job's."""
         named = [word for word in (_word(job.qos), _word(job.queue_id)) if word in self.classes]
         return named[0] if named else self.qos.get(part, "") or _word(job.qos)
 
@@ -172,7 +169,7 @@ _CHOICE = re.compile(r"[|*\[\]()!]")
 
 
 class RequestDetails(NamedTuple):
-    """What of a request's details a machine has: names of features, licenses, partitions and types of GPU.
+    """What a machine has of a request's details: names of features, licenses, partitions and types of GPU.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> details, job = RequestDetails.of(homogeneous(2, 16)), NodeRequest("1", 0.0, 60.0, tasks=4)
@@ -188,7 +185,7 @@ class RequestDetails(NamedTuple):
 
     @classmethod
     def of(cls, machine: Machine) -> RequestDetails:
-        """Of a machine."""
+        """Return the details of a machine."""
         features = frozenset(word for group in machine.nodes for word in group.features)
         gpus = {kind.lower(): kind for group in machine.nodes for kind in group.gres if kind.startswith("gpu:")}
         return cls(features, frozenset(machine.licenses), frozenset(p.name for p in machine.partitions), gpus)
@@ -196,10 +193,9 @@ class RequestDetails(NamedTuple):
     def complete(
         self, request: NodeRequest, job_id: int | str, said: Mapping[str, Any], keys: Mapping[str, Sequence[str]]
     ) -> NodeRequest:
-        """The request with what was said of it, by the columns of `DETAILS`; `keys` are those of other jobs by job id.
+        """Return the request with the columns of `DETAILS` from `said`; `keys` are the keys of other jobs by job id.
 
-        What the machine does not have (a feature, a license, a partition) is passed over, as is a job that it depends
-        on and `keys` does not name.
+        A feature, license or partition that the machine does not have is ignored, as is a dependency on an unknown job.
         """
         is_task = "_" in str(job_id)
         if not said and not is_task:
@@ -212,7 +208,7 @@ class RequestDetails(NamedTuple):
             more["gres"] = {typed: request.gres["gpu"]}
         if _amount(said, "exclusive") > 0:
             more["exclusive"] = True
-            if request.mem_per_cpu == request.mem_per_cpu:  # of the processors asked for, while it gets all of a node
+            if request.mem_per_cpu == request.mem_per_cpu:  # it gets all of a node nevertheless
                 memory = request.mem_per_cpu * request.cpus / request.min_nodes
                 more |= {"mem_per_cpu": math.nan, "mem_per_node": memory}
         if (nice := _amount(said, "nice")) > 0:
@@ -243,7 +239,7 @@ def _amount(values: Mapping[str, Any], column: str) -> float:
 
 
 def features_of(text: str, known: frozenset[str]) -> tuple[str, ...]:
-    """Features that a node must all have; of a choice (`a|b`) none, and none that no node has.
+    """Return the features that a node must all have; a choice (`a|b`) and unknown features are ignored.
 
     >>> features_of("skylake&ib", {"skylake", "ib"}), features_of("a|b", {"a"}), features_of("", {"a"})
     (('skylake', 'ib'), (), ())
@@ -254,7 +250,7 @@ def features_of(text: str, known: frozenset[str]) -> tuple[str, ...]:
 
 
 def licenses_of(text: str, known: frozenset[str]) -> Mapping[str, int]:
-    """Licenses and how many: `matlab:2,ansys`.
+    """Return licenses and their numbers: `matlab:2,ansys`.
 
     >>> licenses_of("matlab:2,other", {"matlab"})
     {'matlab': 2}
@@ -264,9 +260,9 @@ def licenses_of(text: str, known: frozenset[str]) -> Mapping[str, int]:
 
 
 def depends_of(text: str, keys: Mapping[str, Sequence[str]], itself: str) -> tuple[tuple[tuple[str, str], ...], bool]:
-    """Kinds and keys of what a job waits for, as far as they are known, and whether as a singleton.
+    """Return kinds and keys of known dependencies, and whether the job is a singleton.
 
-    What squeue says beside an id (`7(unfulfilled)`) is passed over.
+    What squeue adds to an id, as in `7(unfulfilled)`, is ignored.
 
     >>> depends_of("afterok:7:8_1,singleton", {"7": ["0", "1"], "8_1": ["3"]}, "4")
     ((('afterok', '0'), ('afterok', '1'), ('afterok', '3')), True)
@@ -282,7 +278,7 @@ def depends_of(text: str, keys: Mapping[str, Sequence[str]], itself: str) -> tup
 
 
 def keys_by_id(ids: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Keys by job id, given the job id of each key; of an array's tasks by the array's too.
+    """Return keys by job id, from the job id of each key; tasks of an array also by the array's id.
 
     >>> keys_by_id({"0": 7, "1": "8_1", "2": "8_2"})
     {'7': ['0'], '8_1': ['1'], '8': ['1', '2'], '8_2': ['2']}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine as TOML, by hand or captured, and back; and in words, for `batchcast machine show`. Pure."""
+"""Reads and writes a machine as TOML, and describes it for `batchcast machine show`. Pure."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ FIELDS = {
     "association": "associations",
     "reservation": "reservations",
 }
-Expand = Any  # a text of node names to the names
+Expand = Any  # converts a text of node names to a list
 Fold = Any
 
 
 def write_machine(machine: Machine, fold: Fold) -> str:
-    """The machine as TOML; `fold` shortens lists of nodes. What is unknown or unlimited is left away.
+    """Return the machine as TOML; `fold` shortens lists of nodes. Unknown and unlimited values are omitted.
 
-    A value that a reader would not take for granted is written whatever it is: `nodes = ""` of an empty partition.
+    A required value is always written, such as `nodes = ""` of an empty partition.
     """
     lines = [f"name = {_value(machine.name)}", "", "[settings]  # slurm.conf's words"]
     lines += [f"{_value(key)} = {_value(value)}" for key, value in machine.settings.items()]
@@ -59,7 +59,7 @@ def write_machine(machine: Machine, fold: Fold) -> str:
 
 
 def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> Machine:
-    """The machine of such a text. InputError names the table, the key and what is accepted.
+    """Return the machine of a TOML text. InputError names the table, the key and what is accepted.
 
     >>> text = '[[nodes]]\\nnames = "n[1-2]"\\ncpus = 16\\n[[partition]]\\nname = "all"\\nnodes = "n[1-2]"'
     >>> read_machine_toml(text, lambda names: ("n1", "n2")).cpus
@@ -130,7 +130,7 @@ def _expanded(text: str, expand: Expand, where: str) -> Any:
 
 
 def _taken(kind: Any, given: Mapping[str, Any], where: str) -> Any:
-    """The values as an object of this kind; InputError where one has another type."""
+    """Return the values as an object of this kind; InputError for a wrong type."""
     try:
         return msgspec.convert(given, kind, from_attributes=True)
     except msgspec.ValidationError as error:
@@ -138,12 +138,12 @@ def _taken(kind: Any, given: Mapping[str, Any], where: str) -> Any:
 
 
 def _is_needed(f: Field[Any]) -> bool:
-    """Whether a reader takes nothing for granted where the field is not given."""
+    """Return whether a field is required."""
     return f.default is MISSING and f.default_factory is MISSING
 
 
 def _is_granted(value: Any, f: Field[Any]) -> bool:
-    """Whether a reader takes this empty, unknown or unlimited value for granted."""
+    """Return whether this empty, unknown or unlimited value is the field's default."""
     return f.default_factory is not MISSING or repr(f.default) == repr(value)
 
 
@@ -159,7 +159,7 @@ def _pairs(item: Any, fold: Fold) -> list[str]:
 
 
 def _is_nothing(value: Any) -> bool:
-    """Empty, unknown or unlimited."""
+    """Return whether a value is empty, unknown or unlimited."""
     return value in ("", (), {}) or (isinstance(value, float) and not math.isfinite(value))
 
 
@@ -168,7 +168,7 @@ def _value(value: Any) -> str:
         return "{ " + ", ".join(f"{_value(k)} = {_value(v)}" for k, v in value.items()) + " }"
     if isinstance(value, tuple):
         return "[" + ", ".join(_value(v) for v in value) + "]"
-    if isinstance(value, str):  # TOML knows JSON's escapes but for surrogates, and asks for one more
+    if isinstance(value, str):  # TOML has JSON's escapes except surrogates, and requires one more
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return str(value) if isinstance(value, float) else json.dumps(value)
 
@@ -177,7 +177,7 @@ SCHEDULER = ("SchedulerType", "PriorityType", "SelectType", "SelectTypeParameter
 
 
 def describe(machine: Machine, fold: Callable[[Sequence[str]], str]) -> list[str]:
-    """Lines on nodes, partitions, the scheduler, limits, reservations and what the model leaves out."""
+    """Return lines on nodes, partitions, the scheduler, limits, reservations and what the model leaves out."""
     count = len(machine.node_names())
     lines = [f"{machine.name or 'machine'}: {count} nodes, {machine.cpus} processors", "", "nodes"]
     for group in machine.nodes:
@@ -218,7 +218,7 @@ def describe(machine: Machine, fold: Callable[[Sequence[str]], str]) -> list[str
 
 
 def _unless_asked(seconds: float) -> str:
-    """Which limit a job has that asks for none, where the description says one."""
+    """Return the limit of a job without a requested limit, if the description has one."""
     return f", {span(seconds)} unless asked" if seconds > 0 else ""
 
 

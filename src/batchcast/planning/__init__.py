@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning with forecasts: which limits of waiting jobs are shortened for a while, and when each goes back. Pure."""
+"""Planning with predictions: which limits of waiting jobs are shortened, and when each is restored. Pure."""

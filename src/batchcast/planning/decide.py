@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides which limits to change or give back, and which jobs to leave alone, each with the reason. Pure.
+"""Decides which limits to set or restore and which jobs to leave alone, each with the reason. Pure.
 
-Nothing here does it. Our token in comments that belong to others is here too. Pure.
+The module also reads and writes our token in comments.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .record import Entry, How, Owner, State, Terms, in_minutes, least_limit, ow
 
 _TOKEN = re.compile(r"(?:^| )batchcast:([^;]*);")
 LONGEST = 1000
-"""A comment of others that is longer is left alone: every look would carry it."""
+"""Longer comments of users are left alone, because every look would read them."""
 
 
 def without_token(comment: str) -> str:
-    """The comment without any token of ours.
+    """Return the comment without our token.
 
     >>> [without_token(t) for t in ("nights only batchcast:limit=02:00:00;", "batchcast:start=x;", "batchcast a;b")]
     ['nights only', '', 'batchcast a;b']
@@ -30,7 +30,7 @@ def without_token(comment: str) -> str:
 
 
 def with_token(comment: str, words: str) -> str:
-    """The comment with a token of these words as its only one; without words, with none.
+    """Return the comment with one token of these words; without words, with none.
 
     >>> with_token("nights only", "limit=02:00:00"), with_token("a batchcast:limit=1;", ""), with_token("", "x=1")
     ('nights only batchcast:limit=02:00:00;', 'a', 'batchcast:x=1;')
@@ -42,7 +42,7 @@ def with_token(comment: str, words: str) -> str:
 
 
 def token_text(comment: str) -> str:
-    """What our token in it says; empty where there is none.
+    """Return the text of our token in the comment; empty if there is none.
 
     >>> token_text("a batchcast:start=2026-11-22T23:40;"), token_text("a batchcast b")
     ('start=2026-11-22T23:40', '')
@@ -52,7 +52,7 @@ def token_text(comment: str) -> str:
 
 
 def may_merge(comment: str) -> bool:
-    """Whether scontrol gives others' text back as it was: printable, not in quotes, not long.
+    """Return whether scontrol returns a user's text unchanged: printable, without quotes, not long.
 
     >>> may_merge("x y z"), may_merge("'quoted'"), may_merge("two\\nlines")
     (True, False, False)
@@ -66,7 +66,7 @@ _LIMITED = re.compile(r"(Assoc|QOS).*(Wall|Mins|Minutes)|PartitionTimeLimit|Dead
 
 
 def why_ineligible(job: Plannable, terms: Terms) -> str:
-    """Why this job, at its user's limit, is not planned; empty where it may be. The first reason that holds.
+    """Return the first reason why this job, at its user's limit, is not planned; empty if it may be.
 
     >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=7200.0, partitions=("main",))
     >>> terms = Terms(0.0, {"main": 3600.0}, {"main": 86400.0}, partitions=frozenset({"main"}))
@@ -89,13 +89,13 @@ def _opted_in(job: Plannable, terms: Terms) -> str:
 
 
 def is_opted_in(job: Plannable, terms: Terms) -> bool:
-    """Whether its partition, its QOS or its comment is in; of several partitions all must be: it may run in any."""
+    """Return whether partition, QOS or comment opted in; of several partitions all must, as the job may run in any."""
     all_in = bool(job.partitions) and set(job.partitions) <= terms.partitions
     return all_in or job.qos in terms.qos or bool(OPT_IN.search(without_token(job.comment)))
 
 
 def planned_by_another(job: Plannable) -> bool:
-    """Whether its AdminComment tells of a planned limit. Of a job that is not in our record, it is not ours.
+    """Return whether AdminComment has a planned limit; if the job is not in our record, it is not ours.
 
     >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=60.0)
     >>> theirs = job._replace(admin_comment="batchcast:limit=02:00:00,planned=00:01:00;")
@@ -114,7 +114,7 @@ def _has_limit(job: Plannable, _: Terms) -> str:
 
 
 def _within(job: Plannable, terms: Terms) -> str:
-    """Above a maximum the job waits until that is raised; with a shorter limit it would slip through."""
+    """Refuse jobs above a maximum: they wait until it is raised, but a shorter limit would let them start."""
     for name in job.partitions:
         if job.limit > terms.longest.get(name, 0.0):
             return f"its limit is above the maximum of partition {name}"
@@ -141,7 +141,7 @@ def _in_trial(job: Plannable, terms: Terms) -> str:
 
 
 def is_drawn(base: str, terms: Terms) -> bool:
-    """Whether a job, or an array as a whole, is in the planned arm: the same answer for the same id and seed.
+    """Return whether a job, or a whole array, is in the planned arm of the trial: constant for an id and seed.
 
     >>> terms = Terms(0.0, {}, {}, percent=10.0, seed=1)
     >>> 80 < sum(is_drawn(str(k), terms) for k in range(1000)) < 120
@@ -155,15 +155,15 @@ _RULES = (_stopped, _opted_in, _special, _has_limit, _within, _covered, _before_
 
 
 Forecast = Callable[[Plannable], "float | str"]
-"""The time to plan a job with, in seconds, or why there is none, in words."""
+"""Returns the time to plan a job with, in seconds, or why there is none."""
 Signal = Callable[[Plannable], str]
-"""Why a job's submission rules out planning it, a --signal say; empty where it does not."""
+"""Returns why a job's submission rules out planning, such as a --signal; empty if it does not."""
 
 
 class Action(NamedTuple):
-    """One thing to do: set a planned limit, restore the user's, or only write what became of an entry.
+    """One step: set a planned limit, restore the user's limit, or only record a state.
 
-    `entry` is the record as it must stand before the limit is set, or, of a note, from now on.
+    `entry` is the record before the limit is set; of a note, from now on.
     """
 
     what: Literal["plan", "restore", "note"]
@@ -173,26 +173,26 @@ class Action(NamedTuple):
 
     @property
     def limit(self) -> float:
-        """The limit that holds afterwards, or the --time-min that is planned with, in seconds."""
+        """The limit, or the planned --time-min, that holds afterwards, in seconds."""
         return self.entry.planned if self.what == "plan" else self.entry.user_limit
 
     @property
     def how(self) -> How:
-        """What that is: the limit, except where --time-min is being planned with."""
+        """Whether that is the limit or --time-min."""
         return self.entry.how if self.what == "plan" else How.LIMIT
 
     @property
     def done(self) -> State:
-        """The entry's state once Slurm shows what was asked for."""
+        """The entry's state when Slurm shows the change."""
         if self.what == "plan":
             return State.PLANNED
         return State.FOREIGN if self.entry.state is State.YIELDING else State.RESTORED
 
 
 def verdict(job: Plannable, terms: Terms, forecast: Forecast, signal: Signal) -> tuple[float, str]:
-    """The limit to plan a waiting job with, which stands at its user's limit, and why; NaN where it is left alone.
+    """Return the limit to plan a waiting job with, and why; NaN if it is left alone.
 
-    Never below `least_limit`, nor below `terms.least`; always below the user's limit.
+    It is at least `least_limit` and `terms.least`, and below the user's limit.
     """
     if why := why_ineligible(job, terms) or (PLANNED_BY_ANOTHER if planned_by_another(job) else ""):
         return math.nan, why
@@ -211,10 +211,10 @@ def verdict(job: Plannable, terms: Terms, forecast: Forecast, signal: Signal) ->
 def decide(
     jobs: Sequence[Plannable], record: Mapping[str, Entry], terms: Terms, forecast: Forecast, signal: Signal
 ) -> list[Action]:
-    """What to do now, what is restored first, of that what has started.
+    """Return the steps to take now: restores first, those of started jobs before the others.
 
-    Only jobs that are shown are decided on. Tasks of an array that wait together have one limit in Slurm: they are
-    planned together, by the longest of their times, or not at all. O(jobs).
+    Only visible jobs are considered. Waiting tasks of an array have one limit in Slurm, so they are planned together,
+    by the longest of their times, or not at all. O(jobs).
     """
     actions: list[Action] = []
     free: list[Plannable] = []
@@ -233,7 +233,7 @@ def decide(
 
 
 def _follow(job: Plannable, entry: Entry, terms: Terms) -> Action | None:
-    """What to do about a job that has an entry."""
+    """Return the step for a job that has an entry."""
     if job.finished and entry.state in (State.INTENDED, State.PLANNED, State.RESTORING):
         return _note(job, entry, State.ENDED, terms, "it was over before the next look")
     if not (job.begun or job.waits):
@@ -244,7 +244,7 @@ def _follow(job: Plannable, entry: Entry, terms: Terms) -> Action | None:
     mine = owner_of(job, entry, terms)
     by_start = entry.how is How.TIME_MIN and job.begun
     if by_start and mine is not Owner.ANOTHERS:
-        entry = entry._replace(submit_time=job.submit_time)  # its --time-min comes along at each requeue
+        entry = entry._replace(submit_time=job.submit_time)  # its --time-min survives each requeue
     if mine is Owner.ANOTHERS:
         if entry.how is How.TIME_MIN and job.waits and job.time_min == entry.planned:
             return _yield(job, entry, terms, why)
@@ -260,7 +260,7 @@ def _follow(job: Plannable, entry: Entry, terms: Terms) -> Action | None:
 
 
 def _yield(job: Plannable, entry: Entry, terms: Terms, why: str) -> Action:
-    """Take our --time-min from a job whose limit is somebody else's now: Slurm would lower that limit as well."""
+    """Remove our --time-min from a job whose limit somebody else has set, or Slurm would lower that limit too."""
     lowered = job.begun and entry.planned <= job.limit < entry.user_limit
     if job.time_min != entry.planned or (job.begun and not lowered):
         return _note(job, entry, State.FOREIGN, terms, why)
@@ -273,7 +273,7 @@ def _note(job: Plannable, entry: Entry, state: State, terms: Terms, why: str) ->
 
 
 def _why_restore(job: Plannable, entry: Entry, terms: Terms) -> str:
-    """Why a planned limit cannot stand any longer; empty where it can."""
+    """Return why a planned limit must be restored; empty if it may stay."""
     if job.begun:
         return "it has started"
     if job.submit_time != entry.submit_time:
@@ -293,7 +293,7 @@ def _plans(
     forecast: Forecast,
     signal: Signal,
 ) -> list[Action]:
-    """New planned limits, for whole groups that share one record in slurmctld."""
+    """Return new planned limits, for whole groups that share one record in slurmctld."""
     size: dict[str, int] = {}
     for job in jobs:
         if job.waits:
@@ -304,7 +304,7 @@ def _plans(
     actions = []
     for raw_id, group in groups.items():
         if len(group) < size[raw_id]:
-            continue  # some of its tasks are somebody else's now
+            continue  # somebody else has changed some of its tasks
         verdicts = [verdict(job, terms, forecast, signal) for job in group]
         planned = max(limit for limit, _ in verdicts) if not any(math.isnan(v) for v, _ in verdicts) else math.nan
         if math.isnan(planned):

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of waiting jobs: which SiteFactor each should have, by forecast, by arrival after an age. Pure.
+"""The order of waiting jobs: the SiteFactor of each, by predicted work, or by arrival after an age. Pure.
 
-What orders is a job's work: its run time times its processors. The run time is the `ORDER_QUANTILE` of its
-prediction, which replaces a time limit where limits are bad and is close to it where they are good
-(docs/evidence/order.md); or the time limit itself. Under Slurm's loops a wide job at the head keeps the
-machine waiting for its processors, so the shortest first loses what it gains (docs/guides/planning.md). Among everybody
-(`within="queue"`) a job's factor is that of its level: 63 levels by work, five to two doublings, and one above them for
-who waited longer than the age. Within an account or a user's own jobs, in one QOS and one partition, the priorities
-that jobs have by themselves are dealt out anew among those that differ by at most the band, rounded down: nobody
-outside is passed by more jobs than before, and no job loses more than the band.
+Work is run time times processors. The run time is the `ORDER_QUANTILE` of the prediction, which replaces bad time
+limits and is close to good ones (docs/evidence/order.md), or the time limit itself. Work decides, and not run time
+alone, because under Slurm's loops a wide job at the head leaves processors idle, so shortest first loses what it gains
+(docs/guides/planning.md).
+
+Within the queue (`within="queue"`) a factor is that of a level: 63 levels by work, five for two doublings, and one
+above them for jobs that have waited longer than the age. Within an account or a user, in one QOS and partition, the
+jobs' own priorities are exchanged among jobs that differ by at most the band, and rounded down: no job outside is
+passed by more jobs than before, and no job loses more than the band.
 """
 
 from __future__ import annotations
@@ -24,15 +25,14 @@ from ..errors import UsageError
 
 LEVELS = 64
 LEAST_WORK, STEPS = 60.0, 2.5
-"""Work below this (processor-seconds) shares the first level; each doubling is so many levels."""
+"""Work below this (processor-seconds) is in the first level; each doubling is this many levels."""
 LEAST_AGE, MOST_AGE = 3600.0, 172_800.0
 HALF_LIFE = 200
-"""After so many jobs that left the queue, what earlier ones say of waits counts half."""
+"""After this many jobs have left the queue, earlier jobs count half."""
 LEAST_SHARE = 0.125
-"""A job counts as at least this share of its time limit, so that short jobs under one name gain a long one little.
-
-At an eighth and at a quarter, who teaches the predictor short run times gains nothing by it (order_gamed.json in
-benchmarks/planning, measured when points ordered). In the lab the two shares do not differ in mean wait.
+"""A job counts as at least this share of its time limit, so that short jobs under its name help a long job little. At
+an eighth and at a quarter, a user who teaches the predictor short run times gains nothing (order_gamed.json in
+benchmarks/planning, measured when points ordered). In the lab the mean waits of both shares do not differ.
 """
 ORDER_QUANTILE, LENGTH_QUANTILE = 0.9, 0.8
 """Quantiles of the predicted run time that order jobs, and that become the planned limits of waiting jobs."""
@@ -41,12 +41,11 @@ WITHIN = ("queue", "account", "user")
 
 @dataclass(frozen=True, slots=True)
 class OrderRule:
-    """How to order: among whom, after which age (s; NaN: to be found, see `AgeFinder`), within which band of priority.
+    """The rule of the order: among whom, after which age (s; NaN: see `AgeFinder`), and the band of priority.
 
-    `size` is the power of a job's processors in its work: 0
-    is shortest first, 1 least work first. `least_share` is the least share of its time limit that a job counts as.
-    Raises UsageError for an unknown word, a band below 128, an age that is not positive, or a size or a share outside
-    0 to 1.
+    `size` is the exponent of a job's processors in its work: 0 is shortest first, 1 least work first. `least_share` is
+    the least share of its time limit that a job counts as. Raises UsageError for an unknown word, a band below 128, an
+    age that is not positive, or a size or share outside 0 to 1.
 
     >>> OrderRule(within="everybody")
     Traceback (most recent call last):
@@ -72,10 +71,11 @@ class OrderRule:
             raise UsageError(f"a least share of {self.least_share:g} of the limit (accepted: 0, no bound, to 1)")
 
     def length(self, forecast: float, limit: float) -> float:
-        """The run time (s) that a job is ordered by: its forecast, from the least share of its limit to its limit.
+        """Return the run time (s) that orders a job: its prediction, between the least share of its limit and its
+        limit.
 
-        NaN as the forecast, nothing like the job has ended: the limit. A limit that is unknown (NaN) or infinite bounds
-        nothing. So nobody can be ordered as less than this share of what the job may take, whatever was taught before.
+        A prediction of NaN (no similar job has ended) becomes the limit. A limit that is unknown (NaN) or infinite
+        bounds nothing. So a job never counts as less than this share of its limit, whatever the predictor was taught.
 
         >>> rule = OrderRule(least_share=0.25)
         >>> [rule.length(said, 7200.0) for said in (60.0, 3600.0, 9000.0, math.nan)]
@@ -87,12 +87,12 @@ class OrderRule:
 
 
 class Queue(NamedTuple):
-    """What is seen of the waiting jobs, arrays (n,). Seconds; a task of an array is a row of its own.
+    """The waiting jobs as seen, arrays (n,). Seconds; a task of an array is a row.
 
-    `group` is one number for the tasks that share a record in slurmctld. `arrival` is since when nothing but the queue
-    holds a job (NaN: something else does). `priority` holds the present `factor`; `ours` says that we have set it.
-    `forecast` is the run time to order by: where there is none, the limit. `party` numbers those who may change places
-    within an account or a user: jobs of one account (and user), one QOS and the same partitions.
+    `group` is one number for tasks that share a record in slurmctld. `arrival` is since when only the queue holds a job
+    (NaN: something else does). `priority` includes the present `factor`; `ours`: we have set it. `forecast` is the run
+    time that orders the job, the limit without a prediction. `party` numbers jobs that may change places within an
+    account or a user: one account (and user), one QOS, the same partitions.
     """
 
     group: np.ndarray
@@ -106,18 +106,18 @@ class Queue(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The factor each row should have (n,), and whether it is past the age."""
+    """The factor that each row should have (n,), and whether it is past the age."""
 
     factor: np.ndarray
     aged: np.ndarray
 
 
 def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
-    """The factor of each waiting job. Raises UsageError where the rule's age is still to be found.
+    """Return the factor of each waiting job. Raises UsageError if the rule's age is still to be found.
 
-    Tasks of one record have one factor, by their most work and first arrival. A record on which somebody else's
-    factor stands keeps it. A job that is past the age stays so. A level is kept until the work is half a level beyond
-    it. Ties: by arrival, then in the order given. O(n log n).
+    Tasks of one record have one factor, by their most work and first arrival. A record with somebody else's factor
+    keeps it. A job past the age stays so. A level changes only if the work is half a level beyond it. Equal jobs: by
+    arrival, then in the given order. O(n log n).
 
     >>> one = np.array([1.0, 1.0])
     >>> queue = Queue(np.arange(2), 9 * one, one, one, 0 * one, one > 2, np.array([7200.0, 60.0]), 0 * one)
@@ -146,12 +146,12 @@ def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
 
 
 class AgeFinder:
-    """The age after which arrival decides: the longest wait that arrival had in store for one of those who wait.
+    """Finds the age after which arrival decides: the longest wait that a waiting job would have in order of arrival.
 
-    What it had in store for a job is how long the queue kept the machine busy when the job was first seen, times how
-    much longer such waits turned out for the jobs that left the queue since, weighted by their work. That mean does not
-    depend on the order in which a busy machine takes its jobs (Kleinrock, Queueing Systems 2, 1976, chapter 3), so
-    the order cannot move its own age. It holds no clock and no store: a new one begins with the queue as it is.
+    This wait is estimated as the time for which the queue kept the machine busy when the job was first seen, times the
+    ratio by which such waits turned out longer for jobs that have left the queue since, weighted by work. That mean
+    does not depend on the order in which a busy machine takes jobs (Kleinrock, Queueing Systems 2, 1976, chapter 3), so
+    the order cannot change its own age. Nothing is stored: a new finder begins with the present queue.
     """
 
     def __init__(self, processors: float) -> None:
@@ -160,10 +160,10 @@ class AgeFinder:
         self._waited = self._in_store = 0.0
 
     def look(self, keys: Iterable[Hashable], arrival: np.ndarray, work: np.ndarray, now: float) -> float:
-        """The age (s) at this look, an hour at least and two days at most; two days where `processors` are unknown.
+        """Return the age (s): at least an hour, at most two days; two days if `processors` are unknown.
 
-        `keys` name the waiting jobs, `arrival` (n,) is since when nothing but the queue holds each (NaN: something
-        else does), `work` (n,) its forecast times its processors. O(n).
+        `keys` name the waiting jobs, `arrival` (n,) is since when only the queue holds each (NaN: something else does),
+        `work` (n,) is predicted run time times processors. O(n).
 
         >>> finder = AgeFinder(10.0)
         >>> finder.look(["a"], np.zeros(1), np.array([72_000.0]), 0.0)
@@ -174,7 +174,7 @@ class AgeFinder:
         if not self.processors > 0:
             return MOST_AGE
         waits = ~np.isnan(arrival)
-        work = np.fmin(work, self.processors * MOST_AGE)  # a job without a limit may have any
+        work = np.fmin(work, self.processors * MOST_AGE)  # a job without a limit may have infinite work
         store = max(min(float(work[waits].sum()) / self.processors, MOST_AGE), 1.0)
         shown = ((key, at, much) for key, at, much, here in zip(keys, arrival.tolist(), work.tolist(), waits) if here)
         seen = {key: self._seen.get(key) or (at, much, store) for key, at, much in shown}
@@ -190,9 +190,9 @@ class AgeFinder:
 
 
 def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
-    """The factor of a level: level 0, past the age, has the whole band; the others at most half of it, evenly.
+    """Return the factor of a level: level 0, past the age, has the whole band, the others evenly at most half.
 
-    So arrival decides after the age wherever the site's own priorities differ by less than half the band.
+    So arrival decides after the age if the site's own priorities differ by less than half the band.
 
     >>> factor_of(np.array([0, 1, 63]), 10_000).tolist()
     [10000, 4921, 78]
@@ -202,9 +202,9 @@ def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
 
 
 def head_start(band: int, age_weight: float, max_age: float) -> float:
-    """How much longer (s) a job of twice the work must have waited to come first all the same; infinity: never.
+    """Return how much longer (s) a job of twice the work must have waited to come first; infinity: never.
 
-    Slurm's own weight of age (PriorityWeightAge, reached after PriorityMaxAge, s) counts beside the levels.
+    Slurm's own weight of age (PriorityWeightAge, reached after PriorityMaxAge, s) counts besides the levels.
 
     >>> head_start(100_000, 100_000.0, 172_800.0) / 60
     56.25
@@ -214,14 +214,14 @@ def head_start(band: int, age_weight: float, max_age: float) -> float:
 
 
 def _by_level(work: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
-    """The factor of each record by its level; the one that stands, where the work moved by less than half a level.
+    """Return the factor of each record by its level; the present factor if the work moved by less than half a level.
 
-    A factor that is none of this band's is no level.
+    A factor outside this band's levels counts as none.
     """
     exact = STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK)
     level = np.minimum(1 + np.floor(exact), LEVELS - 1).astype(np.int64)
     ladder = factor_of(np.arange(LEVELS), band)
-    before = LEVELS - np.searchsorted(ladder[:0:-1], stands) - 1  # the ladder falls
+    before = LEVELS - np.searchsorted(ladder[:0:-1], stands) - 1  # the ladder of factors falls
     known = (before >= 1) & (ladder[np.clip(before, 0, LEVELS - 1)] == stands) & (stands > 0)
     beyond = np.where(before == LEVELS - 1, np.inf, before + 0.5)
     keeps = known & (exact >= before - 1.5) & (exact < beyond)
@@ -237,20 +237,20 @@ def _dealt(
     party: np.ndarray,
     band: int,
 ) -> np.ndarray:
-    """The factors that deal each party's own priorities out anew: past the age by arrival, then the least work.
+    """Return factors that exchange each party's own priorities: past the age by arrival, then least work first.
 
-    Priorities are dealt out only among records that differ by the band at most, so a factor lies between -band and
-    band. Each is rounded down to a step, so about 64 factors are in use and no other party is passed; the step is
-    halved where it would round too low. Party -1 gets nothing.
+    Priorities are exchanged only among records that differ by at most the band, so factors lie between -band and band.
+    Each is rounded down to a step, so that about 64 factors are in use and no other party is passed; the step is halved
+    if it would round too low. Party -1 gets no factor.
     """
     level = np.floor(STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK))
     peers, spread = _peers(own, party, band)
     best = np.lexsort((arrival, np.where(aged, -1.0, level), peers))
-    prizes = np.lexsort((arrival, -own, peers))  # peers stand at the same places in both
+    prizes = np.lexsort((arrival, -own, peers))  # peers have the same positions in both orders
     due = np.zeros(len(own))
     due[best] = own[prizes] - own[best]
     due = np.where(party == -1, 0.0, due)
-    least = np.maximum(-float(band), 1.0 - own)  # below a priority of 1 Slurm makes it 1, which hides what it was
+    least = np.maximum(-float(band), 1.0 - own)  # Slurm raises lower priorities to 1
     step = finer = _step(spread)
     factor = np.floor(due / step) * step
     while (low := factor < np.minimum(least, due)).any():
@@ -261,10 +261,9 @@ def _dealt(
 
 
 def _peers(own: np.ndarray, party: np.ndarray, band: int) -> tuple[np.ndarray, float]:
-    """Numbers (n,) of the records among which priorities are dealt out, and the widest spread in one number.
+    """Return numbers (n,) of the records that exchange priorities, and the widest spread in one number.
 
-    From a party's highest priority down, a record more than the band below the first of its number begins a new
-    number.
+    From a party's highest priority down, a record more than the band below the first record begins a new number.
     """
     ranked = np.lexsort((-own, party))
     peers, number, top, of, spread = np.empty(len(own), np.int64), -1, 0.0, None, 0.0
@@ -278,5 +277,5 @@ def _peers(own: np.ndarray, party: np.ndarray, band: int) -> tuple[np.ndarray, f
 
 
 def _step(spread: float) -> float:
-    """A power of two, at least 1, of which the widest spread of priorities holds 31 at most."""
+    """Return a power of two, at least 1, of which the widest spread of priorities contains at most 31."""
     return float(2.0 ** max(math.ceil(math.log2(spread / 31)), 0)) if spread > 0 else 1.0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state that planning decides by: the site in one cycle, the record of a job, whose limit Slurm shows. Pure.
+"""The state on which planning decides: the site in one cycle, the record of a job, who set the visible limit. Pure.
 
-The invariant that every planned limit keeps is `least_limit`. The list that gives limits back at a start has one line
-a job, as `units/batchcast-start` reads it: its id, the planned limit as `scontrol show job` writes it, the user's in
-minutes. The script changes a limit only where the planned one still holds: a list that is out of date does nothing.
+Every planned limit keeps the invariant `least_limit`. The list that restores limits at a start has one line per job for
+`units/batchcast-start`: id, planned limit as in `scontrol show job`, user's limit in minutes. The script changes a
+limit only if the planned limit still holds, so an outdated list does nothing.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from ..formats.slurm.plannable import Plannable
 
 NOBODY: frozenset[str] = frozenset()
 ORDER_RECORD = "plan_order"
-"""The name of what the store remembers of a cluster's factors."""
+"""Key in the store for a cluster's factors."""
 
 
 class How(StrEnum):
-    """What is set of a waiting job so that Slurm plans with less than its limit."""
+    """What is set on a waiting job so that Slurm plans with less than its limit."""
 
     LIMIT = "limit"
-    """The limit itself; it is given back when the job has started."""
+    """The limit itself, which is restored when the job has started."""
     TIME_MIN = "time-min"
-    """--time-min: when Slurm starts the job by backfill it lowers the limit, down to this at the most."""
+    """--time-min: when Slurm starts the job by backfill, it lowers the limit to this at the lowest."""
 
 
 class Terms(NamedTuple):
-    """What holds at one look. Seconds; instants since the epoch.
+    """Facts and settings at one look. Seconds; instants since the epoch.
 
-    `stopped` says why nothing may stand on a planned limit now; empty: planning goes on. `over_time` and `longest`
-    are OverTimeLimit and MaxTime by partition, `defaults` the limits of jobs that name none. `walls` are the longest
-    limits that accounting enforces, by ("qos", name) and ("user", account, user). `margin` is how long a look may be
-    late. `least` is the shortest limit that is set. `how` is what is set: the limit, or --time-min. `comments`:
-    AdminComment may be written, a record beside ours. `booted` is when slurmctld started: what it was told shortly
-    before, it may have forgotten. Within `grace` of an entry a change that is on its way may still arrive.
-    `partitions` and `qos` are opted in as a whole, `percent` of their jobs by `seed`. `at_start`: a script of ours
-    gives limits back as jobs start (`start_list`), so a job that has started with its user's limit has it from us.
+    `stopped` says why no planned limit may be applied now; empty: planning goes on. `over_time` and `longest` are
+    OverTimeLimit and MaxTime by partition, `defaults` the limits of jobs that name none. `walls` are the longest limits
+    that accounting enforces, by ("qos", name) and ("user", account, user). `margin` is how late a look may be. `least`
+    is the shortest limit that is set. `how` is what is set: the limit, or --time-min. `comments`: AdminComment may be
+    written. `booted` is when slurmctld started: it may have lost changes from shortly before. For `grace` seconds after
+    an entry, its change may still arrive. All jobs of `partitions` and `qos` opted in, `percent` of them by `seed`.
+    `at_start`: our script restores limits as jobs start (`start_list`), so a job that started with its user's limit has
+    it from us.
     """
 
     now: float
@@ -64,11 +64,11 @@ class Terms(NamedTuple):
 
 
 def least_limit(user_limit: float, partitions: Sequence[str], over_time: Mapping[str, float]) -> float:
-    """The shortest limit under which Slurm alone cannot end a job before its user's limit.
+    """Return the shortest limit with which Slurm alone cannot end a job before its user's limit.
 
-    Slurm ends a job when it has run for TimeLimit + OverTimeLimit. So with a limit of at least user_limit -
-    OverTimeLimit it runs for its user's limit whatever becomes of the agent and of slurmctld. Of several partitions the
-    least counts; of one that is not known nothing is allowed.
+    Slurm ends a job after TimeLimit + OverTimeLimit. With at least user_limit - OverTimeLimit the job can run for its
+    user's limit, even if the agent or slurmctld fails. Of several partitions the smallest OverTimeLimit counts; in an
+    unknown partition no shorter limit is allowed.
 
     >>> least_limit(7200.0, ["main", "long"], {"main": 1800.0, "long": 3600.0})
     5400.0
@@ -79,7 +79,7 @@ def least_limit(user_limit: float, partitions: Sequence[str], over_time: Mapping
 
 
 def in_minutes(seconds: float) -> float:
-    """Rounded up to whole minutes, Slurm's unit of limits, in seconds.
+    """Round up to whole minutes, Slurm's unit of limits, in seconds.
 
     >>> in_minutes(61.0), in_minutes(120.0)
     (120.0, 120.0)
@@ -88,7 +88,7 @@ def in_minutes(seconds: float) -> float:
 
 
 def opted_in(settings: Any, now: float, stop: str) -> Terms:
-    """Of the terms only whose jobs these are: what advice in comments goes by."""
+    """Return only the terms of who opted in, which predictions in comments need."""
     return Terms(
         now=now,
         over_time={},
@@ -106,28 +106,28 @@ def names_in(text: str) -> frozenset[str]:
 
 
 class State(StrEnum):
-    """How far a change of a job's limit is known to have come. Each is written before what follows it is done."""
+    """The known progress of a change of a limit. Each state is written before the next step."""
 
     INTENDED = "intended"
     """The planned limit is about to be set."""
     PLANNED = "planned"
-    """It was read back."""
+    """The planned limit was read back."""
     RESTORING = "restoring"
-    """The user's limit is about to be set."""
+    """The user's limit is about to be restored."""
     RESTORED = "restored"
-    """It was read back."""
+    """The user's limit was read back."""
     ENDED = "ended"
-    """The job was seen to be over before its user's limit was; a requeue may bring it back at its planned limit."""
+    """The job ended before its limit was restored; a requeue may bring it back with the planned limit."""
     YIELDING = "yielding"
-    """Somebody else changed the limit while our --time-min stood: that is about to be taken away."""
+    """Somebody else changed the limit while our --time-min was set, which is about to be removed."""
     FOREIGN = "foreign"
-    """Somebody else changed the limit: it is theirs, and the job is not planned again."""
+    """Somebody else changed the limit; the job is not planned again."""
 
 
 class Entry(NamedTuple):
-    """One job's entry: what was changed last. Seconds; `at` is when the state was written (epoch).
+    """The last change of one job. Seconds; `at` is when the state was written (epoch).
 
-    `planned` is the limit that was set, or, by `how`, the --time-min.
+    `planned` is the limit or, by `how`, the --time-min that was set.
     """
 
     job_id: str
@@ -140,7 +140,7 @@ class Entry(NamedTuple):
 
 
 class Owner(StrEnum):
-    """Whose a limit is."""
+    """Who set a limit."""
 
     OURS = "ours"
     USERS = "the user's"
@@ -148,10 +148,11 @@ class Owner(StrEnum):
 
 
 def owner_of(job: Plannable, entry: Entry, terms: Terms) -> Owner:
-    """Whose the limit is that Slurm shows of a job with an entry.
+    """Return who set the limit that Slurm shows for a job with an entry.
 
-    A limit that is not recorded is somebody else's. So is one that is, where the other was read back last, unless
-    slurmctld was started since (killed, it forgets what it was told last) or a change is still on its way.
+    A limit that is not in the entry was set by somebody else. So was a limit in the entry if the other one was read
+    back last, unless slurmctld started since (a killed slurmctld loses its latest changes) or a change may still
+    arrive.
 
     >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=600.0)
     >>> entry, terms = Entry("7", 0.0, 1200.0, 600.0, State.PLANNED, 0.0), Terms(1000.0, {}, {})
@@ -168,26 +169,26 @@ def owner_of(job: Plannable, entry: Entry, terms: Terms) -> Owner:
 
 
 def _undone(job: Plannable, entry: Entry, stands: bool, at_start: bool) -> State | None:
-    """The state in which what is seen now had been read back otherwise, so that somebody must have changed it."""
+    """Return the read-back state that contradicts what is seen now, so that somebody must have changed it."""
     if entry.how is How.TIME_MIN:
         if stands and job.submit_time != entry.submit_time:
-            return None  # requeued with the --time-min that a running job keeps
+            return None  # requeued, with the --time-min that a running job keeps
         if not stands and job.begun:
             return None  # Slurm need not have lowered the limit
     if at_start and not stands and (job.begun or job.submit_time != entry.submit_time):
-        return None  # given back as it started
+        return None  # restored as it started
     return State.RESTORED if stands else State.PLANNED
 
 
 def _stands(job: Plannable, entry: Entry) -> bool | None:
-    """Whether the planned limit holds; None where neither of the two does."""
+    """Return whether the planned limit holds; None if neither limit does."""
     return job.limit == entry.planned if job.limit in (entry.planned, entry.user_limit) else None
 
 
 def _stands_by_time_min(job: Plannable, entry: Entry) -> bool | None:
-    """The same where --time-min was set: a job that started, or was requeued, may have any limit from there on.
+    """Return the same for --time-min: a job that started, or was requeued, may have any limit above it.
 
-    A running job keeps its --time-min, which then does nothing; nobody can take it away before a requeue.
+    A running job keeps its --time-min, which has no effect; it cannot be removed before a requeue.
 
     >>> entry = Entry("7", 0.0, 1200.0, 600.0, State.PLANNED, 0.0, How.TIME_MIN)
     >>> job = Plannable("7", "7", 0.0, begun=True, waits=False, limit=900.0, time_min=600.0)
@@ -212,7 +213,7 @@ MAY_STAND = (State.INTENDED, State.PLANNED, State.RESTORING)
 
 
 def start_list(entries: Iterable[Entry]) -> str:
-    """The lines, in order of the ids; jobs planned by --time-min are not among them, whose limit Slurm itself lowers.
+    """Return the lines in order of ids, without jobs planned by --time-min, whose limits Slurm itself lowers.
 
     >>> entries = [Entry("7_3", 0.0, 7200.0, 5400.0, state, 0.0) for state in (State.PLANNED, State.RESTORED)]
     >>> start_list([*entries, Entry("12", 0.0, 180000.0, 90000.0, State.INTENDED, 0.0)]).splitlines()
@@ -223,7 +224,7 @@ def start_list(entries: Iterable[Entry]) -> str:
 
 
 def _as_slurm(limit: float) -> str:
-    """A limit as Slurm shows it: [days-]hours:minutes:seconds.
+    """Return a limit as Slurm shows it: [days-]hours:minutes:seconds.
 
     >>> _as_slurm(60.0), _as_slurm(86400.0)
     ('00:01:00', '1-00:00:00')
@@ -234,9 +235,9 @@ def _as_slurm(limit: float) -> str:
 
 @dataclass(slots=True)
 class CycleOutcome:
-    """What one cycle of planning did, and how many jobs stand on a planned limit after it.
+    """What one cycle of planning did, and how many jobs have a planned limit after it.
 
-    Of the order: factors that were set (`ordered`) and given back (`returned`), records that stand on one (`placed`).
+    Of the order: factors that were set (`ordered`) and restored (`returned`), records that have one (`placed`).
     """
 
     planned: int = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `scontrol update` commands of planning: limits and comments, and whether a job shows them. Pure."""
+"""The `scontrol update` commands of planning, for limits and comments, and whether a job shows them. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .decide import Action, is_drawn, is_opted_in, may_merge, token_text, with_t
 from .record import Entry, How, Owner, Terms, owner_of
 
 TOGETHER = 50
-"""So many jobs go into one update."""
+"""Maximum number of jobs in one update."""
 MOST_UPDATES = 20
-"""So many updates plan jobs in one cycle: what starts meanwhile must not wait long for its limit."""
+"""Maximum number of updates per cycle that plan jobs: jobs that start meanwhile must not wait long for their limit."""
 
 
 class Update(NamedTuple):
-    """What is asked for, in seconds; None is left as it is."""
+    """What to change, in seconds; None is left unchanged."""
 
     limit: float | None = None
     time_min: float | None = None
@@ -28,7 +28,7 @@ class Update(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """As scontrol takes it.
+        """The change as scontrol takes it.
 
         >>> Update(limit=600.0, admin_comment="a b").words, Update(time_min=0.0).words
         (('timelimit=10', 'admincomment=a b'), ('timemin=0',))
@@ -39,7 +39,7 @@ class Update(NamedTuple):
 
 
 def update_of(action: Action, terms: Terms) -> Update:
-    """What carries an action out; the token of its entry beside it, where AdminComment may be written."""
+    """Return the update of an action, with its entry's token if AdminComment may be written."""
     job, entry, plans = action.job, action.entry, action.what == "plan"
     comment = commented(job, words_for(entry) if plans else "") if terms.comments else None
     if entry.how is How.LIMIT:
@@ -51,7 +51,7 @@ def update_of(action: Action, terms: Terms) -> Update:
 
 
 def words_for(entry: Entry) -> str:
-    """What the token says: the user's limit, and what was set.
+    """Return the text of a token: the user's limit, and what was set.
 
     >>> from batchcast.planning.record import State
     >>> words_for(Entry("7", 0.0, 7200.0, 5400.0, State.PLANNED, 0.0))
@@ -62,15 +62,15 @@ def words_for(entry: Entry) -> str:
 
 
 def commented(job: Plannable, words: str) -> str | None:
-    """The AdminComment with a token of these words, without words with none; None where it stays as it is."""
+    """Return the AdminComment with a token of these words, or without one; None if it is unchanged."""
     comment = with_token(job.admin_comment, words)
     return comment if comment != job.admin_comment and may_merge(job.admin_comment) else None
 
 
 def stale(jobs: Iterable[Plannable], record: Mapping[str, Entry], terms: Terms) -> list[tuple[Plannable, str]]:
-    """Jobs whose AdminComment has a token of ours though nothing of ours stands on them, and the comment without it.
+    """Return jobs with an outdated token of ours in AdminComment, and the comment without it.
 
-    A token on a job that is not in the record is another batchcast's: it is left there.
+    The token of a job that is not in the record belongs to another batchcast and is kept.
     """
     written = [job for job in jobs if token_text(job.admin_comment) and not job.finished]
     return [
@@ -83,7 +83,7 @@ def stale(jobs: Iterable[Plannable], record: Mapping[str, Entry], terms: Terms) 
 
 
 def is_done(job: Plannable, action: Action) -> bool:
-    """Whether a job shows what was asked for. What comments say is not asked: nothing rests on them."""
+    """Return whether a job shows the change. Comments are not checked, because nothing depends on them."""
     entry = action.entry
     if entry.how is How.LIMIT:
         return job.limit == action.limit
@@ -93,15 +93,14 @@ def is_done(job: Plannable, action: Action) -> bool:
 
 
 def at_once(actions: Sequence[Action], terms: Terms) -> list[Action]:
-    """Those of the actions that one cycle's updates carry out; jobs of one limit share an update, in order."""
+    """Return the actions that fit into one cycle's updates; jobs of one limit share an update, in order."""
     return [action for *_, some in targets(actions, terms)[:MOST_UPDATES] for action in some]
 
 
 def targets(actions: Iterable[Action], terms: Terms) -> list[tuple[Update, str, list[Action]]]:
-    """The updates that carry these out: each with its jobs as `scontrol update jobid=` takes them, and their actions.
+    """Return the updates for these actions: each with its jobs for `scontrol update jobid=`, and their actions.
 
-    Jobs of one update go together; the tasks of an array that wait together as one list, so that slurmctld need not
-    split them.
+    Jobs of one update are combined; waiting tasks of an array are one list, so slurmctld need not split them.
 
     >>> from batchcast.planning.record import State
     >>> def task(k):
@@ -130,7 +129,7 @@ def targets(actions: Iterable[Action], terms: Terms) -> list[tuple[Update, str, 
 
 
 def chunks(actions: Sequence[Action]) -> list[list[Action]]:
-    """Groups that share one record in slurmctld stay together."""
+    """Split actions; groups that share one record in slurmctld stay together."""
     chunks: list[list[Action]] = []
     for one in actions:
         last = chunks[-1] if chunks else None
@@ -142,12 +141,12 @@ def chunks(actions: Sequence[Action]) -> list[list[Action]]:
 
 
 def is_same(now: Plannable | None, then: Plannable) -> bool:
-    """Whether a job still waits as it did, at the same limit."""
+    """Return whether a job still waits unchanged, with the same limit."""
     return now is not None and now.waits and now._replace(reason=then.reason) == then
 
 
 def task_ranges(numbers: Sequence[int]) -> str:
-    """Numbers of tasks as Slurm writes them, in order.
+    """Return numbers of tasks as Slurm writes them, in order.
 
     >>> task_ranges([4, 1, 2])
     '1-2,4'
@@ -168,7 +167,7 @@ FORM = "%Y-%m-%dT%H:%M"
 
 
 class Start(NamedTuple):
-    """When a job starts: likely, and by when with 90 % (epoch, s; NaN or infinite: unknown)."""
+    """When a job starts: likely, and by when with 90 % (epoch seconds; NaN or infinite: unknown)."""
 
     likely: float
     by_90: float
@@ -177,11 +176,11 @@ class Start(NamedTuple):
 def comments(
     jobs: Iterable[Plannable], starts: Mapping[str, Start], terms: Terms, field: Field
 ) -> list[tuple[Plannable, str]]:
-    """The jobs whose comment is to change, and what it is to be. Those that lose our token come first.
+    """Return the jobs whose comment is to change, and the new comment. Jobs that lose our token come first.
 
-    A job has one while it waits, has opted in and has a forecast; nothing is written anew for a shift of less than ten
-    minutes or a fifth of the wait that is left. Where others' text cannot be given back as it was, nothing is written.
-    Tasks of an array that wait together have one comment: it speaks of the first.
+    A job has a token while it waits, has opted in and has a prediction. It is rewritten only for a shift of ten minutes
+    and a fifth of the remaining wait. If scontrol would not return a user's text unchanged, nothing is written. Waiting
+    tasks of an array share one comment, about the first.
     """
     gone, new = [], []
     arrays: set[str] = set()
@@ -205,7 +204,7 @@ def comments(
 
 
 def words_of_start(start: Start, now: float) -> str:
-    """What the token says, in this machine's local time, rounded up; empty where no start is in sight.
+    """Return a token's text in this machine's local time, rounded up; empty if no start is known.
 
     >>> words_of_start(Start(math.nan, math.nan), 0.0)
     ''
@@ -224,7 +223,7 @@ def _stamp(at: float, now: float) -> str:
 
 
 def _is_worth(last: str, words: str, now: float) -> bool:
-    """Whether the likely start moved far enough, or what was told is past."""
+    """Return whether the likely start moved far enough, or the written time has passed."""
     last_at, now_at = (_epoch(text) for text in (last, words))
     if math.isnan(last_at) or last_at < now:
         return True

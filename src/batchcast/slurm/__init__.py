@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm behind one transport: the live clock."""
+"""Slurm behind one transport, for the live clock."""

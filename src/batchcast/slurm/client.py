@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's questions and their answers: a snapshot of the queue, what ended in a span of time, the site itself."""
+"""Queries to Slurm and their answers: a snapshot of the queue, jobs that ended in a span, facts about the site."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ SNAPSHOT = (
 LIMITS = ("scontrol", "--oneliner", "show", "partition")
 STATISTICS = ("sdiag",)
 PASSING = frozenset({"BOOT_TIME", "NEXT_JOB_ID", "HASH_VAL"})
-"""Words of the configuration that say nothing of the machine."""
+"""Keys of the configuration that do not describe the machine."""
 KINDS = ("sinfo", "--noheader", "--exact", "--format=%R|%N|%c|%m|%f|%G|%w|%X|%Y|%Z")
-"""Partition, nodes, processors, memory, features, gres, weight, sockets, cores and threads, a line a kind."""
+"""One line per kind of node: partition, nodes, processors, memory, features, GRES, weight, sockets, cores, threads."""
 SHARES = ("sshare", "--all", "--noheader", "--parsable2", "--format=Account,User,RawUsage")
 _Read = TypeVar("_Read")
 NODES = ("sinfo", "--noheader", "--exact", "--format=%R %N %c %m")
-"""Partition, node names, processors and memory (MB) of its kinds of nodes, a line for each kind."""
+"""One line per kind of node: partition, node names, processors and memory (MB)."""
 AWAY = ("sinfo", "--noheader", "--Node", "--states=down,drain,fail,no_respond", "--format=%N %R %c %T")
 
 
 @dataclass(slots=True)
 class Slurm:
-    """A Slurm cluster behind a transport. Nothing here changes a job: it asks squeue, sacct and scontrol show.
+    """A Slurm cluster behind a transport. It only reads, with squeue, sacct and scontrol show.
 
-    `gathers` is how accounting measures jobs, `slurm_user` whom slurmctld runs as, `answered_by` the cluster's name,
-    as `scontrol show config` last said; asked when it is first needed.
+    `gathers` is how accounting measures jobs, `slurm_user` the user of slurmctld, `answered_by` the cluster's name, all
+    from `scontrol show config` when first needed.
     """
 
     transport: Transport
@@ -57,14 +57,14 @@ class Slurm:
         return self.transport.now()
 
     def ticks(self) -> float:
-        """The transport's clock that nobody sets."""
+        """The transport's monotonic clock."""
         return self.transport.ticks()
 
     def snapshot(self) -> Snapshot:
-        """Every job slurmctld knows, array tasks one by one, in one call.
+        """Return every job of slurmctld, array tasks one by one, in one call.
 
-        Where a job waits for nodes that may be down, one more says which are. A reason that holds no longer is as if
-        the scheduler had given none: jobs of higher priority are ahead.
+        If a job waits for nodes that may be down, one more call finds them. An outdated reason is replaced by none:
+        jobs of higher priority are ahead.
         """
         shown = self._shown(SNAPSHOT)
         away = self._away_or_unknown() if any(about_nodes(s.reason) for s in shown.jobs) else None
@@ -85,17 +85,17 @@ class Slurm:
             return None
 
     def nodes_away(self) -> tuple[NodeAway, ...]:
-        """The nodes that are down, drained or do not answer, in one call; none that sleeps or wakes up."""
+        """Return nodes that are down, drained or do not answer, in one call; without sleeping or waking nodes."""
         text = self.transport.ask(AWAY).text
         lines = (line.split() for line in text.splitlines())
         return tuple(NodeAway(w[0], w[1], count(w[2])) for w in lines if len(w) == 4 and is_away(w[3]))
 
     def job(self, job_id: str) -> Snapshot:
-        """One job (or an array's tasks), for an answer without a store: a single gentle call."""
+        """Return one job (or an array's tasks) by one cheap call, for an answer without a store."""
         return self._shown((*SNAPSHOT, f"--jobs={job_id}"))
 
     def jobs_of(self, user: str) -> Snapshot:
-        """A user's jobs, likewise."""
+        """Return a user's jobs by one cheap call, for an answer without a store."""
         return self._shown((*SNAPSHOT, f"--user={user}"))
 
     def _shown(self, command: tuple[str, ...]) -> Snapshot:
@@ -105,23 +105,23 @@ class Slurm:
         return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
 
     def history_of(self, user: str, since: float, until: float, *, memory: bool = False) -> Snapshot:
-        """The jobs of one user that ended between two instants (epoch, s), for an answer without a store.
+        """Return the jobs of one user that ended between two instants (epoch, s), for an answer without a store.
 
-        One question, with what they held on request. Jobs cancelled before they were eligible are not among them.
+        One query, with memory use on request. Jobs cancelled before they were eligible are missing.
         """
         return self._accounted(since, until, f"--user={user}", steps=memory and self._measures())
 
     def ended(self, ids: Sequence[str], since: float) -> Snapshot:
-        """These jobs, as far as they ended from `since` on."""
+        """Return these jobs if they ended at `since` or later."""
         whole = {re.split(r"[_+]", job_id)[0] for job_id in ids}
         return self._accounted(since, self.now(), f"--jobs={','.join(sorted(whole))}", steps=self._measures())
 
     def history(self, since: float, until: float) -> Snapshot:
-        """Every job that ended and was in the system between two instants (epoch, s); requeued runs one by one.
+        """Return every job that ended between two instants (epoch, s), requeued runs one by one.
 
-        The rows of their steps come with them where accounting measures memory at all; no question more is asked for
-        them. Two questions: of a span sacct shows no job that was cancelled before it was ever eligible (held,
-        --begin), except where cancelled ones are asked for by state.
+        Rows of steps are included if accounting measures memory, without a further query. There are two queries,
+        because sacct shows a job that was cancelled before it was eligible (held, --begin) only if asked for cancelled
+        jobs.
         """
         shown = self._accounted(since, until, "--allusers", steps=self._measures())
         cancelled = self._accounted(since, until, "--allusers", "--state=CANCELLED")
@@ -150,7 +150,7 @@ class Slurm:
         return Snapshot(answer.asked_at, tuple(jobs), broken + bad + answer.refused)
 
     def reservations(self) -> list[dict[str, Any]]:
-        """Every reservation: name, start and end (epoch, s), whether it is for maintenance."""
+        """Return every reservation: name, start and end (epoch, s), whether it is for maintenance."""
         text = self.transport.ask(("scontrol", "--oneliner", "show", "reservation")).text
         return [
             {
@@ -163,9 +163,9 @@ class Slurm:
         ]
 
     def shape(self) -> str:
-        """What the machine is made of and how it schedules, as text that changes when that does.
+        """Return nodes and scheduler settings as a text that changes when they do.
 
-        Nodes by kind, partitions, reservations, QOS and the configuration; four calls and no line for a job or user.
+        Nodes by kind, partitions, reservations, QOS and the configuration; four calls, without a line per job or user.
         """
         config = {name: value for name, value in self._config().items() if name not in PASSING}
         nodes = sorted(self.transport.ask(KINDS).text.splitlines())
@@ -175,32 +175,32 @@ class Slurm:
         return "\n".join([*(f"{name}={value}" for name, value in sorted(config.items())), *nodes, *said])
 
     def machine(self) -> Machine:
-        """The machine as Slurm describes it now."""
+        """Return the machine as Slurm describes it now."""
         from ..trace.machine_files import DUMPS, machine_of
 
         return machine_of({name: self.transport.ask(words).text for name, words in DUMPS.items()}, "Slurm")
 
     def shares(self) -> dict[str, float]:
-        """What each "account|user" counts to have used, in processor-seconds, as fair-share ranks them; one call."""
+        """Return the usage of each "account|user" in processor-seconds, as fair-share counts it; one call."""
         rows = (line.split("|") for line in self.transport.ask(SHARES).text.splitlines())
         used = {f"{row[0].strip()}|{row[1]}": count(row[2]) for row in rows if len(row) == 3 and row[1]}
         return {who: seconds for who, seconds in used.items() if seconds > 0}
 
     def admin_level(self, user: str) -> str:
-        """The user's level in accounting (None, Operator, Administrator); empty for one who is in no association."""
+        """Return the user's level in accounting (None, Operator, Administrator); empty without an association."""
         return admin_level(self.transport, user)
 
     def busy_nodes(self) -> int:
-        """How many nodes run something, whosever it is."""
+        """Return how many nodes run jobs of any user."""
         text = self.transport.ask(("sinfo", "--noheader", "--Node", "--states=alloc,mix", "--format=%N")).text
         return len(set(text.split()))
 
     def hides_jobs(self) -> bool:
-        """Whether Slurm hides jobs from other users now: one cheap call."""
+        """Return whether Slurm now hides jobs from other users; one cheap call."""
         return _hides_jobs(self._config())
 
     def why_blind(self, user: str) -> str:
-        """Why this user does not see others' jobs while Slurm hides them, in words; empty: the user sees them."""
+        """Return why this user cannot see other users' jobs while Slurm hides them; empty if it can."""
         if user in ("root", self.slurm_user):
             return ""
         level = self.admin_level(user)
@@ -217,7 +217,7 @@ class Slurm:
         return config
 
     def _measures(self) -> bool:
-        """Whether accounting measures the memory of jobs; not as far as is known while slurmctld does not say."""
+        """Return whether accounting measures memory; False while slurmctld does not answer."""
         if not self.gathers:
             try:
                 self._config()
@@ -226,7 +226,7 @@ class Slurm:
         return gathers_memory(self.gathers)
 
     def _nodes(self, partitions: Mapping[str, Any]) -> tuple[dict[str, dict[str, float]], float]:
-        """The most processors and KiB of a node of each partition, and the processors of all nodes (0: sinfo refused).
+        """Return the most processors and KiB per node of each partition, and all processors (0: sinfo refused).
 
         Partitions may share nodes: each node counts once.
         """
@@ -248,7 +248,7 @@ class Slurm:
         return most, sum(procs for procs in procs_of.values() if procs > 0)
 
     def site(self) -> Site:
-        """Cluster name, version, how long finished jobs stay visible, privacy, partitions with their limits."""
+        """Return cluster name, version, how long ended jobs stay visible, privacy, and partitions with their limits."""
         config = self._config()
         records = parse_records(self.transport.ask(LIMITS).text, "PartitionName")
         partitions = {p["PartitionName"]: _partition(p) for p in records}
@@ -274,9 +274,10 @@ class Slurm:
         )
 
     def clock_ahead(self) -> float | None:
-        """How far this machine's clock is surely ahead of slurmctld's, below 0 behind; None where sdiag does not say.
+        """Return how far this machine's clock is surely ahead of slurmctld's, below 0: behind; None if sdiag has no
+        time.
 
-        sdiag stamps its answer with a whole second between question and answer: what that leaves open counts as none.
+        sdiag's time is a whole second between query and answer; the remaining uncertainty counts as no difference.
         """
         try:
             answer = self.transport.ask(STATISTICS)
@@ -313,13 +314,13 @@ def _partition(record: Mapping[str, str]) -> dict[str, float]:
 
 
 def _apart(nodes: Mapping[str, float]) -> bool:
-    """Whether partitions can be told not to share nodes: their node lists name no prefix twice."""
+    """Return whether partitions surely share no nodes: no prefix occurs in two of their node lists."""
     prefixes = [re.split(r"[\[\d]", text)[0] for text in nodes]
     return len(set(prefixes)) == len(prefixes)
 
 
 def _each(records: Iterable[_Read], read: Callable[[_Read], Iterable[Sighting]]) -> tuple[list[Sighting], int]:
-    """Every record that can be read, and how many could not: one bad record never costs the others."""
+    """Return all records that can be read, and the number of others, so that one bad record costs no other."""
     jobs: list[Sighting] = []
     bad = 0
     for record in records:
@@ -333,7 +334,7 @@ def _each(records: Iterable[_Read], read: Callable[[_Read], Iterable[Sighting]])
 
 
 def admin_level(transport: Transport, user: str) -> str:
-    """The user's level in accounting (None, Operator, Administrator); empty for one who is in no association."""
+    """Return the user's level in accounting (None, Operator, Administrator); empty without an association."""
     answer = transport.ask(("sacctmgr", "-nP", "show", "user", user, "format=user,adminlevel"))
     rows = [line.split("|") for line in answer.text.splitlines()]
     return next((row[1] for row in rows if row[0] == user and len(row) > 1), "")

@@ -27,7 +27,7 @@ _MINS = ("GrpTRESMins", "GrpTRESRunMins", "MaxTRESMins", "GrpWall")
 
 
 class Look(NamedTuple):
-    """The jobs at one look, when it was asked for (epoch, s), and how many pieces could not be read."""
+    """The jobs at one look, when they were queried (epoch, s), and how many records could not be read."""
 
     asked_at: float
     jobs: tuple[Plannable, ...]
@@ -35,9 +35,9 @@ class Look(NamedTuple):
 
 
 class Ground(NamedTuple):
-    """What the site says at one look: OverTimeLimit, MaxTime and DefaultTime by partition (s), when slurmctld started
-    and the next reservation begins (epoch, s), which limits accounting enforces, and what slurmctld runs
-    as a job starts."""
+    """The site at one look: OverTimeLimit, MaxTime and DefaultTime by partition (s), when slurmctld started and the
+    next reservation begins (epoch, s), which limits accounting enforces, and slurmctld's script at a job's start.
+    """
 
     over_time: Mapping[str, float]
     longest: Mapping[str, float]
@@ -49,7 +49,7 @@ class Ground(NamedTuple):
 
 
 def look(transport: Transport, jobs: Sequence[str] = ()) -> Look:
-    """Every job, array tasks one by one, in one call; or some jobs by id, as far as slurmctld knows them."""
+    """Return every job, array tasks one by one, in one call; or some jobs by id, if slurmctld knows them."""
     answer = transport.attempt((*LOOK, f"--jobs={','.join(jobs)}"))[0] if jobs else transport.ask(LOOK)
     records, broken = parse_marked(answer.text, answer.mark, plannable.FIELDS, header=True)
     seen = []
@@ -62,7 +62,7 @@ def look(transport: Transport, jobs: Sequence[str] = ()) -> Look:
 
 
 def ground(transport: Transport, now: float) -> Ground:
-    """Three calls to slurmctld, none of which grows with the queue."""
+    """Read the site by three calls to slurmctld, none of which grows with the queue."""
     config = parse_config(transport.ask(("scontrol", "show", "config")).text)
     partitions = parse_records(transport.ask(("scontrol", "--oneliner", "show", "partition")).text, "PartitionName")
     text = transport.ask(("scontrol", "--oneliner", "show", "reservation")).text
@@ -79,7 +79,7 @@ def ground(transport: Transport, now: float) -> Ground:
 
 
 def walls(transport: Transport) -> tuple[dict[tuple[str, ...], float], list[str]]:
-    """The longest limits of QOS and associations (s), and what of them counts minutes, which limits would distort."""
+    """Return the longest limits of QOS and associations (s), and their limits on minutes."""
     longest: dict[tuple[str, ...], float] = {}
     counted = []
     for kind, names in (("qos", ("Name",)), ("assoc", ("Account", "User"))):
@@ -96,10 +96,10 @@ def walls(transport: Transport) -> tuple[dict[tuple[str, ...], float], list[str]
 
 
 def submissions(transport: Transport, raw_ids: Sequence[str]) -> dict[str, Submitted]:
-    """What submissions say of --signal and --time, by raw id.
+    """Return --signal and --time of submissions, by raw id.
 
-    Accounting has the submit lines, some seconds after the jobs were submitted: one call; jobs it does not know yet are
-    left out. slurmctld has the scripts, which only operators may read: one call each.
+    Accounting has submit lines some seconds after a submission: one call; unknown jobs are left out. slurmctld has the
+    scripts, which only operators may read: one call each.
     """
     fields = ("JobIDRaw", "SubmitLine")
     words = ("sacct", "--allocations", "--parsable", "--noheader", f"--delimiter={MARK}", f"--jobs={','.join(raw_ids)}")
@@ -115,7 +115,7 @@ def submissions(transport: Transport, raw_ids: Sequence[str]) -> dict[str, Submi
 
 
 class Priority(NamedTuple):
-    """A waiting record's priority with its SiteFactor, that factor, its processors, since when it is eligible (NaN)."""
+    """Priority of a waiting record with its SiteFactor, that factor, processors, since when eligible (NaN: not)."""
 
     priority: float
     factor: int
@@ -127,9 +127,10 @@ _WAITING = ("squeue", "--all", "--states=PD", f"--Format=JobID:{MARK},NumCPUs:{M
 
 
 def priorities(transport: Transport) -> dict[str, Priority]:
-    """Of every waiting record by its raw id, in two calls. BatchcastError where sprio does not answer in numbers.
+    """Return the priority of every waiting record by raw id, in two calls. BatchcastError for an unexpected sprio
+    output.
 
-    A job in several partitions has its best priority. Processors that cannot be read are none.
+    A job in several partitions has its best priority. Processors that cannot be read count as none.
     """
     answer = transport.ask(_WAITING)
     records, _ = parse_marked(answer.text, answer.mark, ("JobID", "NumCPUs", "EligibleTime"), header=True)
@@ -147,7 +148,7 @@ def priorities(transport: Transport) -> dict[str, Priority]:
 
 
 def why_unordered(transport: Transport, band: int) -> str:
-    """Why this site's priorities are not to be touched with such a band, one sentence; empty where they may be."""
+    """Return why this site's priorities must not be changed with this band, one sentence; empty if they may be."""
     config = parse_config(transport.ask(("scontrol", "show", "config")).text)
     kind = config.get("PriorityType", "")
     if "multifactor" not in kind:
@@ -172,8 +173,9 @@ def why_unordered(transport: Transport, band: int) -> str:
 
 
 class Reserving(NamedTuple):
-    """The priority from which Slurm reserves processors for a waiting job (0: any), what age alone can give it, and
-    after how long (s)."""
+    """The priority from which Slurm reserves processors for a waiting job (0: any), the most that age alone gives, and
+    after how long (s).
+    """
 
     least: float
     by_age: float
@@ -181,7 +183,7 @@ class Reserving(NamedTuple):
 
 
 def reserving(transport: Transport) -> Reserving:
-    """`bf_min_prio_reserve`, `PriorityWeightAge` and `PriorityMaxAge` of this site."""
+    """Return `bf_min_prio_reserve`, `PriorityWeightAge` and `PriorityMaxAge` of this site."""
     config = parse_config(transport.ask(("scontrol", "show", "config")).text)
     words = dict(word.strip().partition("=")[::2] for word in config.get("SchedulerParameters", "").split(","))
     least, by_age = _number(words.get("bf_min_prio_reserve", "")), _number(config.get("PriorityWeightAge", ""))
@@ -194,15 +196,15 @@ def _number(text: str) -> float:
 
 
 def _least_gap(values: Sequence[float]) -> float:
-    """The least difference between two that differ, as a share of the largest; infinity where none differ."""
+    """Return the least difference of two different values, as a share of the largest; else infinity."""
     ranks = sorted(set(values))
     return math.inf if len(ranks) < 2 else min(b - a for a, b in pairwise(ranks)) / ranks[-1]
 
 
 def update(transport: Transport, target: str, words: Sequence[str]) -> str:
-    """Ask slurmctld for a change; what scontrol complained of, in words. Only a look says what holds.
+    """Request a change from slurmctld; return scontrol's complaint. Only a later look shows what holds.
 
-    `target` is what `scontrol update jobid=` takes: ids parted by commas, or tasks of one array.
+    `target` is what `scontrol update jobid=` takes: ids separated by commas, or tasks of one array.
     """
     _, complaint = transport.attempt(("scontrol", "update", f"jobid={target}", *words))
     return complaint

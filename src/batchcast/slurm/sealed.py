@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions to squeue and sacct whose answers no text of a job can forge, since what separates them is secret.
+"""Queries to squeue and sacct whose answers no job's text can forge, because the separators are secret.
 
-Other users can read the arguments of a running program in /proc, but not its environment. squeue takes its columns, and
-the mark after each value, from SQUEUE_FORMAT2. sacct takes its delimiter from an argument only, so a user could write
-the delimiter into the text of a job while sacct runs. But sacct takes the form of times from SLURM_TIME_FORMAT: each
-record is asked for between two times that end in a secret seal, and one that does not have its columns is refused.
+Other users can read a running program's arguments in /proc, but not its environment. squeue reads its columns, with a
+mark after each value, from SQUEUE_FORMAT2. sacct takes its delimiter only as an argument, so a user could write it into
+a job's text while sacct runs. But sacct reads the form of times from SLURM_TIME_FORMAT: each record is requested
+between two times that end in a secret seal, and a record with a wrong number of columns is refused.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 SEAL_BYTES = 6
-"""Random bytes of a seal, 8 characters: sacct cuts a time off after 19, of which the seconds since 1970 take 10."""
+"""Random bytes of a seal, 8 characters: sacct cuts times after 19, of which the seconds since 1970 take 10."""
 _SEALED = "Submit"
 """The column on both sides of a record: every job and every step has a submit time."""
 
 
 class Question(NamedTuple):
-    """A command as it is run: arguments, secret environment variables, and the seal of its records ("": none)."""
+    """A command to run: arguments, secret environment variables, and the seal of its records ("": none)."""
 
     argv: list[str]
     environment: dict[str, str]
@@ -30,7 +30,7 @@ class Question(NamedTuple):
 
 
 def sealed(command: Sequence[str], placeholder: str, mark: str) -> Question:
-    """The command with a mark in the place of the placeholder, and what must be secret in the environment.
+    """Return the command with a mark in place of the placeholder, and the secret environment.
 
     >>> sealed(["squeue", "--Format=JobID:@"], "@", "~1~")
     Question(argv=['squeue'], environment={'SQUEUE_FORMAT2': 'JobID:~1~'}, seal='')
@@ -52,10 +52,10 @@ def sealed(command: Sequence[str], placeholder: str, mark: str) -> Question:
 
 
 def opened(text: str, mark: str, question: Question) -> tuple[str, int]:
-    """The records of a sealed answer in the form that was asked for, and how many were refused.
+    """Return the records of a sealed answer in the requested form, and the number of refused records.
 
-    A record is refused if it does not have as many values as there are columns: some text of the job holds the mark.
-    An answer without a seal is given back without marks, so that whoever reads it finds no record in it.
+    A record is refused if its number of values differs from the columns, because a text of the job has the mark. An
+    answer without a seal is returned without marks, so that no record is found in it.
 
     >>> question = Question(["--format=Submit,JobID,JobName,Submit"], {}, "s")
     >>> opened("5s@1@x@5s@\\n6s@2@y@9@\\n9@z@6s@\\n7s@3@z@7s@\\n", "@", question)
@@ -66,7 +66,7 @@ def opened(text: str, mark: str, question: Question) -> tuple[str, int]:
     end = re.escape(question.seal + mark)
     columns = next(word.count(",") + 1 for word in question.argv if word.startswith("--format="))
     rows = re.split(rf"(?<={end})\n(?=\d+{end})", text.removesuffix("\n"))
-    begin = re.search(rf"(?:\A|\n)(?=\d+{end})", rows[0])  # warnings may stand before the first record
+    begin = re.search(rf"(?:\A|\n)(?=\d+{end})", rows[0])  # warnings may come before the first record
     if begin is None:
         return text.replace(mark, " "), 0
     rows[0] = rows[0][begin.end() :]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one way out to a batch system: `ask` a command, get its text; time-outs, back-off, a floor, counters.
+"""The one connection to a batch system: `ask` runs a command; time-outs, back-off, minimum intervals, counters.
 
-`Commands` runs programs; `Recording` writes down what another transport answered; `Recorded` gives it again, so that
-everything above runs the same without a batch system.
+`Commands` runs programs, `Recording` writes down the answers of another transport, and `Recorded` replays them, so that
+everything above also runs without a batch system.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ DAEMONS = {
     "qstat": "pbs_server",
     "tracejob": "pbs_server",
 }
-"""Which daemon a program asks; any other asks slurmctld. Where sdiag is refused, the queue is asked nevertheless."""
+"""Which daemon a program calls; all others call slurmctld. If sdiag is refused, the queue is queried nevertheless."""
 _LEFT_OUT = (
     "SQUEUE_FORMAT", "SQUEUE_FORMAT2", "SACCT_FORMAT", "SQUEUE_STATES", "SQUEUE_SORT", "SQUEUE_USERS", "SLURM_CLUSTERS"
 )  # fmt: skip
-"""Variables that no client of Slurm inherits. squeue, sinfo and scontrol follow SLURM_CLUSTERS and sacct does not: with
-it, one answer would be put together from two clusters."""
+"""Variables that no client of Slurm inherits. squeue, sinfo and scontrol follow SLURM_CLUSTERS, sacct does not, so one
+answer would mix two clusters.
+"""
 
 
 class Answer(NamedTuple):
-    """A command's output, the mark that stood in place of `{mark}`, and when it was asked (epoch, s).
+    """A command's output, the mark in place of `{mark}`, and when it was run (epoch, s).
 
-    `refused` counts the records that were left out, because some text of their job holds the mark.
+    `refused` counts records that were left out because a text of their job has the mark.
     """
 
     text: str
@@ -52,24 +53,24 @@ class Answer(NamedTuple):
 
 
 class Transport(Protocol):
-    """Anything that answers commands."""
+    """An object that answers commands."""
 
     def ask(self, command: Sequence[str]) -> Answer:
-        """The answer; Unreachable when there is none."""
+        """Return the answer; Unreachable if there is none."""
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Answer and complaint of a command that may be refused, which says nothing about its daemon."""
+        """Return answer and complaint of a command that may be refused, which does not count against its daemon."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
 
     def ticks(self) -> float:
-        """Seconds of a clock that nobody sets."""
+        """Seconds of a monotonic clock."""
 
 
 @dataclass(slots=True)
 class Counter:
-    """What one daemon was asked so far, and how it is: `away_since` is when it stopped answering (0: it answers)."""
+    """Calls to one daemon and its state: `away_since` is when it stopped answering (0: it answers)."""
 
     calls: int = 0
     failures: int = 0
@@ -84,11 +85,11 @@ class Counter:
 
 @dataclass(slots=True)
 class Commands:
-    """Runs a batch system's own clients, gently.
+    """Runs a batch system's own clients, with limits on the load.
 
-    No two calls to one daemon start closer than `floor_s`; one that fails is left alone for `back_off_s`, doubled at
-    every further failure up to `longest_back_off_s`, and until then `ask` raises Unreachable without a call. Each call
-    ends within `timeout_s`. Times are seconds; `sleep` and `clock` can be given, so that tests need neither.
+    Two calls to one daemon start at least `floor_s` apart. After a failure there is no call for `back_off_s`, doubled
+    at every further failure up to `longest_back_off_s`; until then `ask` raises Unreachable. Each call ends within
+    `timeout_s`. Times are seconds; tests pass `sleep` and `clock`.
     """
 
     timeout_s: float = 30.0
@@ -110,11 +111,11 @@ class Commands:
         return self.monotonic()
 
     def ask(self, command: Sequence[str]) -> Answer:
-        """Run the command with a fresh mark; Unreachable when it fails, is missing, or its daemon is left alone."""
+        """Run the command with a new mark; Unreachable if it fails, is missing, or its daemon is in back-off."""
         return self._call(command)[0]
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """The same of a command that may be refused: its answer, and what it complained of with an exit code not 0."""
+        """Run a command that may be refused: its answer, and its complaint if the exit code is not 0."""
         return self._call(command, may_be_refused=True)
 
     def _call(self, command: Sequence[str], may_be_refused: bool = False) -> tuple[Answer, str]:
@@ -147,7 +148,7 @@ class Commands:
 
     def _run(self, argv: Sequence[str], hidden: Mapping[str, str], may_be_refused: bool) -> tuple[str, str]:
         environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8", **self.environment}
-        environment["SLURM_BITSTR_LEN"] = "0"  # sacct shortens lists of array tasks beyond it
+        environment["SLURM_BITSTR_LEN"] = "0"  # otherwise sacct shortens lists of array tasks
         for name in _LEFT_OUT:
             environment.pop(name, None)
         environment |= hidden
@@ -181,7 +182,7 @@ class Commands:
 
 
 def _run_whole(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> tuple[int, bytes, bytes]:
-    """Exit code, stdout and stderr of a program in a session of its own; one that hangs goes with all it started."""
+    """Return exit code, stdout and stderr of a program in its own session; if it hangs, kill its group."""
     pipe = subprocess.PIPE
     with subprocess.Popen(
         argv, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
@@ -199,17 +200,10 @@ CONFIG = ("scontrol", "show", "config")
 
 
 class OneCluster:
-    """Passes questions on if Slurm's clients ask this cluster, which the first question finds out.
+    """Passes queries on if Slurm's clients use this cluster, which the first query checks.
 
-    Slurm's clients ask the cluster of their slurm.conf, whatever name batchcast was given: without this check, jobs of
+    Slurm's clients use the cluster of their slurm.conf, whatever name batchcast was given. Without this check, jobs of
     one cluster would be stored, shown or changed as jobs of another.
-
-    Parameters
-    ----------
-    inner
-        The transport that runs the clients.
-    name
-        The cluster that must answer; letters may differ in case.
 
     Examples
     --------
@@ -236,7 +230,7 @@ class OneCluster:
         return self.inner.ask(command)
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """The same of a command that may be refused."""
+        """Run a command that may be refused."""
         self._check()
         return self.inner.attempt(command)
 
@@ -244,13 +238,13 @@ class OneCluster:
         if self._is_checked:
             return
         answered_by = parse_config(self.inner.ask(CONFIG).text).get("ClusterName", "")
-        if answered_by.lower() != self.name.lower():  # slurmdbd keeps names of clusters in lower case
+        if answered_by.lower() != self.name.lower():  # slurmdbd stores names of clusters in lower case
             raise wrong_cluster(self.name, answered_by)
         self._is_checked = True
 
 
 def wrong_cluster(meant: str, answered_by: str) -> WrongCluster:
-    """The error for a cluster that answers in another's place.
+    """Return the error for a cluster that answers in place of another.
 
     >>> print(wrong_cluster("beta", "alpha").hint)
     SLURM_CONF=/path/to/beta/slurm.conf asks beta; without -M and SLURM_CLUSTERS, alpha is meant
@@ -263,7 +257,7 @@ def wrong_cluster(meant: str, answered_by: str) -> WrongCluster:
 
 
 class Recording:
-    """Passes every question on and writes question and answer down, one JSON object a line."""
+    """Passes every query on, and writes query and answer down as one JSON object per line."""
 
     def __init__(self, inner: Transport, path: str | Path) -> None:
         self.inner, self.path = inner, Path(path)
@@ -291,7 +285,7 @@ class Recording:
             self._write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """The inner transport's; only that it was done is written down."""
+        """Pass the command on; only the fact that it ran is written down."""
         self._write(json.dumps({"command": list(command), "asked_at": self.inner.now(), "error": "attempted"}) + "\n")
         return self.inner.attempt(command)
 
@@ -304,7 +298,7 @@ class Recording:
 
 
 class Line(TypedDict, total=False):
-    """A line of a recording: the command, when its answer came, and the answer or why there was none."""
+    """A line of a recording: command, time of its answer, and the answer or why there was none."""
 
     command: Sequence[str]
     asked_at: float
@@ -315,9 +309,9 @@ class Line(TypedDict, total=False):
 
 
 class Recorded:
-    """Gives recorded answers again, each command's in the order they were given, on the recorded clock.
+    """Replays recorded answers, each command's in the order of the recording, on the recorded clock.
 
-    A command that was never recorded, or whose answers are used up, is Unreachable: a twin invents nothing.
+    A command without a further recorded answer raises Unreachable: answers are never invented.
     """
 
     def __init__(self, lines: Sequence[Line]) -> None:
@@ -328,7 +322,7 @@ class Recorded:
 
     @classmethod
     def read(cls, path: str | Path) -> Recorded:
-        """From a file that `Recording` wrote."""
+        """Read a file that `Recording` wrote."""
         try:
             text = Path(path).read_text(encoding="utf-8")
             return cls([json.loads(line) for line in text.splitlines()])
@@ -336,19 +330,19 @@ class Recorded:
             raise InputError(f"{path}: not a recording: {error}") from None
 
     def now(self) -> float:
-        """When the last given answer was recorded."""
+        """When the last replayed answer was recorded."""
         return self._now
 
     def ticks(self) -> float:
-        """The same: a recording's clock was not set."""
+        """The same clock: nobody sets a recording's clock."""
         return self._now
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Nothing is changed by a recording."""
+        """Refuse: a recording changes nothing."""
         return Answer("", "", self._now), f"nothing is done by a recording: {' '.join(command)}"
 
     def ask(self, command: Sequence[str]) -> Answer:
-        """The next recorded answer to this command."""
+        """Return the next recorded answer to this command."""
         queue = self._waiting.get(tuple(command))
         if not queue:
             raise Unreachable(f"nothing (more) recorded for: {' '.join(command)}")
