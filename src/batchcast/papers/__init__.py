@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every paper is a folder: its methods, study, page and verb, and a README.md that says which file has which equation.
+"""Reproductions of papers, one folder each: methods, study, page, verb, and a README.md that finds each equation.
 
 - grid: Hao, Lu, Liu & Wen 2014, grid jobs with files and deadlines
 - online_knn_ga: Xu, Xiong & Xiao 2018, run times from similar jobs, tuned online by a genetic algorithm

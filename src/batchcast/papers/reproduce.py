@@ -20,13 +20,13 @@ PAPERS = {
     "grid": "Grid jobs with files and deadlines: Emin-min, Ebest (2014).",
 }
 FOLDERS = {"pqstar": "quick_starters"}
-"""Where a paper's folder is not called as its command."""
+"""Folders of papers whose command has another name."""
 QUICK_S = {"grid": 22, "vasp": 47, "pqstar": 65, "su": 175, "online-knn-ga": 94}
 """Seconds of CPU of `reproduce PAPER --quick` (docs/papers/index.md)."""
 
 
 def _first_words(paper: str, given: Mapping[str, Any]) -> str:
-    """What will be computed, and how long it takes."""
+    """Return what will be computed, and how long it takes."""
     quick = f"about {QUICK_S[paper]} s of CPU"
     if given.get("quick"):
         return f"reproduce {paper} on a small part of the data: {quick}"
@@ -34,10 +34,10 @@ def _first_words(paper: str, given: Mapping[str, Any]) -> str:
 
 
 class Papers(click.Group):
-    """A group whose commands are imported only when one is asked for by name."""
+    """A group whose commands are imported only when called by name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The papers, in the order of the table."""
+        """Return the papers, in the order of the table."""
         return [*PAPERS, "all"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -50,7 +50,7 @@ class Papers(click.Group):
         return verb
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """One line a paper, without importing any."""
+        """Write one line per paper, without importing any."""
         with formatter.section("Papers"):
             formatter.write_dl([*PAPERS.items(), ("all", "All of them.")])
 

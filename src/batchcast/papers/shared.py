@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reproductions share.
+"""Shared code of reproductions: finding logs, stored parts of long computations, printed gains beside ours.
 
-Where their logs are looked for, forecasts computed before, parts of a long computation kept as files; and printed gains
-beside ours, each with the interval of its own log: does it stand outside the log's noise?
+Each gain has the interval of its own log, to show whether it exceeds the log's noise.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from ..version import __version__
 
 
 def shared_folder() -> Path:
-    """BATCHCAST_SHARED, else `shared` beside the working directory or above it. InputError when there is none."""
+    """Return BATCHCAST_SHARED, else `shared` beside the working directory or above. InputError if there is none."""
     named = os.environ.get("BATCHCAST_SHARED")
     if named:
         return Path(named)
@@ -47,41 +46,35 @@ def shared_folder() -> Path:
 
 
 def provenance(hashes: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a reproduction's page says of itself: command, version, logs by their sha256, settings."""
+    """Return the provenance on a reproduction's page: command, version, logs with their sha256, settings."""
     command = shlex.join(["batchcast", *sys.argv[1:]])
     return {"command": command, "batchcast": __version__, "logs (sha256)": dict(hashes), "settings": dict(settings)}
 
 
 class Precomputed:
-    """The forecast of each job by its row.
-
-    Parameters
-    ----------
-    points : numpy.ndarray
-        (n,) predicted run times in seconds, one a row of the log; those under one second are given as one second.
-    """
+    """Predictions that were computed before, by row."""
 
     def __init__(self, points: np.ndarray) -> None:
         self.points = points.tolist()
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The forecast of the job's row."""
+        """Return the prediction of the job's row."""
         return Prediction(max(self.points[job.row], 1.0))
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Nothing to learn."""
+        """Learn nothing."""
 
 
-DECIDE = (*DECIDING, "evaluation")  # what a part of a reproduction hangs on
+DECIDE = (*DECIDING, "evaluation")  # code on which a part of a reproduction depends
 
 
 class ComputedParts:
-    """Each part is computed once and written to `folder` (beside, then renamed) as NAME.json.
+    """Computes each part once and stores it in `folder` as NAME.json (written beside, then renamed).
 
-    A file is taken instead of computing when the code (`DECIDE`) and everything in `made_of` (log hashes, settings)
-    are the same; else, or with `again`, the part is computed anew and replaces it. Values are what JSON can hold, NaN
-    included; a value comes back equal. `cpu_s` adds up what the parts cost, also those of earlier runs; `reused` and
-    `computed` count them. Raises BatchcastError where the folder cannot be written.
+    The file is used if the code (`DECIDE`) and everything in `made_of` (log hashes, settings) are equal; otherwise, or
+    with `again`, the part is computed again. Values are JSON values, including NaN, and come back equal. `cpu_s` sums
+    the cost of the parts, also of earlier runs; `reused` and `computed` count them. BatchcastError if the folder cannot
+    be written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -96,7 +89,7 @@ class ComputedParts:
         self.cpu_s, self.reused, self.computed = 0.0, 0, 0
 
     def part(self, name: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
-        """The part's value: from its file, else computed and kept."""
+        """Return the part's value, from its file or computed and stored."""
         wanted = json.loads(json.dumps({"batchcast": own_code(DECIDE), **made_of}))
         path = self.folder / f"{name}.json"
         held = None if self.again else _read(path)
@@ -113,7 +106,7 @@ class ComputedParts:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """The file's content; None where there is none or it is not one of ours."""
+    """Return the file's content; None if there is none or it is not ours."""
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -136,10 +129,10 @@ OUTSIDE, INSIDE, OTHER = "outside", "inside", "outside, the other way"
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """One printed gain: what was measured of a method and of what it is held against, job by job (n,).
+    """One printed gain, with our measured values of a method and of its reference, job by job (n,).
 
-    `printed` is a share of the reference's mean (NaN: this log has none); a gain is 1 - mean / reference mean, the
-    other way round where `higher` values are better; `points` says that it is the difference itself.
+    `printed` is a share of the reference's mean (NaN: not for this log). A gain is 1 - mean / reference mean, inverted
+    if `higher` values are better; with `points` it is the difference.
     """
 
     method: str
@@ -155,10 +148,11 @@ class Gain:
 
 
 def gain_rows(gains: Sequence[Gain], group: np.ndarray, seed: int = 0) -> list[dict[str, Any]]:
-    """A row a gain: ours with its 90 % interval over groups (`bursts.user_weeks`), the printed one, and the words.
+    """Return a row per gain: ours with its 90 % interval over groups (`bursts.user_weeks`), the printed gain, and
+    words.
 
-    `noise` is half the interval's length: a printed gain below it could not be told from none on this log. Means of
-    the reference are taken as known, which the interval of the difference allows for only in part.
+    `noise` is half the interval's length: a smaller printed gain cannot be distinguished from none on this log. Means
+    of the reference are treated as known, which the interval of the difference covers only in part.
     """
     rows = []
     for gain in gains:
@@ -178,7 +172,7 @@ def gain_rows(gains: Sequence[Gain], group: np.ndarray, seed: int = 0) -> list[d
 
 
 def _decided_by(one: PairedDifference, without: float, points: bool) -> str:
-    """What one group owns of a difference, where it is more than a fifth; empty elsewhere."""
+    """Return one group's share of a difference in words, if it is more than a fifth; else empty."""
     if not one.is_decided_by_one:
         return ""
     jobs = counted(one.largest_jobs)
@@ -187,7 +181,7 @@ def _decided_by(one: PairedDifference, without: float, points: bool) -> str:
 
 
 def _amount(value: float, points: bool) -> str:
-    """A gain in its unit.
+    """Return a gain in its unit.
 
     >>> _amount(0.125, False), _amount(-0.125, True)
     ('12.5 %', '-12.5 points')
@@ -196,7 +190,7 @@ def _amount(value: float, points: bool) -> str:
 
 
 def _share(gain: Gain, base: float) -> Callable[[float], float]:
-    """A difference of means as a gain."""
+    """Return a function that converts a difference of means to a gain."""
     sign = 1.0 if gain.higher else -1.0
 
     def share(difference: float) -> float:
@@ -212,7 +206,7 @@ def _share(gain: Gain, base: float) -> Callable[[float], float]:
 
 
 def _words(low: float, high: float) -> str:
-    """Where an interval of a gain stands.
+    """Describe the interval of a gain relative to zero.
 
     >>> _words(0.1, 0.2), _words(-0.1, 0.2), _words(-0.2, -0.1), _words(float("nan"), float("nan"))
     ('outside', 'inside', 'outside, the other way', 'too few groups')
@@ -225,7 +219,7 @@ def _words(low: float, high: float) -> str:
 
 
 def columns_of(*words: str) -> list[TableColumn]:
-    """Columns of a table, each as `key|title|kind|meaning`; what is left out is as in `TableColumn`, the title the key.
+    """Return columns of a table from `key|title|kind|meaning`; defaults as in `TableColumn`, the title is the key.
 
     >>> columns_of("log", "mae_s|MAE, s|number")[1].title
     'MAE, s'
@@ -237,7 +231,7 @@ def columns_of(*words: str) -> list[TableColumn]:
 def sections(
     summary: Sequence[str], tables: Sequence[Table], figures: Sequence[Figure], reading: Sequence[str]
 ) -> list[Section]:
-    """A page's sections: in short, the tables, the pictures, how the paper was read."""
+    """Return a page's sections: summary, tables, pictures, how the paper was read."""
     return [
         Section("In short", list(summary)),
         *(Section(table.caption, [table]) for table in tables),
@@ -247,7 +241,7 @@ def sections(
 
 
 def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, str]], caption: str) -> Table:
-    """The rows as a table: `naming` are (key, title) of the columns that say of which log a row is."""
+    """Return the rows as a table; `naming` are (key, title) of the columns that identify a row's log."""
     columns = [
         *(TableColumn(key, title) for key, title in naming),
         TableColumn("method", "method"), TableColumn("against", "against"), TableColumn("measure", "measure"),
@@ -296,9 +290,9 @@ def print_reproduced(
     output: str,
     as_json: bool,
 ) -> None:
-    """Let `gather` (sentences and tables, from the logs in a folder) fill `gathered`, and write page and numbers.
+    """Let `gather` (sentences and tables, from the logs in a folder) fill `gathered`; write the page and JSON.
 
-    What was computed and where it lies is said on stderr; then come the document, or its tables and sentences.
+    Progress and places go to stderr; then the document, or its tables and sentences, to stdout.
     """
     from ..cli.output import console, document, dumps, emit, say
     from ..report import page

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grids of resources: jobs with deadlines and data, and the heuristics that map them."""
+"""Grid scheduling: jobs with deadlines and files, and heuristics that map them to resources."""

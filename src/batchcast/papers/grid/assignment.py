@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mapping that changes in place, by single jobs and by chains of moves.
+"""A mapping of jobs to resources that is changed in place, by single moves and by chains of moves.
 
-Where jobs are cheap on a few resources each, two resources share next to no jobs, so that no exchange between two of
-them helps. A chain passes through several: each job moves to a resource that is cheap for it, and the one that no
-longer fits there moves on, until one fits. Ejection chains: Glover 1996; for the assignment of jobs under capacities
-Yagiura, Ibaraki and Glover 2004.
+If each job is cheap on few resources, two resources share almost no jobs, so exchanges between two of them do not help.
+A chain passes through several resources: each job moves to a resource that is cheap for it and displaces another job,
+until one fits. Ejection chains: Glover 1996; for jobs under capacities Yagiura, Ibaraki and Glover 2004.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ import numpy as np
 
 from ...compiled import allocating, inlined
 
-Index = int | np.integer[Any]  # a place in an array, as a loop or as an array of places gives it
+Index = int | np.integer[Any]  # an array index, from a loop or from an array of indices
 
 
 class Problem(NamedTuple):
-    """What does not change: times (n, m), when resources are free (m,), their prices (m,), and where a job may go.
+    """The constants: times (n, m), when resources are free (m,), prices (m,), and where a job may go.
 
-    `near` (n, c) lists each job's resources by price times time, cheapest first; `is_near` (n, m) tells the same, for
-    finite times only.
+    `near` (n, c) lists each job's resources by price times time, cheapest first; `is_near` (n, m) is the same as a
+    mask, for finite times only.
     """
 
     times: np.ndarray
@@ -33,7 +32,7 @@ class Problem(NamedTuple):
 
     @classmethod
     def of(cls, times: np.ndarray, free: np.ndarray, price: np.ndarray, near: int) -> Problem:
-        """With each job's `near` cheapest resources by price times time."""
+        """Build the problem with each job's `near` cheapest resources by price times time."""
         dear = price * times
         count = min(near, times.shape[1])
         cheapest = np.argsort(dear, axis=1, kind="stable")[:, :count]
@@ -43,10 +42,10 @@ class Problem(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """A mapping that moves change in place: where each job is (n,), loads (m,), and each resource's jobs as a list.
+    """A mapping that moves change in place: the resource of each job (n,), loads (m,), and the jobs of each resource.
 
-    `member[r, :held[r]]` are the jobs on r in no order; `place[i]` is job i's position there. `touched` (m,)
-    tells which resources changed since all exchanges were last looked at.
+    `member[r, :held[r]]` are the jobs on r, unordered; `place[i]` is job i's index there. `touched` (m,) marks
+    resources that changed since all exchanges were last examined.
     """
 
     where: np.ndarray
@@ -58,7 +57,7 @@ class Assignment(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem, where: np.ndarray) -> Assignment:
-        """Of a mapping (n,)."""
+        """Build the assignment from a mapping (n,)."""
         n, m = problem.times.shape
         count = np.bincount(where, minlength=m)
         member = np.empty((m, n), dtype=np.int32)
@@ -74,7 +73,7 @@ class Assignment(NamedTuple):
 
 @allocating
 def shift(problem: Problem, standing: Assignment, i: Index, r: Index) -> None:
-    """Job i to resource r: its load, its list, its place."""
+    """Move job i to resource r, and update load, list and index."""
     where, load, member, count, place, touched = standing
     old = where[i]
     last = member[old, count[old] - 1]
@@ -90,28 +89,28 @@ def shift(problem: Problem, standing: Assignment, i: Index, r: Index) -> None:
 
 @allocating
 def loads(times: np.ndarray, free: np.ndarray, where: np.ndarray) -> np.ndarray:
-    """When each resource ends its jobs, (m,). O(n)."""
+    """Return when each resource ends its jobs, (m,). O(n)."""
     load = free.copy()
     for i in range(len(where)):
         load[where[i]] += times[i, where[i]]
     return load
 
 
-DEEPEST = 4  # moves of a chain
-WIDEST = 8  # moves that are followed at each place of a chain, those that leave the least above the cap
-MOST_OPENED = 20  # places a search for a chain looks at: more find dearer ways out of the same corner, later
-CHEAP = 0.6  # a job moves to resources that make the mapping dearer by at most so many jobs' mean cost, bound / n
-BARRIER = 1.0  # and so much of the same, priced, may lie above the cap while a chain is under way
-STEP = 1e-7  # what a chain has to gain, as a share of the makespan: rounding never looks like progress
-GIVEN_UP = 0.004  # a kick this much above the best is not made cheaper any more
+DEEPEST = 4  # maximum number of moves in a chain
+WIDEST = 8  # moves examined at each step of a chain: those that exceed the cap least
+MOST_OPENED = 20  # steps that a search for a chain examines: more would only find more expensive chains later
+CHEAP = 0.6  # a move may cost this share of a job's mean cost, bound / n
+BARRIER = 1.0  # a chain may exceed the cap by this many mean costs of a job while it is incomplete
+STEP = 1e-7  # required gain of a chain as a share of the makespan, so that rounding is no progress
+GIVEN_UP = 0.004  # after a kick, a mapping this much above the best is not improved further
 JOBS_A_KICK = 3
 
 
 class Trail(NamedTuple):
-    """Room for a search of chains: moves to try at each depth (job, target, over; `held`, `at`), moves made, the best.
+    """Work arrays for a search of chains: moves to try at each depth, moves made, the best chain.
 
-    `dear` (DEEPEST + 1,) adds up the change of sum price load before each depth; `due` (m,) tells which resources
-    changed since a chain that begins there was last looked for.
+    `dear` (DEEPEST + 1,) is the change of the priced load (sum of price times load) before each depth. `due` (m,) marks
+    resources that changed since a chain from them was last searched.
     """
 
     job: np.ndarray
@@ -128,7 +127,7 @@ class Trail(NamedTuple):
 
     @classmethod
     def empty(cls, m: int) -> Trail:
-        """Nothing tried yet on `m` resources."""
+        """Return empty work arrays for `m` resources."""
         wide, deep = np.zeros((DEEPEST, WIDEST), dtype=np.int64), np.zeros(DEEPEST, dtype=np.int64)
         return cls(
             wide, wide.copy(), np.zeros(wide.shape), deep, deep.copy(), deep.copy(), deep.copy(),
@@ -137,7 +136,7 @@ class Trail(NamedTuple):
 
 
 def cheap_near(problem: Problem, bound: float) -> np.ndarray:
-    """How many of each job's `near` resources (n,) are cheap enough to move to; times there are finite."""
+    """Return how many of each job's `near` resources (n,) are cheap enough to move to and have finite times."""
     dear = np.take_along_axis(problem.price * problem.times, problem.near, axis=1)
     return np.asarray((dear - dear[:, :1] <= CHEAP * bound / len(dear)).sum(axis=1))
 
@@ -146,11 +145,11 @@ def cheap_near(problem: Problem, bound: float) -> np.ndarray:
 def best_chain(
     problem: Problem, standing: Assignment, cheap: np.ndarray, trail: Trail, first: Index, cap: float, dearest: float
 ) -> tuple[int, int]:
-    """The least dear chain below `dearest` that begins on `first` and leaves all it touches at most `cap`: its length
-    (0: none), left in `trail`, and how many moves were looked at.
+    """Find the cheapest chain below `dearest` from `first` after which all its resources are at most at `cap`; return
+    its length (0: none; moves in `trail`) and the number of examined moves.
 
-    Depth first; at each place the moves that leave the least above the cap come first, ties by resource's list.
-    `standing` is as before. O(MOST_OPENED jobs-on-a-resource near).
+    Depth first, with the moves first that exceed the cap least; ties by the resource's list. `standing` is unchanged.
+    O(MOST_OPENED jobs-on-a-resource near).
     """
     depth, opened, looked, length = 0, 0, 0, 0
     best = dearest
@@ -192,9 +191,9 @@ def _look(
     best: float,
     length: int,
 ) -> tuple[float, int, int]:
-    """All moves off r after which it is at most `cap`: those that end a chain against the best, the others to `trail`.
+    """Examine all moves off r after which r is at most at `cap`: moves that complete a chain, and others for `trail`.
 
-    Returns the least change of sum price load, that chain's length, and how many moves were looked at.
+    Returns the least change of the priced load, the length of that chain, and the number of examined moves.
     """
     times, _, price, near, _ = problem
     need = standing.load[r] - cap
@@ -238,10 +237,10 @@ def _look(
 
 @allocating
 def tightened(problem: Problem, standing: Assignment, cheap: np.ndarray, trail: Trail, worst: float, work: int) -> int:
-    """Chains off the fullest resource, and where none is left chains that make the mapping cheaper below its makespan.
+    """Apply chains off the fullest resource, then chains that make the mapping cheaper below its makespan.
 
-    The makespan never rises. Ends where nothing helps, above `worst` where no chain lowers it, or when `work` moves
-    were looked at: how many there were.
+    The makespan never rises. Stops when nothing helps, above `worst` when no chain lowers it, or after `work` examined
+    moves, whose number is returned.
     """
     looked, going = 0, True
     while going and looked < work:
@@ -267,14 +266,14 @@ def tightened(problem: Problem, standing: Assignment, cheap: np.ndarray, trail: 
 
 @allocating
 def _follow(problem: Problem, standing: Assignment, trail: Trail, length: int) -> None:
-    """The best chain's moves."""
+    """Apply the moves of the best chain."""
     for depth in range(length):
         _moved(problem, standing, trail, trail.best_job[depth], trail.best_target[depth])
 
 
 @allocating
 def _moved(problem: Problem, standing: Assignment, trail: Trail, i: Index, r: Index) -> None:
-    """Job i to r for good: both resources are due to be looked at."""
+    """Move job i to r, and mark both resources for examination."""
     trail.due[standing.where[i]] = trail.due[r] = True
     shift(problem, standing, i, r)
 
@@ -292,14 +291,13 @@ def chained(
     work: int,
     rng: np.random.Generator,
 ) -> int:
-    """Iterated descent by chains: descend, keep what lies within `slack` of the best, move a few jobs at random.
+    """Improve iteratively by chains: descend, keep mappings within `slack` of the best, move a few jobs at random.
 
-    `best_where` (n,) is the best mapping so far and is replaced by better ones, `standing` the last one kept, then
-    and now. Returns the rounds done; stops after `kicks`, at a makespan of at most `target`, or when `work` moves were
-    looked at.
+    `best_where` (n,) is replaced by better mappings; `standing` is the last kept mapping. Returns the number of rounds;
+    stops after `kicks`, at a makespan of at most `target`, or after `work` examined moves.
     """
     where = standing.where
-    standing.load[:] = loads(problem.times, problem.free, where)  # sums of many steps drift
+    standing.load[:] = loads(problem.times, problem.free, where)  # recomputed, because sums of many steps drift
     best = loads(problem.times, problem.free, best_where).max()
     kept = where.copy()
     done = 0
@@ -318,7 +316,7 @@ def chained(
         for nth in range(JOBS_A_KICK):
             i = int(rng.integers(0, len(where)))
             full = standing.load.argmax()
-            if nth == 0 and standing.held[full] > 0:  # one of the jobs that hold the makespan up
+            if nth == 0 and standing.held[full] > 0:  # one of the jobs that determine the makespan
                 i = standing.member[full, rng.integers(0, standing.held[full])]
             r = problem.near[i, rng.integers(0, max(cheap[i], 1))]
             if r != where[i]:
@@ -329,7 +327,7 @@ def chained(
 
 @allocating
 def _restore(problem: Problem, standing: Assignment, kept: np.ndarray) -> None:
-    """The mapping `kept` (n,) again."""
+    """Restore the mapping `kept` (n,)."""
     for i in range(len(kept)):
         if standing.where[i] != kept[i]:
             shift(problem, standing, i, kept[i])

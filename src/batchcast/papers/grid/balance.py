@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makespan of a static mapping.
-
-Its lower bound by resource prices, and compiled moves, swaps and exchanges toward it.
-"""
+"""The makespan of a static mapping: its lower bound by resource prices, and compiled moves, swaps and exchanges."""
 
 from __future__ import annotations
 
@@ -13,16 +10,15 @@ import numpy as np
 from ...compiled import allocating
 from .assignment import Assignment, Index, Problem, loads, shift
 
-WIDEST = 8  # jobs a side that are paired, the least dear: 36 sets a side
-MOST_RESOURCES = 200  # beyond, looking at all pairs of resources takes longer than a look at the clock should wait
+WIDEST = 8  # cheapest jobs per side that are paired: 36 sets per side
+MOST_RESOURCES = 200  # with more resources, one pass over all pairs takes too long between two checks of the clock
 
 
 @allocating
 def relieved(problem: Problem, standing: Assignment, full: Index, cap: float) -> tuple[bool, int]:
-    """The least dear exchange after which `full` and another resource lie below `cap`: (done, pairs looked at).
+    """Apply the cheapest exchange after which `full` and another resource are below `cap`: (done, examined pairs).
 
-    Dear is the change of sum price load, ties go to the first met. Jobs go to resources near them only. O(m WIDEST^4)
-    at the most.
+    Cost is the change of the priced load; ties go to the first. Jobs move only to near resources. O(m WIDEST^4).
     """
     jobs, met = np.empty(4, dtype=np.int64), np.empty(4, dtype=np.int64)
     best, column, spent = np.inf, -1, 0
@@ -41,11 +37,11 @@ def relieved(problem: Problem, standing: Assignment, full: Index, cap: float) ->
 
 @allocating
 def cheapened(problem: Problem, standing: Assignment, cap: float, least: float) -> tuple[bool, int]:
-    """Exchanges that make a mapping less dear by `least` and more each, no resource above `cap` after one.
+    """Apply exchanges that make a mapping cheaper by at least `least`, without a resource above `cap`.
 
-    What a mapping costs beyond the bound is dearness and slack; exchanges off the fullest resource turn the second
-    into the first, these the first into the second. One pass over the pairs of resources of which one was touched
-    since the last pass: (whether any was done, pairs of sets looked at).
+    The cost of a mapping above the bound is price and slack: exchanges off the fullest resource turn slack into price,
+    these exchanges turn price into slack. One pass over pairs with a resource that changed since the last pass:
+    (whether any was done, examined pairs of sets).
     """
     m = len(standing.load)
     jobs = np.empty(4, dtype=np.int64)
@@ -70,9 +66,9 @@ def cheapened(problem: Problem, standing: Assignment, cap: float, least: float) 
 def _cheapest(
     problem: Problem, standing: Assignment, a: Index, b: Index, cap: float, dearest: float, jobs: np.ndarray
 ) -> tuple[float, int]:
-    """The least dear exchange below `dearest` after which a and b lie below `cap`: (its dearness, sets looked at).
+    """Find the cheapest exchange below `dearest` after which a and b are below `cap`: (its cost, examined sets).
 
-    `jobs` (4,) gets the one or two that go from a to b and the none to two that go back, -1 for none.
+    `jobs` (4,) gets one or two jobs that move from a to b and up to two that move back, -1 for none.
     """
     times, _, price, _, _ = problem
     leaving, left = _sets(problem, standing, a, b)
@@ -83,8 +79,8 @@ def _cheapest(
         relief = times[i, a] + (times[j, a] if j >= 0 else 0.0)
         burden = times[i, b] + (times[j, b] if j >= 0 else 0.0)
         moved = price[b] * burden - price[a] * relief
-        above = cap - standing.load[a] + relief  # so much may come back
-        below = standing.load[b] + burden - cap  # so much has to leave the other one
+        above = cap - standing.load[a] + relief  # this much may come back
+        below = standing.load[b] + burden - cap  # this much must leave the other resource
         if below < 0.0 and above > 0.0 and moved < best:
             best = moved
             jobs[0], jobs[1], jobs[2], jobs[3] = i, j, -1, -1
@@ -103,7 +99,7 @@ def _cheapest(
 
 @allocating
 def _exchange(problem: Problem, standing: Assignment, a: Index, b: Index, jobs: np.ndarray) -> None:
-    """The first two of `jobs` from a to b, the others back; -1 is none."""
+    """Move the first two of `jobs` from a to b, the others back; -1 is none."""
     for at in range(4):
         if jobs[at] >= 0:
             shift(problem, standing, jobs[at], b if at < 2 else a)
@@ -111,7 +107,7 @@ def _exchange(problem: Problem, standing: Assignment, a: Index, b: Index, jobs: 
 
 @allocating
 def _sets(problem: Problem, standing: Assignment, old: Index, new: Index) -> tuple[np.ndarray, int]:
-    """The jobs on `old` that are near `new`, of more than WIDEST the least dear, alone (second -1) and in pairs."""
+    """Return the jobs on `old` that are near `new`, at most the WIDEST cheapest, alone (second is -1) and in pairs."""
     times, _, price, _, is_near = problem
     jobs, dear = np.empty(WIDEST, dtype=np.int64), np.empty(WIDEST)
     count = 0
@@ -141,8 +137,8 @@ def _sets(problem: Problem, standing: Assignment, old: Index, new: Index) -> tup
     return sets, k
 
 
-BEYOND_ROUNDING = 1e-9  # a step must lower the fullest resource by this share: rounding never looks like progress
-PAIRS_A_CHECK = 10_000_000  # pairs of jobs, or of job and resource, between two looks at a clock: some ten milliseconds
+BEYOND_ROUNDING = 1e-9  # a step must lower the fullest resource by this share, so that rounding is no progress
+PAIRS_A_CHECK = 10_000_000  # pairs between two checks of the clock: about ten milliseconds
 
 
 @allocating
@@ -156,7 +152,7 @@ def dearer(
     end: int,
     steps: int,
 ) -> float:
-    """Steps `begin` to `end` of the `steps` of `priced`: the bound; `price` and `best` (m,) change in place."""
+    """Perform steps `begin` to `end` of the `steps` of `priced`; return the bound. `price` and `best` (m,) change."""
     n, m = times.shape
     load = np.empty(m)
     for step in range(begin, end):
@@ -187,12 +183,12 @@ def dearer(
 def priced(
     times: np.ndarray, free: np.ndarray, steps: int, stop: Callable[[], bool] = lambda: False
 ) -> tuple[float, np.ndarray]:
-    """Lower bound on the makespan and the resource prices that give it: (bound, prices (m,) summing to 1).
+    """Return a lower bound on the makespan and the resource prices that give it: (bound, prices (m,) with sum 1).
 
-    For any prices w >= 0 of sum 1, sum_r w_r load_r is at most the makespan, and it is least when each job sits where
-    w_r times[i, r] is least (the Lagrangian dual of the linear relaxation; its best value is the relaxation's
-    optimum). Multiplicative weights: a resource that would be overloaded becomes dearer. `stop` is asked between
-    steps: bound and prices hold whenever it ends. O(steps n m).
+    For any prices w >= 0 with sum 1, sum_r w_r load_r is at most the makespan, and is least if each job is where w_r
+    times[i, r] is least (the Lagrangian dual of the linear relaxation; its best value is the relaxation's optimum).
+    Multiplicative weights: the price of a resource that would be overloaded rises. `stop` is called between steps;
+    bound and prices are valid whenever it ends. O(steps n m).
     """
     price = np.full(times.shape[1], 1.0 / times.shape[1])
     best, bound, at = price.copy(), 0.0, 0
@@ -204,7 +200,7 @@ def priced(
 
 
 def settle(problem: Problem, standing: Assignment, stop: Callable[[], bool] = lambda: False) -> float:
-    """`descend` to its end, or until `stop` says so: the makespan."""
+    """Run `descend` until it ends or `stop` returns true; return the makespan."""
     left = 0
     while left == 0:
         value, left = descend(problem, standing, PAIRS_A_CHECK, True)
@@ -215,14 +211,13 @@ def settle(problem: Problem, standing: Assignment, stop: Callable[[], bool] = la
 
 @allocating
 def descend(problem: Problem, standing: Assignment, work: int, deep: bool) -> tuple[float, int]:
-    """Moves and swaps off the fullest resource while one lowers it: (makespan, work left; 0: not at the end yet).
+    """Apply moves and swaps off the fullest resource while one lowers it: (makespan, remaining work; 0: not finished).
 
-    Where no single move or swap is left, up to two jobs leave and up to two come back (`relieved`); where none of these
-    is, a `deep` descent makes the mapping cheaper (`cheapened`), no resource fuller than the fullest, and goes on. All
-    other steps lower the fullest resource by more than rounding could, and leave the other one below it by as much,
-    so the makespan never rises and no step repeats. Of the steps that do, the least dear one is taken: dear is the
-    change of sum price load, which keeps jobs where the bound wants them. Jobs go to resources near them only. `work`
-    bounds the looked-at pairs of jobs; a call with more goes on where this one stopped.
+    If no move or swap helps, up to two jobs leave and up to two come back (`relieved`). If that fails too, a `deep`
+    descent makes the mapping cheaper (`cheapened`) without a resource above the fullest, and continues. All other steps
+    lower the fullest resource by more than rounding and leave the other one below it, so the makespan never rises and
+    no step repeats. Among such steps the cheapest is taken (the change of the priced load), which keeps jobs where the
+    bound places them. Jobs move only to near resources. `work` limits examined pairs of jobs; a further call continues.
     """
     times, _, price, near, is_near = problem
     _, load, member, count, _, _ = standing
@@ -282,16 +277,16 @@ def kicked(
     work: int,
     rng: np.random.Generator,
 ) -> tuple[float, int]:
-    """Iterated descent: move a few random jobs to one of their nearest resources, descend, keep what is not worse.
+    """Improve iteratively: move a few random jobs to one of their nearest resources, descend, keep results not worse.
 
-    `standing` ends as the last mapping kept, `best_where` (n,) as the best one met. `slack` is the relative loss that
-    is still accepted. Returns (least makespan, kicks done); stops after `kicks`, at a makespan of at most `target`, or
-    when `work` looked-at pairs are used up.
+    `standing` ends as the last kept mapping, `best_where` (n,) as the best. `slack` is the accepted relative loss.
+    Returns (least makespan, kicks done); stops after `kicks`, at a makespan of at most `target`, or after `work`
+    examined pairs.
     """
     times, _, _, near, is_near = problem
     n = len(times)
     where = standing.where
-    standing.load[:] = loads(times, problem.free, where)  # sums of many steps drift
+    standing.load[:] = loads(times, problem.free, where)  # recomputed, because sums of many steps drift
     best = current = standing.load.max()
     best_where[:] = where
     kept = where.copy()
@@ -300,7 +295,7 @@ def kicked(
         for nth in range(jobs_a_kick):
             i = int(rng.integers(0, n))
             full = standing.load.argmax()
-            if nth == 0 and standing.held[full] > 0:  # one of the jobs that hold the makespan up
+            if nth == 0 and standing.held[full] > 0:  # one of the jobs that determine the makespan
                 i = standing.member[full, rng.integers(0, standing.held[full])]
             r = near[i, rng.integers(0, near.shape[1])]
             if is_near[i, r] and r != where[i]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid's clock: jobs arrive, mapping events place them, deadlines pass; nothing is lost.
+"""The grid's simulated clock: jobs arrive, mapping events place them, deadlines pass.
 
-Events of one instant come in the order of every clock: ends, then submits, then one mapping with its starts.
+Events of one instant are in the order of every clock: ends, submissions, then one mapping with its starts.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ LATE = ("run", "stop", "drop")
 
 
 class Times(Protocol):
-    """Expected times of the jobs asked for, (k, m)."""
+    """Expected times of the requested jobs, (k, m)."""
 
     def rows(self, jobs: np.ndarray) -> np.ndarray:
-        """Rows of the matrix."""
+        """Return rows of the matrix."""
 
 
 @dataclass(frozen=True, slots=True)
 class MappingRule:
-    """The shape of a mapping event, which the papers leave open.
+    """When jobs are mapped, which the papers leave open.
 
-    `every`: time between mapping events; None maps at each arrival, and at each end while jobs wait. `remap`: jobs
-    that have not started go back to the waiting ones at the next event; else they keep their place. `late`: a placed
-    job that cannot end in time runs on, stops at its deadline, or is dropped when its turn comes.
+    `every`: time between mapping events; None maps at each arrival, and at each end while jobs wait. `remap`: jobs that
+    have not started are mapped again at the next event; otherwise they keep their place. `late`: a placed job that
+    cannot end in time runs on, stops at its deadline, or is dropped at its start.
     """
 
     every: float | None = 0.25
@@ -59,10 +59,10 @@ class MappingRule:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of every job, all (n,): column (-1 none), start and finish (NaN: never ran), outcome code, instant.
+    """The outcome of every job, all (n,): column (-1: none), start and finish (NaN: never ran), outcome code, instant.
 
-    `outcome` indexes `REASONS`; 0 is finished in time, everything else unfinished, decided at `instant`. `why` holds
-    the particular reason of rejected rows; `events` counts mapping events that had jobs to place.
+    `outcome` indexes `REASONS`; 0 is finished in time, all others are unfinished, decided at `instant`. `why` has
+    further reasons of rejected rows; `events` counts mapping events that had jobs to place.
     """
 
     arrival: np.ndarray
@@ -77,21 +77,21 @@ class Outcome:
 
     @property
     def assigned(self) -> int:
-        """Jobs that finished in time."""
+        """Number of jobs that finished in time."""
         return int((self.outcome == ASSIGNED).sum())
 
     @property
     def unfinished(self) -> int:
-        """Jobs that did not; with `assigned` always everything submitted."""
+        """Number of jobs that did not finish in time; with `assigned` always all submitted jobs."""
         return len(self.outcome) - self.assigned
 
 
 def simulate(jobs: Jobs, resources: Resources, times: Times, heuristic: Heuristic, mapping: MappingRule) -> Outcome:
-    """Jobs arrive and are mapped until each has an end or a reason; assigned + unfinished = submitted.
+    """Simulate until each job has an end or a reason; assigned + unfinished = submitted.
 
-    A job waits until a mapping event places it; with a heuristic that minds deadlines it is given up at the first event
-    at which no resource, after the work it is bound to, could end it in time. Ties in arrival go by row. Costs the
-    heuristic's own work over all events plus O(waiting m) an event.
+    A job waits until a mapping event places it. A heuristic that respects deadlines gives it up at the first event at
+    which no resource could end it in time after its present work. Ties in arrival are by row. Costs the heuristic's
+    work over all events plus O(waiting m) per event.
     """
     state = _Run(jobs, resources, mapping)
     queue = state.arrivals(jobs)
@@ -116,7 +116,7 @@ def simulate(jobs: Jobs, resources: Resources, times: Times, heuristic: Heuristi
 def _next_event(
     every: float | None, tick: int, now: float, following: float, free: np.ndarray, waits: bool
 ) -> tuple[float, int]:
-    """The next mapping event: a multiple of `every` with work to do, or the next arrival or (while jobs wait) end."""
+    """Return the next mapping event: a multiple of `every` with work, or the next arrival or (while jobs wait) end."""
     if every is not None:
         due = int(np.ceil(following / every)) if following < np.inf else tick + 1
         tick = max(tick + 1, due) if not waits else tick + 1
@@ -130,7 +130,7 @@ def _next_event(
 
 
 class _Run:
-    """The state of one simulation: free times and what became of each job so far."""
+    """The state of one simulation: free times, and the outcome of each job so far."""
 
     def __init__(self, jobs: Jobs, resources: Resources, mapping: MappingRule) -> None:
         n = len(jobs)
@@ -144,7 +144,7 @@ class _Run:
         self.events = 0
 
     def arrivals(self, jobs: Jobs) -> np.ndarray:
-        """Usable jobs in order of arrival; the others are closed here, at their arrival."""
+        """Return usable jobs in order of arrival; other jobs are closed at their arrival."""
         bad = np.array(sorted(self.why), dtype=np.int64)
         self.close(bad, REJECTED, np.nan)
         self.instant[bad] = jobs.arrival[bad]
@@ -152,7 +152,7 @@ class _Run:
         return usable[np.argsort(jobs.arrival[usable], kind="stable")]
 
     def grow(self, jobs: Jobs) -> None:
-        """More jobs than before, the first ones the same: for a clock that does not know all jobs beforehand."""
+        """Extend the arrays for more jobs: a clock may not know all jobs in advance."""
         old = len(self.outcome)
         more = _Run(jobs, Resources(["none"], np.ones(1), np.ones(1), np.zeros(1)), self.mapping)
         for name in ("resource", "start", "finish", "instant", "outcome"):
@@ -164,14 +164,14 @@ class _Run:
         self.instant[bad] = jobs.arrival[bad]
 
     def close(self, rows: np.ndarray, outcome: int, instant: float) -> None:
-        """These jobs never run, for this reason."""
+        """Record that these jobs never run, with the reason."""
         self.outcome[rows] = outcome
         self.instant[rows] = instant
 
     def map(
         self, rows: np.ndarray, times: np.ndarray, heuristic: Heuristic, resources: Resources, now: float, until: float
     ) -> np.ndarray:
-        """One mapping event; the rows that go on waiting."""
+        """Run one mapping event; return the rows that still wait."""
         if not _all_fit(times):
             fits = (times < np.inf).any(axis=1)
             self.close(rows[~fits], UNFIT, now)
@@ -202,7 +202,7 @@ class _Run:
         return rows
 
     def result(self) -> Outcome:
-        """Everything that came of the jobs."""
+        """Return the outcome of all jobs."""
         return Outcome(
             self.arrival, self.deadline, self.resource, self.start, self.finish, self.outcome, self.instant, self.why,
             self.events,
@@ -211,7 +211,7 @@ class _Run:
 
 @allocating
 def _all_fit(times: np.ndarray) -> bool:
-    """Every job has a resource that can hold it."""
+    """Return whether every job has a resource that can run it."""
     for i in range(times.shape[0]):
         r = 0
         while r < times.shape[1] and not times[i, r] < np.inf:
@@ -223,7 +223,7 @@ def _all_fit(times: np.ndarray) -> bool:
 
 @allocating
 def _best_ends(times: np.ndarray, free: np.ndarray, arrival: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Earliest end of each job after the work resources are bound to, and on an idle grid at its arrival."""
+    """Return the earliest end of each job after the resources' present work, and on an idle grid at its arrival."""
     n, m = times.shape
     best, alone = np.full(n, np.inf), np.full(n, np.inf)
     for i in range(n):
@@ -250,9 +250,9 @@ def _commit(
     outcome: np.ndarray,
     instant: np.ndarray,
 ) -> np.ndarray:
-    """Run a plan on the clock, resource by resource in plan order; jobs that would start at `keep` or later stay.
+    """Execute a plan, resource by resource in plan order; jobs that would start at `keep` or later stay.
 
-    `free` moves in place. True (k,) for the jobs that are settled: run, stopped or dropped.
+    `free` changes in place. True (k,) for jobs that were decided: run, stopped or dropped.
     """
     done = np.zeros(len(rows), dtype=np.bool_)
     blocked = np.zeros(len(free), dtype=np.bool_)

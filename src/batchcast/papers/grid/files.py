@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grids from files: expected-time matrices, jobs and resources as CSV, platforms as TOML, jobs from a log."""
+"""Reads grids: expected-time matrices, jobs and resources as CSV, platforms as TOML, jobs from a log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MATRIX_FORM = (
 
 
 def read_matrix(path: str | Path) -> np.ndarray:
-    """An expected-time matrix (n, m) in the form of Braun et al.; raises InputError with the place of a bad value."""
+    """Read an expected-time matrix (n, m) in the form of Braun et al.; InputError names the place of a bad value."""
     first, _, rest = _text(path).lstrip().partition("\n")
     words = first.split()
     try:
@@ -61,10 +61,11 @@ def read_matrix(path: str | Path) -> np.ndarray:
 
 
 def read_jobs(path: str | Path) -> Jobs:
-    """Jobs from CSV: columns id, instructions (MI), file_mb, arrival and deadline (absolute; empty: none).
+    """Read jobs from CSV: columns id, instructions (MI), file_mb, arrival and deadline (absolute; empty: none).
 
-    `allowed` may stand for deadline: time after arrival. A column `min_X` asks for resource attribute X of at least
-    that much. A value that is no number does not end the reading: the job is kept, rejected by the clock and counted.
+    `allowed` may replace deadline: time after arrival. A column `min_X` requests at least that value of resource
+    attribute X. A value that is not a number does not stop the reading: the job is kept, and the clock rejects and
+    counts it.
     """
     header, rows = _table(path, JOB_COLUMNS[:2] + ("arrival",), JOB_COLUMNS + ("allowed", "min_<attribute>"))
     arrival = _numbers(rows, header, "arrival", np.nan)
@@ -79,10 +80,10 @@ def read_jobs(path: str | Path) -> Jobs:
 
 
 def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Deadlines and file sizes (MB), both (jobs,), from CSV: columns `deadline` (empty: none) and, if any, `file_mb`.
+    """Read deadlines and file sizes (MB), both (jobs,), from CSV: columns `deadline` (empty: none) and `file_mb`.
 
-    One row a job of the matrix, in its order; other columns are ignored. Raises InputError with the line of a value
-    that is no number, or where the rows are not as many as the jobs.
+    One row per job of the matrix, in its order; other columns are ignored. InputError names the line of a value that is
+    not a number, or a wrong number of rows.
     """
     header, rows = _table(path, ("deadline",), ("deadline", "file_mb"))
     if len(rows) != jobs:
@@ -107,9 +108,9 @@ def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_platform(path: str | Path) -> tuple[Resources, Units | None]:
-    """Resources from TOML ([[resource]] tables: id, count, speed, bandwidth, free, attributes; [units]) or from CSV.
+    """Read resources from TOML ([[resource]] tables: id, count, speed, bandwidth, free, attributes; [units]) or CSV.
 
-    Raises InputError that names the resource. Units are None where the file says none.
+    InputError names the resource. Units are None if the file has none.
     """
     text = _text(path)
     if Path(path).suffix.lower() == ".csv":
@@ -122,11 +123,11 @@ def read_platform(path: str | Path) -> tuple[Resources, Units | None]:
 
 
 def jobs_from_log(trace: Trace, *, reference_speed: float = 1000.0, slack: float = 2.0) -> Jobs:
-    """Jobs of a batch log: instructions = run time x reference speed, deadline = submit + slack x limit.
+    """Convert jobs of a batch log: instructions = run time x reference speed, deadline = submit + slack x limit.
 
-    So a job takes its recorded run time on a resource of the reference speed (MI/s); it demands an attribute `procs`
-    of at least its processors; a missing limit is replaced by the run time; there is no file to move. Jobs that never
-    ran are left out (their number is the difference in length).
+    So a job takes its recorded run time on a resource of the reference speed (MI/s). It requests an attribute `procs`
+    of at least its processors. A missing limit is replaced by the run time, and there is no file. Jobs that never ran
+    are left out.
     """
     ran = np.isfinite(trace.run_time) & (trace.run_time > 0)
     taken = trace.take(ran)
@@ -160,7 +161,7 @@ def _table(path: str | Path, needed: tuple[str, ...], known: tuple[str, ...]) ->
 
 
 def _numbers(rows: list[list[str]], header: list[str], name: str, absent: float) -> np.ndarray:
-    """A column as numbers; an empty cell (or no such column) is `absent`, text is NaN."""
+    """Return a column as numbers; an empty cell (or missing column) is `absent`, text is NaN."""
     if name not in header:
         return np.full(len(rows), absent)
     place = header.index(name)

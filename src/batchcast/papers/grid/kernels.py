@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled mapping loops on arrays, one loop a shape of rule, the rules themselves arguments.
-
-And the jobs of each resource in order of a key.
-"""
+"""Compiled mapping loops on arrays, one loop per form of rule, with the rule as an argument; job orders by key."""
 
 from __future__ import annotations
 
@@ -16,10 +13,10 @@ HANDFUL = 64
 
 
 def resource_orders(keys: np.ndarray, less: np.ndarray | None = None) -> np.ndarray:
-    """For each resource (row) the jobs by ascending `keys[:, r]`, or by `less - keys[:, r]`; stable, int32 (m, n).
+    """Return for each resource (row) the jobs by ascending `keys[:, r]`, or `less - keys[:, r]`; stable, int32 (m, n).
 
-    In blocks of resources, so the scratch memory stays small beside the result; a handful of jobs, of which a
-    simulation maps thousands of times, is sorted in compiled code. O(m n log n).
+    It works in blocks of resources to save memory. A few jobs, which a simulation sorts thousands of times, are sorted
+    in compiled code. O(m n log n).
     """
     n, m = keys.shape
     if n <= HANDFUL:
@@ -28,7 +25,7 @@ def resource_orders(keys: np.ndarray, less: np.ndarray | None = None) -> np.ndar
     for first in range(0, m, 32):
         block = keys[:, first : first + 32].T.copy(order="C")
         if less is not None:
-            with np.errstate(invalid="ignore"):  # no deadline and no fit: NaN, which sorts last
+            with np.errstate(invalid="ignore"):  # no deadline and no fit give NaN, which sorts last
                 np.subtract(less, block, out=block)
         orders[first : first + 32] = np.argsort(block, axis=1, kind="stable")
     return orders
@@ -36,7 +33,7 @@ def resource_orders(keys: np.ndarray, less: np.ndarray | None = None) -> np.ndar
 
 @allocating
 def _small_orders(keys: np.ndarray, less: np.ndarray, negate: bool) -> np.ndarray:
-    """`resource_orders` by insertion; NaN last, as numpy sorts it."""
+    """Return `resource_orders` by insertion sort; NaN last, as in NumPy."""
     n, m = keys.shape
     orders = np.empty((m, n), dtype=np.int32)
     key = np.empty(n)
@@ -65,11 +62,11 @@ def pairs(
     latest: bool,
     urgent: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Place, again and again, the feasible pair of least completion (`latest`: of least slack).
+    """Repeatedly place the feasible pair with the least completion (`latest`: the least slack).
 
-    `orders` (m, n) sorts the jobs of each resource by that key without its free time, which is the same for all of
-    them; so the best pair of a resource is the first one still open in its list. `by_slack` (m, n) sorts by deadline
-    minus time and feeds the urgent rule; it is not read when `urgent` (resources, exclusive) is 0. O(nm) after sorting.
+    `orders` (m, n) sorts the jobs of each resource by that key without its free time, which is equal for all of them;
+    so the best pair of a resource is the first open entry of its list. `by_slack` (m, n) sorts by deadline minus time
+    for the urgent rule; it is not read if `urgent` (resources, exclusive) is 0. O(nm) after sorting.
     """
     n, m = times.shape
     free = free.copy()
@@ -139,7 +136,7 @@ def pairs(
 
 @inner
 def _best_two(row: np.ndarray, free: np.ndarray, deadline: float) -> tuple[int, float, int, float]:
-    """First resource, its completion, the second one and its completion; a completion past the deadline is infinite."""
+    """Return best resource, its completion, second resource, its completion; infinite after the deadline."""
     first, second = -1, -1
     c_first, c_second = np.inf, np.inf
     for r in range(len(free)):
@@ -160,10 +157,10 @@ def _best_two(row: np.ndarray, free: np.ndarray, deadline: float) -> tuple[int, 
 def jobs_by_key(
     times: np.ndarray, by_resource: np.ndarray, free: np.ndarray, deadline: np.ndarray, rule: int, urgent: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Place, again and again, the job of largest key on its best resource: its best completion, or its sufferage.
+    """Repeatedly place the job with the largest key on its best resource: best completion, or sufferage.
 
-    `by_resource` is the transposed matrix, read along a resource when its free time moved. A job is looked at afresh
-    only when its best or second resource moved and its order may have changed. O(n^2 + rescans m).
+    `by_resource` is the transposed matrix, read when a resource's free time changed. A job is examined again only if
+    its best or second resource changed and its order may have changed. O(n^2 + rescans m).
     """
     n, m = times.shape
     free = free.copy()
@@ -239,7 +236,7 @@ def jobs_by_key(
 def one_by_one(
     times: np.ndarray, free: np.ndarray, now: float, deadline: np.ndarray, rule: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Each job in index order to the resource its rule names; unplaced where nothing qualifies. O(nm)."""
+    """Place each job in index order on the resource that its rule names; unplaced if none qualifies. O(nm)."""
     n, m = times.shape
     free = free.copy()
     resource = np.full(n, -1, dtype=np.int64)
@@ -282,9 +279,9 @@ def one_by_one(
 
 @allocating
 def sufferage_passes(times: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Maheswaran et al. 1999: passes in which a machine's holder gives way to a job of larger sufferage.
+    """Place jobs in passes in which a job with larger sufferage replaces another (Maheswaran et al. 1999).
 
-    Free times move after a pass, so a pass places at most one job a machine. O(passes n m).
+    Free times change after a pass, so a pass places at most one job per machine. O(passes n m).
     """
     n, m = times.shape
     free = free.copy()
@@ -328,9 +325,9 @@ def by_score(
     load_unit: float,
     urgent: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Jobs as they come, each on the feasible resource of largest `power (1 - load) + link`; pressing jobs first.
+    """Place jobs in order on the feasible resource with the largest `power (1 - load) + link`; urgent jobs first.
 
-    `load` is the work a resource is bound to, in `load_unit`s. O(n^2 + nm) with the urgent rule, O(nm) without.
+    `load` is a resource's assigned work, in `load_unit`s. O(n^2 + nm) with the urgent rule, O(nm) without.
     """
     n, m = times.shape
     free = free.copy()

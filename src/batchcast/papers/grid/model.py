@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs, resources and expected times of a grid, space-shared, one job at a time.
+"""Jobs, resources and expected times of a grid, one job at a time per resource; and the protocol of heuristics.
 
-Those of the published experiment, and matrices drawn as the public yardsticks were.
-
-And the protocol of mapping heuristics: a batch of waiting jobs in, a plan out.
+Also draws the jobs of the published experiment, and matrices like the public benchmarks. A heuristic maps a batch of
+waiting jobs to a plan.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from ...errors import InputError, UsageError
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Time units per (MI / speed) and per (MB / bandwidth): what the papers leave unprinted, made explicit.
+    """Time units per (MI / speed) and per (MB / bandwidth), which the papers do not state.
 
-    The defaults are the set the sweep chose for the published experiment (docs/papers/grid.md); for platforms in
+    The defaults are those that the sweep chose for the published experiment (docs/papers/grid.md). For platforms in
     MI/s and MB/s both are 1 and the time unit is a second.
     """
 
@@ -31,9 +30,9 @@ class Units:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The grid: `speed` and `bandwidth` (m,), `free` (m,) the instant from which each is there, named attributes (m,).
+    """The grid: `speed`, `bandwidth` and `free` (m,), the instant from which a resource is available, attributes.
 
-    Raises InputError for an empty grid, a duplicate id, or a speed, bandwidth or free time no job could be timed with.
+    InputError for an empty grid, a duplicate id, or an impossible speed, bandwidth or free time.
     """
 
     ids: Sequence[str]
@@ -67,10 +66,10 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """What was submitted: instructions (MI), file size (MB), arrival and absolute deadline (inf: none), all (n,).
+    """Submitted jobs: instructions (MI), file size (MB), arrival and absolute deadline (inf: none), all (n,).
 
-    `demands` (n,) are the least attributes a resource must reach, by name; NaN or absent asks for nothing. Jobs are
-    kept as given, good or bad: `faults` says which cannot be used, and the clock counts those as unfinished.
+    `demands` (n,) are minimum attributes of a resource, by name; NaN or absent requests nothing. Unusable jobs are
+    kept: `faults` says why they are unusable, and the clock counts them as unfinished.
     """
 
     ids: Sequence[str]
@@ -84,13 +83,13 @@ class Jobs:
         return len(self.ids)
 
     def first(self, count: int | None) -> Jobs:
-        """The first `count` jobs as given, all when None."""
+        """Return the first `count` jobs; all if None."""
         keep = slice(count)
         demands = {name: values[keep] for name, values in self.demands.items()}
         return Jobs(self.ids[keep], self.ini[keep], self.fsize[keep], self.arrival[keep], self.deadline[keep], demands)
 
     def faults(self) -> dict[int, str]:
-        """Rows that cannot be scheduled at all, each with its reason. O(n)."""
+        """Return the rows that cannot be scheduled, each with its reason. O(n)."""
         reasons: dict[int, str] = {}
         for name, values, least in (
             ("instructions", self.ini, 0),
@@ -112,7 +111,7 @@ class Jobs:
 class Model:
     """Expected times Ext(i,j) = ini_i / proc_j + fsize_i / bw_j (Hao et al. 2014, equation 1), in the units' time.
 
-    Infinite where an attribute of the resource does not reach the job's demand (equation 9, read as "at least").
+    Infinite if an attribute of the resource is below the job's demand (equation 9, read as "at least").
     """
 
     jobs: Jobs
@@ -120,7 +119,7 @@ class Model:
     units: Units = Units()
 
     def rows(self, jobs: np.ndarray) -> np.ndarray:
-        """Expected times (k, m) of the given jobs. O(km).
+        """Return the expected times (k, m) of the given jobs. O(km).
 
         >>> one, many = np.ones(1), np.array([5.0, 10.0])
         >>> jobs = Jobs(["a"], 1000 * one, 0 * one, 0 * one, 9 * one)
@@ -137,7 +136,7 @@ class Model:
 
 
 def duplicates(ids: Sequence[str]) -> np.ndarray:
-    """Rows whose id an earlier row already has, ascending.
+    """Return the rows whose id an earlier row has, ascending.
 
     >>> duplicates(["a", "b", "a"])
     array([2])
@@ -152,7 +151,7 @@ BANDWIDTHS = (1.1, 1.2, 1.3, 1.4, 1.5)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One cell of the experiment: jobs a time unit, share of data jobs p, share of large files among them q."""
+    """One cell of the experiment: jobs per time unit, share of data jobs p, share of large files among them q."""
 
     rate: float
     data_share: float
@@ -162,12 +161,12 @@ class Setting:
 def draw_jobs(
     setting: Setting, rng: np.random.Generator, *, jobs: int = 10_000, resources: int = 50
 ) -> tuple[Jobs, Resources]:
-    """Jobs and resources of one run (Hao et al. 2014, section 4.1); every job takes the same draws in every setting.
+    """Draw jobs and resources of one run (Hao et al. 2014, section 4.1); every setting uses the same random numbers.
 
     Uniform whole numbers: instructions 500..3000 MI, large files 1500..3000 MB, small ones 500..1500 MB, speed 5..15,
-    deadline 1..5 time units after arrival; bandwidth one of 1.1..1.5 Gb/s. Arrivals are Poisson (the paper prints
-    a rate only). The draws do not depend on the setting, so two settings with one seed differ by the setting
-    alone: the same job is a data job under every p above its own number, large under every q above it.
+    deadline 1..5 time units after arrival; bandwidth one of 1.1..1.5 Gb/s. Arrivals are Poisson (the paper prints only
+    a rate). With one seed, two settings differ only by the setting: a job is a data job under every p above its own
+    number, and large under every q above it.
     """
     speed = rng.integers(5, 16, resources).astype(np.float64)
     bandwidth = rng.choice(BANDWIDTHS, resources)
@@ -199,12 +198,12 @@ def draw_times(
     ranges: str = "braun",
     whole: bool = False,
 ) -> np.ndarray:
-    """Expected times by the range-based recipe of Braun et al. 2001.
+    """Draw expected times by the range-based method of Braun et al. 2001.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-        Where the draws come from.
+        The random generator.
     jobs, resources : int
         Rows and columns, at least 1.
     kind : str
@@ -268,10 +267,10 @@ WAITS = -1
 class Batch(NamedTuple):
     """What is known at a mapping event: the waiting jobs (rows, in order of arrival) and the resources (columns).
 
-    `times` (n, m) are expected run times, infinite where a resource cannot hold the job; `free` (m,) is when each
-    resource is next free, never before `now`; `deadline` (n,) is absolute, infinite where there is none; `arrival`
-    (n,) is at or before `now`. `until` is the next mapping event (infinite: there is none), so a plan may leave a job
-    waiting that could not start before it. `speed`, `bandwidth` (m,) are NaN where only a matrix is known.
+    `times` (n, m) are expected run times, infinite if a resource cannot run the job; `free` (m,) is when each resource
+    is next free, at least `now`; `deadline` (n,) is absolute, infinite for none; `arrival` (n,) is at most `now`.
+    `until` is the next mapping event (infinite: none), so a plan may leave a job waiting that could not start before
+    it. `speed`, `bandwidth` (m,) are NaN if only a matrix is known.
     """
 
     now: float
@@ -287,7 +286,7 @@ class Batch(NamedTuple):
     def of_times(
         cls, times: np.ndarray, *, free: np.ndarray | None = None, deadline: np.ndarray | None = None, now: float = 0.0
     ) -> Batch:
-        """A batch from a matrix of expected times alone: idle resources and no deadlines unless given.
+        """Build a batch from a matrix of expected times: idle resources and no deadlines unless given.
 
         >>> Batch.of_times(np.array([[3.0, 5.0]])).free
         array([0., 0.])
@@ -308,7 +307,7 @@ class Batch(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Jobs in the order they were placed (`order`, rows of the batch) and each job's column, or -1: left waiting."""
+    """Jobs in the order of placement (`order`, rows of the batch) and each job's column, or -1 if it waits."""
 
     order: np.ndarray
     resource: np.ndarray
@@ -316,20 +315,20 @@ class Plan(NamedTuple):
 
 @runtime_checkable
 class Heuristic(Protocol):
-    """Places the jobs of a batch; pure, so the same batch (and the same seed) gives the same plan.
+    """Places the jobs of a batch; pure, so the same batch and seed give the same plan.
 
-    `deadlines` tells whether it leaves a job that cannot end in time unplaced; the clock, not the heuristic, decides
-    what becomes of such a job and reports it. A job is placed at most once, and only where its time is finite.
+    `deadlines` says whether it leaves a job unplaced that cannot end in time; the clock decides and reports what
+    happens to such a job. A job is placed at most once, and only if its time is finite.
     """
 
     deadlines: bool
 
     def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
+        """Return the plan for the waiting jobs."""
 
 
 def timed(batch: Batch, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    """Start and finish (n,) of a plan's jobs, NaN where left waiting: each resource runs its jobs in plan order.
+    """Return start and finish (n,) of a plan's jobs, NaN for waiting jobs: each resource runs its jobs in plan order.
 
     c(i,j) = Ext(i,j) + avai_j and avai_j <- c(i,j) (Hao et al. 2014, equations 2 and 4). O(n).
 
@@ -348,6 +347,6 @@ def timed(batch: Batch, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
 
 
 def makespan(batch: Batch, plan: Plan) -> float:
-    """The last finish of a plan, in the unit of the times; NaN when it places nothing."""
+    """Return the last finish of a plan, in the unit of the times; NaN if it places no job."""
     finish = timed(batch, plan)[1]
     return float(np.nanmax(finish)) if np.isfinite(finish).any() else float("nan")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `grid simulate`: results, reasons, load, waiting and unfinished over time, a Gantt a heuristic."""
+"""The page of `grid simulate`: results, reasons, load, waiting and unfinished jobs over time, a Gantt per heuristic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_ROWS = 500
 def run_page(
     jobs: Jobs, resources: Resources, outcomes: Mapping[str, Outcome], results: Rows, provenance: Mapping[str, Any]
 ) -> str:
-    """The page of `grid simulate`: results, reasons, load, waiting and unfinished over time, a Gantt a heuristic."""
+    """Return the page of `grid simulate` as HTML."""
     sections = [Section("Results", [results_table(results)]), Section("Over time", [*_over_time(outcomes, resources)])]
     sections.append(Section("Why jobs were not finished", [_reasons(outcomes)]))
     charts: list[Block] = [gantt(jobs, resources, outcome, name) for name, outcome in list(outcomes.items())[:6]]
@@ -35,7 +35,7 @@ def run_page(
 
 
 def results_table(results: Rows) -> Table:
-    """One row a setting and heuristic."""
+    """Return the table of results, one row per setting and heuristic."""
     keys = [key for key in ("rate", "data_share", "large_share") if results and key in results[0]]
     columns = [TableColumn(key, key.replace("_", " "), "number") for key in keys]
     columns += [TableColumn("heuristic", "heuristic"), TableColumn("assigned", "assigned", "number")]
@@ -45,7 +45,7 @@ def results_table(results: Rows) -> Table:
 
 
 def gantt(jobs: Jobs, resources: Resources, outcome: Outcome, name: str) -> Figure:
-    """The first jobs that ran, a bar each on its resource; late ones marked."""
+    """Draw the first jobs that ran, a bar each on its resource; late jobs are marked."""
     ran = np.flatnonzero(np.isfinite(outcome.finish))
     ran = ran[np.argsort(outcome.start[ran], kind="stable")][:LONGEST_GANTT]
     data: list[dict[str, Any]] = []
@@ -101,7 +101,7 @@ def _reasons(outcomes: Mapping[str, Outcome]) -> Table:
 
 
 def broker_page(broker: Broker) -> str:
-    """The page of `grid serve`: how many jobs are in time, where each goes, its deadline and its slack."""
+    """Return the page of `grid serve`: jobs in time, and the resource, deadline and slack of each job."""
     counts = broker.counts
     rows = [{"state": "", "resource": "", "refused": "", **row} for row in broker.table()[-MOST_ROWS:]]
     columns = [TableColumn("id", "job"), TableColumn("state", "state"), TableColumn("resource", "on")]

@@ -22,7 +22,7 @@ TITLES = {
 
 
 def paper_tables(results: Rows) -> list[Table]:
-    """What the terminal shows of the experiment: printed relations, figures 2 to 4, growth, our search."""
+    """Return the tables of the terminal: printed relations, figures 2 to 4, growth, our search."""
     sentences = columns_of(
         "heuristic", "against", "measure", "printed|printed|ratio", "ours|ours|ratio",
         "ours_ci95|±|ratio|half the 95 % interval over the runs, paired: runs share their draws",
@@ -63,7 +63,7 @@ def paper_tables(results: Rows) -> list[Table]:
 
 
 def floor_table(results: Rows) -> Table:
-    """How much of the unfinished jobs nobody could have finished."""
+    """Return the table of unfinished jobs that no method could have finished."""
     columns = columns_of(
         "rate|rate|number", "floor|too tight for an idle grid|number", "emin_min|emin_min unfinished|number",
         "floor_share|of them too tight|share", "min_min|min_min unfinished|number",
@@ -82,19 +82,19 @@ WIDTH = "± half width of the 95 % interval over the runs, which all heuristics 
 
 
 def _share(row: Mapping[str, Any], key: str) -> str:
-    """A change with half its interval over the runs, if there are runs enough to have one."""
+    """Return a change with half its interval over the runs, if there are enough runs."""
     wide = row[f"{key}_ci95"]
     return f"{100 * row[key]:.1f}" + (f" ± {100 * wide:.1f} %" if wide == wide else " %")
 
 
 def _spread(row: Mapping[str, Any], key: str) -> str:
-    """A mean with the half width of its interval, if there were runs enough to have one."""
+    """Return a mean with half its interval, if there are enough runs."""
     digits, wide = (1 if key == "unfinished" else 3), row[f"{key}_ci95"]
     return f"{row[key]:,.{digits}f}" + (f"\u00a0±\u00a0{wide:.{digits}f}" if wide == wide else "")
 
 
 def _with_bars(figure: Figure, rows: Rows, names: Sequence[str], key: str) -> Figure:
-    """The figure's lines with the 95 % intervals over the runs as error bars."""
+    """Add the 95 % intervals over the runs to the figure's lines as error bars."""
     wide = [[row[f"{key}_ci95"] for row in rows if row["heuristic"] == name] for name in names]
     drawn = [
         {**trace, "error_y": {"type": "data", "array": [None if v != v else v for v in widths], "visible": True}}
@@ -104,14 +104,14 @@ def _with_bars(figure: Figure, rows: Rows, names: Sequence[str], key: str) -> Fi
 
 
 def _worded(rows: Rows) -> list[dict[str, Any]]:
-    """The same rows, True and False as yes and no."""
+    """Return the rows with yes and no in place of True and False."""
     return [{k: ("no", "yes")[v] if isinstance(v, bool) else v for k, v in row.items()} for row in rows]
 
 
 def paper_page(results: Rows, swept: Sequence[Table], provenance: Mapping[str, Any]) -> str:
-    """The page of `reproduce grid`: the three figures, the relations, and the sweeps if they were run."""
+    """Return the page of `reproduce grid`: the three figures, the relations, and the sweeps if they were run."""
     rows = by_rate(results)
-    # Second readings stay in the tables: the palette tells eight lines apart, and they lie on one another.
+    # second readings are only in the tables: the palette has eight colours, and the lines overlap
     names = [name for name in dict.fromkeys(row["heuristic"] for row in rows) if ":" not in name]
     figures: list[Block] = []
     for key, title in TITLES.items():
@@ -137,7 +137,7 @@ def paper_page(results: Rows, swept: Sequence[Table], provenance: Mapping[str, A
 
 
 def sweep_tables(units: Rows, asjs: Rows) -> list[Table]:
-    """Both sweeps, the closest set first."""
+    """Return the tables of both sweeps, the closest setting first."""
     columns = [TableColumn(k, k.replace("_", " ")) for k in ("compute_unit", "transfer_unit", "every", "remap", "late")]
     columns += [TableColumn(k, k.replace("_", " "), "share") for k in units[0] if k.endswith(("_amj", "_ufj"))]
     columns += columns_of("overload_at|overload at|number", "distance|distance, points|number")

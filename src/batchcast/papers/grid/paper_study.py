@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of Hao et al. 2014 beside ours.
-
-Figures 2 to 4, the printed relations and growth, and what the paper leaves open, tried out.
-"""
+"""The tables of Hao et al. 2014 beside ours: figures 2 to 4, printed relations and growth, and open settings."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ def paper_study(
     extra: Sequence[str] = READINGS + OURS,
     rates: Sequence[float] = RATES,
 ) -> Study:
-    """The published experiment: 6 rates x 9 mixes, the paper's heuristics first, then other readings and ours."""
+    """Return the published experiment: 6 rates x 9 mixes, the paper's heuristics, then other readings and ours."""
     cells = [Setting(r, p, q) for r in rates for p in SHARES for q in SHARES]
     return Study(cells, (*PAPER_HEURISTICS, *extra), jobs=jobs, runs=runs, seed=seed)
 
@@ -58,11 +55,11 @@ FLOOR = f"reason: {REASONS[3]}"
 
 
 def floors(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """How much of the unfinished jobs nobody could have finished: a row a rate, means over the nine mixes.
+    """Return a row per rate on unfinished jobs that no method could have finished, means over the nine mixes.
 
-    `floor` counts the jobs whose deadline is too tight even for an idle grid; `floor_share` is its share of
-    `emin_min`'s unfinished ones, `against_min_min` is emin_min's unfinished jobs over min_min's, less one, and
-    `above_floor_against_min_min` the same of what lies above the floor.
+    `floor` counts jobs whose deadline is too tight even for an idle grid; `floor_share` is its share of `emin_min`'s
+    unfinished jobs, `against_min_min` is emin_min's unfinished jobs over min_min's, minus one, and
+    `above_floor_against_min_min` the same above the floor.
     """
     table = {(row["rate"], row["heuristic"]): row for row in by_rate(results)}
     rows = []
@@ -79,9 +76,9 @@ def floors(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def by_rate(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Figures 2 to 4: each heuristic's mean over the nine mixes, a row a rate.
+    """Return figures 2 to 4: each heuristic's mean over the nine mixes, a row per rate.
 
-    `..._ci95` is the mean half width of the mixes' 95 % intervals over the runs: the mixes share their draws, so the
+    `..._ci95` is the mean half width of the mixes' 95 % intervals over the runs; the mixes share random numbers, so the
     interval of their mean is at most as wide.
     """
     rows: list[dict[str, Any]] = []
@@ -100,7 +97,7 @@ def _mean_width(cells: Sequence[Mapping[str, Any]], key: str) -> float:
 
 
 def relations(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Every printed relation beside ours: mean over settings of the ratio to the reference, and the gap in points."""
+    """Return every printed relation beside ours: the mean over settings of the ratio, and the gap in points."""
     present = _names(results)
     rows = []
     for name, against, key, printed in PRINTED:
@@ -118,14 +115,14 @@ def relations(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def ratio_of(results: Sequence[Mapping[str, Any]], name: str, against: str, key: str) -> float:
-    """Mean over settings of a heuristic's measure over another's."""
+    """Return the mean over settings of the ratio of two heuristics' measures."""
     table = {(row["rate"], row["data_share"], row["large_share"], row["heuristic"]): row[key] for row in results}
     cells = sorted({key_[:3] for key_ in table})
     return float(np.mean([table[(*cell, name)] / table[(*cell, against)] for cell in cells]))
 
 
 def _width(results: Sequence[Mapping[str, Any]], name: str, against: str, key: str) -> float:
-    """Half the 95 % interval of `ratio_of` over the runs, which all heuristics share; NaN for one run."""
+    """Return half the 95 % interval of `ratio_of` over the runs, which all heuristics share; NaN for one run."""
     if any(f"{key}_runs" not in row for row in results):
         return float("nan")
     table = {(row["rate"], row["data_share"], row["large_share"], row["heuristic"]): row for row in results}
@@ -135,7 +132,7 @@ def _width(results: Sequence[Mapping[str, Any]], name: str, against: str, key: s
 
 
 def _change_width(results: Sequence[Mapping[str, Any]], rate: float, name: str, against: str, key: str) -> float:
-    """Half the 95 % interval, over the runs, of one mean over the other at a rate; NaN for one run."""
+    """Return half the 95 % interval over the runs of the ratio of two means at one rate; NaN for one run."""
     sums = []
     for spec in (name, against):
         rows = [row for row in results if row["rate"] == rate and row["heuristic"] == spec]
@@ -146,7 +143,7 @@ def _change_width(results: Sequence[Mapping[str, Any]], rate: float, name: str, 
 
 
 def _stands(ratio: float, wide: float) -> str:
-    """Whether a ratio differs from 1 by more than its interval over the runs.
+    """Return whether a ratio differs from 1 by more than its interval over the runs.
 
     >>> _stands(0.9, 0.05), _stands(0.99, 0.05), _stands(0.9, float("nan"))
     ('outside', 'inside', 'one run')
@@ -157,7 +154,7 @@ def _stands(ratio: float, wide: float) -> str:
 
 
 def growth(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Whether UFJ, AWT and AMJ grow with rate, p and q: shares of neighbouring settings that do, and of the means."""
+    """Return whether UFJ, AWT and AMJ grow with rate, p and q: shares of neighbours that do."""
     judged = []
     for name in _names(results):
         rows = [row for row in results if row["heuristic"] == name]
@@ -172,7 +169,7 @@ def growth(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def against_emin_min(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Our search beside `emin_min` at every rate: more finished, sooner, at which price of a decision."""
+    """Compare our search with `emin_min` at every rate: jobs finished, times, and cost of a decision."""
     table = {(row["rate"], row["heuristic"]): row for row in by_rate(results)}
     rows = []
     for rate in sorted({rate for rate, _ in table}):
@@ -206,10 +203,10 @@ CORNERS = tuple((p, q) for p in (0.3, 0.7) for q in (0.3, 0.7))
 
 
 def unit_sweep(watch: Watch, *, seed: int = 1, each: Each = map) -> list[dict[str, Any]]:
-    """Units, T, remapping and late jobs: the printed relations to min_min under each, the closest set first.
+    """Return the printed relations to min_min under other units, T, remapping and late jobs, the closest first.
 
-    `distance` is the mean absolute gap, in points, of emin_min's AMJ and UFJ against min_min to the printed ones;
-    `overload_at` the first rate from which min_min's unfinished jobs grow half as fast again as from 20 to 22.
+    `distance` is the mean absolute gap, in points, of emin_min's AMJ and UFJ against min_min to the printed values;
+    `overload_at` is the first rate from which min_min's unfinished jobs grow 1.5 times as fast as from 20 to 22.
     """
     rows = []
     cells = [Setting(r, p, q) for r in RATES for p, q in CORNERS]
@@ -234,10 +231,10 @@ def unit_sweep(watch: Watch, *, seed: int = 1, each: Each = map) -> list[dict[st
 
 
 def asjs_sweep(watch: Watch, *, seed: int = 1, each: Each = map) -> list[dict[str, Any]]:
-    """`asjs` by its load unit under the default units: emin_min's three printed relations to it, the best first.
+    """Return emin_min's three printed relations to `asjs` by its load unit, under the default units, the best first.
 
-    Best has the fewest relations on the wrong side of 1, then the least `distance`, the largest of the three absolute
-    gaps in points; at three rates and the four corners of p and q. O(10 runs x 12 settings) simulations each.
+    The best has the fewest relations on the wrong side of 1, then the least `distance`, the largest absolute gap in
+    points; at three rates and the four corners of p and q. O(10 runs x 12 settings) simulations each.
     """
     specs = [f"asjs:load_unit={unit:g}" for unit in LOAD_UNITS]
     cells = [Setting(r, p, q) for r in RATES[::2] for p, q in CORNERS]

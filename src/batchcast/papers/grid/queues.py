@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled local search on queues with deadlines: whom to run where, in which order, and whom to give up."""
+"""Compiled local search on queues with deadlines: which jobs run where, in which order, and which are given up."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from ...compiled import allocating, inner
 
-Index = int | np.integer[Any]  # a place in an array, as a loop or as an array of places gives it
+Index = int | np.integer[Any]  # an array index, from a loop or from an array of indices
 
 
 class Queues(NamedTuple):
-    """The jobs of each resource in order (m, n + 1), how many, each job's resource, each queue's cost; and what counts.
+    """The jobs of each resource in order (m, n + 1), their number, each job's resource, each queue's cost.
 
-    What counts: times (n, m), when resources are free, deadlines, what a job is worth, the price of a resource's time.
+    Costs: times (n, m), when resources are free, deadlines, the value of a job, the price of a resource's time.
     """
 
     queue: np.ndarray
@@ -32,7 +32,7 @@ class Queues(NamedTuple):
     def empty(
         cls, times: np.ndarray, free: np.ndarray, deadline: np.ndarray, worth: np.ndarray, price: np.ndarray
     ) -> Queues:
-        """No job on any resource."""
+        """Return queues without jobs."""
         n, m = times.shape
         queue, where = np.full((m, n + 1), -1, dtype=np.int32), np.full(n, -1, dtype=np.int64)
         return cls(queue, np.zeros(m, dtype=np.int64), where, np.zeros(m), times, free, deadline, worth, price)
@@ -40,10 +40,10 @@ class Queues(NamedTuple):
 
 @inner
 def _chain(q: Queues, r: Index, skip: int, job: Index, at: int) -> float:
-    """Cost of resource r's queue with entry `skip` out (-1: none) and `job` put in before entry `at` (-1: none).
+    """Return the cost of resource r's queue without entry `skip` and with `job` before entry `at` (-1: none).
 
-    The sum of completions, less what each job is worth, plus the price of the time it takes; infinite when
-    someone would end late.
+    Cost is the sum of completions, minus each job's value, plus the price of its time; infinite if a job would end
+    late.
     """
     times, deadline, worth, price = q.times, q.deadline, q.worth, q.price[r]
     end, cost = q.free[r], 0.0
@@ -64,7 +64,7 @@ def _chain(q: Queues, r: Index, skip: int, job: Index, at: int) -> float:
 
 @inner
 def _best_place(q: Queues, job: Index) -> tuple[float, int, int, int]:
-    """The cheapest insertion of a job: (change of cost, resource, entry, tries)."""
+    """Return the cheapest insertion of a job: (change of cost, resource, entry, tries)."""
     best, column, at, tries = np.inf, -1, -1, 0
     for r in range(len(q.free)):
         if not q.free[r] + q.times[job, r] <= q.deadline[job]:
@@ -101,10 +101,10 @@ def _take(q: Queues, job: Index) -> int:
 
 @allocating
 def improve_queues(q: Queues, order: np.ndarray, column: np.ndarray, budget: int) -> None:
-    """From a plan to empty queues, and on by descent: insert unplaced jobs, move, swap, give up a job for a better one.
+    """Improve a plan by descent: insert unplaced jobs, move, swap, give up a job for a better one.
 
-    Lowers the sum of completions less worth over placed jobs and never ends a job late. Stops at a local
-    optimum or after `budget` looked-at queue entries.
+    It lowers the sum of completions minus value over placed jobs, and never lets a job end late. Stops at a local
+    optimum or after `budget` examined queue entries.
     """
     for k in range(len(order)):
         _put(q, column[order[k]], q.length[column[order[k]]], np.int32(order[k]))
@@ -140,9 +140,9 @@ def improve_queues(q: Queues, order: np.ndarray, column: np.ndarray, budget: int
 
 @inner
 def _swap(q: Queues, job: Index, allowed: int) -> tuple[bool, int]:
-    """Put `job` in another's entry; the other takes job's entry, or its cheapest place, or is given up.
+    """Put `job` in another job's entry; the other takes job's entry, or its cheapest place, or is given up.
 
-    First gain: (whether, tries).
+    Takes the first gain; returns (whether, tries).
     """
     queue, length, where, cost, times, free, deadline, _, _ = q
     tries = 0
@@ -191,7 +191,7 @@ def _swap(q: Queues, job: Index, allowed: int) -> tuple[bool, int]:
 
 @allocating
 def as_plan(q: Queues, until: float, now: float) -> tuple[np.ndarray, np.ndarray]:
-    """The jobs of each queue that start before `until` (or right now), in queue order; later ones stay waiting."""
+    """Return the jobs of each queue that start before `until` (or now), in queue order; later jobs wait."""
     n = len(q.times)
     order = np.empty(n, dtype=np.int64)
     resource = np.full(n, -1, dtype=np.int64)

@@ -18,7 +18,7 @@ from .verb_simulate import workers as processes
 @verb("grid")
 @click.option("--jobs", type=click.IntRange(min=50), default=10_000, show_default=True, help="Jobs per run.")
 @click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Runs per setting.")
-@click.option(  # not 1: seed 1 was looked at while `deadline_search` was made
+@click.option(  # not 1: seed 1 was used during the development of `deadline_search`
     "--seed",
     type=click.IntRange(min=0),
     default=2,

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grid experiments.
-
-Settings x runs x heuristics on common random numbers, what is measured of a run, and its spread over runs.
-"""
+"""Grid experiments: settings x runs x heuristics on common random numbers, measures of a run, and their spread."""
 
 from __future__ import annotations
 
@@ -22,14 +19,14 @@ from .model import Jobs, Model, Resources, Setting, Units, draw_jobs
 
 MEASURES = ("unfinished", "mean_wait", "mean_makespan")
 SHORT = {"unfinished": "UFJ", "mean_wait": "AWT", "mean_makespan": "AMJ"}
-"""The measures as Hao et al. 2014 abbreviate them."""
+"""The measures as abbreviated by Hao et al. 2014."""
 
 
 def measure(outcome: Outcome) -> dict[str, float]:
-    """UFJ, AWT and AMJ of one run (Hao et al. 2014, section 4): unfinished jobs, mean wait, mean makespan of a job.
+    """Return UFJ, AWT and AMJ of one run (Hao et al. 2014, section 4): unfinished, mean wait, mean makespan of a job.
 
-    Wait and makespan (start and finish less arrival, in the time unit of the model) are means over the jobs that ran;
-    `_in_time` are those over the jobs that finished in time. Every outcome is also counted, in `reason: ...`.
+    Wait and makespan (start and finish minus arrival, in the model's time unit) are means over jobs that ran;
+    `_in_time` are means over jobs that finished in time. `reason: ...` counts every outcome.
     """
     ran, in_time = np.isfinite(outcome.finish), outcome.outcome == 0
     wait, response = outcome.start - outcome.arrival, outcome.finish - outcome.arrival
@@ -48,7 +45,7 @@ def measure(outcome: Outcome) -> dict[str, float]:
 
 
 def over_runs(runs: Sequence[dict[str, float]]) -> dict[str, Any]:
-    """Means over runs; of the measures also the half width of the 95 % confidence interval (Student's t), `_ci95`.
+    """Return means over runs, and the half width of the 95 % confidence interval of measures (Student's t), `_ci95`.
 
     >>> over_runs([{"unfinished": 1.0}, {"unfinished": 3.0}])
     {'unfinished': 2.0, 'unfinished_ci95': 12.706}
@@ -63,14 +60,14 @@ def over_runs(runs: Sequence[dict[str, float]]) -> dict[str, Any]:
 
 
 def half_width(values: np.ndarray) -> float:
-    """Half width of the 95 % interval of the mean; NaN for fewer than two values."""
+    """Return half the 95 % interval of the mean; NaN for fewer than two values."""
     if len(values) < 2:
         return float("nan")
     return float(t_975(len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
 
 
 def t_975(freedom: int) -> float:
-    """Student's 97.5 % quantile; within 0.002 from 3 degrees of freedom (Cornish and Fisher's expansion).
+    """Return Student's 97.5 % quantile, within 0.002 from 3 degrees of freedom on (Cornish and Fisher's expansion).
 
     >>> t_975(1), round(t_975(9), 3)
     (12.706, 2.262)
@@ -83,7 +80,7 @@ def t_975(freedom: int) -> float:
 
 
 def load_and_unfinished(outcome: Outcome, resources: int, points: int = 200) -> dict[str, np.ndarray]:
-    """Over time: the share of busy resources, jobs waiting and jobs unfinished so far, at `points` instants.
+    """Return, over time: share of busy resources, waiting jobs and unfinished jobs, at `points` instants.
 
     O((n + points) log n).
     """
@@ -119,7 +116,7 @@ Rows = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What is run: settings, heuristics by spec, mapping shape, units, sizes, runs and seed."""
+    """A study: settings, heuristics by spec, mapping rule, units, sizes, runs and seed."""
 
     settings: Sequence[Setting]
     heuristics: Sequence[str]
@@ -141,7 +138,7 @@ def one_run(
     *,
     watch: Watch,
 ) -> tuple[Outcome, dict[str, float]]:
-    """One heuristic on one set of jobs: the outcome and its measures, decision time by `watch` (seconds) included."""
+    """Run one heuristic on one set of jobs: the outcome and its measures, with decision time by `watch` (seconds)."""
     heuristic = Timed(make("heuristic", spec, data_share=data_share), watch)
     outcome = simulate(jobs, resources, Model(jobs, resources, units), heuristic, study_mapping)
     decided = 1000.0 * heuristic.seconds / max(len(jobs), 1)
@@ -156,14 +153,14 @@ def run_study(
     tick: Callable[[int], None] = lambda done: None,
     keep_runs: bool = False,
 ) -> list[dict[str, Any]]:
-    """One row a setting and heuristic: means over runs with 95 % intervals. Run k draws the same numbers everywhere.
+    """Return one row per setting and heuristic: means over runs with 95 % intervals. Run k draws the same numbers in
+    all.
 
-    With `keep_runs` a row also has each measure run by run, in lists under `unfinished_runs` and the like.
-
-    `watch` reads a clock in seconds; `each` runs the cells in order, as `map` does (a pool's own `map`: in processes).
+    With `keep_runs` a row also has lists of each measure by run, as `unfinished_runs`. `watch` reads a clock in
+    seconds; `each` runs the cells in order, like `map` (a pool's `map` uses processes).
     """
     cells = [(study, setting, run) for setting in study.settings for run in range(study.runs)]
-    _cell(watch, 50, cells[0])  # compile once, before the stopwatch and before a pool's processes split
+    _cell(watch, 50, cells[0])  # compile once, before timing and before a pool's processes are forked
     gathered: dict[tuple[Setting, str], list[dict[str, float]]] = {}
     for done, (setting, rows) in enumerate(each(partial(_cell, watch, None), cells), start=1):
         for spec, row in rows.items():

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`check_heuristic`: what every mapping heuristic of batchcast passes, open to anyone's own.
+"""`check_heuristic`: the tests that every mapping heuristic of batchcast passes, for anybody's heuristics.
 
-Each check takes a maker (a function without arguments that returns a fresh heuristic) and raises AssertionError in
-words.
+Each check takes a function without arguments that returns a new heuristic, and raises AssertionError with a reason.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Maker = Callable[[], Any]
 
 
 def check_heuristic(make: Maker) -> list[str]:
-    """Run every check on heuristics made by `make()`; the names of those that ran. AssertionError at the first failure.
+    """Run every check on heuristics made by `make()`; return their names. AssertionError at the first failure.
 
     Examples
     --------
@@ -34,7 +33,7 @@ def check_heuristic(make: Maker) -> list[str]:
 
 
 def batches() -> list[Batch]:
-    """Small batches: plain, busy, tight, one job, one resource, misfits, equal times, zero times, none."""
+    """Return small batches: plain, busy, tight, one job, one resource, misfits, equal times, zero times, none."""
     rng = np.random.default_rng(7)
     times = rng.integers(1, 9, (12, 4)).astype(float)
     allowed = rng.integers(2, 20, 12).astype(float)
@@ -54,7 +53,7 @@ def batches() -> list[Batch]:
 
 
 def places_each_job_once_where_it_fits(make: Maker) -> None:
-    """`order` lists each placed job once, `resource` its column; never where its time is infinite."""
+    """Check that `order` lists each placed job once and `resource` its column, never with an infinite time."""
     for k, batch in enumerate(batches()):
         plan = make().assign(batch)
         n, m = batch.times.shape
@@ -70,7 +69,7 @@ def places_each_job_once_where_it_fits(make: Maker) -> None:
 
 
 def assign_is_pure(make: Maker) -> None:
-    """Asking twice gives the same plan and changes nothing in the batch; so does a pickled copy."""
+    """Check that two calls, and a pickled copy, give the same plan and change nothing in the batch."""
     heuristic = make()
     copy = pickle.loads(pickle.dumps(heuristic)) if _pickles(heuristic) else make()
     for k, batch in enumerate(batches()):
@@ -82,7 +81,7 @@ def assign_is_pure(make: Maker) -> None:
 
 
 def deadlines_are_kept(make: Maker) -> None:
-    """A heuristic that minds deadlines never plans a job to end after its own."""
+    """Check that a heuristic that respects deadlines never plans a job to end after its deadline."""
     if not make().deadlines:
         return
     for k, batch in enumerate(batches()):
@@ -95,7 +94,7 @@ def deadlines_are_kept(make: Maker) -> None:
 
 
 def no_job_is_lost(make: Maker) -> None:
-    """On the clock, under every shape of mapping: each job ends in time or has a reason and an instant."""
+    """Check on the clock, under every mapping rule, that each job ends in time or has a reason and an instant."""
     jobs, resources = draw_jobs(Setting(8.0, 0.5, 0.5), np.random.default_rng(3), jobs=60, resources=6)
     for shape in (MappingRule(0.5), MappingRule(None, late="drop"), MappingRule(0.5, remap=True, late="stop")):
         outcome = simulate(jobs, resources, Model(jobs, resources), make(), shape)
@@ -107,7 +106,7 @@ def no_job_is_lost(make: Maker) -> None:
 
 
 def odd_jobs_are_explained(make: Maker) -> None:
-    """Deadlines in the past, misfits, NaN and infinite values, duplicate ids: unfinished, each with its reason."""
+    """Check that past deadlines, misfits, NaN, infinite values and duplicate ids are unfinished with a reason."""
     ini = np.array([1.0, 1.0, np.nan, np.inf, 1.0, 1.0])
     deadline = np.array([9.0, -1.0, 9.0, 9.0, 9.0, 9.0])
     need = {"mem": np.array([1.0, 1.0, 1.0, 1.0, 99.0, 1.0])}

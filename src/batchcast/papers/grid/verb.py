@@ -96,7 +96,7 @@ def map_command(
         deadline = batch.deadline if np.isfinite(batch.deadline).any() else None
     if np.isfinite(batch.times).all():
         bound = whole_up(batch.times, batch.free, priced(batch.times, batch.free, price_steps(batch.times))[0])
-    else:  # a job must be on one of the resources that can hold it, and together they need at least this
+    else:  # a job runs on a resource that can run it, and all together need at least this
         least = batch.times.min(axis=1)
         bound = float(
             max((batch.free + batch.times).min(axis=1).max(), (batch.free.sum() + least.sum()) / len(batch.free))
@@ -139,7 +139,7 @@ def map_command(
 def _of_platform(
     jobs_file: Path | None, platform: Path | None, bandwidth: str | None
 ) -> tuple[Batch, tuple[Sequence[str], Sequence[str]], list[str]]:
-    """The batch of all jobs of a file on a platform at the last arrival, the ids of both, and what was left out."""
+    """Return the batch of all jobs on a platform at the last arrival, the ids, and what was left out."""
     import numpy as np
 
     from .files import read_jobs, read_platform
@@ -169,7 +169,7 @@ def _of_platform(
 
 
 def _problem(matrix: Path, jobs_file: Path | None, bandwidth: str | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Times (n, m), files moved included, and deadlines (n,), None where no file tells them."""
+    """Return times (n, m), including file transfers, and deadlines (n,); None without deadlines."""
     import numpy as np
 
     from .files import read_map_jobs, read_matrix
@@ -193,7 +193,7 @@ def _problem(matrix: Path, jobs_file: Path | None, bandwidth: str | None) -> tup
 def _mapped(
     batch: Batch, spec: str, seconds: float | None, bound: float, has_deadlines: bool
 ) -> tuple[dict[str, Any], Plan | None]:
-    """A heuristic's row and plan; where it cannot be asked, a row with the reason (`note`) and no plan."""
+    """Return a heuristic's row and plan; if it cannot be used, a row with the reason (`note`) and no plan."""
     import numpy as np
 
     from ...predict.registry import load, make, parse_spec
@@ -206,12 +206,12 @@ def _mapped(
     given: dict[str, Any] = {"seconds": seconds} if seconds and slow else {}
     method = make("heuristic", spec, **given)
     if not slow:
-        make("heuristic", spec).assign(Batch.of_times(batch.times[:3]))  # compiles, outside the watch
+        make("heuristic", spec).assign(Batch.of_times(batch.times[:3]))  # compiles, before timing
     began = time.perf_counter()
     if hasattr(method, "stop"):
         method.stop = _alarm(seconds or 0.9)
         if seconds is not None and "kicks" not in parameters:
-            method.kicks = UNBOUNDED  # a time box that was asked for is the only end
+            method.kicks = UNBOUNDED  # only the requested time limit ends the search
     if hasattr(method, "left"):
         method.kicks = UNBOUNDED
         method.left = lambda: began + method.seconds - time.perf_counter()
@@ -236,7 +236,7 @@ def _mapped(
 
 
 def _in_a_thread(task: Callable[[], None]) -> Callable[[float], None]:
-    """Begins the task beside this; the answer waits for it so many seconds, and no longer: neither need Ctrl-C."""
+    """Start the task in a thread; the returned function waits this many seconds at most, and Ctrl-C is not blocked."""
     from threading import Thread
 
     failed: list[BaseException] = []

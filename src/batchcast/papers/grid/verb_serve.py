@@ -133,7 +133,7 @@ class Serving:
     def __init__(self, broker: Broker, answers: Path, page: Path | None, virtual: bool) -> None:
         self.broker, self.answers, self.page, self.virtual = broker, answers, page, virtual
         self.is_over = False
-        # every decision of the journal follows from it: what a kill kept from this file is written now
+        # recomputed from the journal: decisions that a kill kept from this file are written now
         self._written = {json.loads(line)["id"] for line in _whole_lines(answers)}
 
     def take(self, text: str) -> dict[str, Any]:

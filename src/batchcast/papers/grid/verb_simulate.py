@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def workers(count: int | None) -> Iterator[Callable[..., Iterable[Any]]]:
-    """A `map` over `count` processes (None: one a processor), in order; for one, this process's own.
+    """Return a `map` over `count` processes (None: one per processor), in order; for one, this process's own.
 
-    Ctrl-C is the asking process's to mind: it ends the others.
+    Only the calling process handles Ctrl-C, and ends the others.
     """
     from concurrent.futures import ProcessPoolExecutor
 
@@ -175,7 +175,7 @@ Outcomes = tuple[list[str], list[dict[str, Any]], dict[str, Any], Shown]
 
 
 def _first_words(settings: int, heuristics: int, runs: int, jobs: int) -> str:
-    """What will be simulated, and about how long it takes."""
+    """Return what will be simulated, and how long it takes approximately."""
     simulations = settings * heuristics * runs
     seconds = simulations * jobs * SECONDS_A_JOB
     time = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
@@ -184,7 +184,7 @@ def _first_words(settings: int, heuristics: int, runs: int, jobs: int) -> str:
 
 
 def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings: dict[str, Any]) -> Outcomes:
-    """The published experiment's jobs, drawn: every rate, p and q."""
+    """Simulate the published experiment's random jobs at every rate, p and q."""
     import numpy as np
 
     from .model import Setting, Units, draw_jobs
@@ -219,7 +219,7 @@ def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
 
 
 def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings: dict[str, Any]) -> Outcomes:
-    """Jobs and resources from files: one run a heuristic."""
+    """Simulate jobs and resources from files: one run per heuristic."""
     import numpy as np
 
     from .study import one_run, over_runs
@@ -241,7 +241,7 @@ def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
     results, outcomes = [], {}
     with progress("simulating", len(specs)) as tick:
         for done, spec in enumerate(specs, start=1):
-            one_run(jobs.first(1), resources, spec, shape, units, watch=perf_counter)  # compiles, outside the watch
+            one_run(jobs.first(1), resources, spec, shape, units, watch=perf_counter)  # compiles, before timing
             outcomes[spec], row = one_run(jobs, resources, spec, shape, units, watch=perf_counter)
             results.append({"heuristic": spec, **over_runs([row])})
             tick(done)
@@ -287,7 +287,7 @@ def _read(given: Mapping[str, Any]) -> tuple[Jobs, Resources, Units, list[str]]:
 
 
 def simulated_tables(results: Sequence[Mapping[str, Any]]) -> list[Table]:
-    """One table: a row a setting and heuristic."""
+    """Return one table, a row per setting and heuristic."""
     from ...report.blocks import Table, TableColumn
 
     def spread(row: Mapping[str, Any], name: str, digits: int) -> str:
@@ -317,7 +317,7 @@ def simulated_tables(results: Sequence[Mapping[str, Any]]) -> list[Table]:
 
 
 def outcomes_csv(jobs: Jobs, resources: Resources, outcomes: Mapping[str, Outcome]) -> str:
-    """One line a heuristic and job: what came of it, why, and when that was decided."""
+    """Return one line per heuristic and job: outcome, reason, and when it was decided."""
     import csv
     import io
 
@@ -341,7 +341,7 @@ def outcomes_csv(jobs: Jobs, resources: Resources, outcomes: Mapping[str, Outcom
 
 
 def numbers(option: str, text: str, *, above: float = -1.0, most: float = float("inf")) -> list[float]:
-    """`FROM:TO:STEP` (both ends in) or a comma list, each in range.
+    """Parse `FROM:TO:STEP` (both ends included) or a comma list, each number in range.
 
     >>> numbers("--rate", "20:30:5"), numbers("--data-share", ".3,.5", most=1.0)
     ([20.0, 25.0, 30.0], [0.3, 0.5])
@@ -363,7 +363,7 @@ def numbers(option: str, text: str, *, above: float = -1.0, most: float = float(
 
 
 def heuristics_named(text: str, left_out: Sequence[str]) -> list[str]:
-    """The heuristics asked for, each once; `all` leaves out those that take too long a mapping, which can be named."""
+    """Return the requested heuristics, each once; `all` leaves out slow ones, which can be named."""
     from ...predict.registry import available, load, parse_spec, split_specs
 
     every = [name for name in available("heuristic") if name not in left_out]
@@ -381,7 +381,7 @@ NEED_DEADLINES = ("ebest", "best_fit")
 
 
 def needs_deadlines(spec: str) -> str:
-    """Why a heuristic cannot be asked where no job has a deadline; empty for one that can.
+    """Return why a heuristic cannot be used without deadlines; empty if it can.
 
     >>> needs_deadlines("ebest:reading=job")[:41], needs_deadlines("min_min")
     ('it looks for the latest end within the de', '')

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small genetic algorithm over bits, whole numbers and reals; it minimises.
+"""A small genetic algorithm over bits, whole numbers and reals that minimises, and its training set.
 
-And the training set that it tries parameters on: what each job would have been predicted at its own instant.
+The training set has what each job would have been predicted at its own instant.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Gene(NamedTuple):
 
 
 class Evolved(NamedTuple):
-    """The best genome ever met, its fitness, the last population (best first) and how many fitnesses were computed."""
+    """The best genome, its fitness, the last population (best first) and the number of computed fitnesses."""
 
     best: np.ndarray
     fitness: float
@@ -50,12 +50,12 @@ def minimise(
     start: np.ndarray | None = None,
     patience: int = 0,
 ) -> Evolved:
-    """The best genome found in `generations` rounds of `population` genomes (the first round is random or `start`).
+    """Return the best genome of `generations` rounds of `population` genomes (the first round is random or `start`).
 
     Tournament of 3, uniform crossover with probability 0.9, each gene mutated with probability 1/L (a bit flips, a
-    number takes a Gaussian step of a tenth of its range, rounded and clipped), the best 2 live on. A genome met before
-    is not computed again. Ties go to the genome met first. With `patience` the search ends after so many rounds without
-    a better genome. O(population * generations) fitnesses.
+    number takes a Gaussian step of a tenth of its range, rounded and clipped), the best 2 survive. A known genome is
+    not computed again. Ties go to the first genome. With `patience` the search ends after this many rounds without a
+    better genome. O(population * generations) fitnesses.
 
     >>> found = minimise([Gene("int", 0, 100)], lambda g: abs(g[0] - 42), np.random.default_rng(0), generations=30)
     >>> float(found.best[0])
@@ -102,7 +102,7 @@ def _random(kinds: np.ndarray, low: np.ndarray, high: np.ndarray, size: int, rng
 def _children(
     now: np.ndarray, value: np.ndarray, kinds: np.ndarray, low: np.ndarray, high: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """As many children as there are parents."""
+    """Return as many children as there are parents."""
     size, length = now.shape
     contest = rng.integers(size, size=(2, size, TOURNAMENT))
     winners = np.take_along_axis(contest, np.argmin(value[contest], axis=2)[..., None], axis=2)[..., 0]
@@ -128,9 +128,9 @@ def sweep(
     n: int,
     k: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Est and std of every training job under one (template, N, K); step 5's fall-backs where no neighbour is left.
+    """Return Est and std of every training job under one (template, N, K), with step 5's fall-backs.
 
-    std is NaN where the limit itself is the answer. `run` and `total` are in completion order. O(jobs * K) about.
+    std is NaN if the limit itself is the answer. `run` and `total` are in completion order. O(jobs * K) approximately.
     """
     mean = np.empty(len(done))
     std = np.empty(len(done))
@@ -181,9 +181,9 @@ def score(
     beta: float,
     pu_weight: float,
 ) -> tuple[float, float, float]:
-    """Fitness = (sum|P - R| / sum R) / exp(weight (1 - PU)^2), smaller is better; with it MAE and PU.
+    """Return fitness = (sum|P - R| / sum R) / exp(weight (1 - PU)^2), smaller is better, MAE and PU.
 
-    Xu et al. 2018, eq. 7; the weight is ours, 1 in the paper. Where every R is 0 the sum of errors stands alone.
+    Xu et al. 2018, eq. 7; the weight is ours, 1 in the paper. If every R is 0, the sum of errors is used alone.
     """
     error = 0.0
     truth = 0.0
@@ -203,13 +203,13 @@ NUMBERS = ("procs", "req_time", "req_mem_kib")
 USER = 0b0001
 TEMPLATES = tuple(range(16))
 INSTEAD = {"group_id": "account", "queue_id": "partition_id", "app_id": "job_name"}
-"""What stands in for a column of a template on a log that does not have it."""
+"""Columns that replace a column of a template on a log without it."""
 EITHER = tuple(INSTEAD.items())
 RANGES = {"n": (100, 3000), "k": (1, 50), "alpha": (0.0, 2.0), "beta": (0.1, 2.0)}
 
 
 class Parameters(NamedTuple):
-    """What the search settles: template (bits: user, group, queue, application), N, K, alpha, beta."""
+    """The searched parameters: template (bits: user, group, queue, application), N, K, alpha, beta."""
 
     template: int
     n: int
@@ -219,13 +219,13 @@ class Parameters(NamedTuple):
 
     @classmethod
     def of(cls, genome: np.ndarray) -> Parameters:
-        """From a genome (x1..x4, N, K, alpha, beta)."""
+        """Convert a genome (x1..x4, N, K, alpha, beta)."""
         template = sum(int(bit) << field for field, bit in enumerate(genome[:4]))
         return cls(template, int(genome[4]), int(genome[5]), float(genome[6]), float(genome[7]))
 
 
 def fields_of(template: int, names: Sequence[str] = NOMINALS) -> tuple[str, ...]:
-    """The fields of a template by name.
+    """Return the names of a template's fields.
 
     >>> fields_of(0b0101)
     ('user_id', 'queue_id')
@@ -234,7 +234,7 @@ def fields_of(template: int, names: Sequence[str] = NOMINALS) -> tuple[str, ...]
 
 
 class Trial(NamedTuple):
-    """A training set made ready: orders per template and what each job knew at its submission."""
+    """A prepared training set: orders per template, and what was known at each job's submission."""
 
     orders: dict[int, Orders]
     done: np.ndarray
@@ -246,7 +246,7 @@ class Trial(NamedTuple):
 
     @classmethod
     def of(cls, training: dict[str, np.ndarray], store: Store, low: np.ndarray, span: np.ndarray, most: int) -> Trial:
-        """From the training jobs' columns, the finished jobs that may be seen, the scaling and the largest K."""
+        """Prepare the training jobs' columns with the visible finished jobs, the scaling and the largest K."""
         finished = store.finished
         done = np.searchsorted(finished["place"], training["done"])
         orders = neighbour_orders(
@@ -262,21 +262,21 @@ class Trial(NamedTuple):
         return cls(orders, done, run, total, training["limit"], training["fallback"], training["run"])
 
     def estimates(self, chosen: Parameters) -> tuple[np.ndarray, np.ndarray]:
-        """Est and std of every training job; std NaN where the limit was the only answer."""
+        """Return Est and std of every training job; std is NaN if the limit was the only answer."""
         own, user = self.orders[chosen.template], self.orders[USER]
         return sweep(*own, *user, self.done, self.run, self.total, self.fallback, chosen.n, chosen.k)
 
     def score(self, chosen: Parameters, pu_weight: float) -> tuple[float, float, float]:
-        """Fitness, MAE and PU on the training set."""
+        """Return fitness, MAE and PU on the training set."""
         mean, std = self.estimates(chosen)
         return score(mean, std, self.limit, self.actual, chosen.alpha, chosen.beta, pu_weight)
 
 
 @dataclass(eq=False, repr=False)
 class BatchMethod:
-    """What methods share whose parameters a genetic search finds batch by batch: the windows, the store, the refits.
+    """The base of methods whose parameters a genetic search finds batch by batch: windows, store, refits.
 
-    A method names its columns, its `least_generations`, and searches in `renew`.
+    A method names its columns and `least_generations`, and searches in `renew`.
     """
 
     h: int = 3000
@@ -304,11 +304,11 @@ class BatchMethod:
         self.trained: list[dict[str, Any]] = []
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Notes requests and, when they end, run times."""
+        """Store requests and, when jobs end, run times."""
         self.store.observe(event)
 
     def refit(self, now: float) -> None:
-        """Search the parameters of the batch that is due; nothing when none is."""
+        """Search the parameters of the batch that is due, if any."""
         before, self.batch = self.batch, self.store.moved_on(self.batches, self.batch)
         if self.batch != before:
             self.renew(now)
@@ -319,20 +319,20 @@ class BatchMethod:
 
     @property
     def trains_from(self) -> int:
-        """How many submissions come before the first search; 0 for a method that never searches."""
+        """Number of submissions before the first search; 0 for a method that never searches."""
         return (*self.batches.sizes, self.h + self.t1)[0] if self.generations else 0
 
     @property
     def is_scaled(self) -> bool:
-        """Whether a batch has begun, whose HistSet scales the numbers."""
+        """Return whether a batch has begun, whose HistSet scales the numbers."""
         return self.batch > self.batches.none
 
     def is_untrained(self) -> bool:
-        """Whether no search has found parameters yet though one is to come."""
+        """Return whether no search has found parameters yet, although one will."""
         return not self.trained and self.trains_from > 0
 
     def noting(self, basis: str) -> str:
-        """The basis of an answer, with a word on parameters that nobody has searched yet."""
+        """Return the basis of an answer, with a note if no parameters were searched yet."""
         return f"{basis}; not trained before {self.trains_from:,} submissions" if self.is_untrained() else basis
 
     def evolved(
@@ -342,25 +342,25 @@ class BatchMethod:
         *more: int,
         start: np.ndarray | None = None,
     ) -> Evolved:
-        """The search of this batch; `more` numbers tell its draws from those of another one."""
-        place = (self.batch, *more) if self.batch >= 0 else (-self.batch, *more, 1)  # numpy takes no negative seed
+        """Run the search of this batch; `more` numbers separate its random numbers from another search's."""
+        place = (self.batch, *more) if self.batch >= 0 else (-self.batch, *more, 1)  # NumPy accepts no negative seed
         rng = np.random.default_rng((self.seed, *place))
         size = {"population": self.population, "generations": self.generations, "patience": self.patience}
         return minimise(genes, fitness, rng, start=start, **size)
 
     def words_of(self, template: int) -> str:
-        """The columns of a template as the log has them: `user_id+account`."""
+        """Return the columns of a template as the log has them: `user_id+account`."""
         return "+".join(map(self.store.column_of, fields_of(template))) or "(empty)"
 
     def note(self, now: float, evaluations: int, **found: Any) -> None:
-        """Write down what the search found and what it cost."""
+        """Record what the search found and its cost."""
         first = {"now": now, "batch": self.batch, "first_job": self.batches.training(self.batch)[1]}
         self.trained.append({**first, **found, "evaluations": evaluations})
 
 
 @dataclass(eq=False, repr=False)
 class RangedMethod(BatchMethod):
-    """What `knn_ga` and `minh_wolters` share: the ranges that are searched, and how they widen."""
+    """The base of `knn_ga` and `minh_wolters`: the searched ranges, and how they are widened."""
 
     most_n: int = field(default=int(RANGES["n"][1]), kw_only=True)
     most_k: int = field(default=int(RANGES["k"][1]), kw_only=True)
@@ -377,7 +377,7 @@ class RangedMethod(BatchMethod):
             raise ValueError("widen is at least 0")
 
     def ranges(self) -> tuple[Gene, ...]:
-        """The genes of N, K, alpha and beta."""
+        """Return the genes of N, K, alpha and beta."""
         return tuple(
             Gene("int" if name in "nk" else "real", least, getattr(self, f"most_{name}"))
             for name, (least, _) in RANGES.items()
@@ -390,9 +390,9 @@ class RangedMethod(BatchMethod):
         *more: int,
         start: np.ndarray | None = None,
     ) -> Evolved:
-        """Search, and while the best genome has a range's largest number, double that range and go on; `widen` times.
+        """Search, and double a range and continue while the best genome has its largest number; at most `widen` times.
 
-        The last four genes are N, K, alpha and beta. `fitness` makes the function that scores genomes of given genes.
+        The last four genes are N, K, alpha and beta. `fitness` returns the function that scores genomes of given genes.
         """
         search = self.evolved(genes, fitness(genes), *more, start=start)
         spent = search.evaluations

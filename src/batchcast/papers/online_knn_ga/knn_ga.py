@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`knn_ga`: the K most similar of the last N finished jobs, everything tuned online by a genetic algorithm."""
+"""`knn_ga`: the K most similar of the last N finished jobs, with all parameters tuned online by a genetic algorithm."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ class KnnGa(RangedMethod):
     Parameters
     ----------
     h, t1, t2
-        Submissions of a batch's HistSet, TrainingSet and TestSet; the windows move on by t2.
+        Number of submissions in a batch's HistSet, TrainingSet and TestSet; the windows advance by t2.
     population
-        Genomes of the genetic search, at least 3.
+        Number of genomes of the genetic search, at least 3.
     generations
-        Its rounds; 0 never searches: the windows move on, the rule of the first jobs stays.
+        Number of rounds of the search. 0: no search; the windows advance, and the rule of the first jobs is used for
+        all.
     local_model
         `mean`, or `linear` or `svr`: a regression over the normalised numbers of the same neighbours.
     warm_start
-        Whether a batch begins with the last population.
+        Whether the search of a batch begins with the population of the last batch.
     pu_weight
-        Multiplies (1 - PU)^2 in the fitness.
+        Factor of (1 - PU)^2 in the fitness.
     seed
-        Of the search, with the batch's number.
+        Random seed of the search, together with the batch's number.
     first
-        Submissions before the first search; until there are h + t1, the windows grow and the search is repeated at each
-        doubling. 0: no search before h + t1 submissions, as in the source.
+        Number of submissions before the first search. Until there are h + t1, the windows grow, and the search is
+        repeated at each doubling. 0: no search before h + t1 submissions, as in the source.
     patience
-        The search ends after so many rounds without a better genome; 0: never early.
+        The search ends after this many rounds without a better genome; 0: never early.
     most_n, most_k, most_alpha, most_beta
-        The ends of the ranges that are searched for N (from 100), K (from 1), alpha (from 0) and beta (from 0.1).
+        Upper ends of the searched ranges of N (from 100), K (from 1), alpha (from 0) and beta (from 0.1).
     widen
-        How many times a range is doubled and searched on, while the best genome lies at its end.
+        Maximum number of times that a range is doubled, if the best genome is at its end.
 
     Raises
     ------
@@ -56,21 +57,20 @@ class KnnGa(RangedMethod):
 
     Notes
     -----
-    Equations 2 to 7 of the source. A template is a subset of {user, group, queue, application}, where a log without
-    groups, queues or applications gives accounts, partitions and job names (`INSTEAD`); among the last N
-    finished jobs those equal on it are ranked by eq. 3 over processors, limit and memory, min-max normalised over
-    the batch's HistSet (not clipped; both unknown: 0, one unknown: 1, a constant column: 0 between known values;
-    unknown names equal each other), ties to the more recently completed. Est2 = min(mean + alpha std, beta limit),
-    no cap without a limit, at least a second. No neighbour: the same with template {user}, then the mean of the
-    last N, then the limit (as it is).
+    Equations 2 to 7 of the source. A template is a subset of {user, group, queue, application}, with accounts,
+    partitions and job names on a log without groups, queues or applications (`INSTEAD`); among the last N finished jobs
+    those equal on it are ranked by eq. 3 over processors, limit and memory, min-max normalised over the batch's HistSet
+    (not clipped; both unknown: 0, one unknown: 1, a constant column: 0 between known values; unknown names equal each
+    other), ties to the more recently completed. Est2 = min(mean + alpha std, beta limit), no cap without a limit, at
+    least a second. No neighbour: the same with template {user}, then the mean of the last N, then the limit (as it is).
 
-    Training: when the first job of a TestSet is about to be submitted, `population` x `generations` genomes are
-    tried on the TrainingSet: what each would have predicted then, for the jobs of it that have finished by now.
-    Jobs submitted before the HistSet are invisible. The first jobs get template {user}, K = 5. Departures:
-    operators are ours (see knn.genetic), the paper prints none; with a regression the parameters are still searched
-    with the mean. Quantiles: order statistics of the neighbours. O(N) a prediction; a refit costs one neighbour
-    order per template and distinct request, then about t1 * K steps an evaluation, and `trained` says what it found
-    and how many evaluations it took.
+    Training: before the first job of a TestSet is submitted, `population` x `generations` genomes are tried on the
+    TrainingSet: what each would have predicted at each job's submission, for jobs that have finished by now. Jobs
+    submitted before the HistSet are ignored. The first jobs get template {user}, K = 5. Departures: the operators are
+    ours (see `genetic`), because the paper prints none; with a regression the parameters are still searched with the
+    mean. Quantiles: order statistics of the neighbours. O(N) a prediction; a refit costs one neighbour order per
+    template and distinct request, then about t1 * K steps an evaluation, and `trained` says what it found and how many
+    evaluations it took.
 
     References
     ----------
@@ -107,7 +107,7 @@ class KnnGa(RangedMethod):
         self.last_population: np.ndarray | None = None
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The estimate from the neighbours that have finished by now."""
+        """Predict from the neighbours that have finished by now."""
         store, chosen = self.store, self.parameters
         codes, values = store.code(job), store.value(job)
         low, span = (self.low, self.span) if self.is_scaled else store.scaling_so_far()
@@ -145,7 +145,7 @@ class KnnGa(RangedMethod):
             return
 
         def fitness(genes: tuple[Gene, ...]) -> Callable[[np.ndarray], float]:
-            """The score of a genome, on neighbour orders that reach as far as the largest K of these genes."""
+            """Return the score of a genome, on neighbour orders that reach as far as the largest K of these genes."""
             nonlocal trial
             most = int(genes[len(NOMINALS) + 1].high)
             trial = trial if most == self.most_k else self.trial(most)
@@ -163,7 +163,7 @@ class KnnGa(RangedMethod):
         )  # fmt: skip
 
     def trial(self, most: int) -> Trial:
-        """The batch's TrainingSet as far as its jobs have finished, ready to try parameters with K up to `most`."""
+        """Prepare the finished jobs of the batch's TrainingSet, to try parameters with K up to `most`."""
         training = self.store.window(*self.batches.training(self.batch))
         known = ~np.isnan(training["run"])
         return Trial.of(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`minh_wolters`: templates joined with instance-based learning, weights found by a genetic algorithm.
+"""`minh_wolters`: templates combined with nearest neighbours under a weighted distance over names and numbers.
 
-With nearest neighbours under a weighted distance over names and numbers.
+A genetic algorithm finds the weights.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def weighted_nearest(
     k: int,
     parted_at: float,
 ) -> np.ndarray:
-    """Positions of the k nearest of the last n finished jobs that match the template, nearest first.
+    """Return positions of the k nearest of the last n finished jobs that match the template, nearest first.
 
-    D(x, y) = sqrt(sum w_a d_a^2 / sum w_a): d is 0 or 1 for names (first the `codes`' weights), |x - y|/range for
-    numbers (then the `values`'), 1 where either is unknown (`null` holds the code that means unknown), 0 in a column
-    without range. With `parted_at` not NaN only jobs on the query's side of that number of processors (the first
-    number) count. Ties: the more recently completed. O(n (fields + k)).
+    D(x, y) = sqrt(sum w_a d_a^2 / sum w_a): d is 0 or 1 for names (the first weights), |x - y|/range for numbers (the
+    other weights), 1 if either is unknown (`null` has the code of unknown), 0 in a column without range. If `parted_at`
+    is not NaN, only jobs on the query's side of that number of processors (the first number) count. Ties: the latest
+    completed. O(n (fields + k)).
     """
     best = np.empty(k)
     positions = np.empty(k, dtype=np.int64)
@@ -72,11 +72,11 @@ OTHER_SIDE = 1 << 30
 
 
 class Groups(NamedTuple):
-    """Distinct queries against distinct finished jobs, and who is in which group.
+    """Distinct queries against distinct finished jobs, and the members of each group.
 
-    `parts` (q, g, attributes) are the differences d_a before weighing; `differs` (q, g) has a bit for each name field
-    that differs, and OTHER_SIDE where only one of the two has more than `parted_at` processors. Group j's finished jobs
-    are `members[start[j]:start[j + 1]]`, ascending; distinct query j's jobs likewise by `asked` and `query_start`.
+    `parts` (q, g, attributes) are the differences d_a before weighting. `differs` (q, g) has a bit for each name field
+    that differs, and OTHER_SIDE if only one of the two has more than `parted_at` processors. Group j's finished jobs
+    are `members[start[j]:start[j + 1]]`, ascending; so are query j's jobs in `asked`, by `query_start`.
     """
 
     parts: np.ndarray
@@ -97,7 +97,7 @@ class Groups(NamedTuple):
         span: np.ndarray,
         parted_at: float,
     ) -> Groups:
-        """From finished jobs' and queries' codes and numbers, as `weighted_nearest` takes them. O((jobs + q g) a)."""
+        """Group finished jobs and queries by codes and numbers, as `weighted_nearest` takes them. O((jobs + q g) a)."""
         known, start, members = _distinct(codes, values)
         asking, query_start, asked = _distinct(query_codes, queries)
         ours, theirs = query_codes[asking], codes[known]
@@ -113,7 +113,7 @@ class Groups(NamedTuple):
 
 
 def _distinct(codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A row of each distinct kind, and the rows of each kind one after the other, ascending, with where they begin."""
+    """Return a row of each distinct kind, the rows of all kinds, ascending, and where each kind begins."""
     table = np.column_stack([codes, np.where(np.isnan(values), -np.inf, values)])
     _, first, kind = np.unique(table, axis=0, return_index=True, return_inverse=True)
     kind = kind.ravel()
@@ -133,9 +133,10 @@ def grouped_estimates(
     n: int,
     k: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of each query's `weighted_nearest` among the first done[i] finished; std NaN: the limit.
+    """Return mean and deviation of each query's `weighted_nearest` among the first done[i] finished; std NaN: the
+    limit.
 
-    O(q g (attributes + log g)) for the distinct ones, then about K steps a query.
+    O(q g (attributes + log g)) for the distinct ones, then about K steps per query.
     """
     parts, differs, start, members, query_start, asked = groups
     count, attributes = parts.shape[1], parts.shape[2]
@@ -202,7 +203,7 @@ class Weighted(NamedTuple):
 
     @classmethod
     def of(cls, genome: np.ndarray) -> Weighted:
-        """From a genome of template bits, weights, N, K, alpha and beta."""
+        """Convert a genome of template bits, weights, N, K, alpha and beta."""
         template = sum(int(bit) << field for field, bit in enumerate(genome[:4]))
         n, k, alpha, beta = genome[11:].tolist()
         return cls(template, tuple(genome[4:11].tolist()), int(n), int(k), alpha, beta)
@@ -218,17 +219,17 @@ class MinhWolters(RangedMethod):
     Parameters
     ----------
     h, t1, t2
-        Submissions of HistSet, TrainingSet and TestSet, see `knn_ga`.
+        Number of submissions in HistSet, TrainingSet and TestSet, see `knn_ga`.
     population, generations
-        Of the genetic search; at least 3 and 1.
+        Numbers of genomes and rounds of the genetic search; at least 3 and 1.
     sample
-        Jobs of the TrainingSet that are tried, spread evenly, at least 1.
+        Number of jobs of the TrainingSet that are tried, evenly spaced, at least 1.
     apart
-        Whether jobs above and up to the HistSet's median number of processors are searched and predicted apart.
+        Whether jobs above the HistSet's median number of processors are searched and predicted separately.
     pu_weight
-        Multiplies (1 - PU)^2 in the fitness.
+        Factor of (1 - PU)^2 in the fitness.
     seed
-        Of the search.
+        Random seed of the search.
     first, patience, most_n, most_k, most_alpha, most_beta, widen
         See `knn_ga`.
 
@@ -239,13 +240,12 @@ class MinhWolters(RangedMethod):
 
     Notes
     -----
-    The method as Xu et al. 2018 describe it (their eq. 1): D(x, y) = sqrt(sum w d^2 / sum w), d 0 or 1 for user,
-    group, queue and application, |x - y|/range for processors, limit and memory (range of the HistSet), 1 if
-    unknown; min(mean + alpha std, beta limit). Their own settings are not public: no reproduction is claimed.
-    Template, weights, N, K, alpha and beta are searched per batch by the genetic algorithm of `knn_ga` in its
-    windows and with its fitness, on a sample, since with weights nothing can be sorted beforehand. No neighbour:
-    the mean of the last N, then the limit. O(N) a prediction; `trained` says what each batch found and its
-    evaluations.
+    The method as Xu et al. 2018 describe it (their eq. 1): D(x, y) = sqrt(sum w d^2 / sum w), d 0 or 1 for user, group,
+    queue and application, |x - y|/range for processors, limit and memory (range of the HistSet), 1 if unknown; min(mean
+    + alpha std, beta limit). Their own settings are not public: no reproduction is claimed. Template, weights, N, K,
+    alpha and beta are searched per batch by the genetic algorithm of `knn_ga` in its windows and with its fitness, on a
+    sample, because with weights neighbours cannot be sorted in advance. No neighbour: the mean of the last N, then the
+    limit. O(N) a prediction; `trained` says what each batch found and its evaluations.
 
     References
     ----------
@@ -279,7 +279,7 @@ class MinhWolters(RangedMethod):
         self.small = self.big = UNTRAINED
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The estimate from the neighbours that have finished by now."""
+        """Predict from the neighbours that have finished by now."""
         store = self.store
         codes, values = store.code(job), store.value(job)
         chosen = self.big if values[0] > self.parted_at else self.small
@@ -303,7 +303,7 @@ class MinhWolters(RangedMethod):
         return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), self.noting(basis), grounds)
 
     def renew(self, now: float) -> None:
-        """Search the parameters of the batch that has begun, of both sides where they are apart."""
+        """Search the parameters of the batch that has begun, of both sides if they are separate."""
         history = self.store.window(*self.batches.history(self.batch))["values"]
         self.span = scaling(history)[1]
         known = history[:, 0][~np.isnan(history[:, 0])]
@@ -348,5 +348,5 @@ class MinhWolters(RangedMethod):
         return chosen
 
     def _null(self) -> np.ndarray:
-        """Per name field the code that means unknown; -2 where nothing is unknown."""
+        """Return the code of unknown for each name field; -2 if no value is unknown."""
         return np.array([known.get(None, -2) for known in self.store.codes], dtype=np.int32)

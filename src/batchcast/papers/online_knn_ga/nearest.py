@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The K nearest of the last N finished jobs that match a template, and a run time from them.
-
-Their mean, or a regression over it.
-"""
+"""The K nearest of the last N finished jobs that match a template, and a run time from them: mean or regression."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from ...compiled import allocating
 
 
 def scaling(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Minimum and range of each column (n, m), unknowns aside; range 0 for a constant or an unknown column.
+    """Return minimum and range of each column (n, m) without unknown values; range 0 if constant or unknown.
 
     >>> scaling(np.array([[1.0, 5.0], [3.0, 5.0]]))
     (array([1., 5.]), array([2., 0.]))
@@ -30,21 +27,21 @@ def scaling(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @allocating
 def normal(value: float, low: float, span: float) -> float:
-    """f(x) = (x - min)/(max - min), eq. 2 of Xu et al. 2018; 0 in a column without range, NaN stays."""
+    """Return f(x) = (x - min)/(max - min), eq. 2 of Xu et al. 2018; 0 in a column without range, NaN for NaN."""
     if value != value:
         return value
     return (value - low) / span if span > 0.0 else 0.0
 
 
 def normalised(values: np.ndarray, low: np.ndarray, span: np.ndarray) -> np.ndarray:
-    """`normal` for a table (n, m), the very same numbers."""
+    """Apply `normal` to a table (n, m), with equal results."""
     safe = np.where(span > 0, span, 1.0)
     return np.where(np.isnan(values), np.nan, np.where(span > 0, (values - low) / safe, 0.0))
 
 
 @allocating
 def distance(one: np.ndarray, other: np.ndarray) -> float:
-    """Sim of eq. 3, over normalised numbers (m,): both unknown add 0, one unknown adds 1."""
+    """Return Sim of eq. 3, over normalised numbers (m,): both unknown add 0, one unknown adds 1."""
     total = 0.0
     for column in range(len(one)):
         x, y = one[column], other[column]
@@ -57,7 +54,7 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
 
 @allocating
 def alike(one: np.ndarray, other: np.ndarray, template: int) -> bool:
-    """Whether the codes agree on every field whose bit is set in `template`."""
+    """Return whether the codes are equal in every field whose bit is set in `template`."""
     for field in range(len(one)):
         if (template >> field) & 1 and one[field] != other[field]:
             return False
@@ -66,7 +63,7 @@ def alike(one: np.ndarray, other: np.ndarray, template: int) -> bool:
 
 @allocating
 def insert(best: np.ndarray, positions: np.ndarray, count: int, d: float, position: int) -> int:
-    """Put a candidate in its place among the nearest, behind its equals; how many there are now."""
+    """Insert a candidate among the nearest, after equal ones; return their new number."""
     k = len(best)
     if count == k and not d < best[k - 1]:
         return count
@@ -92,10 +89,10 @@ def nearest(
     n: int,
     k: int,
 ) -> np.ndarray:
-    """Positions of the k nearest of the last n finished jobs that match the template, nearest first.
+    """Return positions of the k nearest of the last n finished jobs that match the template, nearest first.
 
-    `codes` (jobs, fields) and `values` (jobs, m) are in completion order; `query` is already normalised. Ties: the
-    more recently completed first. O(n (m + k)).
+    `codes` (jobs, fields) and `values` (jobs, m) are in completion order; `query` is normalised. Ties: the latest
+    completed first. O(n (m + k)).
     """
     best = np.empty(k)
     positions = np.empty(k, dtype=np.int64)
@@ -114,9 +111,9 @@ def nearest(
 
 @allocating
 def mean_and_std(run: np.ndarray, positions: np.ndarray) -> tuple[float, float]:
-    """Mean and population standard deviation of run times, summed nearest first around the nearest.
+    """Return mean and population standard deviation of run times, summed around the nearest, nearest first.
 
-    The shift makes equal run times have a deviation of exactly 0.
+    The shift makes the deviation of equal run times exactly 0.
     """
     first = run[positions[0]]
     one = 0.0
@@ -132,7 +129,7 @@ def mean_and_std(run: np.ndarray, positions: np.ndarray) -> tuple[float, float]:
 
 @allocating
 def mean_of_last(total: np.ndarray, done: int, n: int) -> float:
-    """Mean run time of the last n of the first `done` finished jobs, from running totals; done >= 1."""
+    """Return the mean run time of the last n of the first `done` finished jobs, from running totals; done >= 1."""
     n = min(n, done)
     before = total[done - n - 1] if done > n else 0.0
     return float((total[done - 1] - before) / n)
@@ -140,7 +137,7 @@ def mean_of_last(total: np.ndarray, done: int, n: int) -> float:
 
 @allocating
 def planned(mean: float, std: float, limit: float, alpha: float, beta: float) -> float:
-    """Est2 = min(Est + alpha std, beta r), eqs. 5 and 6; no cap without a limit; at least a second."""
+    """Return Est2 = min(Est + alpha std, beta r), eqs. 5 and 6; no cap without a limit; at least a second."""
     estimate = mean + alpha * std
     if limit == limit and beta * limit < estimate:
         estimate = beta * limit
@@ -153,12 +150,12 @@ TREES = 10
 
 
 def local_estimate(model: str, table: np.ndarray, run: np.ndarray, query: np.ndarray, seed: int = 0) -> float:
-    """The run time a regression over `table` (k, m) and `run` (k,) gives at `query` (m,), seconds.
+    """Return the run time (s) that a regression over `table` (k, m) and `run` (k,) predicts at `query` (m,).
 
-    Unknown numbers count as -1 (features are normalised to about [0, 1] or standardised). The answer is kept inside the
-    neighbours' own range: a fit on a handful of jobs extrapolates to nonsense. One neighbour, or equal run times: that
-    run time. `linear` is least squares of smallest norm; `svr` scikit-learn's SVR (Gaussian kernel, its defaults) on
-    standardised run times; `forest` a random forest of 10 trees.
+    Unknown numbers count as -1 (features are normalised to about [0, 1] or standardised). The result stays in the
+    neighbours' range, because a fit on a few jobs cannot extrapolate. One neighbour, or equal run times: that run time.
+    `linear` is least squares of smallest norm; `svr` scikit-learn's SVR (Gaussian kernel, its defaults) on standardised
+    run times; `forest` a random forest of 10 trees.
     """
     low, high = float(run.min()), float(run.max())
     if low == high:
@@ -171,12 +168,13 @@ def local_estimate(model: str, table: np.ndarray, run: np.ndarray, query: np.nda
 
 
 SMALLEST = 1e-10
-"""Directions in which a table varies by less than this share of its largest variation are rounding, left by centring:
-numpy's own cut-off (the table's size times the rounding of one number) takes some of them for directions to fit."""
+"""Directions in which a table varies by less than this share of its largest variation are rounding errors of centring.
+NumPy's own threshold (the table's size times the rounding of one number) would fit some of them.
+"""
 
 
 class Linear:
-    """Least squares of smallest norm with an intercept."""
+    """Least squares of smallest norm, with an intercept."""
 
     def __init__(self, table: np.ndarray, run: np.ndarray) -> None:
         self.centre = table.mean(axis=0)
@@ -199,7 +197,7 @@ class Scaled:
 
 
 def fitted(model: str, table: np.ndarray, run: np.ndarray, seed: int = 0) -> Linear | Scaled:
-    """A callable from rows (n, m) to run times (n,), fitted to `table` (k, m) and `run` (k,). Seconds."""
+    """Return a function from rows (n, m) to run times (n,), fitted to `table` (k, m) and `run` (k,). Seconds."""
     if model == "linear":
         return Linear(table, run)
     from sklearn import config_context

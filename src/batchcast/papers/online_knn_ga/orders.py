@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The neighbour orders of a training set, once per template: they do not depend on N, K, alpha or beta.
 
-For a query q the order over all candidates (distance, then the more recent) is sorted once; a query with the same
-numbers shares it. "Among the last N eligible" is then a test on a candidate's place in completion order, so a genome
-needs only one sweep down the list. And most of the list is never needed: an entry can be among the K nearest for some
-N only if fewer than `most` entries before it are more recent. What survives of n candidates is about
-most * (1 + log(n/most)) entries.
+For a query, the order of all candidates (distance, then the more recent) is sorted once, and queries with equal numbers
+share it. "Among the last N eligible" is then a test of a candidate's place in completion order, so a genome needs only
+one pass over the list. Most of the list is never needed: an entry can be among the K nearest for some N only if fewer
+than `most` entries before it are more recent. Of n candidates about most * (1 + log(n/most)) remain.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from .nearest import distance
 
 
 class Orders(NamedTuple):
-    """For one template: the candidates of query i, nearest first, are `entries[start[i]:start[i + 1]]` (places)."""
+    """Orders of one template: query i's candidates, nearest first, are `entries[start[i]:start[i + 1]]`."""
 
     start: np.ndarray
     entries: np.ndarray
@@ -34,10 +33,10 @@ def neighbour_orders(
     templates: tuple[int, ...],
     most: int,
 ) -> dict[int, Orders]:
-    """The orders of every template, for queries (t, m) normalised, their codes (t, f) and how many were done (t,).
+    """Return the orders of every template, for normalised queries (t, m), their codes (t, f) and finished counts (t,).
 
     Candidates of query i are the first done[i] rows of `values` (jobs, m), normalised, and `codes` (jobs, f), in
-    completion order. `most` is the largest K that will be asked. O(d n log n + t n) per template, d distinct queries.
+    completion order. `most` is the largest K. O(d n log n + t n) per template, d distinct queries.
     """
     distinct, group = np.unique(np.nan_to_num(queries, nan=np.inf), axis=0, return_inverse=True)
     vectors = np.where(np.isinf(distinct), np.nan, distinct)
@@ -47,7 +46,7 @@ def neighbour_orders(
     for template in templates:
         label = classes(np.concatenate([codes, query_codes]), template)
         key = label.tobytes()
-        if key not in by_key:  # a field that tells nothing new gives the same classes, hence the same order
+        if key not in by_key:  # a field without new information gives the same classes, hence the same order
             entries, start = needed(order, group.ravel(), done, label[: len(codes)], label[len(codes) :], most)
             by_key[key] = Orders(start, entries)
         orders[template] = by_key[key]
@@ -55,9 +54,9 @@ def neighbour_orders(
 
 
 def classes(codes: np.ndarray, template: int) -> np.ndarray:
-    """One label per row of `codes` (n, fields): equal exactly where all fields of the template are, int64 (n,).
+    """Return one label per row of `codes` (n, fields): equal exactly if all fields of the template are, int64 (n,).
 
-    Labels count up in order of first appearance, so templates that part the jobs alike give the same labels.
+    Labels count up in order of first appearance, so templates with the same classes give the same labels.
 
     >>> classes(np.array([[7, 1], [5, 1], [7, 2]]), 0b01).tolist()
     [0, 1, 0]
@@ -76,7 +75,7 @@ def classes(codes: np.ndarray, template: int) -> np.ndarray:
 
 @allocating
 def sorted_candidates(vectors: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Per distinct query vector (d, m), the places of all candidates (jobs, m) by distance, then recency, (d, jobs)."""
+    """Return, per distinct query vector (d, m), all candidates (jobs, m) by distance, then recency, (d, jobs)."""
     jobs = len(values)
     order = np.empty((len(vectors), jobs), dtype=np.int32)
     away = np.empty(jobs)
@@ -98,10 +97,10 @@ def needed(
     query_labels: np.ndarray,
     most: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The entries some N in 1.. and K <= most can reach, query after query, and where each query's begin."""
+    """Return the entries that some N in 1.. and K <= most can reach, query after query, and where each query begins."""
     start = np.zeros(len(group) + 1, dtype=np.int64)
     entries = np.empty(1024, dtype=np.int32)
-    recent = np.empty(most, dtype=np.int64)  # the `most` largest places passed so far, ascending
+    recent = np.empty(most, dtype=np.int64)  # the `most` largest places so far, ascending
     for i in range(len(group)):
         at = start[i]
         held = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page and tables of `batchcast reproduce online-knn-ga`, and what they say in sentences."""
+"""The page and tables of `batchcast reproduce online-knn-ga`, and its findings in sentences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[DataSet]) -> list[str]:
-    """What the tables say, in sentences."""
+    """Return the findings of the tables, in sentences."""
     sentences = []
     for each in sets:
         name = each.name
@@ -61,7 +61,7 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
 
 
 def _cut_sentences(rows: Rows) -> list[str]:
-    """What cutting run times at the forecast gains beside the printed gains, a sentence a set and policy."""
+    """Compare the gains if run times are cut at the prediction with the printed gains, in sentences."""
     sentences = []
     for row in rows:
         if "cut_wait_gain" in row and row["processors"] == max(r["processors"] for r in rows if r["set"] == row["set"]):
@@ -78,7 +78,7 @@ PAPERS_SELECTION = "papers' selection (cut first, cold start, only jobs that wil
 
 
 def table_2(rows: Rows) -> Table:
-    """The sets."""
+    """Return the table of the data sets."""
     columns = columns_of(
         "set", "log", "selection", "window|in the window|count", "printed_window|printed|count", "jobs|jobs|count",
         "printed_jobs|printed|count", "printed_minh|Minh, printed|count", "taken|taken here|count",
@@ -91,7 +91,7 @@ def table_2(rows: Rows) -> Table:
 
 
 def near_table(rows: Rows) -> Table:
-    """What the paper's text says of its Figures 2 and 3."""
+    """Return the table of what the paper's text says about its Figures 2 and 3."""
     columns = columns_of(
         "set", "protocol", "predictor", "jobs|first jobs|count", "below_1000_s|errors below 1,000 s|share",
         "printed_below_1000_s|printed|share", "quarter_mae_s|MAE of the first quarter, s|number",
@@ -105,7 +105,7 @@ def near_table(rows: Rows) -> Table:
 
 
 def tables_3_and_4(rows: Rows) -> Table:
-    """Underestimates and errors beside the printed ones."""
+    """Return the table of underestimates and errors beside the printed ones."""
     columns = columns_of(
         "set", "protocol", "selection", "predictor", "jobs|jobs|count", "underestimate_rate|PU|ratio",
         "printed_pu|PU printed|ratio", "mae_s|MAE, s|number", "printed_mae_s|MAE printed, s|number",
@@ -119,20 +119,20 @@ def tables_3_and_4(rows: Rows) -> Table:
 
 
 def noise_table(rows: Rows) -> Table:
-    """The method's gains with the interval of each set."""
+    """Return the table of the method's gains with the interval of each set."""
     naming = [("set", "set"), ("protocol", "protocol")]
     return gain_table(rows, naming, "Do the gains of Tables 3 and 4 stand outside their own set's noise?")
 
 
 def _gain_words(row: Mapping[str, Any], key: str) -> str | None:
-    """A gain with its interval, where it has one."""
+    """Return a gain with its interval, if it has one."""
     if f"{key}_low" not in row:
         return None
     return f"{100 * row[f'{key}_low']:.1f} to {100 * row[f'{key}_high']:.1f} %"
 
 
 def tables_5_and_6(rows: Rows) -> Table:
-    """Waits and slowdowns under every setting beside the printed ones."""
+    """Return the table of waits and slowdowns under every setting beside the printed ones."""
     columns = columns_of(
         "set", "policy", "loop", "predictor|planned with", "protocol", "correction", "mean_wait_min|wait, min|number",
         "pyss_mean_wait_min|pyss' own|number", "printed_wait_min|printed|number", "wait_gain|gain|share",
@@ -152,7 +152,7 @@ def tables_5_and_6(rows: Rows) -> Table:
 
 
 def with_printed_requests(rows: Rows, printed: Any) -> list[dict[str, Any]]:
-    """Rows in minutes beside what a data set prints under the same policy, for requests and for forecasts."""
+    """Return rows in minutes beside a data set's printed values under the same policy."""
     extended = []
     for row in rows:
         at = 2 * (row["policy"] == "easy-sjbf")
@@ -171,7 +171,7 @@ def with_printed_requests(rows: Rows, printed: Any) -> list[dict[str, Any]]:
 
 
 def baseline_table(rows: Rows) -> Table:
-    """The users' requests on other jobs and machines, and run times cut at the forecast, beside the printed figures."""
+    """Return the table of requests on other jobs and machines, and of run times cut at the prediction."""
     columns = columns_of(
         "set", "jobs_of|jobs of", "jobs|jobs|count", "processors|processors|count", "policy",
         "mean_wait_min|wait, min|number", "printed_wait_min|printed|number", "mean_bounded_slowdown|bsld|number",
@@ -187,7 +187,7 @@ def baseline_table(rows: Rows) -> Table:
 
 
 def sensitivity_table(rows: Rows, name: str) -> Table:
-    """What other settings give."""
+    """Return the table of other settings."""
     columns = columns_of(
         "predictor|settings", "protocol", "jobs|jobs|count", "underestimate_rate|PU|ratio", "mae_s|MAE, s|number",
         "coverage_90|90 % bound held|share", "seconds|took, s|number",
@@ -197,10 +197,10 @@ def sensitivity_table(rows: Rows, name: str) -> Table:
 
 
 def with_gains(rows: Rows, printed: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows of Tables 5 and 6 with minutes, gains over the requests of their policy, and the printed figures.
+    """Return rows of Tables 5 and 6 with minutes, gains over the requests of their policy, and printed figures.
 
-    `printed` maps a set's name to its data set. The printed forecast figures stand on the row whose setting they can
-    have come from: open loop, paper protocol, raised to the truth.
+    `printed` maps a set's name to its data set. The printed figures of predictions are on the row from which they can
+    have come: open loop, paper protocol, raised to the truth.
     """
     base = {(r["set"], r["policy"]): r for r in rows if r["loop"] == "requests"}
     extended = []
@@ -232,7 +232,7 @@ def with_gains(rows: Rows, printed: Mapping[str, Any]) -> list[dict[str, Any]]:
 def pictures(
     name: str, requested: np.ndarray, run: np.ndarray, points_of: Mapping[str, Mapping[str, np.ndarray]]
 ) -> list[Figure]:
-    """The paper's Figures 1 to 3 for one set; `points_of`: by protocol and method forecasts (n,), NaN if not scored."""
+    """Draw Figures 1 to 3 for one set; `points_of`: predictions (n,) by protocol and method, NaN if not scored."""
     drawn = [cdf(f"Figure 1 · {name}: requested and actual time", {"requested": requested, "actual": run}, x="time")]
     for protocol, points in points_of.items():
         errors = {_short(spec): np.abs(forecasts - run) for spec, forecasts in points.items()}
@@ -245,7 +245,7 @@ def pictures(
 
 
 def _short(spec: str) -> str:
-    """A method's name in a legend: its settings alone for knn_ga, its name alone for the baseline."""
+    """Return a method's name in a legend: only the settings for knn_ga, only the name for the baseline."""
     name, _, settings = spec.partition(":")
     return settings if settings and name == "knn_ga" else name
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`smith_templates`: several ways to call jobs alike; the one with the smallest confidence interval answers.
-
-With categories of like jobs under many templates: their means and confidence intervals, compiled.
-"""
+"""`smith_templates`: categories of similar jobs under many templates; the smallest confidence interval answers."""
 
 from __future__ import annotations
 
@@ -26,10 +23,10 @@ from .orders import classes
 def category_statistics(
     labels: np.ndarray, query_labels: np.ndarray, done: np.ndarray, amount: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Count, mean and sample variance of each query's category among the first done[i] finished jobs; one pass.
+    """Return count, mean and sample variance of each query's category among the first done[i] finished jobs.
 
-    `labels` (jobs,) and `amount` (jobs,) are in completion order, NaN amounts do not count; `done` (t,) ascends.
-    Welford's updates in completion order.
+    `labels` (jobs,) and `amount` (jobs,) are in completion order, NaN amounts do not count; `done` (t,) ascends. One
+    pass, with Welford's updates.
     """
     size = 1
     for label in labels:
@@ -59,7 +56,7 @@ def category_statistics(
 
 @allocating
 def members(codes: np.ndarray, query: np.ndarray, template: int, amount: np.ndarray) -> np.ndarray:
-    """The amounts (not NaN) of the finished jobs in the query's category, in completion order."""
+    """Return the amounts (not NaN) of the finished jobs in the query's category, in completion order."""
     values = np.empty(len(codes))
     count = 0
     for place in range(len(codes)):
@@ -71,7 +68,7 @@ def members(codes: np.ndarray, query: np.ndarray, template: int, amount: np.ndar
 
 @allocating
 def welford(amount: np.ndarray) -> tuple[float, float]:
-    """Mean and sample variance, updated one by one as `category_statistics` does."""
+    """Return mean and sample variance, updated one by one as in `category_statistics`."""
     mean = 0.0
     square = 0.0
     for i in range(len(amount)):
@@ -85,9 +82,9 @@ def welford(amount: np.ndarray) -> tuple[float, float]:
 def smallest_interval(
     chosen: np.ndarray, estimate: np.ndarray, interval: np.ndarray, fallback: np.ndarray
 ) -> np.ndarray:
-    """For each job the estimate of the chosen template with the smallest interval; the fallback where none has one.
+    """Return each job's estimate by the chosen template with the smallest interval; the fallback if none has one.
 
-    `estimate` and `interval` are (templates, jobs), NaN where a template has no answer. Ties: the first chosen.
+    `estimate` and `interval` are (templates, jobs), NaN if a template has no answer. Ties: the first chosen.
     """
     estimates = fallback.copy()
     for i in range(len(estimates)):
@@ -105,7 +102,7 @@ SLOTS = 6
 
 
 class Template(NamedTuple):
-    """Fields that must agree (bits of FIELDS), and whether run times are taken relative to the limit."""
+    """Fields that must be equal (bits of FIELDS), and whether run times are relative to the limit."""
 
     fields: int
     relative: bool
@@ -114,7 +111,7 @@ class Template(NamedTuple):
         return self.words(str)
 
     def words(self, column_of: Callable[[str], str]) -> str:
-        """The template with the columns that a log has in place of FIELDS: `(user_id+account) relative`."""
+        """Return the template with the log's columns in place of FIELDS: `(user_id+account) relative`."""
         columns = map(column_of, fields_of(self.fields, FIELDS))
         return f"({'+'.join(columns)}){' relative' if self.relative else ''}"
 
@@ -133,11 +130,11 @@ class SmithTemplates(BatchMethod):
     Parameters
     ----------
     h, t1, t2
-        Submissions of HistSet, TrainingSet and TestSet, see `knn_ga`.
+        Number of submissions in HistSet, TrainingSet and TestSet, see `knn_ga`.
     population, generations
-        Of the genetic search; at least 3 and 1.
+        Numbers of genomes and rounds of the genetic search; at least 3 and 1.
     seed
-        Of the search.
+        Random seed of the search.
     first, patience
         See `knn_ga`.
 
@@ -148,15 +145,15 @@ class SmithTemplates(BatchMethod):
 
     Notes
     -----
-    A template names the fields on which jobs must agree (user, group, queue, application; processors exactly, by
-    powers of two, or not at all) and whether run times are averaged as they are or as shares of the limit: 96 in
-    all. A job falls into one category of each template; a category of at least two finished jobs gives its mean and
-    the 90 % confidence interval of it, t(n - 1) s / sqrt(n); the smallest interval answers (ties: the first
-    template). A genome holds up to 6 templates; per batch the set with the smallest mean absolute error on the
-    TrainingSet is searched. Departures: only means, no regressions; no maximum history per template, all see the
-    jobs submitted since the HistSet began; unknown names equal each other. Without a category of two: the mean of
-    all, then the limit. Capped by the limit, at least a second. Quantiles: order statistics of the category. O(6
-    jobs in the window) a prediction; `trained` says what each batch found and what it cost.
+    A template names the fields that must be equal (user, group, queue, application; processors exactly, by powers of
+    two, or not at all) and whether run times or their shares of the limit are averaged: 96 templates in all. A job
+    falls into one category of each template; a category of at least two finished jobs gives its mean and the 90 %
+    confidence interval of it, t(n - 1) s / sqrt(n); the smallest interval answers (ties: the first template). A genome
+    holds up to 6 templates; per batch the set with the smallest mean absolute error on the TrainingSet is searched.
+    Departures: only means, no regressions; no maximum history per template, all see the jobs submitted since the
+    HistSet began; unknown names equal each other. Without a category of two: the mean of all, then the limit. Capped by
+    the limit, at least a second. Quantiles: order statistics of the category. O(6 jobs in the window) a prediction;
+    `trained` has the result and the cost of each batch.
 
     References
     ----------
@@ -184,7 +181,7 @@ class SmithTemplates(BatchMethod):
         self.quantile = _t_quantiles(self.h + self.t1 + self.t2 + 1)
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The mean of the job's surest category."""
+        """Predict the mean of the job's category with the smallest interval."""
         store, codes = self.store, self.store.code(job)
         limit = store.limit(job)[0]
         run = store.finished["run"]
@@ -229,7 +226,7 @@ class SmithTemplates(BatchMethod):
         )  # fmt: skip
 
     def _answers(self, training: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Estimate and interval of every template for every training job, (96, t), and the mean of all, (t,)."""
+        """Return estimate and interval of every template for every training job, (96, t), and the mean of all, (t,)."""
         finished = self.store.finished
         done = np.searchsorted(finished["place"], training["done"])
         codes = np.concatenate([finished["codes"], training["codes"]])
@@ -246,7 +243,7 @@ class SmithTemplates(BatchMethod):
         return estimate, interval, np.where(count > 0, mean, training["fallback"])
 
     def _interval(self, count: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """Half-width of the 90 % confidence interval of a mean; NaN below two jobs."""
+        """Return half the 90 % confidence interval of a mean; NaN below two jobs."""
         degrees = np.clip(count - 1, 0, len(self.quantile) - 1).astype(int)
         return np.asarray(self.quantile[degrees] * np.sqrt(variance / np.maximum(count, 1.0)))
 
@@ -257,7 +254,7 @@ def _set(genome: np.ndarray) -> tuple[int, ...]:
 
 
 def _t_quantiles(most: int) -> np.ndarray:
-    """The 95 % quantile of Student's t for 0.. degrees of freedom; infinite for none."""
+    """Return the 95 % quantile of Student's t for 0.. degrees of freedom; infinite for none."""
     from scipy.special import stdtrit
 
     return np.concatenate([[np.inf], stdtrit(np.arange(1, most), 0.95)])

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is remembered of jobs, as arrays, and the windows of log order that move over it (Xu et al. 2018.
-
-Section 2.3).
-"""
+"""Stores jobs as arrays, and moves windows over them in log order (Xu et al. 2018, section 2.3)."""
 
 from __future__ import annotations
 
@@ -22,11 +19,11 @@ from ...predict.gate import field_value
 
 @dataclass(frozen=True)
 class Batches:
-    """Windows of h, t1 and t2 submissions; batch b begins at submission h + t1 + b * t2 (numbered from 0).
+    """Windows of h, t1 and t2 submissions; batch b (from 0) begins at submission h + t1 + b * t2.
 
-    Before there are h + t1 submissions, the windows grow: a young batch begins after `first` submissions and after
-    each doubling of them, and splits all submissions so far into two thirds of history and one third of training, as
-    the source splits 4,500. Young batches have negative numbers. `first` = 0: no young batches.
+    Before there are h + t1 submissions, the windows grow: a young batch begins after `first` submissions and at each
+    doubling, and splits all submissions so far into two thirds of history and one third of training, as the source
+    splits 4,500. Young batches have negative numbers. `first` = 0: no young batches.
 
     >>> windows = Batches(3000, 1500, 1000)
     >>> windows.due(4499), windows.due(4500), windows.due(6700), windows.history(1), windows.training(1)
@@ -49,7 +46,7 @@ class Batches:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """After how many submissions each young batch begins."""
+        """Numbers of submissions after which the young batches begin."""
         sizes, size = [], self.first
         while 0 < size < self.h + self.t1:
             sizes.append(size)
@@ -58,40 +55,40 @@ class Batches:
 
     @property
     def none(self) -> int:
-        """The number that stands for no batch yet."""
+        """The number that means no batch yet."""
         return -1 - len(self.sizes)
 
     @property
     def cadence(self) -> int:
-        """Every so many submissions a clock has to ask, so that no batch begins late."""
+        """Number of submissions between two calls of a clock, so that no batch begins late."""
         return math.gcd(self.h + self.t1, self.t2, *self.sizes[:1])
 
     def due(self, submitted: int) -> int:
-        """The batch whose TestSet the next submission belongs to; `none` before the first."""
+        """Return the batch whose TestSet has the next submission; `none` before the first."""
         if submitted >= self.h + self.t1:
             return (submitted - self.h - self.t1) // self.t2
         return bisect_right(self.sizes, submitted) + self.none
 
     def history(self, batch: int) -> tuple[int, int]:
-        """First and one-past-last submission of the HistSet."""
+        """Return first and last + 1 submission of the HistSet."""
         if batch < 0:
             return 0, 2 * self.sizes[batch] // 3
         return batch * self.t2, batch * self.t2 + self.h
 
     def training(self, batch: int) -> tuple[int, int]:
-        """First and one-past-last submission of the TrainingSet."""
+        """Return first and last + 1 submission of the TrainingSet."""
         if batch < 0:
             return 2 * self.sizes[batch] // 3, self.sizes[batch]
         return batch * self.t2 + self.h, batch * self.t2 + self.h + self.t1
 
 
 class Rows:
-    """Columns that grow at the end and are dropped at the front; amortised O(1) an append."""
+    """Columns that grow at the end and are dropped at the front; amortised O(1) per append."""
 
     __slots__ = ("columns", "dropped", "length")
 
     def __init__(self, **columns: tuple[int, type]) -> None:
-        """Each column: its width (0: a plain vector) and dtype."""
+        """Create columns, each with its width (0: a vector) and dtype."""
         self.columns: dict[str, np.ndarray] = {
             name: np.zeros((64, width) if width else 64, dtype) for name, (width, dtype) in columns.items()
         }
@@ -102,7 +99,7 @@ class Rows:
         return self.columns[name][: self.length]
 
     def append(self, *values: Any) -> None:
-        """One more row, values in the order of the columns."""
+        """Append a row, with values in the order of the columns."""
         if self.length == len(next(iter(self.columns.values()))):
             for name, column in self.columns.items():
                 self.columns[name] = np.concatenate([column, np.zeros_like(column)])
@@ -120,12 +117,12 @@ class Rows:
 
 
 class Store:
-    """Requests in submit order (numbered from 0) and finished jobs in completion order, on given fields.
+    """Requests in order of submission (from 0) and finished jobs in order of completion, with given fields.
 
-    `nominals` are compared for equality (codes from 0, unknown is a code of its own), `numbers` by distance (unknown,
-    infinite: NaN). A name in `instead` gives way to another column for a job that does not have it. `run` of a request
-    is NaN until its End. Finished jobs submitted before `oldest` are not kept: nobody may look that far back. An End
-    without its Submit (a live clock that began in the middle) counts as submitted last. O(1) an event.
+    `nominals` are compared for equality (codes from 0, unknown has a code), `numbers` by distance (unknown, infinite:
+    NaN). A name in `instead` is replaced by another column for a job without it. `run` of a request is NaN until its
+    End. Finished jobs submitted before `oldest` are dropped, because no window reaches them. An End without its Submit
+    (a live clock that began later) counts as submitted last. O(1) per event.
     """
 
     def __init__(
@@ -152,39 +149,39 @@ class Store:
 
     @property
     def submitted(self) -> int:
-        """How many jobs were submitted so far."""
+        """Number of submitted jobs so far."""
         return self.requests.dropped + self.requests.length
 
     def code(self, job: JobRequest) -> np.ndarray:
-        """The job's nominal codes (int32); a value never seen gets -1, which equals no finished job's code."""
+        """Return the job's nominal codes (int32); an unknown value gets -1, which equals no finished job's code."""
         return np.array(
             [known.get(self.name_value(job, name), -1) for name, known in zip(self.nominals, self.codes)],
             dtype=np.int32,
         )
 
     def name_value(self, job: JobRequest, name: str) -> Any:
-        """The job's value in a column, or in the column that stands in for it; None where both are unknown."""
+        """Return the job's value in a column, or in the column that replaces it; None if both are unknown."""
         value = field_value(job, name)
         if value is not None or name not in self.instead:
             return value
         other = field_value(job, self.instead[name])
-        return None if other is None else (self.instead[name], other)  # never equal to a value of the column itself
+        return None if other is None else (self.instead[name], other)  # differs from every value of the column itself
 
     def column_of(self, name: str) -> str:
-        """The column that the jobs so far have in place of a name: `account` for `group_id` on a log without groups."""
+        """Return the column in place of a name so far: `account` for `group_id` on a log without groups."""
         return self.met.get(name, name)
 
     def value(self, job: JobRequest) -> np.ndarray:
-        """The job's numbers (float64), NaN when unknown or infinite."""
+        """Return the job's numbers (float64), NaN if unknown or infinite."""
         values = (field_value(job, name) for name in self.numbers)
         return np.array([_finite(v) for v in values])
 
     def limit(self, job: JobRequest) -> tuple[float, float]:
-        """The job's limit (NaN: none) and what stands in for a prediction when there is no history at all."""
+        """Return the job's limit (NaN: none), and what replaces a prediction without any history."""
         return _finite(job.req_time), self.limits.of(job.req_time)
 
     def observe(self, event: Event) -> None:
-        """Notes a request and, when it ends, its run time; other events say nothing that is kept here."""
+        """Store a request and, when it ends, its run time; other events are ignored."""
         if isinstance(event, Submit):
             self.submit(event.job)
         elif isinstance(event, End):
@@ -193,7 +190,7 @@ class Store:
             self.open.pop(event.job.row, None)
 
     def submit(self, job: JobRequest) -> None:
-        """A request arrives."""
+        """Store a request."""
         limit, fallback = self.limit(job)
         self.note_names(job)
         self.open[job.row] = self.submitted
@@ -203,7 +200,7 @@ class Store:
         self.limits.note(job.req_time)
 
     def note_names(self, job: JobRequest) -> None:
-        """Gives a code to each of the job's values, and notes which column it came from."""
+        """Give a code to each of the job's values, and record from which column it came."""
         for name, known in zip(self.nominals, self.codes):
             value = self.name_value(job, name)
             known.setdefault(value, len(known))
@@ -213,7 +210,7 @@ class Store:
                 self.met[name] = name
 
     def end(self, job: JobRequest, run: float) -> None:
-        """A run time becomes known."""
+        """Store a run time."""
         number = self.open.pop(job.row, None)
         place = self.completions
         self.completions += 1
@@ -227,26 +224,26 @@ class Store:
             self.finished.append(self.code(job), self.value(job), number, place, run, before + run)
 
     def moved_on(self, batches: Batches, batch: int) -> int:
-        """The batch that is due now; if it is later than `batch`, what was submitted before its HistSet is let go."""
+        """Return the batch that is due now; if it is later than `batch`, drop submissions before its HistSet."""
         due = batches.due(self.submitted)
         if due > batch:
             self.forget(batches.history(due)[0])
         return max(due, batch)
 
     def forget(self, oldest: int) -> None:
-        """Let go of what was submitted before number `oldest`; running totals start anew."""
+        """Drop submissions before number `oldest`; running totals start again."""
         self.oldest = oldest
         self.requests.keep(np.arange(self.requests.length) + self.requests.dropped >= oldest)
         self.finished.keep(self.finished["number"] >= oldest)
         self.finished["total"][:] = np.cumsum(self.finished["run"])
 
     def scaling_so_far(self) -> tuple[np.ndarray, np.ndarray]:
-        """Minimum and range of the numbers of all requests so far; range 0 where nothing varies."""
+        """Return minimum and range of the numbers of all requests so far; range 0 if a number is constant."""
         span = self.high - self.low
         return self.low, np.where(np.isfinite(span), span, 0.0)
 
     def window(self, first: int, last: int) -> dict[str, np.ndarray]:
-        """The requests numbered first to last - 1 as columns (views)."""
+        """Return the requests numbered first to last - 1 as columns (views)."""
         begin, end = (max(number - self.requests.dropped, 0) for number in (first, last))
         return {name: self.requests[name][begin:end] for name in self.requests.columns}
 

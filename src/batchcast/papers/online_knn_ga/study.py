@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Xu, Xiong & Xiao 2018 on its own data: Tables 2 to 6, the sensitivity runs, and what an operator would see."""
+"""Xu, Xiong & Xiao 2018 on its own data: Tables 2 to 6, the sensitivity runs, and an operator's view."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], No
 
 
 class DataSet(NamedTuple):
-    """One of the paper's sets: the log, how it was cut, and what the paper prints of it."""
+    """One of the paper's sets: the log, its selection, and what the paper prints about it."""
 
     name: str
     log: str
@@ -61,11 +61,11 @@ SETS = (
 )  # fmt: skip
 METHOD = "knn_ga"
 NO_TRADE = "knn_ga:pu_weight=0"
-FIXED = "knn_ga:h=1000000,first=0"  # no batch ever has so much history: template {user}, K = 5, alpha = 0 throughout
+FIXED = "knn_ga:h=1000000,first=0"  # no batch has this much history: template {user}, K = 5, alpha = 0 throughout
 LOCAL = ("knn_ga:local_model=linear", "knn_ga:local_model=svr")
 TRAINED = (METHOD, NO_TRADE, FIXED)
 MINH = "minh_wolters:population=50,generations=100,sample=1500"
-"""The paper's only baseline, searched as hard as knn_ga: as many genomes, on the whole TrainingSet."""
+"""The paper's only baseline, searched as thoroughly as knn_ga: as many genomes, on the whole TrainingSet."""
 BESIDE = (NO_TRADE, FIXED, "requested", "last_2", "recent_mean")
 OPERATORS = (METHOD, FIXED, "requested", "last_2", "recent_mean")
 UNTRAINED = 4500
@@ -87,22 +87,22 @@ SENSITIVITY = (
 
 
 def chosen_sets(names: Iterable[str]) -> list[DataSet]:
-    """The sets of the given names, all of them for none."""
+    """Return the sets of the given names; all of them without names."""
     wanted = set(names)
     return [each for each in SETS if not wanted or each.name in wanted]
 
 
 def load(each: DataSet, traces: Path, first: int | None = None) -> tuple[Trace, Trace]:
-    """The whole log, and the paper's selection of it (only its `first` jobs, if given)."""
+    """Return the whole log, and the paper's selection of it (only its `first` jobs, if given)."""
     whole = read_trace(str(traces / each.log), timezone=each.timezone)
     trace = select(whole, each.selection)
     return whole, trace if first is None else trace.take(np.arange(min(first, len(trace))))
 
 
 def table_2_row(each: DataSet, whole: Trace) -> dict[str, Any]:
-    """A row of Table 2: jobs of the window whatever their status, and of the selection, with what the paper prints.
+    """Return a row of Table 2: jobs of the window with any status, and of the selection, beside the printed numbers.
 
-    The paper prints of each set the window, what Minh and Wolters used and what it used itself.
+    The paper prints for each set the window, what Minh and Wolters used, and what it used itself.
     """
     return {
         "set": each.name,
@@ -116,10 +116,11 @@ def table_2_row(each: DataSet, whole: Trace) -> dict[str, Any]:
 
 
 def near_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], protocol: str) -> list[dict[str, Any]]:
-    """What the text says of Figures 2 and 3: of the first 9,000 jobs scored, the share of errors below 1,000 s.
+    """Return what the text says about Figures 2 and 3: of the first 9,000 scored jobs, the share of errors below 1,000
+    s.
 
-    And how the mean error of the first quarter of the scored jobs stands to that of all: the text has it grow.
-    `points` (n,) by method, NaN where a job is not scored.
+    Also the mean error of the first quarter of the scored jobs and of all: in the text it grows. `points` (n,) by
+    method, NaN if a job is not scored.
     """
     rows = []
     for spec, forecasts in points.items():
@@ -140,21 +141,21 @@ def near_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], pro
 def accuracy_of(
     trace: Trace, specs: Sequence[str], protocol: str, bar: Progress, label: str, mask: np.ndarray | None = None
 ) -> Scores:
-    """Scores without the first jobs, which the method predicts untrained (unless `mask` says who counts)."""
+    """Return scores without the first jobs, which the method predicts untrained (unless `mask` selects jobs)."""
     inside = np.arange(len(trace)) >= UNTRAINED if mask is None else mask
     with bar(label, len(trace)) as tick:
         return score(trace, list(specs), protocol=protocol, mask=inside, tick=tick)
 
 
 def trained_everywhere(trace: Trace) -> np.ndarray:
-    """The jobs that no setting of SENSITIVITY predicts untrained: those after the first 5000 + 2000."""
+    """Return the jobs that every setting of SENSITIVITY predicts trained: those after the first 5000 + 2000."""
     return np.arange(len(trace)) >= 7000
 
 
 def operators_scores(each: DataSet, whole: Trace, bar: Progress, first: int | None = None) -> Scores:
-    """Learn from everything the log holds, score the paper's jobs: what an operator would have seen, honest.
+    """Learn from the whole log and score the paper's jobs under the honest protocol, as an operator would.
 
-    With `first`, only so many of the paper's jobs, and the log up to the last of them.
+    With `first`, only that many of the paper's jobs, and the log up to the last of them.
     """
     mask = selection_mask(whole, each.selection)
     if first is not None:
@@ -164,9 +165,9 @@ def operators_scores(each: DataSet, whole: Trace, bar: Progress, first: int | No
 
 
 def noise_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], protocol: str) -> list[dict[str, Any]]:
-    """Tables 3 and 4: the method's gains over its baseline and beside it, with the interval of this set.
+    """Return the gains of Tables 3 and 4 over the baseline, with the interval of this set.
 
-    `points` (n,) by method, NaN where a job is not scored; the printed gains are those over Minh and Wolters.
+    `points` (n,) by method, NaN if a job is not scored; the printed gains are those over Minh and Wolters.
     """
     actual, gains = trace.run_time, []
     printed = {MINH: (1 - each.mae / each.mae_minh, each.pu_minh - each.pu)}
@@ -184,7 +185,7 @@ def noise_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], pr
 
 
 class Plan(NamedTuple):
-    """One setting of Tables 5 and 6: where the forecasts come from, and what corrects those that were too short."""
+    """One setting of Tables 5 and 6: the source of predictions, and how too short ones are corrected."""
 
     loop: str
     protocol: str
@@ -194,11 +195,11 @@ class Plan(NamedTuple):
 
 
 def plans(trace: Trace, points: Mapping[str, np.ndarray], closed: Sequence[str] = ("requested",)) -> list[Plan]:
-    """The settings a policy is simulated under; `points` are the forecasts (n,) of each protocol (open loop).
+    """Return the settings under which a policy is simulated; `points` are predictions (n,) by protocol (open loop).
 
     The users' requests; the true run times; open loop under each protocol with each correction; `RAISED`, open loop
-    with every forecast below the truth raised to the truth, which is what pyss does to estimates it is fed and nobody
-    could; closed loop (honest) with each correction of `closed`.
+    with every prediction below the truth raised to it, as pyss does, which needs the future; closed loop (honest) with
+    each correction of `closed`.
     """
     settings = [
         Plan("requests", "", "requested", "requested", "requested"),
@@ -211,7 +212,7 @@ def plans(trace: Trace, points: Mapping[str, np.ndarray], closed: Sequence[str] 
 
 
 def baseline_plans(trace: Trace, points: Mapping[str, np.ndarray]) -> list[Plan]:
-    """The settings of Tables 5 and 6 in which MINH's forecasts (n,) of each protocol stand beside knn_ga's."""
+    """Return the settings of Tables 5 and 6 that compare MINH's predictions (n,) by protocol with knn_ga's."""
     name = MINH.partition(":")[0]
     settings = []
     for protocol, forecasts in points.items():
@@ -222,7 +223,7 @@ def baseline_plans(trace: Trace, points: Mapping[str, np.ndarray]) -> list[Plan]
 
 
 def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) -> dict[str, Any]:
-    """A row of Tables 5 and 6: one policy under one setting, with both averages."""
+    """Return a row of Tables 5 and 6: one policy under one setting, with both averages."""
     named = POLICIES[policy]
     used = Policy(
         named.order, named.backfill, named.backfill_order,
@@ -240,7 +241,7 @@ def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) 
 
 
 def _wait_noise(trace: Trace, policy: Policy, schedule: Schedule) -> dict[str, float]:
-    """The 90 % intervals of the gains in mean wait and bounded slowdown over the requests of the same policy."""
+    """Return the 90 % intervals of the gains in mean wait and bounded slowdown over requests, same policy."""
     base = simulate(trace, policy, "requested")
     group = burst_groups(trace)[base.rows]
     slow, their_slow = (bounded_slowdown(one.wait_time, one.run_time) for one in (schedule, base))
@@ -253,12 +254,12 @@ def _wait_noise(trace: Trace, policy: Policy, schedule: Schedule) -> dict[str, f
 
 
 def baselines(each: DataSet, whole: Trace, trace: Trace, points: np.ndarray) -> list[dict[str, Any]]:
-    """Where the printed waits may come from: other jobs, other machines, run times cut at the forecast.
+    """Compare explanations of the printed waits: other jobs, other machines, run times cut at the prediction.
 
-    Planned with the users' requests: the paper's selection, and the same window with jobs of every status; the machine
-    as large as the log says and down to four fifths of it (jobs wider than it are left out). For the selection also
-    what comes out if every job is made to end when its forecast of `points` (n,) does: `cut_mean_wait_s`,
-    `cut_mean_bounded_slowdown`. No scheduler may do that; a simulator that takes the shorter of the two times does.
+    Planned with requests: the paper's selection, and the same window with jobs of every status; the machine as large as
+    in the log, down to four fifths (wider jobs are left out). For the selection also the result if every job ends with
+    its prediction of `points` (n,): `cut_mean_wait_s`, `cut_mean_bounded_slowdown`. No scheduler may do that; a
+    simulator that takes the shorter of both times does.
     """
     jobs_of = {"papers' selection": trace}
     if each.selection.status:
@@ -279,7 +280,7 @@ def baselines(each: DataSet, whole: Trace, trace: Trace, points: np.ndarray) -> 
 
 
 def _cut(trace: Trace, policy: Policy, points: np.ndarray, size: int) -> dict[str, float]:
-    """Means when each job ends with its forecast, if not before."""
+    """Return means if each job ends with its prediction, if not before."""
     columns = {name: trace.column(name) for name in trace.names}
     shortened = Trace({**columns, "run_time": np.fmin(trace.run_time, points)}, trace.info, is_sorted=True)
     schedule = simulate(shortened, policy, Precomputed(points), loop="open", total=size)
@@ -288,7 +289,7 @@ def _cut(trace: Trace, policy: Policy, points: np.ndarray, size: int) -> dict[st
 
 
 def averages(schedule: Schedule, estimate: np.ndarray) -> dict[str, float]:
-    """Mean wait and bounded slowdown over all jobs, and as pyss averages them."""
+    """Return mean wait and bounded slowdown over all jobs, and as pyss averages them."""
     wait, run = schedule.wait_time, schedule.run_time
     slowdown = bounded_slowdown(wait, run)
     counted = pyss_counts(schedule, estimate[schedule.rows])
@@ -304,8 +305,9 @@ def averages(schedule: Schedule, estimate: np.ndarray) -> dict[str, float]:
 
 
 def pyss_counts(schedule: Schedule, estimate: np.ndarray) -> np.ndarray:
-    """Which jobs pyss averages over: not the first hundredth to finish, nor jobs of one processor with an estimate of
-    one second, nor what ends after the last submission."""
+    """Return the jobs over which pyss averages: without the first hundredth to finish, jobs of one processor with an
+    estimate of one second, and jobs that end after the last submission.
+    """
     order = np.argsort(schedule.end_time, kind="stable")
     counted = np.ones(len(schedule), bool)
     counted[order[: len(schedule) // 100]] = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ibl`: instance-based learning, the waits of the most similar past submissions (Li et al., CCGrid 2006)."""
+"""`ibl`: instance-based learning from the waits of the most similar past submissions (Li et al., CCGrid 2006)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAME_COLUMNS = ("user_id", "group_id", "app_id", "queue_id")
 NUMBER_WEIGHTS = (1.0, 0.25, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 1.0, 0.25, 0.25, 0.25, 0.01)
 NAME_WEIGHTS = (1.0, 0.25, 0.25, 1.0)
 FIRST_K = 5
-TEXT_WEIGHTS = (1.0,) * 8 + (0.0,) * 6  # the job and the state; no user history, nothing of ours
+TEXT_WEIGHTS = (1.0,) * 8 + (0.0,) * 6  # the job and the state; no user history, no attributes of ours
 TEXT_K = 50
 
 
@@ -34,25 +34,25 @@ class Ibl:
     Parameters
     ----------
     window
-        Submissions that are looked at.
+        Number of latest submissions that are considered.
     train
-        Submissions after which the weights and k are searched once, on those alone, then fixed; before, fixed ones
-        serve.
+        Number of submissions after which weights and k are searched once, on these submissions. Before, fixed values
+        are used.
     search
-        Whether they are searched at all.
+        Whether weights and k are searched.
     k
-        Neighbours, instead of the number that is found.
+        Number of neighbours, in place of the searched number.
     wide
-        Neighbours whose `level` quantile is the bound.
+        Number of neighbours whose `level` quantile is the bound.
     sweeps
-        Rounds of the search, coordinate by coordinate.
+        Number of rounds of the coordinate search.
     level
         The bound's level, in (0, 1).
     cancelled
-        `count`: a job cancelled in the queue teaches that it waited that long; `skip`: nothing.
+        `count`: the time in the queue of a cancelled job counts as its wait; `skip`: it is ignored.
     reading
-        `ours`, or `text`, the literal method: numbers over their range among the instances, every weight 1, nothing
-        searched, the distance-weighted mean of 50, and no attributes of ours.
+        `ours`, or `text`, the literal method: numbers divided by their range among the instances, every weight 1, no
+        search, the distance-weighted mean of 50, and no attributes of ours.
 
     Raises
     ------
@@ -64,9 +64,9 @@ class Ibl:
     A heterogeneous Euclidean-overlap distance over attributes of the job (processors, limit, user, group, executable,
     queue) and of the state at its submission, as Kumar and Vadhiyar (2012) use it. Departures: numeric attributes on
     log2 scales instead of divided by their range; further state attributes (`ibl_attributes.NUMBERS`: the user's queued
-    and running jobs and last wait, the mean wait so far of the queue, through which jobs still queued speak although
-    their waits are not known, what may go first, the date); the answer is the weighted median. Cost of a prediction:
-    one compiled pass over the window and over the queue, about 20 microseconds at 10,000.
+    and running jobs and last wait, the mean wait so far of queued jobs, the processors of jobs that may start first,
+    the date); the answer is the weighted median. Cost of a prediction: one compiled pass over the window and over the
+    queue, about 20 microseconds at 10,000.
 
     References
     ----------
@@ -115,7 +115,7 @@ class Ibl:
         self.room = ibl_nearest.blank_room(window, wide)
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The median wait of the nearest, and the wide quantile."""
+        """Predict the median wait of the nearest submissions, and the wide quantile."""
         if self.instances.used[0] == 0:
             point, basis = guess(job, at, 0.0)
             return Prediction(point, (self.level,), (point,), basis, Grounds.NO_HISTORY)
@@ -130,7 +130,7 @@ class Ibl:
         return Prediction(at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis, Grounds.CLASS)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: the job's attributes; Start (and Withdraw, `cancelled=count`): its wait becomes an instance."""
+        """Submit: store the job's attributes. Start (and Withdraw, `cancelled=count`): its wait becomes an instance."""
         if at.entry(event) < 0:
             return
         columns = at.columns()
@@ -146,14 +146,14 @@ class Ibl:
                 self.wait[i] = wait
 
     def refit(self, now: float) -> None:
-        """The search, once: on the first `train` submissions, those of them whose wait is known by now."""
+        """Search once: on those of the first `train` submissions whose wait is known by now."""
         n = len(self.known)
         if self.tuned is None and self.search and n >= self.train:
             part = Attributes(*(a[:, :n] for a in self.attributes))
             self._search(part, self.wait[:n], np.array(self.learned, np.int64), np.array(self.known))
 
     def _note(self, columns: Columns) -> None:
-        """Write down the next submission; more than one where this method was attached late."""
+        """Store the next submission; several if this method was attached late."""
         i = self.noted
         job = columns.jobs[i]
         self.noted += 1
@@ -195,7 +195,7 @@ class Ibl:
             self.tuned, self.loss = search_weights(training, self.weights, self.window, queries, self.sweeps)
 
     def prepare_trace(self, trace: Trace, protocol: str, procs: str = "req", *, total: float | None = None) -> None:
-        """The search of a batch run alone, so that its cost can be told from that of the answers."""
+        """Run the search of a batch separately, so that its cost can be separated from the predictions."""
         if self.search and self.tuned is None and len(trace) > self.train:
             head = self._collected(trace.take(np.arange(self.train + 1)), protocol, procs, total)
             self._search(head[0], head[1], head[2][: head[3][self.train]], head[3])
@@ -209,7 +209,7 @@ class Ibl:
         total: float | None = None,
         ask: np.ndarray | None = None,
     ) -> Forecasts:
-        """The whole log at once: the very numbers of the one-by-one path. `ask` (n,) bool: the jobs to answer."""
+        """Predict the whole log at once, with the same results as one by one. `ask` (n,) bool: the jobs to predict."""
         asked = np.ones(len(trace), bool) if ask is None else np.asarray(ask, bool)
         self.prepare_trace(trace, protocol, procs, total=total)
         attributes, wait, learned, known = self._collected(trace, protocol, procs, total)
@@ -232,13 +232,13 @@ class Ibl:
         return Forecasts(points, (self.level,), bounds[:, None], [b if a else "" for a, b in zip(asked, basis)])
 
     def _alike(self) -> Ibl:
-        """One that has seen nothing and searches nothing, of the same reading."""
+        """Return a new method of the same reading, without a search."""
         return Ibl(search=False, reading="text" if self.literal else "ours")
 
     def _collected(
         self, trace: Trace, protocol: str, procs: str, total: float | None
     ) -> tuple[Attributes, np.ndarray, np.ndarray, np.ndarray]:
-        """Attributes, waits, the order of learning, and how many were learned at each submission."""
+        """Return attributes, waits, the order of learning, and how many were learned at each submission."""
         n = len(trace)
         requests, codes = requests_of(trace, procs)
         attributes = ibl_attributes.blank_attributes(n)
@@ -256,10 +256,10 @@ class Ibl:
 
 
 def basis_of(k: int, tuned: object) -> str:
-    """Which weights answered."""
+    """Return which weights predicted."""
     return f"{k} nearest submissions, weights {'searched' if tuned is not None else 'fixed'}"
 
 
 def widened(array: np.ndarray, columns: int) -> np.ndarray:
-    """The same rows with room for more columns."""
+    """Return the same rows with room for more columns."""
     return np.concatenate([array, np.zeros((array.shape[0], columns - array.shape[1]), array.dtype)], axis=1)

@@ -35,20 +35,20 @@ DAY_S = 86400.0
 
 @by_address
 class Attributes(NamedTuple):
-    """One column a job: numbers (attributes, jobs) float32 on log scales, names (attributes, jobs) int32."""
+    """One column per job: numbers (attributes, jobs) float32 on log scales, names (attributes, jobs) int32."""
 
     numbers: np.ndarray
     names: np.ndarray
 
 
 def blank_attributes(capacity: int) -> Attributes:
-    """Room for so many jobs."""
+    """Allocate attributes for this many jobs."""
     return Attributes(np.zeros((len(NUMBERS), capacity), np.float32), np.zeros((len(NAMES), capacity), np.int32))
 
 
 @kernel
 def scale(value: float) -> float:
-    """log2(1 + value) of what is not negative."""
+    """Return log2(1 + value) of a value that is not negative."""
     logarithm: float = np.log2(1.0 + max(value, 0.0))
     return logarithm
 
@@ -65,9 +65,9 @@ def describe(
     into: np.ndarray,
     column: int,
 ) -> None:
-    """The numeric attributes of a job submitted now, `in_queue` already or not, into a column.
+    """Write the numeric attributes of a job that is submitted now to a column; `in_queue`: it is queued already.
 
-    `user` is its code, -1 never seen.
+    `user` is its code, -1 if never seen.
     """
     jobs, queue = jobs_of(s), queue_of(s)
     end = s.queue_end - 1 if in_queue else s.queue_end
@@ -109,7 +109,7 @@ def describe_now(
     into: np.ndarray,
     column: int,
 ) -> None:
-    """`describe` for a clock that tells events one by one."""
+    """Run `describe` for a clock that delivers events one by one."""
     describe(state[0], user, last_wait, now, procs, limit, in_queue, into, column)
 
 
@@ -124,7 +124,7 @@ def collect_log(
     learned: np.ndarray,
     known: np.ndarray,
 ) -> int:
-    """A whole log's attributes; `learned` gets the jobs in order of learning, `known` how many were at a submission."""
+    """Collect a whole log's attributes; `learned` gets jobs in order of learning, `known` their number."""
     s, count = state[0], 0
     for e in range(len(events)):
         i = events[e].entry

@@ -12,9 +12,9 @@ from ...compiled.arrays import insert
 from .ibl_attributes import Attributes, blank_attributes
 
 BLOCK = 2048
-MOST = 64  # neighbours
+MOST = 64  # maximum number of neighbours
 Weights = tuple[np.ndarray, np.ndarray, int]
-"""Of the numbers, of the names, and how many neighbours."""
+"""Weights of the numbers, weights of the names, number of neighbours."""
 
 
 @by_address
@@ -29,7 +29,7 @@ class Instances(NamedTuple):
 
 @by_address
 class Room(NamedTuple):
-    """What one answer needs to work in: distances to all instances, the nearest ones, theirs, waits, weights, order."""
+    """Work arrays: distances to all instances, the nearest, their distances, waits, weights, order."""
 
     apart: np.ndarray
     near: np.ndarray
@@ -40,13 +40,13 @@ class Room(NamedTuple):
 
 
 def blank_instances(window: int) -> Instances:
-    """Room for the latest `window` learned jobs."""
+    """Allocate instances for the latest `window` learned jobs."""
     numbers, names = blank_attributes(window)
     return Instances(numbers, names, np.zeros(window), np.zeros(2, np.int64))
 
 
 def blank_room(window: int, wide: int) -> Room:
-    """For `window` instances and the `wide` nearest of them."""
+    """Allocate work arrays for `window` instances and the `wide` nearest of them."""
     most = max(wide, MOST)
     near, order = np.empty(most, np.int64), np.empty(most, np.int64)
     return Room(np.empty(window, np.float32), near, np.empty(most, np.float32), np.empty(most), np.empty(most), order)
@@ -54,7 +54,7 @@ def blank_room(window: int, wide: int) -> Room:
 
 @kernel
 def push(instances: Instances, attributes: Attributes, column: int, wait: float) -> None:
-    """The latest learned job takes the oldest one's place."""
+    """Replace the oldest instance by the latest learned job."""
     window = len(instances.wait)
     place = instances.used[1]
     for f in range(attributes.numbers.shape[0]):
@@ -75,7 +75,7 @@ def distances(
     name_weights: np.ndarray,
     into: np.ndarray,
 ) -> None:
-    """Squared heterogeneous Euclidean-overlap distances to every instance; an unknown name (0, -1) equals nothing."""
+    """Compute squared heterogeneous Euclidean-overlap distances to every instance; an unknown name equals no name."""
     size = instances.used[0]
     for low in range(0, size, BLOCK):  # a block of distances stays in the innermost cache over all attributes
         part = into[low : min(low + BLOCK, size)]
@@ -98,7 +98,7 @@ def distances(
 
 @inner
 def unscaled(value: float) -> float:
-    """What `scale` was given, to a sixteenth: compilers differ in the last bits of a power, an answer must not."""
+    """Invert `scale` to a sixteenth: compilers differ in the last bits of a power, predictions must not."""
     given: float = np.floor(np.exp2(np.float64(value)) * 16.0 + 0.5) / 16.0 - 1.0
     return given
 
@@ -112,7 +112,7 @@ def distances_by_range(
     name_weights: np.ndarray,
     into: np.ndarray,
 ) -> None:
-    """The literal squared distance: numbers on their own scale over the range of the instances, names 0 or 1."""
+    """Compute the literal squared distance: numbers divided by the range of the instances, names 0 or 1."""
     size, numbers = instances.used[0], instances.numbers
     for j in range(size):
         into[j] = np.float32(0.0)
@@ -136,7 +136,7 @@ def distances_by_range(
 
 @kernel
 def nearest(instances: Instances, apart: np.ndarray, k: int, near: np.ndarray, near_apart: np.ndarray) -> int:
-    """The k nearest instances, nearest first, the later learned first among equals; returns how many."""
+    """Find the k nearest instances, nearest first, among equals the later learned first; return their number."""
     size, last = instances.used[0], instances.used[1] - 1
     count, limit = 0, np.float32(np.inf)
     for stretch in range(2):  # the ring from its newest entry back to the oldest
@@ -160,7 +160,7 @@ def nearest(instances: Instances, apart: np.ndarray, k: int, near: np.ndarray, n
 
 @inlined
 def waits_of(wait: np.ndarray, room: Room, count: int) -> None:
-    """The waits of the first so many near, and the order in which they ascend."""
+    """Copy the waits of the first `count` nearest instances, and sort them."""
     for a in range(count):
         room.waits[a] = wait[room.near[a]]
         room.order[a] = a
@@ -169,7 +169,7 @@ def waits_of(wait: np.ndarray, room: Room, count: int) -> None:
 
 @inner
 def weighted_median(wait: np.ndarray, room: Room, k: int) -> float:
-    """The wait at which half of the weight 1/(distance + 0.01) of the k nearest is reached."""
+    """Return the wait at which half of the weight 1/(distance + 0.01) of the k nearest is reached."""
     total = 0.0
     for a in range(k):
         room.weights[a] = 1.0 / (np.sqrt(room.near_apart[a]) + 0.01)
@@ -187,7 +187,7 @@ def weighted_median(wait: np.ndarray, room: Room, k: int) -> float:
 
 @inner
 def weighted_mean(instances: Instances, room: Room, k: int) -> float:
-    """The mean wait of the k nearest, weighed by 1/(distance + 0.01)."""
+    """Return the mean wait of the k nearest, weighted by 1/(distance + 0.01)."""
     total, weights = 0.0, 0.0
     for a in range(k):
         weight = 1.0 / (np.sqrt(room.near_apart[a]) + 0.01)
@@ -198,7 +198,7 @@ def weighted_mean(instances: Instances, room: Room, k: int) -> float:
 
 @inner
 def bound_of(wait: np.ndarray, room: Room, few: int, level: float, point: float) -> float:
-    """The level's quantile of the waits of the first so many near, never below the point; the point where none are."""
+    """Return the level's quantile of the waits of the nearest, at least the point; the point if there are none."""
     if few == 0:
         return point
     waits_of(wait, room, few)
@@ -220,9 +220,10 @@ def answer(
     level: float,
     room: Room,
 ) -> tuple[float, float]:
-    """Point (s) from the k nearest, bound (s): the level's quantile among the `wide` nearest, never below the point.
+    """Return the point (s) from the k nearest, and the bound (s): the level's quantile of the `wide` nearest.
 
-    `literal`: distances over ranges and a weighted mean, as the paper has them; else log scales and a weighted median.
+    The bound is at least the point. `literal`: distances over ranges and a weighted mean, as in the paper; otherwise
+    log scales and a weighted median.
     """
     if literal:
         distances_by_range(instances, attributes, column, number_weights, name_weights, room.apart)
@@ -254,9 +255,9 @@ def answer_log(
     points: np.ndarray,
     bounds: np.ndarray,
 ) -> None:
-    """Answers for the jobs asked for: `weights` before job `first_tuned`, `tuned` from it on.
+    """Predict the requested jobs: with `weights` before job `first_tuned`, with `tuned` from it on.
 
-    Weights are (number weights, name weights, k). Jobs are taken in order, the instances being those learned by then.
+    Weights are (number weights, name weights, k). Jobs are taken in order, with the instances learned by then.
     """
     pushed = 0
     for i in range(len(known)):
@@ -272,7 +273,7 @@ def answer_log(
 
 
 class TrainingPart(NamedTuple):
-    """What a log teaches: attributes of all jobs, waits by job, jobs in order of learning, how many each job knows."""
+    """Training data: attributes of all jobs, waits, jobs in order of learning, number known at each job."""
 
     attributes: Attributes
     wait: np.ndarray
@@ -283,9 +284,10 @@ class TrainingPart(NamedTuple):
 def search_weights(
     training: TrainingPart, start: Weights, window: int, queries: np.ndarray, sweeps: int
 ) -> tuple[Weights, float]:
-    """Coordinate search: each weight in turn to the best of 0, a quarter, itself, four times, while it helps.
+    """Search coordinate-wise: each weight in turn is set to the best of 0, 1/4, 1 and 4 times its value, while it
+    helps.
 
-    `queries` (n,) bool are the jobs asked, all with known waits; the loss is the mean of |ln((p + 60)/(w + 60))|.
+    `queries` (n,) bool are the predicted jobs, all with known waits; the loss is the mean of |ln((p + 60)/(w + 60))|.
     Deterministic. Returns the weights and their loss.
     """
     truth = np.log(training.wait[queries] + 60.0)

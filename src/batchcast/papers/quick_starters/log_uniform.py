@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`log_uniform`: waits fitted by a log-uniform distribution (Downey 1997), over all that has started."""
+"""`log_uniform`: a log-uniform distribution fitted to the waits of all started jobs (Downey 1997)."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ class LogUniform:
     level
         The bound's level, in (0, 1).
     by
-        Whose waits: of `all` jobs, of the job's `queue`, or of its `size` class (1, 2-4, 5-16, 17-64, more processors).
+        Which waits are used: of `all` jobs, of the job's `queue`, or of its `size` class (1, 2-4, 5-16, 17-64, more
+        processors).
     reading
-        `text`: every wait is history; `tables`: the last 1,000 (chosen among a few for nearness to the printed Table 3
-        on the jobs scored there, so a table that uses it says so).
+        `text`: all waits; `tables`: the last 1,000 (the closest of a few choices to the printed Table 3 on its jobs, so
+        a table that uses it says so).
     keep
-        The last so many waits instead; 0 is all.
+        Number of last waits that are used instead; 0: all.
     need
-        Waits from which on a queue or a size class answers by itself.
+        Number of waits from which on a queue or size class is predicted separately.
     cancelled
-        `count`: a job cancelled in the queue teaches that it waited that long; `skip`: nothing.
+        `count`: the time in the queue of a cancelled job counts as its wait; `skip`: it is ignored.
 
     Raises
     ------
@@ -53,9 +54,9 @@ class LogUniform:
     -----
     Section 3 of the source (the cumulative distribution is linear in log time), applied to the waits themselves as in
     Kumar and Vadhiyar 2012. The line is the least-squares fit to the observed distribution at the edges of 128 log bins
-    between the shortest and the longest wait (floor 1 s), an edge weighing the jobs of its bin. Queued jobs enter as
-    censored (Kaplan and Meier): known only to wait at least so far. O(128) a prediction beside a look at the queue's
-    submit times.
+    between the shortest and the longest wait (floor 1 s), each edge weighted by the jobs of its bin. Queued jobs enter
+    as censored (Kaplan and Meier): known only to wait at least so far. O(128) per prediction, plus the queue's submit
+    times.
 
     References
     ----------
@@ -90,7 +91,7 @@ class LogUniform:
         self.counts: dict[Hashable, np.ndarray] = {None: np.zeros(BINS)}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The fitted median and upper quantile, the same for every job of a group at an instant."""
+        """Predict the fitted median and upper quantile, equal for all jobs of a group at an instant."""
         group = self._group(job)
         if len(self.histories.get(group, ())) < self.need:
             group = None
@@ -107,7 +108,7 @@ class LogUniform:
         return Prediction(at_least_a_second(point), (self.level,), (bound,), basis, Grounds.MODEL)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Counts each learned wait into its bin."""
+        """Count each learned wait in its bin."""
         job = getattr(event, "job", None)
         group = None if job is None else self._group(job)
         wait = self.queued.observe(event, at, group)
@@ -135,14 +136,14 @@ class LogUniform:
         longer = np.zeros(BINS + 1)
         for k in queues:
             oldest = self.queued.elapsed(k, now)
-            if oldest > 0:  # of every bin at once how many have waited longer than its least wait
+            if oldest > 0:  # for every bin at once: how many have waited longer than its least wait
                 bins = bin_of(oldest) + 1
                 longer[:bins] += np.array(self.queued.submits[k]).searchsorted(now - LEAST[:bins])
         return longer[:-1] - longer[1:]
 
 
 def bin_of(wait: float) -> int:
-    """The log bin of a wait (floor 1 s).
+    """Return the log bin of a wait (floor 1 s).
 
     >>> bin_of(0.0), bin_of(1e9)
     (0, 127)
@@ -152,7 +153,8 @@ def bin_of(wait: float) -> int:
 
 @kernel
 def fitted(counts: np.ndarray, censored: np.ndarray, level: float) -> float:
-    """A quantile (seconds) of the log-uniform line through binned waits; `censored` jobs wait at least their bin.
+    """Return a quantile (seconds) of the log-uniform line through binned waits; `censored` jobs wait at least their
+    bin.
 
     >>> flat = np.where(np.arange(128) < 64, 1.0, 0.0)   # log-uniform from 1 s to 1e4 s
     >>> round(fitted(flat, np.zeros(128), 0.5)), round(fitted(flat, np.zeros(128), 0.95))

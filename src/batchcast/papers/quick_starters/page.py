@@ -20,7 +20,7 @@ SLOTS = {"qbets": 1, "ibl": 2, "pqstar": 3, "ibl text": 4}
 
 
 def pqstar_tables(rows: Sequence[Row], thresholds: Sequence[Row]) -> list[Table]:
-    """The paper's tables, one block each; a dash where the paper prints nothing."""
+    """Return the paper's tables; a dash means that the paper prints nothing."""
     pq = [row for row in rows if row["predictor"].startswith("pqstar")]
     text = [row for row in pq if row["reading"] == "text"]
     tables = [
@@ -66,7 +66,7 @@ def pqstar_tables(rows: Sequence[Row], thresholds: Sequence[Row]) -> list[Table]
 
 
 def discussion(rows: Sequence[Row]) -> list[Block]:
-    """What of the paper is reached, what is not, and why."""
+    """Describe which results of the paper are reached, which are not, and why."""
     strong = [r for r in rows if r["predictor"] == "ibl"]
     return [
         "Jobs 10,001 to 50,000 or the log's end; history is everything before. pqstar runs on the paper's recorded "
@@ -105,7 +105,7 @@ def discussion(rows: Sequence[Row]) -> list[Block]:
 
 
 def bounds_said(rows: Sequence[Row]) -> list[str]:
-    """For each reading of the bound methods, how far from the printed Table 3 it is on each log, in points.
+    """Describe, for each reading of the bound methods, the distance to the printed Table 3 by log, in points.
 
     >>> bounds_said([{"predictor": "qbets", "log": "CTC", "identified": 0.15, "identified_printed": 0.05}])
     ['qbets against the printed Table 3: CTC +10.0 points. Further than 8 points on CTC.']
@@ -126,7 +126,7 @@ def bounds_said(rows: Sequence[Row]) -> list[str]:
 
 
 def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
-    """Wait against size and limit (first log); per log errors by range, predicted ranges, quick starters."""
+    """Draw wait against size and limit (first log), and per log errors by range, predicted ranges, quick starters."""
     from ...metrics.wait import error_by_range
     from .study import predicted_ranges
 
@@ -169,14 +169,14 @@ def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
 
 
 def noise_table(rows: Sequence[Row]) -> Table:
-    """PQStar's gains with the interval of each log."""
+    """Return the table of PQStar's gains with the interval of each log."""
     return gain_table(rows, [("log", "log")], "Do PQStar's gains stand outside the noise of their own log?")
 
 
 def pqstar_sections(
     rows: Sequence[Row], thresholds: Sequence[Row], studies: Sequence[Any], noise: Sequence[Row]
 ) -> list[Section]:
-    """The page: what is reached, the tables, the pictures."""
+    """Return the page: what is reached, the tables, the pictures."""
     return [
         Section("What is reproduced", discussion(rows)),
         Section("Tables", [*pqstar_tables(rows, thresholds), noise_table(noise)]),
@@ -185,7 +185,7 @@ def pqstar_sections(
 
 
 def floor(values: np.ndarray) -> np.ndarray:
-    """At least a second, for logarithmic axes."""
+    """Return values of at least a second, for logarithmic axes."""
     return np.asarray(np.maximum(values, 1.0))
 
 

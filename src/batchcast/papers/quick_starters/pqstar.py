@@ -37,24 +37,24 @@ class PQStar:
     Parameters
     ----------
     threshold
-        Seconds that a quick starter waits at most; also the bound of a marked job.
+        Maximum wait of a quick starter in seconds; also the bound of a marked job.
     reading
         `text`, or `tables`: similar jobs must have been quick and ranks compare with <=, fitted to the printed tables
         (a table that uses it says so).
     large
-        A request is large from the smallest power of two above the square root of the machine (`strict`), or not below
-        the root (`root`).
+        A request is large if it is at least the smallest power of two above the square root of the machine's size
+        (`strict`), or at least the root (`root`).
     point
-        Of a marked job: the `median` wait of similar jobs, capped by the threshold, or the `threshold` itself.
+        Prediction of a marked job: the `median` wait of similar jobs, at most the threshold, or the `threshold`.
     missing
         What a rank criterion does when the near history has neither quick nor late jobs: `passes` or `fails`.
     cancelled
-        `count` takes a job cancelled in the queue as one that waited that long (the printed shares need it); `skip`
-        learns from started jobs only.
+        `count`: the time in the queue of a cancelled job counts as its wait (the printed shares need this); `skip`:
+        only started jobs teach.
     fallback
-        The method that answers for unmarked jobs, or `none`.
+        The method that predicts unmarked jobs, or `none`.
     depth
-        The latest so many similar jobs of the deciding history give the point.
+        Number of latest similar jobs of the deciding history that give the point.
     level
         The nominal level of the bound.
 
@@ -67,11 +67,12 @@ class PQStar:
     -----
     Section 3 and figure 2 of the source, as repaired in this project's notes; *similar* is equal processors and limits
     within an hour. Near history: the latest run of submissions that saw as many large running jobs as now. Mid history:
-    from there back to the last submission whose running set was disjoint from the one now. Far history: all before. A
-    mark of the near history needs a similar started job in it and none stuck beyond the threshold; of the mid history,
-    in addition, a small rank by size or by limit in the queue, or room beside what may go first; of the far history,
-    that every similar job was quick. Departures, not in the text: the point, and that waits across an outage, negative
-    or unknown waits and jobs larger than the machine teach nothing. The bound of an unmarked job is the fallback's.
+    from there back to the last submission whose running set was disjoint from the one now. Far history: all before. The
+    near history marks a job if it has a similar started job and no similar job waits beyond the threshold. The mid
+    history also requires a small rank by size or limit in the queue, or enough processors beside the jobs that may
+    start first. The far history requires that every similar job was quick. Departures: the point; and waits across an
+    outage, negative or unknown waits and jobs larger than the machine are ignored. The bound of an unmarked job is the
+    fallback's.
 
     The paper replays "ends up to now, then starts up to now" at a submission, so its recorded clock is
     `protocol="starts_first"`; events in any other order are taken as they come. Cost of a prediction: one compiled
@@ -99,7 +100,7 @@ class PQStar:
     point: Literal["median", "threshold"] = "median"
     missing: Literal["passes", "fails"] = "passes"
     cancelled: Cancelled = "count"
-    fallback: Any = "ibl"  # its name, then the method itself
+    fallback: Any = "ibl"  # its name first, later the method
     depth: int = 100
     level: float = 0.95
 
@@ -116,14 +117,14 @@ class PQStar:
         self.fallback = None if self.fallback == "none" else made_alike(self.fallback, self.cancelled)
         if self.fallback is not None and hasattr(self.fallback, "refit"):
             self.refit, self.refit_every_jobs = self.fallback.refit, self.fallback.refit_every_jobs
-        self.uses = getattr(self.fallback, "uses", ())  # whoever made this method checks them
+        self.uses = getattr(self.fallback, "uses", ())  # checked by the caller that made this method
         self.histories = memory.Histories(self.rules)
         self.noted = 0
         self.cell_of: dict[tuple[float, float], int] = {}
         self.class_of: dict[float, int] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The mark's median and threshold, else the fallback's answer; `basis` names the history and criterion."""
+        """Predict the mark's median and threshold, else by the fallback; `basis` names the criterion."""
         procs, limit = clean_request(job)
         klass = self.class_of.get(procs, -1)
         state = at.columns().record
@@ -136,7 +137,7 @@ class PQStar:
         return replace(answer, basis=f"not marked; {self.falls_back_to}: {answer.basis}", grounds=Grounds.FALLBACK)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: what it looked like; Start (and Withdraw, `cancelled=count`): the wait; all: queue and machine."""
+        """Submit: store its shape. Start (and Withdraw, `cancelled=count`): the wait. All: queue and machine."""
         columns = at.columns()
         if isinstance(event, Capacity) or at.entry(event) >= 0:
             while self.noted < columns.record["entries"][0]:
@@ -147,7 +148,7 @@ class PQStar:
             self.fallback.observe(event, at)
 
     def _note(self, columns: Columns) -> None:
-        """Write down the next submission; more than one where this method was attached late."""
+        """Store the next submission; several if this method was attached late."""
         job = columns.jobs[self.noted]
         procs, limit = float(job["procs"]), float(job["limit"])
         klass = self.class_of.setdefault(procs, len(self.class_of))
@@ -165,7 +166,7 @@ class PQStar:
         total: float | None = None,
         ask: np.ndarray | None = None,
     ) -> Forecasts:
-        """The whole log at once: the very numbers of the one-by-one path. `ask` (n,) bool: the jobs to answer."""
+        """Predict the whole log at once, with the same results as one by one. `ask` (n,) bool: the jobs to predict."""
         asked = np.ones(len(trace), bool) if ask is None else np.asarray(ask, bool)
         mark, points, _ = self.marks(trace, protocol, procs, total=total, ask=asked)
         quick = mark != kernel.UNMARKED
@@ -191,7 +192,7 @@ class PQStar:
         total: float | None = None,
         ask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Which history and criterion marks each job (0 none, 1 near, 2-4 mid, 5 far), its point, its near jobs."""
+        """Return the mark of each job (0 none, 1 near, 2-4 mid, 5 far), its point, and its number of near jobs."""
         requests, codes = requests_of(trace, procs)
         classes, klass = np.unique(requests["procs"], return_inverse=True)
         cells, cell = np.unique(np.stack([requests["procs"], requests["limit"]]), axis=1, return_inverse=True)
@@ -208,13 +209,13 @@ class PQStar:
 
 
 def made_alike(fallback: str, cancelled: str) -> Any:
-    """The fallback, taught by the same jobs where it can be told so."""
+    """Create the fallback; it learns from the same jobs if it has the option."""
     spec = f"{fallback}:cancelled={cancelled}" if takes("wait", fallback, "cancelled") else fallback
     return make("wait", spec, known_at_submit=None)
 
 
 def fallback_answers(method: Any, trace: Trace, protocol: str, procs: str, total: float | None, ask: np.ndarray) -> Any:
-    """A fallback's answers where asked, by its batch path if it has one."""
+    """Return a fallback's answers for the requested jobs, by its batch method if it has one."""
     if hasattr(method, "predict_trace"):
         return method.predict_trace(trace, protocol, procs, total=total, ask=ask)
     size = trace.info.max_procs if total is None else total

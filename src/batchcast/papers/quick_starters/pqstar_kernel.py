@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled half of `pqstar`: one submission judged by its near, mid and far history, and a whole log replayed."""
+"""The compiled part of `pqstar`: judges one submission by its near, mid and far history, and replays a whole log."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ UNMARKED, NEAR, MID_SIZE, MID_LIMIT, MID_FREE, FAR = range(6)
 
 @inner
 def mid_boundary(s: Record, near: int, oldest: float) -> int:
-    """The last job before `near` whose running set was disjoint from the one now (-1: none): it lies outside.
+    """Return the last job before `near` whose running set was disjoint from the present one (-1: none).
 
-    Disjoint exactly when every job running now started after that submission, so one bisection finds it.
+    The sets are disjoint exactly if every present running job started after that submission, so one bisection finds it.
     """
     jobs = jobs_of(s)
     low, high = 0, near
@@ -46,7 +46,7 @@ def mid_boundary(s: Record, near: int, oldest: float) -> int:
 
 @inner
 def evidence_since(m: Record, first_cell: int, limit: float, since: int) -> bool:
-    """Whether a similar started job was submitted at or after `since`."""
+    """Return whether a similar started job was submitted at or after `since`."""
     cells = cells_of(m)
     c = first_cell
     while c >= 0:
@@ -60,7 +60,7 @@ def evidence_since(m: Record, first_cell: int, limit: float, since: int) -> bool
 
 @inner
 def evidence_between(s: Record, m: Record, first_cell: int, limit: float, above: int, below: int) -> bool:
-    """Whether a similar started job was submitted after `above` and before `below`."""
+    """Return whether a similar started job was submitted after `above` and before `below`."""
     jobs, seen, cells = jobs_of(s), seen_of(m), cells_of(m)
     c = first_cell
     while c >= 0:
@@ -78,7 +78,7 @@ def evidence_between(s: Record, m: Record, first_cell: int, limit: float, above:
 
 @inner
 def rank_limits(s: Record, m: Record, near: int, now: float) -> tuple[float, float]:
-    """The two rank thresholds of the near history (infinity and -1 where the text leaves them open)."""
+    """Return the two rank thresholds of the near history (infinity and -1 if the text leaves them open)."""
     jobs, seen = jobs_of(s), seen_of(m)
     most_size, most_limit, least_size, least_limit = -1.0, -1.0, np.inf, np.inf
     for j in range(near, m.noted):
@@ -92,7 +92,7 @@ def rank_limits(s: Record, m: Record, near: int, now: float) -> tuple[float, flo
             most_size, most_limit = max(most_size, seen[j].rank_size), max(most_limit, seen[j].rank_limit)
         elif late:
             least_size, least_limit = min(least_size, seen[j].rank_size), min(least_limit, seen[j].rank_limit)
-    if most_size < 0:  # no quick job: the other side decides; neither: as the rules say
+    if most_size < 0:  # without quick jobs the late jobs decide; without both, `missing` decides
         most = np.inf if m.missing_passes or least_size < np.inf else -1.0
         most_size, most_limit = most, most
     return min(most_size, least_size), min(most_limit, least_limit)
@@ -100,7 +100,7 @@ def rank_limits(s: Record, m: Record, near: int, now: float) -> tuple[float, flo
 
 @inner
 def far_agrees(m: Record, first_cell: int, limit: float, last: int) -> bool:
-    """Whether similar jobs up to `last` have started and every one of them was quick."""
+    """Return whether similar jobs up to `last` have started and all of them were quick."""
     cells = cells_of(m)
     agrees = False
     c = first_cell
@@ -115,7 +115,7 @@ def far_agrees(m: Record, first_cell: int, limit: float, last: int) -> bool:
 
 @allocating
 def similar_median(s: Record, m: Record, last_of_class: int, limit: float, above: int, below: int) -> float:
-    """Median wait of the latest `depth` similar started jobs after `above` and before `below`."""
+    """Return the median wait of the latest `depth` similar started jobs after `above` and before `below`."""
     jobs, seen = jobs_of(s), seen_of(m)
     waits = np.empty(m.depth)
     count = 0
@@ -140,9 +140,9 @@ def similar_median(s: Record, m: Record, last_of_class: int, limit: float, above
 def judge(
     state: np.ndarray, memory: np.ndarray, now: float, procs: float, limit: float, klass: int
 ) -> tuple[int, float, int]:
-    """A job submitted now: which history and criterion mark it quick, the point, and how many jobs are near.
+    """Judge a job that is submitted now: the history and criterion that mark it, the point, the number of near jobs.
 
-    `klass` is -1 for a size never seen. Returns (mark, point in seconds, near jobs).
+    `klass` is -1 for an unknown size. Returns (mark, point in seconds, near jobs).
     """
     s, m = state[0], memory[0]
     classes, n = classes_of(m), m.noted
@@ -177,7 +177,7 @@ def judge(
 
 @kernel
 def note_event(state: np.ndarray, memory: np.ndarray, cell: int, klass: int) -> None:
-    """The event that the state was told last: a submission of that shape (`cell` 0 or more), a wait, a new size."""
+    """Store the latest event of the state: a submission of this shape (`cell` 0 or more), a wait, a new size."""
     s, m = state[0], memory[0]
     if m.large == 0.0:
         measure(s, m)
@@ -203,7 +203,7 @@ def replay_log(
     point: np.ndarray,
     near: np.ndarray,
 ) -> None:
-    """A whole log into a blank state: mark, point and near jobs of every job asked for, the others' left alone."""
+    """Replay a whole log into a blank state: mark, point and near jobs of every requested job."""
     s, m = state[0], memory[0]
     measure(s, m)
     for e in range(len(events)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `pqstar` writes down of every submission and wait, as growing arrays: the histories, indexed."""
+"""The memory of `pqstar`: growing arrays of submissions and waits, the histories, with indices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIMILAR_S = 3600.0
 NEVER = 2**62
 
 SEEN = np.dtype(
-    [  # one entry a job: what its submission looked like, and chains of like jobs
+    [  # one entry per job: its submission, and chains of similar jobs
         ("large", "i8"),
         ("boundary", "i8"),
         ("rank_size", "f8"),
@@ -57,9 +57,9 @@ MEMORY = np.dtype(
     [
         *array_fields("seen", "cells", "classes"),
         *((name, "f8" if name == "threshold" else "i8") for name in Rules._fields),
-        ("noted", "i8"),  # submissions written down
-        ("peak", "f8"),  # the machine's size; while that is unknown, the most ever seen running
-        ("large", "f8"),  # processors from which on a job is large
+        ("noted", "i8"),  # number of stored submissions
+        ("peak", "f8"),  # size of the machine; if unknown, the most processors seen in use
+        ("large", "f8"),  # a job with at least this many processors is large
     ]
 )
 seen_of = array_in("seen", SEEN)
@@ -68,7 +68,7 @@ classes_of = array_in("classes", CLASS)
 
 
 class Histories:
-    """The record of `pqstar` and its arrays; 56 bytes a job."""
+    """The record of `pqstar` and its arrays; 56 bytes per job."""
 
     def __init__(self, rules: Rules, jobs: int = 1024, cells: int = 64, classes: int = 64) -> None:
         self.record = np.zeros(1, MEMORY)
@@ -78,7 +78,7 @@ class Histories:
         self._point()
 
     def make_room(self, jobs: int, cells: int, classes: int) -> None:
-        """Room for so many jobs, shapes and sizes; amortised O(1)."""
+        """Make room for this many jobs, shapes and sizes; amortised O(1)."""
         if jobs > len(self.seen) or cells > len(self.cells) or classes > len(self.classes):
             self.seen = enlarged(self.seen, max(2 * jobs, len(self.seen)))
             self.cells = enlarged(self.cells, max(2 * cells, len(self.cells)))
@@ -98,7 +98,7 @@ class Histories:
 
 @kernel
 def large_from(size: float, strict: bool) -> float:
-    """The smallest power of two not below (strict: above) the square root of the machine's processors."""
+    """Return the smallest power of two not below (strict: above) the square root of the machine's processors."""
     power = 1.0
     while power * power < size or (strict and power * power == size):
         power *= 2.0
@@ -107,7 +107,7 @@ def large_from(size: float, strict: bool) -> float:
 
 @inner
 def measure(s: Record, m: Record) -> None:
-    """What counts as large follows the machine's size; while that is unknown, the most ever seen running."""
+    """Adapt the size of a large job to the machine's size or, if unknown, to the most processors seen in use."""
     size = s.size if s.size == s.size else max(m.peak, s.running_procs)
     if size != m.peak or m.large == 0.0:
         m.peak = size
@@ -116,7 +116,7 @@ def measure(s: Record, m: Record) -> None:
 
 @kernel
 def count_large(s: Record, m: Record) -> int:
-    """How many running jobs are large."""
+    """Return how many running jobs are large."""
     jobs, running = jobs_of(s), running_of(s)
     count = 0
     for k in range(s.running_first, s.running_end):
@@ -126,13 +126,13 @@ def count_large(s: Record, m: Record) -> int:
 
 @inner
 def has_taught(m: Record, job: Record) -> bool:
-    """Whether a job's wait is known and counts as evidence."""
+    """Return whether a job's wait is known and counts as evidence."""
     return bool(job.lesson == STARTED or (job.lesson == LEFT and m.left_teach != 0))
 
 
 @inner
 def enter_cell(cells: np.ndarray, classes: np.ndarray, cell: int, klass: int, limit: float) -> None:
-    """Link a shape into its size class when it is met for the first time."""
+    """Link a new shape into its size class."""
     shape = cells[cell]
     if shape.used:
         return
@@ -151,8 +151,9 @@ def enter_cell(cells: np.ndarray, classes: np.ndarray, cell: int, klass: int, li
 def look_at_queue(
     s: Record, end: int, now: float, procs: float, limit: float, threshold: float
 ) -> tuple[float, float, float, int]:
-    """One pass over the queue up to `end`: both ranks, processors asked for by what may go first, the last similar
-    job stuck beyond the threshold."""
+    """Pass over the queue up to `end`: both ranks, processors of jobs that may start first, and the last similar job
+    that waits beyond the threshold.
+    """
     jobs, queue = jobs_of(s), queue_of(s)
     smaller, shorter, ahead, stuck = 0, 0, 0.0, -1
     for k in range(s.queue_first, end):
@@ -171,7 +172,7 @@ def look_at_queue(
 
 @inner
 def near_boundary(m: Record, large_now: int) -> int:
-    """The first job of the near history: the run of submissions that saw as many large running jobs as now."""
+    """Return the first job of the near history: submissions that saw as many large running jobs as now."""
     seen, n = seen_of(m), m.noted
     boundary: int = seen[n - 1].boundary if n > 0 and seen[n - 1].large == large_now else n
     return boundary
@@ -181,7 +182,7 @@ def near_boundary(m: Record, large_now: int) -> int:
 def note_submission(
     s: Record, m: Record, end: int, large_now: int, now: float, procs: float, limit: float, cell: int, klass: int
 ) -> None:
-    """Write down what the next job's submission looks like; the queue before it goes up to `end`."""
+    """Store the next job's submission; the queue before it reaches to `end`."""
     seen, cells, classes = seen_of(m), cells_of(m), classes_of(m)
     i = m.noted
     rank_size, rank_limit, _, _ = look_at_queue(s, end, now, procs, limit, np.inf)
@@ -200,7 +201,7 @@ def note_submission(
 
 @inner
 def note_wait(s: Record, m: Record, i: int) -> None:
-    """Job i's wait was learned: its shape's first and last evidence."""
+    """Update the first and last evidence of job i's shape, whose wait is known now."""
     shape = cells_of(m)[seen_of(m)[i].cell]
     shape.last_started = max(shape.last_started, i)
     shape.first_started = min(shape.first_started, i)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`qbets`.
+"""`qbets`: an upper bound on a quantile of the wait, by an order statistic, for clusters of job shapes.
 
-An upper bound on a quantile of the wait by the binomial order statistic, trimmed at change points, for clusters of
-job shapes.
+Histories are trimmed at change points.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ HOUR_S = 3600.0
 
 @kernel
 def binomial_ranks(q: float, c: float, rank: np.ndarray) -> None:
-    """The smallest k with P(Bin(n, q) < k) >= c into rank[n], n + 1 where there is none; for all n at once.
+    """Write the smallest k with P(Bin(n, q) < k) >= c into rank[n], for all n; n + 1 if there is none.
 
-    What the k-th smallest of n waits bounds: Brevik, Nurmi & Wolski, PPoPP 2006, section 3. The misses above it are
-    Bin(n, 1 - q); `below` is the chance of at most `most` of them, `exactly` of just as many, carried from n to n + 1.
+    The k-th smallest of n waits is then a bound: Brevik, Nurmi & Wolski, PPoPP 2006, section 3. The misses above it are
+    Bin(n, 1 - q); `below` is the chance of at most `most` misses, `exactly` of exactly as many, from n to n + 1.
     """
     most, below, exactly = 0, 1.0, 1.0
     limit = (1.0 - c) * (1.0 + 1e-12)
@@ -60,7 +59,7 @@ def binomial_rank(n: int, q: float, c: float) -> int:
 
 @lru_cache(maxsize=64)
 def ranks(q: float, c: float, bits: int) -> np.ndarray:
-    """`binomial_rank` of every n below 2 to the power of `bits`."""
+    """Return `binomial_rank` of every n below 2 to the power of `bits`."""
     rank = np.empty(1 << bits, np.int64)
     binomial_ranks(q, c, rank)
     return rank
@@ -68,7 +67,7 @@ def ranks(q: float, c: float, bits: int) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def shortest_history(q: float, c: float) -> int:
-    """The fewest waits from which an order statistic bounds the q-quantile with confidence c: 59 for .95/.95.
+    """Return the fewest waits from which an order statistic bounds the q-quantile with confidence c: 59 for .95/.95.
 
     >>> shortest_history(0.95, 0.95)
     59
@@ -77,7 +76,7 @@ def shortest_history(q: float, c: float) -> int:
 
 
 def shape(job: JobRequest) -> tuple[float, float]:
-    """Processors and limit; unknown processors count as 1, an unknown limit as an hour.
+    """Return processors and limit; unknown processors count as 1, an unknown limit as an hour.
 
     >>> shape(JobRequest(0, 1, 0.0, 4.0, 1024.0, float("nan")))
     (4.0, 1024.0)
@@ -86,9 +85,10 @@ def shape(job: JobRequest) -> tuple[float, float]:
 
 
 def cluster_shapes(places: np.ndarray, most: int) -> np.ndarray:
-    """Centers (k, d) of at most `most` clusters of (n, d) shapes: k-means, k by BIC (Pelleg & Moore 2000, section 3).
+    """Return centers (k, d) of at most `most` clusters of (n, d) shapes: k-means, k by BIC (Pelleg & Moore 2000,
+    section 3).
 
-    Deterministic: the first center is the mean, each further one starts at the shape farthest from all before.
+    Deterministic: the first center is the mean, each further center starts at the shape farthest from all before.
 
     >>> import numpy as np
     >>> two = np.array([[0.0, 5.0], [0.1, 5.1], [6.0, 12.0], [6.1, 12.1]] * 30)
@@ -127,7 +127,7 @@ def _squared(places: np.ndarray, centers: np.ndarray) -> np.ndarray:
 
 
 def _bic(places: np.ndarray, counts: np.ndarray, centers: np.ndarray) -> float:
-    """Twice the log likelihood of spherical normal clusters of one variance, less (d + 1) k numbers at log n each."""
+    """Return twice the log likelihood of spherical normal clusters of one variance, minus ((d + 1) k) log n."""
     apart, n, (k, d) = _squared(places, centers), counts.sum(), centers.shape
     sizes = np.bincount(apart.argmin(axis=1), counts, k)
     spread = (apart.min(axis=1) * counts).sum()
@@ -143,7 +143,7 @@ RUNS = (3, 4, 4, 5, 5, 6, 7, 9, 12, 21)
 
 
 class Learned:
-    """A wait with its job's shape by number; `kept` until a change point or the history's length forgets it."""
+    """A wait and its job's shape number; `kept` until a change point or the history's length drops it."""
 
     __slots__ = ("kept", "shape", "wait", "x")
 
@@ -153,7 +153,7 @@ class Learned:
 
 
 class Group:
-    """One cluster's waits in order of start, the same sorted, and the run of misses since the last hit."""
+    """One cluster's waits in order of start, the same sorted, and the number of misses since the last hit."""
 
     __slots__ = ("misses", "ordered", "products", "recent", "squares", "sums")
 
@@ -165,7 +165,7 @@ class Group:
 
     @classmethod
     def of(cls, entries: Sequence[Learned]) -> Group:
-        """A group that has learned so many waits, one after the other; at once, and with the same sums."""
+        """Create a group that has learned these waits in order, with equal sums, but at once."""
         group = cls()
         group.recent.extend(entries)
         group.ordered = np.sort(np.array([entry.wait for entry in entries])).tolist()
@@ -177,7 +177,7 @@ class Group:
         return group
 
     def learn(self, entry: Learned, keep: int = 0, *, marks: bool = False) -> None:
-        """Append a wait, forgetting the oldest beyond `keep` (0: none)."""
+        """Append a wait, and drop the oldest beyond `keep` (0: none)."""
         if self.recent:
             self.products += entry.x * self.recent[-1].x
         self.sums += entry.x
@@ -197,13 +197,13 @@ class Group:
             self.products -= old.x * self.recent[0].x
 
     def trim(self, length: int, *, marks: bool = False) -> None:
-        """Keep only the latest `length` waits; `marks`: the others are forgotten for good."""
+        """Keep only the latest `length` waits; with `marks` the others are dropped for good."""
         while len(self.recent) > length:
             self._drop_oldest(marks)
         self.misses = 0
 
     def autocorrelation(self) -> float:
-        """Lag-1 autocorrelation of the log waits, 0 to 0.9."""
+        """Return the lag-1 autocorrelation of the log waits, 0 to 0.9."""
         n = len(self.recent)
         mean = self.sums / n
         variance = self.squares / n - mean * mean
@@ -227,20 +227,20 @@ class Qbets:
         Quantile and confidence, in (0, 1).
     reading
         `text`: by=product, clusters=9 (as mclust tries by default), keep=0, so a history is cut by change points only.
-        `tables`: by=shape, clusters=6, keep=2000, chosen among a few for nearness to the table that Kumar and Vadhiyar
-        2012 print, on the jobs scored there: a table that uses it says so. What follows may be given by itself.
+        `tables`: by=shape, clusters=6, keep=2000, the closest of a few choices to the printed table of Kumar and
+        Vadhiyar 2012, on its jobs: a table that uses it says so. The parameters below can also be set separately.
     by
-        Jobs are alike by the `product` of processors and limit (which the authors' companion paper, "Using model-based
-        clustering to improve predictions for queueing delay on parallel machines", names, or either alone), or by both,
-        their `shape`.
+        Similarity of jobs: by the `product` of processors and limit (named, beside each alone, in the authors'
+        companion paper, "Using model-based clustering to improve predictions for queueing delay on parallel machines"),
+        or by both, their `shape`.
     clusters
-        Clusters at most; how many, the Bayesian information criterion says.
+        Maximum number of clusters; the Bayesian information criterion chooses.
     recluster
-        Submissions between two clusterings.
+        Number of submissions between two clusterings.
     keep
-        The last so many waits of a cluster; 0 is all.
+        Number of last waits of a cluster that are kept; 0: all.
     cancelled
-        `count`: a job cancelled in the queue teaches that it waited that long; `skip`: nothing.
+        `count`: the time in the queue of a cancelled job counts as its wait; `skip`: it is ignored.
 
     Raises
     ------
@@ -300,7 +300,7 @@ class Qbets:
         self.cluster_of: list[int] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The history's median, and the bound at level q."""
+        """Predict the history's median, and the bound at level q."""
         group, members = self._history(self._shape(job))
         if not group.ordered:
             point, basis = guess(job, at, self.queued.elapsed(0, at.now))
@@ -312,7 +312,7 @@ class Qbets:
         return Prediction(at_least_a_second(point), (self.q,), (at_least_a_second(bound),), basis, Grounds.CLASS)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: the bound issued; Start: the wait, and whether it missed."""
+        """Submit: store the issued bound. Start: learn the wait, and whether it missed the bound."""
         if isinstance(event, (Submit, Requeue)):
             job, shape = event.job, self._shape(event.job)
             self.queued.follow(event, self.cluster_of[shape])
@@ -321,7 +321,7 @@ class Qbets:
                 return
             self.places.append(self.place_of[shape])
             group, members = self._history(shape)
-            if group.ordered:  # what was told a moment ago is what is issued
+            if group.ordered:  # the bound of a moment ago is the issued bound
                 is_latest = self.latest[:2] == (job.row, event.time) and job.submit_time == event.time
                 self.issued[job.row] = self.latest[2] if is_latest else self._bound(group, members, event.time)
         elif not isinstance(event, Capacity):
@@ -335,7 +335,7 @@ class Qbets:
                 self._learn(self.everyone, entry, issued)
 
     def refit(self, now: float) -> None:
-        """Cluster the latest shapes anew and refill each cluster's history with what no change point has cut off."""
+        """Cluster the latest shapes again, and refill each cluster's history with waits since the last change point."""
         self.centers = cluster_shapes(np.array(self.places), self.clusters).tolist()
         self.cluster_of = _squared(np.array(self.place_of), np.array(self.centers)).argmin(axis=1).tolist()
         self.queued.regroup(lambda job: self.cluster_of[self._shape(job)])
@@ -346,7 +346,7 @@ class Qbets:
         self.groups = [Group.of(entries) for entries in members]
 
     def _shape(self, job: JobRequest) -> int:
-        """The number of a job's shape; its place and its cluster are found once."""
+        """Return the number of a job's shape; its position and its cluster are computed once."""
         key = shape(job)
         number = self.shapes.get(key)
         if number is None:
@@ -358,7 +358,7 @@ class Qbets:
         return number
 
     def _history(self, shape: int) -> tuple[Group, Sequence[int]]:
-        """The waits that answer for a shape, and the clusters whose queued jobs count."""
+        """Return the waits that answer for a shape, and the clusters whose queued jobs count."""
         cluster = self.cluster_of[shape]
         group = self.groups[cluster]
         if len(group.ordered) >= self.need:
@@ -366,7 +366,7 @@ class Qbets:
         return self.everyone, range(len(self.groups))
 
     def _words(self, count: int, alike: bool) -> str:
-        """What an answer rests on."""
+        """Return the basis of an answer."""
         similar = "similar processors x limit" if self.by == "product" else "similar shape"
         return f"order statistic of {count} waits, {similar if alike else 'all jobs'}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables 1 to 8 of Kumar & Vadhiyar 2012 on the logs at hand, each figure beside the printed one."""
+"""Tables 1 to 8 of Kumar & Vadhiyar 2012 on the available logs, each figure beside the printed one."""
 
 from __future__ import annotations
 
@@ -72,20 +72,20 @@ PRINTED: Mapping[str, Mapping[str, Any]] = {
     },
 }  # fmt: skip
 OWN_NAMES = {"LANL": "lanl", "ANL": "anl", "Paragon": "par", "DAS2-fs0": "das2-fs0"}
-# measured for the two readings: identified, misguided, near (%)
+# measured for both readings: identified, misguided, near (%)
 MEASURED: Mapping[str, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
     "CTC": ((81.7, 9.9, 55.5), (81.9, 9.4, 54.7)),
     "HPC2N": ((87.3, 13.7, 63.3), (86.8, 12.1, 63.1)),
     "SDSC-BLUE": ((84.1, 5.9, 55.6), (85.7, 5.3, 55.5)),
     "SDSC-SP2": ((76.8, 9.7, 58.2), (77.3, 9.0, 57.6)),
 }
-LONG_QUICK = {"CTC": 0.30, "ANL": 0.30}  # in the text: about this share of the quick starters runs for over an hour
+LONG_QUICK = {"CTC": 0.30, "ANL": 0.30}  # in the text: about this share of the quick starters ran for more than an hour
 PRINTED_THRESHOLDS = (84.2, 84.0, 83.7, 83.7, 83.6, 84.3)
 
 
 @dataclass(frozen=True, slots=True)
 class LogStudy:
-    """Every method on one log, over the paper's jobs; the whole log's quick starters, how many ran over an hour."""
+    """Every method on one log, over the paper's jobs; the log's quick starters, and the share that ran over an hour."""
 
     name: str
     trace: Trace
@@ -96,22 +96,22 @@ class LogStudy:
 
     @property
     def wait(self) -> np.ndarray:
-        """Waits of the scored jobs."""
+        """Return the waits of the scored jobs."""
         return np.asarray(recorded_wait(self.trace)[self.rows])
 
     def value(self, method: str) -> np.ndarray:
-        """What Tables 5 and 7 take as the predicted wait: the bound of bound methods, the point of the others."""
+        """Return the predicted wait of Tables 5 and 7: the bound of bound methods, the point of the others."""
         run = self.runs[method]
         given = run.answer if method.split()[0] in BOUNDS else run.forecasts.points
         return np.asarray(given[self.rows])
 
     def score(self, method: str) -> Any:
-        """The measures of one method."""
+        """Return the measures of one method."""
         return score_run(self.runs[method], self.trace, self.rows, THRESHOLD_S)
 
 
 def name_of(path: Path) -> str:
-    """What a log of one's own is called in the tables: a log of the paper by its file's name, else that name.
+    """Return the name of the user's log in tables: a log of the paper by its file's name, else that name.
 
     >>> name_of(Path("LANL-CM5-1994-4.1-cln.swf.gz")), name_of(Path("ours.swf")), name_of(Path("jobs.parquet"))
     ('LANL', 'ours', 'jobs')
@@ -124,7 +124,7 @@ def name_of(path: Path) -> str:
 
 
 def long_share(wait: np.ndarray, run: np.ndarray) -> float:
-    """Of the quick starters whose run time is known, the share that ran for more than an hour.
+    """Return the share of quick starters with known run time that ran for more than an hour.
 
     >>> long_share(np.array([0.0, 60.0, 9000.0, 5.0]), np.array([7200.0, 60.0, 9000.0, np.nan]))
     0.5
@@ -134,7 +134,7 @@ def long_share(wait: np.ndarray, run: np.ndarray) -> float:
 
 
 def own_jobs(count: int, jobs: tuple[int, int]) -> tuple[int, int]:
-    """Return which jobs of a log of one's own are predicted: the paper's, or of a short log the last three quarters.
+    """Return which jobs of the user's log are predicted: the paper's, or of a short log the last three quarters.
 
     >>> own_jobs(60_000, (10_001, 50_000)), own_jobs(2_000, (10_001, 50_000))
     ((10001, 50000), (501, 2000))
@@ -145,9 +145,8 @@ def own_jobs(count: int, jobs: tuple[int, int]) -> tuple[int, int]:
 def study_log(
     name: str, trace: Trace, tick: Callable[[int], None] | None = None, jobs: tuple[int, int] = JOBS
 ) -> LogStudy:
-    """Run every method on jobs 10,001 to 50,000 (or the log's end), history everything before. A minute a log.
-
-    Raises NoAnswer for a log that ends before its job `jobs[0]`.
+    """Run every method on jobs 10,001 to 50,000 (or the log's end), with all earlier jobs as history; a minute per
+    log.
     """
     if len(trace) < jobs[0]:
         raise NoAnswer(f"{name}: {len(trace):,} jobs, scored are those from {jobs[0]:,} on", hint="a longer log")
@@ -165,7 +164,7 @@ def study_log(
 
 
 def table_rows(study: LogStudy) -> list[dict[str, Any]]:
-    """One flat row a method: every figure of Tables 1 to 5 and 7 beside the printed one (shares as fractions)."""
+    """Return one flat row per method: the figures of Tables 1 to 5 and 7 beside the printed ones."""
     printed, order = PRINTED.get(study.name, {}), ("log_uniform", "qbets", "ibl", "pqstar")
     wait, run = study.wait, study.trace.run_time[study.rows]
     quick = wait <= THRESHOLD_S
@@ -238,7 +237,7 @@ def _pqstar_row(
 
 
 def noise_rows(study: LogStudy) -> list[dict[str, Any]]:
-    """Tables 3, 5 and 7: PQStar's gains over the others, each with the interval of this log beside the printed one."""
+    """Return PQStar's gains of Tables 3, 5 and 7, each with the interval of this log beside the printed one."""
     printed, wait, rows = PRINTED.get(study.name, {}), study.wait, study.rows
     quick, nothing = wait <= THRESHOLD_S, np.full(len(wait), np.nan)
     marked = {m: np.where(quick, run.marked[rows].astype(float), nothing) for m, run in study.runs.items()}
@@ -267,7 +266,7 @@ def noise_rows(study: LogStudy) -> list[dict[str, Any]]:
 
 
 def threshold_rows(study: LogStudy) -> list[dict[str, Any]]:
-    """Table 8: what `pqstar` identifies by its own marks and with its fallback, threshold by threshold."""
+    """Return Table 8: what `pqstar` identifies by its marks and with its fallback, per threshold."""
     rows = []
     for threshold, printed in zip(THRESHOLDS_S, PRINTED_THRESHOLDS):
         for reading in ("text", "tables"):
@@ -289,7 +288,7 @@ def threshold_rows(study: LogStudy) -> list[dict[str, Any]]:
 
 
 def predicted_ranges(study: LogStudy, method: str) -> np.ndarray:
-    """(7, 7) shares: of the jobs in a range of the actual wait (row), how many are predicted in each range."""
+    """Return (7, 7) shares: of the jobs in a range of actual waits (row), how many are predicted in each range."""
     counts = ranges_matrix(study.wait, np.maximum(study.value(method), 1.0)).astype(float)
     totals = counts.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(counts, totals, out=np.full_like(counts, np.nan), where=totals > 0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`plain_regression`: one regression over all history, the yardstick of `su` (Wang et al. 2021, "Single-" columns)."""
+"""`plain_regression`: one regression over all history, the baseline of `su` (Wang et al. 2021, "Single-" columns)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class PlainRegression:
     model
         `linear`, `forest` or `svr`.
     every
-        Submissions between two fits, at least 1; sooner at the beginning, see `Warming`.
+        Number of submissions between two fits, at least 1; fewer at the beginning, see `Warming`.
     window
-        The last so many finished jobs teach, at least 1.
+        Number of last finished jobs that are used, at least 1.
     utc_offset
-        Turns the log's clock into local time, seconds.
+        Seconds to add to the log's clock for local time.
     seed
-        Of the models that draw.
+        Random seed of the models.
 
     Raises
     ------
@@ -42,10 +42,10 @@ class PlainRegression:
 
     Notes
     -----
-    Section "Experimental results" of the source: the regressors without clusters and neighbours, fitted on
-    standardised features and run times; unknown processors count as the mean. Before the first fit: the mean of
-    what has finished, else the limit. Kept between one second and the limit. One model evaluation a prediction;
-    `trained` lists the refits.
+    Section "Experimental results" of the source: the regressors without clusters and neighbours, fitted on standardised
+    features and run times; unknown processors count as the mean. Before the first fit: the mean of finished jobs, else
+    the limit. Predictions are between one second and the limit. One model evaluation per prediction; `trained` lists
+    the refits.
 
     References
     ----------
@@ -83,7 +83,7 @@ class PlainRegression:
         self.trained: list[dict[str, Any]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The regression's value."""
+        """Predict the regression's value."""
         if self.fit is not None:
             row = self._standard(np.array([size_and_hour(job, self.utc_offset)]))
             value = float(self.fit(row)[0])
@@ -99,7 +99,7 @@ class PlainRegression:
         return self.limits.forecast(job)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Keeps the last finished jobs."""
+        """Store the last finished jobs."""
         if isinstance(event, End):
             run: float = event.run_time
             self.finished.append((*size_and_hour(event.job, self.utc_offset), run))
@@ -110,7 +110,7 @@ class PlainRegression:
             self.limits.note(event.job.req_time)
 
     def refit(self, now: float) -> None:
-        """Fit to the last finished jobs, when it is due."""
+        """Fit to the last finished jobs if a fit is due."""
         if not self.pace.due(self.submitted) or not self.finished:
             return
         table = np.array(self.finished)

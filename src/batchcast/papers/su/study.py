@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wang, Dai, Yu & Dong 2021 on public logs.
-
-Table 5's columns, Table 6 by simulation, measures by class of jobs; all of it gathered, part by part; and the page of
-`batchcast reproduce su` with its tables, and what they say in sentences.
-"""
+"""Wang, Dai, Yu & Dong 2021 on public logs: Tables 5 and 6, measures by class, and the page of `reproduce su`."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ from .su import TextClusters, cluster_texts, user_and_text
 
 
 def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
-    """What the tables say, in sentences."""
+    """Return the findings of the tables, in sentences."""
     sentences = []
     for log, kept in dict.fromkeys((row["log"], row["jobs_of"]) for row in rows["5"]):
         mine = {row["predictor"]: row for row in rows["5"] if (row["log"], row["jobs_of"]) == (log, kept)}
@@ -54,7 +50,7 @@ def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
 
 
 def _beside(row: Mapping[str, Any], mine: Mapping[str, Mapping[str, Any]]) -> str:
-    """Plain history that has a smaller mean error than SU, and whether that stands outside the noise of the log."""
+    """Name a plain method with a smaller mean error than SU, and whether that exceeds the log's noise."""
     words = {"inside": "this log cannot tell the two apart", "too few groups": "too few groups to tell"}
     ours, theirs = mine["SU svr"]["mae_s"], mine[row["against"]]["mae_s"]
     return (
@@ -68,7 +64,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def table_5(rows: Rows, every: int) -> Table:
-    """Errors beside the printed ones."""
+    """Return the table of errors beside the printed ones."""
     columns = columns_of(
         "log", "jobs_of|jobs of", "predictor", "jobs|jobs|count", "mae_s|MAE, s|number",
         "printed_mae_s|printed|number", "apa|APA|ratio", "printed_apa|printed|ratio", "underestimate_rate|UR|ratio",
@@ -80,7 +76,7 @@ def table_5(rows: Rows, every: int) -> Table:
 
 
 def table_6(rows: Rows) -> Table:
-    """Waits beside the printed ones."""
+    """Return the table of waits beside the printed ones."""
     columns = columns_of(
         "log", "predictor|planned with", "jobs|jobs|count", "mean_wait_s|mean wait, s|number",
         "printed_mean_wait|printed|number", "mean_bounded_slowdown|bsld|number", "corrections|corrections|count",
@@ -90,12 +86,12 @@ def table_6(rows: Rows) -> Table:
 
 
 def noise_table(rows: Rows) -> Table:
-    """SU's gains with the interval of each log."""
+    """Return the table of SU's gains with the interval of each log."""
     return gain_table(rows, [("log", "log"), ("jobs_of", "jobs of")], "Do SU's gains stand outside these logs' noise?")
 
 
 def class_table(rows: Rows) -> Table:
-    """Measures by class."""
+    """Return the table of measures by class."""
     columns = columns_of(
         "log", "class", "predictor", "jobs|jobs|count", "mae_s|MAE, s|number", "apa|APA|ratio",
         "underestimate_rate|UR|ratio",
@@ -107,7 +103,7 @@ def class_table(rows: Rows) -> Table:
 
 
 def clustering_pictures(log: str, user: str, tried: Sequence[int], sse: Rows | Any, score: Any, k: int) -> list[Figure]:
-    """The paper's Figures 4 and 5: SSE and Calinski-Harabasz score against k for one user's names."""
+    """Draw Figures 4 and 5: SSE and Calinski-Harabasz score against k for one user's names."""
     caption = f"user {user}; chosen: k = {k}, the largest score up to the elbow of SSE"
     return [
         lines(f"Figure 4, {log}: SSE against k", {"SSE": (tried, sse)}, x="k", y="SSE", caption=caption, markers=True),
@@ -117,7 +113,7 @@ def clustering_pictures(log: str, user: str, tried: Sequence[int], sse: Rows | A
 
 
 def error_picture(log: str, errors: Mapping[str, np.ndarray]) -> Figure:
-    """The paper's Figure 9: the distribution of prediction less run time, around 0; the middle nine tenths."""
+    """Draw Figure 9: the distribution of prediction minus run time, the middle nine tenths."""
     shares = np.linspace(0.05, 0.95, 181)
     series = {name: (np.quantile(values, shares) / 3600.0, shares) for name, values in errors.items() if len(values)}
     words = "; ".join(f"{name}: {(values < 0).mean():.0%} below 0" for name, values in errors.items() if len(values))
@@ -127,7 +123,7 @@ def error_picture(log: str, errors: Mapping[str, np.ndarray]) -> Figure:
 
 
 def table_5_pictures(log: str, rows: Rows) -> list[Figure]:
-    """The paper's Figures 6 to 8 as bars: MAE, APA and UR of every method, ours and printed."""
+    """Draw Figures 6 to 8 as bars: MAE, APA and UR of every method, ours and printed."""
     names = [row["predictor"] for row in rows]
     drawn = []
     for number, key, printed, words in (
@@ -141,7 +137,7 @@ def table_5_pictures(log: str, rows: Rows) -> list[Figure]:
 
 
 def class_pictures(log: str, rows: Rows) -> list[Figure]:
-    """The paper's Figure 10: APA, UR and MAE by class."""
+    """Draw Figure 10: APA, UR and MAE by class."""
     classes = list(dict.fromkeys(row["class"] for row in rows))
     methods = list(dict.fromkeys(row["predictor"] for row in rows))
     drawn = []
@@ -183,16 +179,16 @@ PRINTED = {
 
 
 def load(name: str, traces: Path, failed: bool) -> Trace:
-    """A log by its short name; without failed jobs it is cut first, as the paper did."""
+    """Read a log by its short name; without failed jobs, it is cut first, as in the paper."""
     trace = read_trace(traces / LOGS[name])
     return trace if failed else select(trace, Selection(status=("completed",)))
 
 
 def scored_jobs(trace: Trace, every: int, bar: Progress, label: str) -> dict[str, Any]:
-    """Every method on one log, honest protocol: figures over all and by size, and what each method of the paper said.
+    """Score every method on one log, honest protocol: figures over all jobs and by size, and predictions.
 
-    Each `every`-th job is scored, the same for all, all are learned from. `rows` are the scored jobs' places, `points`
-    the forecasts of those, by method.
+    Each `every`-th job is scored, equal for all methods; all jobs are learned from. `rows` are the rows of scored jobs,
+    `points` their predictions by method.
     """
     mask = np.arange(len(trace)) % every == 0
     with bar(label, len(trace)) as tick:
@@ -210,7 +206,7 @@ def scored_jobs(trace: Trace, every: int, bar: Progress, label: str) -> dict[str
 
 
 def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
-    """Table 5's gains of SU over the same model without clusters and neighbours, and over plain history."""
+    """Return Table 5's gains of SU over the same model without clusters and neighbours, and over plain history."""
     error = {spec: np.abs(said - actual) for spec, said in points.items()}
     near = {spec: relative_accuracy(said, actual) for spec, said in points.items()}
     late = {spec: (said < actual).astype(float) for spec, said in points.items()}
@@ -227,7 +223,7 @@ def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
 
 
 def simulated_waits(trace: Trace, first: int, bar: Progress, label: str) -> list[dict[str, Any]]:
-    """Mean waits under EASY and first come first served, planned by each method's honest forecasts (open loop)."""
+    """Return mean waits under EASY and FCFS, planned with each method's honest predictions (open loop)."""
     part = trace.take(np.arange(min(first, len(trace))))
     with bar(label, len(part)) as tick:
         points = score(part, list(PAPER), tick=tick).points
@@ -246,7 +242,7 @@ def simulated_waits(trace: Trace, first: int, bar: Progress, label: str) -> list
 
 
 def _wait_gains(part: Trace, schedules: Mapping[str, Schedule]) -> list[dict[str, Any]]:
-    """Table 6's gains of SU over the plain models, and of its best over requests."""
+    """Return Table 6's gains of SU over the plain models, and of its best over requests."""
     gains = []
     for model in MODELS:
         su, plain = f"SU {model}", f"plain {model}"
@@ -258,8 +254,9 @@ def _wait_gains(part: Trace, schedules: Mapping[str, Schedule]) -> list[dict[str
 
 
 def clustered_users(trace: Trace) -> tuple[str, np.ndarray, TextClusters]:
-    """Every user's job names clustered: the user with most jobs among those with at least 16 names (else of all), each
-    job's class (n,), numbered over all users, and how that user's names were clustered."""
+    """Cluster every user's job names: the user with most jobs among those with at least 16 names (else of all), each
+    job's class (n,), numbered over all users, and the clusters of that user's names.
+    """
     pairs = [user_and_text(job) for job in trace.requests()]
     names: dict[str, Counter[str]] = {}
     for user, text in pairs:
@@ -275,7 +272,7 @@ def clustered_users(trace: Trace) -> tuple[str, np.ndarray, TextClusters]:
 def by_class(
     actual: np.ndarray, points: Mapping[str, np.ndarray], labels: np.ndarray, specs: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """MAE, APA and UR of methods over the classes with most jobs, named A, B, ...
+    """Return MAE, APA and UR of methods over the classes with most jobs, named A, B, ...
 
     `actual`, `labels` and each of `points` are (n,) over the scored jobs.
     """
@@ -290,7 +287,7 @@ def by_class(
 
 
 class Gathered:
-    """Rows by table, pictures and log hashes, gathered log by log; every part is kept as soon as it is done."""
+    """Rows by table, pictures and log hashes, log by log; every part is stored when it is finished."""
 
     def __init__(
         self,
@@ -308,7 +305,7 @@ class Gathered:
         self.hashes: dict[str, str] = {}
 
     def add(self, name: str, traces: Path) -> None:
-        """One log: with the jobs that failed, and cut to those that did not."""
+        """Add one log: with failed jobs, and without them."""
         for failed in (True, False):
             trace = load(name, traces, failed)
             self.hashes[LOGS[name]] = trace.info.sha256
@@ -329,7 +326,7 @@ class Gathered:
                     self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in noise]
 
     def tables(self) -> list[Any]:
-        """The tables there are rows for."""
+        """Return the tables that have rows."""
         waits = [table_6(self.rows["6"])] if self.rows["6"] else []
         tables = [table_5(self.rows["5"], self.every), *waits]
         return [*tables, noise_table(self.rows["noise"]), class_table(self.rows["class"])]
@@ -340,7 +337,7 @@ class Gathered:
         )
 
     def _classes(self, name: str, trace: Trace, part: Mapping[str, Any]) -> None:
-        """Measures by class of names and by size, and the paper's pictures."""
+        """Add measures by class of names and by size, and the paper's pictures."""
         specs = [spec for spec in PAPER if "svr" in spec]
         rows = np.array(part["rows"], dtype=int)
         actual = trace.run_time[rows]

@@ -24,7 +24,7 @@ TRIED = (2, 3, 4, 5, 6, 8, 10, 12, 15)
 
 
 class TextClusters(NamedTuple):
-    """A label per text, the k chosen, and what each tried k gave: SSE and Calinski-Harabasz score."""
+    """A label per text, the chosen k, and SSE and Calinski-Harabasz score of each tried k."""
 
     labels: dict[str, int]
     k: int
@@ -36,13 +36,12 @@ class TextClusters(NamedTuple):
 def cluster_texts(counts: Mapping[str, int], most: int = 500, seed: int = 0) -> TextClusters:
     """Cluster texts that occurred `counts` times each by Levenshtein distance (rapidfuzz) and k-means++ (scikit-learn).
 
-    Source: Wang et al. 2021, eqs. 1 to 3. A sample is a row of the distance matrix LD over all jobs; clustering the
-    distinct texts with weight n_s and column s scaled by sqrt(n_s) gives the same sums of squares at bounded cost. k is
-    the tried one (2, 3, ... 15, below the number of texts) with the largest Calinski-Harabasz score up to the elbow of
-    SSE, ties to the smaller: the score alone goes on rising as names that differ in a number are parted. Below three
-    texts each is its own cluster. At most the `most` most frequent texts are clustered (ties: the first seen), the
-    rest join the nearest of them.
-    O(most^2) distances and memory.
+    Wang et al. 2021, eqs. 1 to 3. A sample is a row of the distance matrix LD over all jobs; clustering the distinct
+    texts with weight n_s and column s scaled by sqrt(n_s) gives equal sums of squares at bounded cost. k is the tried
+    value (2, 3, ... 15, below the number of texts) with the largest Calinski-Harabasz score up to the elbow of SSE,
+    ties to the smaller: the score alone keeps rising as names that differ in a number are separated. Fewer than three
+    texts are one cluster each. Only the `most` most frequent texts are clustered (ties: the first seen); the others
+    join the nearest of them. O(most^2) distances and memory.
 
     >>> cluster_texts({"ada_wing": 3, "ada_mesh": 1}).labels
     {'ada_wing': 0, 'ada_mesh': 1}
@@ -64,7 +63,7 @@ def cluster_texts(counts: Mapping[str, int], most: int = 500, seed: int = 0) -> 
 
 
 def nearest_text(text: str, texts: list[str]) -> str:
-    """The text at the smallest edit distance; ties: the first."""
+    """Return the text at the smallest edit distance; ties: the first."""
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import extractOne
 
@@ -94,7 +93,8 @@ def _best_of(
 
 
 def elbow(ks: tuple[int, ...], sse: tuple[float, ...]) -> int:
-    """The k (not the first) where SSE lies farthest below the line from its first to its last point; ties: the first.
+    """Return the k (not the first) whose SSE is farthest below the line from the first to the last point; ties: the
+    first.
 
     >>> elbow((1, 2, 3, 4), (100.0, 12.0, 10.0, 8.0))
     2
@@ -105,7 +105,8 @@ def elbow(ks: tuple[int, ...], sse: tuple[float, ...]) -> int:
 
 
 def calinski_harabasz(total: float, within: float, n: float, k: int) -> float:
-    """tr(B)/tr(W) * (n - k)/(k - 1), eq. 3, from the total and the within-cluster sum of squares; infinite for W = 0.
+    """Return tr(B)/tr(W) * (n - k)/(k - 1), eq. 3, from total and within-cluster sums of squares; infinite for W =
+    0.
 
     >>> calinski_harabasz(total=100.0, within=20.0, n=12.0, k=2)
     40.0
@@ -131,17 +132,17 @@ class Su:
     model
         `linear`, `forest` or `svr`, fitted to the k neighbours and kept inside their range.
     every
-        Submissions between two searches of k and alpha, at least 1; sooner at the beginning, see `Warming`.
+        Number of submissions between two searches of k and alpha, at least 1; fewer at the beginning, see `Warming`.
     search
-        Finished jobs on which they are searched, at least 1.
+        Number of finished jobs on which k and alpha are searched, at least 1.
     objective
-        `balanced`: (sum|P - R|/sum R) / exp((1 - UR)^2), the trade of Xu et al. 2018; `mae` drops the second part.
+        `balanced`: (sum|P - R|/sum R) / exp((1 - UR)^2), as in Xu et al. 2018; `mae`: only the first factor.
     clusters
-        Whether names are clustered at all.
+        Whether names are clustered.
     utc_offset
-        Turns the log's clock into local time, seconds.
+        Seconds to add to the log's clock for local time.
     seed
-        Of k-means and of the models that draw.
+        Random seed of k-means and of the models.
 
     Raises
     ------
@@ -151,13 +152,13 @@ class Su:
     Notes
     -----
     Equations 1 to 5 of the source. Clusters: per user, k-means on edit distances of user_jobname (the executable's
-    number where the log has no names), see `cluster_texts`; a user is clustered anew when a half more distinct
-    names have appeared, names in between join the nearest. Neighbours: by standardised (processors, sin and cos of
-    the hour of submission; an unknown is 1 away), among the cluster's last 2000 finished jobs; ties: the more
-    recent. A user without finished jobs in a cluster yet: the same over the last 2000 of all. k and alpha are not
-    printed: each job of the search is predicted from what had finished before its submission. Departures: capped by
-    the limit where known. Quantiles: order statistics of the neighbours. O(2000) and one small fit a prediction;
-    `trained` lists each refit: what it found and how many fits it took.
+    number where the log has no names), see `cluster_texts`; a user is clustered again when half as many new names have
+    appeared; until then new names join the nearest cluster. Neighbours: by standardised (processors, sin and cos of the
+    hour of submission; an unknown is 1 away), among the cluster's last 2000 finished jobs; ties: the more recent.
+    Without finished jobs in the user's cluster: the last 2000 jobs of all users. k and alpha are not printed: each job
+    of the search is predicted from what had finished before its submission. Departures: capped by the limit where
+    known. Quantiles: order statistics of the neighbours. O(2000) and one small fit per prediction; `trained` lists each
+    refit with its result and number of fits.
 
     References
     ----------
@@ -212,7 +213,7 @@ class Su:
         self.trained: list[dict[str, Any]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """alpha times the regression over the nearest jobs."""
+        """Predict alpha times the regression over the nearest jobs."""
         user, text = user_and_text(job)
         near = self._near(self._cluster(user, text), self._feature(job), self.k, self.finished.length)
         basis = "of the cluster of its name"
@@ -226,7 +227,7 @@ class Su:
         return Prediction(point, LEVELS, quantiles, f"{self.model} over the {len(near)} nearest {basis}", Grounds.MODEL)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: the user's names, and how much had finished by then. End: the run time joins its cluster."""
+        """Submit: the user's names, and how many jobs had finished by then. End: the run time joins its cluster."""
         if isinstance(event, Submit):
             job: JobRequest = event.job
             user, text = user_and_text(job)
@@ -241,7 +242,7 @@ class Su:
             self.open.pop(event.job.row, None)
 
     def refit(self, now: float) -> None:
-        """Cluster the users whose names grew, standardise anew, search k and alpha on the past; when it is due."""
+        """If due, cluster users whose names grew, standardise again, and search k and alpha on the past."""
         if not self.pace.due(self.submitted):
             return
         grown = [user for user, names in self.names.items() if 2 * len(names) >= 3 * self.clustered.get(user, 0)]
@@ -282,7 +283,7 @@ class Su:
         self.clusters_of_end.append(cluster)
 
     def _cluster(self, user: str, text: str) -> Cluster:
-        """The cluster of the job's name, or of the nearest name of its user; label 0 before there are any."""
+        """Return the cluster of the job's name, or of the nearest name of its user; label 0 without any."""
         known = self.label.get(user)
         if not known or not self.clusters:
             return user, 0
@@ -303,7 +304,7 @@ class Su:
         return (np.array(size_and_hour(job, self.utc_offset)) - self.centre) / self.spread
 
     def _near(self, cluster: Cluster, query: np.ndarray, k: int, done: int) -> np.ndarray:
-        """Places of the k nearest members that are among the first `done` finished, nearest and then newest first."""
+        """Return the k nearest members among the first `done` finished jobs, nearest first, then newest first."""
         if cluster == NOBODY:
             places = np.arange(max(done - MEMORY, 0), done)
         else:
@@ -322,7 +323,7 @@ class Su:
         return local_estimate(self.model, table, self.finished["run"][near], query, self.seed)
 
     def _search(self) -> int:
-        """Set k and alpha to the best on the last finished jobs; how many regressions it took."""
+        """Set k and alpha to the best on the last finished jobs; return the number of regressions."""
         places = np.arange(max(self.finished.length - self.search, 0), self.finished.length)
         actual, limit = self.finished["run"][places], self.finished["limit"][places]
         best = (np.inf, self.k, self.alpha)
@@ -347,7 +348,7 @@ class Su:
 
 
 def user_and_text(job: JobRequest) -> tuple[str, str]:
-    """The user, and user_jobname as one text; the executable's number where there is no name."""
+    """Return the user, and user_jobname as one text; the executable's number without a name."""
     name = job.job_name if job.job_name is not None else job.app_id
     user = "" if job.user_id is None else str(job.user_id)
     return user, f"{user}_{'' if name is None else name}"

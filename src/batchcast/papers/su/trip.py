@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trip`.
-
-Trust the request where there is little history or it was good, else a Tobit regression (Fan et al. 2017).
-"""
+"""`trip`: the request if there is little history or it was accurate, else a Tobit regression (Fan et al. 2017)."""
 
 from __future__ import annotations
 
@@ -31,15 +28,15 @@ class Tobit(NamedTuple):
     sigma: float
 
     def mean(self, row: np.ndarray) -> float:
-        """The uncensored mean at `row` (m,)."""
+        """Return the uncensored mean at `row` (m,)."""
         return float(self.weights[0] + row @ self.weights[1:])
 
 
 def fit_tobit(table: np.ndarray, y: np.ndarray, censored: np.ndarray) -> Tobit:
-    """Maximum likelihood of y (n,) on `table` (n, m); where `censored`, the true value is known to be above y.
+    """Fit y (n,) on `table` (n, m) by maximum likelihood; if `censored`, the true value is known to be above y.
 
-    Tobin 1958, by expectation-maximisation: a censored y is replaced by its expectation above y under the current
-    fit, then least squares (of smallest norm where columns depend on each other); at most 30 rounds. O(rounds n m^2).
+    Tobin 1958, by expectation-maximisation: a censored y is replaced by its expectation above y under the present fit,
+    then least squares (of smallest norm for dependent columns); at most 30 rounds. O(rounds n m^2).
 
     >>> x = np.arange(20.0)[:, None]
     >>> cut = np.minimum(2.0 * x[:, 0] + 1.0, 21.0)
@@ -76,13 +73,13 @@ class Trip:
     Parameters
     ----------
     count
-        Finished jobs of a kind before anything but the request is answered, at least 1.
+        Number of finished jobs of a kind from which on the regression is used, at least 1.
     trust
-        Mean accuracy of the requests above which the request is answered, in [0, 1].
+        Mean accuracy of the requests above which the request is the prediction, in [0, 1].
     window
-        The last so many jobs of a kind teach, at least `count`.
+        Number of last jobs of a kind that are used, at least `count`.
     every
-        Submissions between two rounds of fits, at least 1.
+        Number of submissions between two rounds of fits, at least 1.
 
     Raises
     ------
@@ -92,11 +89,11 @@ class Trip:
     Notes
     -----
     As Wang et al. 2021 describe the method. Project: the account, else the group; name: the job's name, else its
-    executable. Accuracy of a request: run over request, at most 1. Log run time on log processors and log request,
-    a job that reached its request counting as censored there; the point is the median, not above the request. The
-    thresholds and features are ours, the description gives none. Kinds with news are fitted anew on their last
-    `window` jobs; until its first fit a kind gets the request. Jobs without a request: the largest seen, and no
-    censoring. Quantiles: the fitted log-normal's. O(1) a prediction; `trained` counts the fits of each refit.
+    executable. Accuracy of a request: run over request, at most 1. Log run time on log processors and log request, a
+    job that reached its request counting as censored there; the point is the median, not above the request. The
+    thresholds and features are ours, the description gives none. Kinds with new jobs are fitted again on their last
+    `window` jobs; before its first fit a kind gets the request. Jobs without a request: the largest seen, and no
+    censoring. Quantiles: the fitted log-normal's. O(1) per prediction; `trained` counts the fits of each refit.
 
     References
     ----------
@@ -130,7 +127,7 @@ class Trip:
         self.trained: list[dict[str, Any]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The request or the regression's median."""
+        """Predict the request or the regression's median."""
         limit = self.limits.of(job.req_time)
         key = kind_of(job)
         fit, past = self.fits.get(key), self.past.get(key, ())
@@ -146,7 +143,7 @@ class Trip:
         )
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Keeps the last jobs of each kind."""
+        """Store the last jobs of each kind."""
         if isinstance(event, End):
             job: JobRequest = event.job
             run: float = event.run_time
@@ -158,7 +155,7 @@ class Trip:
             self.limits.note(event.job.req_time)
 
     def refit(self, now: float) -> None:
-        """Fit the kinds that have news and enough history."""
+        """Fit the kinds that have new jobs and enough history."""
         due = [key for key in self.news if len(self.past[key]) >= self.count]
         for key in due:
             past = np.array(self.past[key])
@@ -171,7 +168,7 @@ class Trip:
 
 
 def kind_of(job: JobRequest) -> tuple[Any, ...]:
-    """User, project and name of a job."""
+    """Return user, project and name of a job."""
     user, account, group, name, app = class_key(job, ("user_id", "account", "group_id", "job_name", "app_id"))
     return user, group if account is None else account, app if name is None else name
 

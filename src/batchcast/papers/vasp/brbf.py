@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`brbf`: radial basis networks per kind of job, and Bayes feeding one for the rest (Wu et al. 2019)."""
+"""`brbf`: networks per kind of job, and one network fed by naive Bayes for the others (Wu et al. 2019)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST = 0.6
 
 
 class NetworkSettings(NamedTuple):
-    """How every network of a model is fitted, see `RbfNetwork`; `ridge` and `floor` None: found from the rows."""
+    """Settings of every network, see `RbfNetwork`; `ridge` and `floor` None: found from the rows."""
 
     centres: int
     ridge: float | None = None
@@ -24,12 +24,12 @@ class NetworkSettings(NamedTuple):
 
 
 class BrbfModel(EncodedModel):
-    """A network for every key with many jobs; for the others a Bayes classifier's probabilities feed one network.
+    """A network for every key with many jobs; for the others a Bayes classifier's probabilities are a network's input.
 
     Section 3.2: key = (ISPIN, ISYM, LREAL, PREC); a key with more than `key_min` training rows has a network on its
-    continuous features; the general model cuts run time into `ranges` classes, trains naive Bayes on the first 60 %
-    and a network from its class probabilities on the last 40 % to log10 run time. The ranges hold equally many rows
-    each (the paper only says: by the distribution of run times).
+    continuous features. The general model divides run times into `ranges` classes, trains naive Bayes on the first 60 %
+    and a network from its class probabilities to log10 run time on the last 40 %. Each range has equally many rows (the
+    paper only says: by the distribution of run times).
     """
 
     name = "brbf"
@@ -51,7 +51,7 @@ class BrbfModel(EncodedModel):
         self.general: RbfNetwork | None = None
 
     def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
-        """Networks of the large keys and the general model, from rows in order of submission."""
+        """Fit the networks of large keys and the general model, from rows in order of submission."""
         if not self.encode(rows):
             self.networks, self.general = {}, None
         values, codes = self.encoder.scaled(rows), self.encoder.codes(rows)
@@ -72,7 +72,7 @@ class BrbfModel(EncodedModel):
         self.general = self._network(inputs, log_run[cut:], self.general)
 
     def predict_row(self, row: Row) -> float:
-        """log10 seconds, from the network of the row's key or the general one."""
+        """Return log10 seconds, from the network of the row's key or the general one."""
         assert self.bayes is not None
         assert self.general is not None
         values = self.encoder.scaled([row])
@@ -82,7 +82,7 @@ class BrbfModel(EncodedModel):
         return float(self.general.predict(self.bayes.probabilities(self.encoder.codes([row]), values))[0])
 
     def has_network(self, row: Row) -> bool:
-        """Whether the row's key has a network of its own, so that the general one is not asked."""
+        """Return whether the row's key has its own network."""
         return self._key(row) in self.networks
 
     def _key(self, row: Row) -> Row:
@@ -100,30 +100,30 @@ class Brbf(FeatureMethod):
     Parameters
     ----------
     key_min
-        Training rows above which a key has a network of its own.
+        Number of training rows above which a key has its own network.
     ranges
-        Classes of run time of the general model.
+        Number of run-time classes of the general model.
     centres
-        Centres of a network at most.
+        Maximum number of centres of a network.
     ridge, floor
-        Of the networks, see `RbfNetwork`; found anew at every fit from the rows that teach, unless given.
+        Settings of the networks, see `RbfNetwork`; by default found from the training rows at every fit.
     encut
-        What becomes of the plane-wave cutoff: `paper` cubes it, `physics` takes the power 1.5, `plain` leaves it.
+        Transformation of the plane-wave cutoff: `paper` cubes it, `physics` takes the power 1.5, `plain` none.
     features, also
         Columns known at submission; `also` are added to `features`.
     refit_every_jobs
-        Ended jobs between two fits, at least 1; fewer while the model is young.
+        Number of ended jobs between two fits, at least 1; fewer at the beginning.
     window
-        The last so many ended jobs teach, at least 1; it holds the paper's training set (80 % of its 16,700 jobs), so
-        that its keys reach `key_min`.
+        Number of last ended jobs that are used, at least 1. The default holds the paper's training set (80 % of its
+        16,700 jobs), so that its keys reach `key_min`.
     min_jobs
-        Ended jobs before the first fit, at least 1.
+        Number of ended jobs before the first fit, at least 1.
     warm_start
-        Whether a fit goes on from the one before.
+        Whether a fit continues from the last fit.
     seed
-        Of the models that draw.
+        Random seed of the models.
     train_when_asked
-        Whether the model is also trained on all ended jobs when a prediction is asked for.
+        Whether the model is also trained on all ended jobs before each prediction.
 
     Raises
     ------
@@ -148,6 +148,6 @@ class Brbf(FeatureMethod):
     window: int = field(default=20000, kw_only=True)
 
     def untaught(self, names: tuple[str, ...]) -> BrbfModel:
-        """The model of these columns, before its first fit."""
+        """Return the model of these columns, before its first fit."""
         network = NetworkSettings(self.centres, self.ridge, self.floor, self.seed)
         return BrbfModel(names, self.encut, self.key_min, self.ranges, network, self.warm_start)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Working directories into features: one, or those of every job of a log whose inputs can still be read."""
+"""Features from working directories: one, or those of every job of a log whose inputs can still be read."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ from .poscar import Potential, parse_poscar, scan_potcar
 
 INPUTS = ("INCAR", "POSCAR", "POTCAR", "KPOINTS")
 LARGEST = 64 << 20
-POTENTIALS_MET: dict[bytes, int] = {}  # their lengths, so that the next POTCAR is skipped through
+POTENTIALS_MET: dict[bytes, int] = {}  # lengths of known potentials, so that the next POTCAR can be skipped through
 
 
 def read_features(directory: str | Path, *, look_for_wavecar: bool = True, tags: Sequence[str] | None = ()) -> Features:
-    """The features of a working directory's INCAR, POSCAR, POTCAR and (where there is one) KPOINTS.
+    """Return the features of a working directory's INCAR, POSCAR, POTCAR and (if present) KPOINTS.
 
-    `look_for_wavecar` lets a WAVECAR that is there and not empty stand for a continuation (ISTART=1), which is right
-    before a run; after it the run's own WAVECAR is there and says nothing, so `collect` does not look. `tags` are
-    further tags of INCAR that become columns `incar_...`, None: all that the INCAR has. Raises InputError naming file,
-    line and tag. About a millisecond for 1,000 ions and 40 potentials; a potential never met in this process adds a
-    scan of its part of POTCAR (see `scan_potcar`).
+    With `look_for_wavecar` an existing, non-empty WAVECAR counts as a continuation (ISTART=1). That is right before a
+    run; after a run its own WAVECAR exists, so `collect` does not look. `tags` are further INCAR tags that become
+    columns `incar_...`, None: all tags. InputError names file, line and tag. Takes about a millisecond for 1,000 ions
+    and 40 potentials; a potential that is new to this process adds a scan of its part of POTCAR (see `scan_potcar`).
     """
     here = os.fspath(directory)
     if not os.path.isdir(here):
@@ -50,7 +49,7 @@ def read_features(directory: str | Path, *, look_for_wavecar: bool = True, tags:
 
 
 def changed_at(directory: str | Path) -> float:
-    """When the newest of the four inputs was last written, epoch seconds; NaN where none is there."""
+    """Return when the newest of the four inputs was written, epoch seconds; NaN if there is none."""
     times = []
     for name in INPUTS:
         try:
@@ -61,10 +60,10 @@ def changed_at(directory: str | Path) -> float:
 
 
 def _text(here: str, name: str) -> str:
-    """A text input; odd bytes in comments do not matter."""
+    """Return a text input; odd bytes in comments are accepted."""
     path = f"{here}/{name}"
     try:
-        with open_regular(path) as file:  # the folder is another user's
+        with open_regular(path) as file:  # the folder belongs to another user
             data = file.read(LARGEST + 1)
     except OSError as error:
         raise _unreadable(path, error) from None
@@ -111,7 +110,7 @@ TEXT_FEATURES = ("prec", "lreal")
 
 
 class Visit(NamedTuple):
-    """What a working directory gave: its status, the features if read, why not if not, when last written (epoch s)."""
+    """The result of a working directory: status, features if read, the reason if not, when written (epoch s)."""
 
     status: str
     values: Mapping[str, float | str] | None
@@ -141,17 +140,16 @@ def collect(
     journal: str | Path | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Collected:
-    """The log with one extra column a feature and `vasp_inputs`, how each job's inputs fared; nothing else is kept.
+    """Add a column per feature, and `vasp_inputs`, the state of each job's inputs, to a log.
 
-    Each of `tags` of INCAR becomes a column too (`incar_nsw`), None: every tag that an INCAR has. An INCAR without the
-    tag has VASP's default in the column (`tag_default`).
-
-    Every distinct `work_dir` is visited once: below `root`, after `strip` was cut off its front. Directories that are
-    gone or unreadable leave their jobs without features. Inputs written after a job's submission may not be what it
-    ran with: `changed` drops or keeps their features; `auto` drops them, unless every directory is younger than the
-    end of the whole log, which only a copy of a tree can be. A WAVECAR is not looked for (`read_features`).
-    `previous`, a log collected before, gives features of jobs whose directories have gone since. `journal` is a file
-    that notes every directory, so that a run cut short goes on where it was. Cost: see `read_features`, a directory.
+    Each of `tags` of INCAR becomes a column too (`incar_nsw`), None: every tag of an INCAR. An INCAR without the tag
+    has VASP's default in the column (`tag_default`). Every distinct `work_dir` is visited once: below `root`, after
+    `strip` was removed from its front. Jobs of missing or unreadable directories have no features. Inputs written after
+    a job's submission may not be those of its run: `changed` drops or keeps their features; `auto` drops them, unless
+    every directory is newer than the end of the whole log, which happens only in a copy. A WAVECAR is not looked for
+    (`read_features`). `previous`, a log collected before, gives features of jobs whose directories are gone. `journal`
+    is a file that records every directory, so that an interrupted run can continue. Cost: see `read_features`, per
+    directory.
     """
     where = trace.nominal("work_dir")
     if not where.is_known().any():
@@ -175,7 +173,7 @@ def collect(
 
 
 def visit(work_dir: str, root: str, strip: str = "", tags: Sequence[str] | None = ()) -> Visit:
-    """What the inputs in a job's working directory say, whatever state it is in."""
+    """Return the features of a job's working directory, or its state if they cannot be read."""
     path = locate(work_dir, root, strip)
     if path is None or not os.path.isdir(path):
         return Visit(VANISHED, None, f"{path or work_dir}: is not there", math.nan)
@@ -189,7 +187,7 @@ def visit(work_dir: str, root: str, strip: str = "", tags: Sequence[str] | None 
 
 
 def locate(work_dir: str, root: str, strip: str = "") -> str | None:
-    """Where below `root` a working directory lies; None when its name leads out of `root`.
+    """Return the place of a working directory below `root`; None if its name leads out of `root`.
 
     >>> locate("/scratch/ada/run1", "/mnt/copy", "/scratch"), locate("/mnt/copy/x", "/mnt/copy")
     ('/mnt/copy/ada/run1', '/mnt/copy/x')
@@ -206,7 +204,7 @@ def locate(work_dir: str, root: str, strip: str = "") -> str | None:
 def _joined(
     trace: Trace, where: Nominal, visits: Mapping[str, Visit], changed: Changed, previous: Trace | None
 ) -> Collected:
-    """Features to the jobs, with the rule for changed inputs and the memory of a former run."""
+    """Add features to the jobs, with the rule for changed inputs and the features of an earlier run."""
     names = [None if code < 0 else str(where.categories[code]) for code in where.codes.tolist()]
     submitted = trace.submit_time + trace.info.unix_start
     written = np.array([math.nan if name is None else visits[name].changed_at for name in names])
@@ -244,7 +242,7 @@ def _joined(
 
 
 def _column(name: str, values: Sequence[Mapping[str, float | str] | None]) -> Values:
-    """A feature or a tag of every job; unknown where the inputs were not read, the default where the tag is absent."""
+    """Return a feature or tag of every job; unknown if inputs were not read, the default if the tag is absent."""
     default = tag_default(name) if name.startswith(TAG_PREFIX) else None
     cells = [None if one is None else one.get(name, default) for one in values]
     if name in TEXT_FEATURES or isinstance(default, str):
@@ -253,14 +251,14 @@ def _column(name: str, values: Sequence[Mapping[str, float | str] | None]) -> Va
 
 
 def _is_copy(trace: Trace, visits: Mapping[str, Visit]) -> bool:
-    """Whether all inputs are younger than everything the log tells."""
+    """Return whether all inputs are newer than everything in the log."""
     ends = np.nansum([trace.submit_time, trace.wait_time, trace.run_time], axis=0) + trace.info.unix_start
     times = [one.changed_at for one in visits.values() if one.status == READ]
     return bool(times) and min(times) > float(ends.max())
 
 
 def _recover(trace: Trace, previous: Trace | None, status: list[str], values: list[Any], wanted: set[str]) -> int:
-    """Fills in features that an earlier collect had read for the same job (id and submission)."""
+    """Add features that an earlier collect read for the same job (id and submission)."""
     if previous is None or STATUS not in previous.names:
         return 0
     former = previous.nominal(STATUS).decode()
@@ -287,7 +285,7 @@ def _recover(trace: Trace, previous: Trace | None, status: list[str], values: li
 
 
 def _is_text(trace: Trace, name: str) -> bool:
-    """Whether a column of a trace holds text."""
+    """Return whether a column of a trace has text."""
     return isinstance(trace.column(name), Nominal)
 
 
@@ -300,13 +298,13 @@ def _counts(words: Sequence[str]) -> dict[str, int]:
 def _journal(
     path: str | Path | None, places: list[str]
 ) -> Iterator[tuple[dict[str, Visit], Callable[[str, Visit], None]]]:
-    """What a run cut short had found under the same root, and a function that notes the next directory."""
+    """Return what an interrupted run found under the same root, and a function that records the next directory."""
     if path is None:
         yield {}, lambda work_dir, visit_made: None
         return
     known = _read_journal(Path(path), places)
     with Path(path).open("a" if known else "w", encoding="utf-8", buffering=1) as file:
-        file.write("\n" if known else json.dumps(places) + "\n")  # the former run may have been cut within a line
+        file.write("\n" if known else json.dumps(places) + "\n")  # the interrupted run may have ended within a line
 
         def note(work_dir: str, visit_made: Visit) -> None:
             changed = None if math.isnan(visit_made.changed_at) else visit_made.changed_at
@@ -316,7 +314,7 @@ def _journal(
 
 
 def _read_journal(path: Path, places: list[str]) -> dict[str, Visit]:
-    """Directories a former run noted; none if it looked elsewhere."""
+    """Return the directories that an earlier run recorded; none if it had another root."""
     known: dict[str, Visit] = {}
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
     if not lines or lines[0] != json.dumps(places):
@@ -325,6 +323,6 @@ def _read_journal(path: Path, places: list[str]) -> dict[str, Visit]:
         try:
             work_dir, status, values, reason, changed = json.loads(line)
         except ValueError:
-            continue  # the line at which the former run was cut
+            continue  # the line at which the earlier run was interrupted
         known[work_dir] = Visit(status, values, reason, math.nan if changed is None else changed)
     return known

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run time of jobs that were not submitted yet, from their input files and a history of jobs with features."""
+"""The run time of jobs that are not submitted yet, from their input files and a history of jobs with features."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from .incar import TAG_PREFIX, tag_default
 from .learner import Encoder
 
 BOUND = 0.9
-"""The level of the bound, and so of the suggested time limit."""
+"""Level of the bound, and so of the suggested time limit."""
 STEP_S = 300.0
 """The suggested time limit is a multiple of this many seconds."""
 NEAREST = 3
 COMPARED = ("core_num", *FEATURES)
-"""What two runs are compared by: processors and the features of the paper."""
+"""The values by which two runs are compared: processors and the features of the paper."""
 COLLECT = "batchcast vasp collect --log sacct.txt --root / -o jobs.parquet, then --history jobs.parquet"
 
 
 @dataclass(frozen=True, slots=True)
 class NearRun:
-    """A finished job whose inputs are similar.
+    """A finished job with similar inputs.
 
     Its id, run time in seconds, processors, working directory (None: unknown or hidden), and the features that differ
     from the new job, each as (past value, new value).
@@ -50,8 +50,8 @@ class NearRun:
 class Estimate:
     """The run time of one directory's job in seconds, or the reason why there is none.
 
-    `run_s` is the likely run time, `bound_s` the 90 % bound (NaN: the predictor has none yet), `limit_s` the time limit
-    to ask for, `is_fallback` whether the answer rests on past jobs alone and not on the features.
+    `run_s` is the likely run time, `bound_s` the 90 % bound (NaN: the predictor has none yet), `limit_s` the suggested
+    time limit, `is_fallback` whether the answer uses only past jobs and no features.
     """
 
     directory: str
@@ -83,7 +83,7 @@ def estimate(
     directories
         Working directories with the inputs of jobs that were not submitted yet.
     procs, nodes
-        What each job asks for.
+        Requested processors and nodes of each job.
     columns
         Further columns of each new job, for example `user_id` and `job_name`.
     predictor

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the four input files say about a run, as the features of the paper, defaults filled in as VASP does.
+"""The features of the paper from the four input files, with VASP's defaults; and synthetic jobs with features.
 
-And synthetic jobs with such features at the scale of Wu et al. 2019: what its private logs let a method meet, seeded.
+The synthetic jobs are at the scale of Wu et al. 2019, whose logs are private, and use a seed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DEFAULTS_FROM = "VASP manual (vasp.at/wiki/TAG, stored revisions up to 2026)"
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """The features by name (text: prec, lreal; numbers otherwise), which of them are defaults, and remarks."""
+    """Features by name (text: prec, lreal; otherwise numbers), which of them are defaults, and remarks."""
 
     values: Mapping[str, float | str]
     defaulted: tuple[str, ...]
@@ -59,14 +59,14 @@ def features(
     has_wavecar: bool = False,
     path: str = "",
 ) -> Features:
-    """The features of a run from its parsed inputs.
+    """Return the features of a run from its parsed inputs.
 
-    Source: Wu et al. 2019, table 1; processors come from the job log. Absent tags take VASP's default
-    (`DEFAULTS_FROM`): PREC Normal; ISTART 1 with a WAVECAR, else 0; ICHARG 2 where ISTART is 0, else 0; ISYM 1 with
-    ultrasoft potentials, 3 with LHFCALC, else 2; LREAL .FALSE.; ISPIN 1; NELM 60; NELMIN 2; EDIFF 1E-4; EDIFFG 10
-    EDIFF; ENCUT the largest ENMAX (PREC=High: 1.3 times it; PREC=Low would take ENMIN, which is not read: ENMAX too);
-    NBANDS see `default_nbands`. Without `kpoints` the grid comes from KSPACING. `nions` and `nelect` are extra.
-    Energies in eV, volume in cubic angstrom. Raises InputError where the files contradict each other. O(species).
+    Wu et al. 2019, table 1; processors come from the job log. Absent tags take VASP's default (`DEFAULTS_FROM`): PREC
+    Normal; ISTART 1 with a WAVECAR, else 0; ICHARG 2 if ISTART is 0, else 0; ISYM 1 with ultrasoft potentials, 3 with
+    LHFCALC, else 2; LREAL .FALSE.; ISPIN 1; NELM 60; NELMIN 2; EDIFF 1E-4; EDIFFG 10 EDIFF; ENCUT the largest ENMAX
+    (PREC=High: 1.3 times it; PREC=Low would take ENMIN, which is not read: ENMAX too); NBANDS see `default_nbands`.
+    Without `kpoints` the grid comes from KSPACING. `nions` and `nelect` are extra. Energies in eV, volume in cubic
+    angstrom. InputError if the files contradict each other. O(species).
     """
     given = incar.values
     _check_species(poscar, potentials, path)
@@ -98,19 +98,19 @@ def features(
 
 
 def default_isym(potentials: Sequence[Potential], has_hybrid: bool) -> int:
-    """ISYM where the INCAR has none: 1 with ultrasoft potentials, 3 with LHFCALC, else 2 (VASP manual, page ISYM)."""
+    """Return ISYM without a tag: 1 with ultrasoft potentials, 3 with LHFCALC, else 2 (VASP manual, page ISYM)."""
     if any(p.is_ultrasoft for p in potentials):
         return 1
     return 3 if has_hybrid else 2
 
 
 def default_nbands(electrons: float, ions: int, given: Mapping[str, Any] | None = None) -> int:
-    """NBANDS where the INCAR has none: max(nint(NELECT + 2)/2 + max(NIONS/2, 3), int(0.6 NELECT)), in whole numbers.
+    """Return NBANDS without a tag: max(nint(NELECT + 2)/2 + max(NIONS/2, 3), int(0.6 NELECT)), in whole numbers.
 
-    VASP manual, page NBANDS, revision of 3 September 2025 (halves cut off, as a count needs). Where spins differ half
-    the moment comes on top: ISPIN=2 adds floor((sum of MAGMOM + 1)/2), MAGMOM being 1 an ion where absent (the page's
-    2019 revision has the term NMAG, today's has none); a noncollinear run has twice as many bands, its moment being
-    the largest Cartesian sum. VASP then rounds up to fill its processors, which inputs do not say. O(ions).
+    VASP manual, page NBANDS, revision of 3 September 2025 (halves are cut off). If spins differ, half the moment is
+    added: ISPIN=2 adds floor((sum of MAGMOM + 1)/2), with MAGMOM 1 per ion if absent (the page's 2019 revision has the
+    term NMAG, the present one does not); a noncollinear run has twice as many bands, with the largest Cartesian sum as
+    moment. VASP then rounds up to fill its processors, which inputs do not show. O(ions).
 
     >>> default_nbands(8.0, 2), default_nbands(8.0, 2, {"ISPIN": 2}), default_nbands(100.0, 4)
     (8, 9, 60)
@@ -128,7 +128,7 @@ def default_nbands(electrons: float, ions: int, given: Mapping[str, Any] | None 
 
 
 def _check_species(poscar: Poscar, potentials: Sequence[Potential], path: str) -> None:
-    """POSCAR and POTCAR must speak of the same species."""
+    """Check that POSCAR and POTCAR have equal species."""
     where = f"{path}/POTCAR" if path else "POTCAR"
     if len(potentials) != len(poscar.counts):
         raise input_error(
@@ -149,7 +149,7 @@ def _check_species(poscar: Poscar, potentials: Sequence[Potential], path: str) -
 
 
 def _element(titel: str) -> str:
-    """`Fe` of `PAW_PBE Fe_pv 06Sep2000`; empty where the title has another form."""
+    """Return `Fe` of `PAW_PBE Fe_pv 06Sep2000`; empty if the title has another form."""
     words = titel.split()
     name = words[1] if len(words) > 1 else ""
     return name.split("_")[0].split(".")[0] if name[:1].isalpha() else ""
@@ -183,11 +183,11 @@ def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 12
     Parameters
     ----------
     rng : numpy.random.Generator
-        Where the draws come from; the same state gives the same log.
+        The random generator; equal states give equal logs.
     jobs : int
-        How many, at least 100.
+        Number of jobs, at least 100.
     users : int
-        How many users there may be, at least 1; a few submit most jobs.
+        Maximum number of users, at least 1; a few submit most jobs.
     shares : {"first", "second"}
         Run times as table 2 of the paper shares them out, or as its second set of 5,600 jobs (68 % within an hour, 75 %
         within two).
@@ -205,10 +205,10 @@ def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 12
 
     Notes
     -----
-    Not a model of anybody's cluster: it lets every branch of the methods be exercised (a network for each of three
-    keys, users to cluster, every bin of Tables 3 and 4), and confirms no printed figure. A user has a few systems and
-    repeats them in sessions; the work of a job grows with bands, ions, k-points and cutoff as plane-wave codes' does,
-    times what its key costs and log-normal noise; the ranks of the works are then given the run times of `shares`.
+    This is not a model of a real cluster. It exercises every branch of the methods (a network for each of three keys,
+    users to cluster, every bin of Tables 3 and 4), and confirms no printed figure. A user has a few systems and repeats
+    them in sessions; the work of a job grows with bands, ions, k-points and cutoff as plane-wave codes' does, times
+    what its key costs and log-normal noise; the ranks of the works are then given the run times of `shares`.
 
     References
     ----------
@@ -247,7 +247,7 @@ def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 12
 
 
 def _systems(rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-    """Features of so many systems with the settings their users gave them, and `cost`, what the key costs."""
+    """Draw features of systems with their users' settings, and `cost`, the factor of the key."""
     ions = np.ceil(np.exp(rng.normal(3.4, 0.9, count)))
     electrons = np.ceil(ions * rng.uniform(3.0, 9.0, count))
     key = rng.choice(len(KEYS), count, p=[share for _, share in KEYS])
@@ -277,7 +277,7 @@ def _systems(rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
 
 
 def _sessions(rng: np.random.Generator, jobs: int, owner: np.ndarray) -> np.ndarray:
-    """Which system each job runs: sessions of some jobs of one system after another, key shares kept."""
+    """Return the system of each job: sessions of jobs of one system, with the shares of keys preserved."""
     length = rng.geometric(0.2, jobs)
     system = rng.integers(0, len(owner), jobs)
     return np.repeat(system, length)[:jobs]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a run: INCAR, the tags in every syntax that the VASP manual names; KPOINTS, or KSPACING instead."""
+"""The settings of a run: INCAR with every syntax of the VASP manual; KPOINTS, or KSPACING instead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .poscar import floats_at, ints_at, line_at
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?")
 _UNCOMMENTED = re.compile(r'(?:[^"#!]+|"[^"]*"|"[^"]*$)*')
-_PARTED = re.compile(r'([;{}])(?=(?:[^"]*"[^"]*")*[^"]*$)')  # at marks outside quotes
+_PARTED = re.compile(r'([;{}])(?=(?:[^"]*"[^"]*")*[^"]*$)')  # at separators outside quotes
 _STATEMENT = re.compile(r"\s*([A-Za-z][A-Za-z0-9_/]*)\s*=\s*(.*?)\s*", re.DOTALL)
 _PRECISIONS = {"l": "low", "m": "medium", "h": "high", "n": "normal", "s": "single", "a": "accurate"}
 _PROJECTIONS = {"f": "false", "t": "true", "o": "on", "a": "auto"}
@@ -22,7 +22,7 @@ _PROJECTIONS = {"f": "false", "t": "true", "o": "on", "a": "auto"}
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """How a tag is read: `integer`, `real`, `logical`, `reals`, `prec` or `lreal`, and its smallest, largest value."""
+    """How a tag is read: `integer`, `real`, `logical`, `reals`, `prec` or `lreal`, with smallest and largest value."""
 
     kind: str
     low: float = float("-inf")
@@ -63,9 +63,9 @@ _ACCEPTED = {
 
 @dataclass(frozen=True, slots=True)
 class Incar:
-    """The known tags of an INCAR with their values, the line each was read from, and remarks on odd but legal input.
+    """The known tags of an INCAR with values and line numbers, and remarks on odd but legal input.
 
-    `texts` has every tag, also the unknown ones, as it is written.
+    `texts` has every tag as written, including unknown ones.
     """
 
     values: Mapping[str, Any]
@@ -75,14 +75,13 @@ class Incar:
 
 
 def parse_incar(text: str, path: str = "INCAR") -> Incar:
-    """The tags of `TAGS` found in an INCAR; other tags, and text that is no `tag = value`, are skipped as VASP does.
+    """Return the tags of `TAGS` in an INCAR; other tags, and text that is not `tag = value`, are skipped as in VASP.
 
-    Syntax (VASP manual, page INCAR, 2025): comments after # or !; statements parted by `;`; a backslash at the end of
-    a line continues it; values in double quotes span lines; groups in braces (VASP 6) name their tags GROUP/TAG;
-    Fortran numbers (1.D-5, .5), logicals (T, .TRUE., f) and repeat counts (3*0.5); any case; words after the value
-    are ignored (`ENCUT = 300 eV`). Of a tag given twice the first counts, as in VASP's reader (the page does not say
-    so), and a note tells.
-    Raises InputError with file, line, tag and accepted forms. O(length).
+    Syntax (VASP manual, page INCAR, 2025): comments after # or !; statements separated by `;`; a backslash at the end
+    of a line continues it; values in double quotes span lines; groups in braces (VASP 6) name their tags GROUP/TAG;
+    Fortran numbers (1.D-5, .5), logicals (T, .TRUE., f) and repeat counts (3*0.5); any case; words after the value are
+    ignored (`ENCUT = 300 eV`). Of a repeated tag the first counts, as in VASP's reader (the page does not say so), with
+    a note. InputError names file, line, tag and accepted forms. O(length).
 
     >>> parse_incar("encut = 400 eV ; ispin=2  # spin\\nMAGMOM = 2*1.5 \\\\\\n -1\\nLREAL = A").values
     {'ENCUT': 400.0, 'ISPIN': 2, 'MAGMOM': (1.5, 1.5, -1.0), 'LREAL': 'auto'}
@@ -108,7 +107,7 @@ def parse_incar(text: str, path: str = "INCAR") -> Incar:
 
 
 TAG_PREFIX = "incar_"
-"""What the name of a column begins with that holds a tag: `incar_nsw`."""
+"""Prefix of the columns of tags: `incar_nsw`."""
 NUMBER_TAGS = {
     "NSW": 0.0,
     "NCORE": 1.0,
@@ -122,16 +121,16 @@ NUMBER_TAGS = {
 """Tags that become numbers, with VASP's default; every other tag becomes text."""
 TEXT_TAGS = {"IBRION": "-1", "ISIF": "2", "ISMEAR": "1", "ALGO": "normal", "IVDW": "0", "LDAU": "false",
              "LHFCALC": "false", "LWAVE": "true", "LCHARG": "true", "LREAL": "false"}  # fmt: skip
-"""VASP's default of some tags that become text; a tag without one is `absent` where an INCAR does not have it."""
+"""VASP's default of some text tags; a tag without a default is `absent` if an INCAR does not have it."""
 ABSENT = "absent"
 NO_COLUMNS = frozenset({"SYSTEM", "MAGMOM"})
-"""Tags that never become columns: a title, and a list as long as the system has ions."""
+"""Tags that never become columns: a title, and a list with an entry per ion."""
 
 
 def tag_values(texts: Mapping[str, str], tags: Sequence[str] | None, path: str = "INCAR") -> dict[str, float | str]:
     """Return columns of tags: a number or a word for each tag that an INCAR has; `tags` None means all of its tags.
 
-    InputError for a tag of numbers that has none.
+    InputError for a number tag without a number.
 
     >>> tag_values({"NSW": "40", "IBRION": "2 ! CG", "ALGO": "Fast", "LWAVE": ".FALSE."}, None)
     {'incar_nsw': 40.0, 'incar_ibrion': '2', 'incar_algo': 'fast', 'incar_lwave': 'false'}
@@ -153,7 +152,7 @@ def tag_values(texts: Mapping[str, str], tags: Sequence[str] | None, path: str =
 
 
 def tag_default(column: str) -> float | str:
-    """Return what a column of a tag holds for an INCAR without the tag.
+    """Return the value of a tag's column for an INCAR without the tag.
 
     >>> tag_default("incar_nsw"), tag_default("incar_ibrion"), tag_default("incar_metagga")
     (0.0, '-1', 'absent')
@@ -163,7 +162,7 @@ def tag_default(column: str) -> float | str:
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Line number and text of every statement, comments gone, continued lines joined, groups spelt out."""
+    """Yield line number and text of every statement, without comments, with lines joined and groups expanded."""
     group: list[str] = []
     for start, line in _joined(text):
         for piece in _PARTED.split(line):
@@ -178,10 +177,10 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _joined(text: str) -> Iterator[tuple[int, str]]:
-    """Logical lines with the number of their first physical line."""
+    """Yield logical lines with the number of their first physical line."""
     lines = [found[0] for line in text.splitlines() if (found := _UNCOMMENTED.match(line))]
     if sum(line.count('"') for line in lines) % 2:
-        lines = [line.replace('"', " ") for line in lines]  # a stray quote must not swallow what follows
+        lines = [line.replace('"', " ") for line in lines]  # a stray quote must not swallow the rest
     held, start, quoted = "", 0, False
     for number, line in enumerate(lines, start=1):
         if not held:
@@ -199,7 +198,7 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _value(tag: str, text: str, path: str, line: int) -> Any:
-    """The value of a tag, checked against its kind and range."""
+    """Return the value of a tag, checked against its kind and range."""
     rule = TAGS[tag]
     value = _read(rule.kind, text)
     if value is None:
@@ -210,7 +209,7 @@ def _value(tag: str, text: str, path: str, line: int) -> Any:
 
 
 def _read(kind: str, text: str) -> Any:
-    """One of the kinds from text; None when the text is not of that kind."""
+    """Return a value of a kind from text; None if the text is of another kind."""
     letters = text.lstrip(".").lower()
     if kind == "logical":
         return {"t": True, "f": False}.get(letters[:1])
@@ -227,7 +226,7 @@ def _read(kind: str, text: str) -> Any:
 
 
 def _numbers(text: str) -> list[float]:
-    """The numbers a value begins with, repeat counts spelt out; what follows them is a remark."""
+    """Return the numbers at the beginning of a value, with repeat counts expanded; the rest is a remark."""
     numbers: list[float] = []
     for word in text.replace(",", " ").split():
         count, star, last = word.rpartition("*")
@@ -253,7 +252,7 @@ Mode = Literal["gamma", "monkhorst", "length", "generating", "explicit", "line",
 
 @dataclass(frozen=True, slots=True)
 class Kpoints:
-    """A sampling: its mode, the number of k-points before symmetry, and the subdivisions where there is a grid."""
+    """A sampling: its mode, the number of k-points before symmetry, and the subdivisions of a grid."""
 
     mode: Mode
     number: int
@@ -261,14 +260,14 @@ class Kpoints:
 
 
 def parse_kpoints(text: str, lattice: Lattice, scale: float = 1.0, path: str = "KPOINTS") -> Kpoints:
-    """The sampling a KPOINTS file asks for: automatic (Gamma, Monkhorst-Pack, length), explicit list or line mode.
+    """Return the sampling of a KPOINTS file: automatic (Gamma, Monkhorst-Pack, length), explicit list or line mode.
 
-    Format (VASP manual, page KPOINTS, 2025). Line 2 is 0 for automatic: line 3 begins with G, M, or A (fully
-    automatic: line 4 is the length R, N_i = int(max(1, R*|b_i| + 0.5)) with b_i without 2 pi), anything else is a
-    generating lattice, reciprocal or Cartesian. Else line 2 counts points: of the list, or of each segment where line
-    3 begins with L. The number is that before symmetry, as the paper counts it: the product of the subdivisions;
-    points times segments. Lattice in angstrom; `scale` is POSCAR's, the unit of Cartesian vectors. Raises InputError
-    with file and line. O(lines).
+    Format (VASP manual, page KPOINTS, 2025). Line 2 is 0 for automatic: line 3 begins with G, M, or A (fully automatic:
+    line 4 is the length R, N_i = int(max(1, R*|b_i| + 0.5)) with b_i without 2 pi), anything else is a generating
+    lattice, reciprocal or Cartesian. Otherwise line 2 is the number of points: of the list, or of each segment if line
+    3 begins with L. The number is before symmetry, as in the paper: the product of the subdivisions; points times
+    segments. Lattice in angstrom; `scale` is POSCAR's, the unit of Cartesian vectors. InputError names file and line.
+    O(lines).
 
     >>> cubic = ((4.0, 0.0, 0.0), (0.0, 4.0, 0.0), (0.0, 0.0, 4.0))
     >>> parse_kpoints("mesh\\n0\\nMonkhorst-Pack\\n4 4 2\\n0 0 0\\n", cubic).number
@@ -296,9 +295,9 @@ def parse_kpoints(text: str, lattice: Lattice, scale: float = 1.0, path: str = "
 
 
 def from_spacing(lattice: Lattice, spacing: float = 0.5) -> Kpoints:
-    """The grid VASP makes without a KPOINTS file: N_i = max(1, ceiling(|b_i| 2 pi / KSPACING)).
+    """Return VASP's grid without a KPOINTS file: N_i = max(1, ceiling(|b_i| 2 pi / KSPACING)).
 
-    VASP manual, page KSPACING (2025); default spacing 0.5 per angstrom. KGAMMA only moves the grid.
+    VASP manual, page KSPACING (2025); default spacing 0.5 per angstrom. KGAMMA only shifts the grid.
 
     >>> from_spacing(((4.0, 0.0, 0.0), (0.0, 4.0, 0.0), (0.0, 0.0, 12.0))).grid
     (4, 4, 2)
@@ -309,7 +308,7 @@ def from_spacing(lattice: Lattice, spacing: float = 0.5) -> Kpoints:
 
 
 def reciprocal_lengths(lattice: Lattice) -> tuple[float, float, float]:
-    """Lengths of the reciprocal lattice vectors without 2 pi, per angstrom."""
+    """Return lengths of the reciprocal lattice vectors without 2 pi, per angstrom."""
     a, b, c = lattice
     volume = abs(sum(x * y for x, y in zip(a, _cross(b, c))))
     lengths = [math.hypot(*_cross(u, v)) / volume for u, v in ((b, c), (c, a), (a, b))]
@@ -321,7 +320,7 @@ def _cross(u: tuple[float, ...], v: tuple[float, ...]) -> tuple[float, float, fl
 
 
 def _listed(lines: list[str], count: int, style: str, path: str) -> Kpoints:
-    """An explicit list, or points along lines between pairs."""
+    """Read an explicit list, or points along lines between pairs."""
     if style != "l":
         for at in range(3, 3 + count):
             floats_at(lines, at, path, f"k-point {at - 2} of {count}", 3)
@@ -337,7 +336,7 @@ def _listed(lines: list[str], count: int, style: str, path: str) -> Kpoints:
 
 
 def _generated(lines: list[str], style: str, lattice: Lattice, scale: float, path: str) -> Kpoints:
-    """A generating lattice: as many points as its cell fits into the reciprocal cell."""
+    """Read a generating lattice: the number of points is the ratio of the reciprocal cell to its cell."""
     a, b, c = (tuple(floats_at(lines, k, path, "a generating vector", 3)[:3]) for k in (3, 4, 5))
     cell = abs(sum(x * y for x, y in zip(a, _cross(b, c))))
     if cell == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`irpa`: a Bayes classifier weighs a forest, a support vector machine and a Bayesian ridge (Wu et al. 2019)."""
+"""`irpa`: a Bayes classifier weights a forest, a support vector machine and a Bayesian ridge (Wu et al. 2019)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ FIRST = 0.6
 class IrpaModel(EncodedModel):
     """The two layers: sub-models on the first 60 % of the rows, the classifier on the other 40 %.
 
-    Section 3.1: each later row gives [pv1, pv2, pv3, label], label = the sub-model nearest to the truth; the
-    classifier turns the three predictions of a new job into weights pb, and PV = sum_i pb_i pv_i (eq. 5). `mean`
-    chooses where distance and sum are taken, log10 or seconds; `upper` the classifier: Gaussian naive Bayes, or a
-    random forest as in the conference version; `sub_models` whether they stay as trained on the first 60 % (`first`,
-    the paper) or are trained again on all rows once the classifier is there (`all`).
+    Section 3.1: each later row gives [pv1, pv2, pv3, label], with label = the sub-model nearest to the truth; the
+    classifier converts the three predictions of a new job to weights pb, and PV = sum_i pb_i pv_i (eq. 5). `mean`
+    chooses the scale of distance and sum, log10 or seconds; `upper` the classifier: Gaussian naive Bayes, or a random
+    forest as in the conference version; `sub_models` whether sub-models keep their training on the first 60 % (`first`,
+    the paper) or are trained again on all rows after the classifier (`all`).
     """
 
     name = "irpa"
@@ -44,7 +44,7 @@ class IrpaModel(EncodedModel):
         self.classes = np.zeros(0, dtype=int)
 
     def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
-        """Both layers, from rows in order of submission."""
+        """Fit both layers, from rows in order of submission."""
         before = {r.kind: r for r in self.below} if self.encode(rows) else {}
         x = self.encoder.one_hot(rows)
         cut = int(FIRST * len(rows))
@@ -57,7 +57,7 @@ class IrpaModel(EncodedModel):
             self.below = [fit_regressor(k, x, log_run, self.seed, before.get(k)) for k in SUB_MODELS]
 
     def predict_row(self, row: Row) -> float:
-        """log10 of PV."""
+        """Return log10 of PV."""
         x = self.encoder.one_hot([row])[0]
         values = np.array([r.predict_row(x) for r in self.below])
         weights = self._weights(values)
@@ -68,7 +68,7 @@ class IrpaModel(EncodedModel):
     def _fit_upper(self, values: np.ndarray, label: np.ndarray) -> None:
         self.classes, codes = np.unique(label, return_inverse=True)
         if self.upper_kind == "bayes":
-            # 1e-6: sub-models constant on the later rows would else make certainties of chance
+            # 1e-6: otherwise chance becomes certainty if sub-models are constant on the later rows
             self.upper = MixedBayes.fit(np.zeros((len(label), 0), dtype=int), values, codes, (), smoothing=1e-6)
         else:
             from sklearn.ensemble import RandomForestClassifier
@@ -77,7 +77,7 @@ class IrpaModel(EncodedModel):
             self.upper = PackedForest.of(forest.fit(values, codes))
 
     def _weights(self, values: np.ndarray) -> np.ndarray:
-        """pb of each sub-model, adding up to 1; 0 for one that was never the nearest."""
+        """Return pb of each sub-model, with sum 1; 0 for a sub-model that was never the nearest."""
         weights = np.zeros(len(SUB_MODELS))
         if isinstance(self.upper, MixedBayes):
             weights[self.classes] = self.upper.probabilities(np.zeros((1, 0), dtype=int), values[None, :])[0]
@@ -93,27 +93,27 @@ class Irpa(FeatureMethod):
     Parameters
     ----------
     upper
-        The classifier that weighs: `bayes`, or `forest` as in the conference version.
+        The classifier that gives the weights: `bayes`, or `forest` as in the conference version.
     mean
-        Where errors and the weighted sum are taken: `log10` or `seconds`.
+        Scale of errors and weighted sum: `log10` or `seconds`.
     sub_models
         `first`: as trained on the first 60 % of the rows, the paper; `all`: trained again on all.
     encut
-        What becomes of the plane-wave cutoff: `paper` cubes it, `physics` takes the power 1.5, `plain` leaves it.
+        Transformation of the plane-wave cutoff: `paper` cubes it, `physics` takes the power 1.5, `plain` none.
     features, also
         Columns known at submission; `also` are added to `features`.
     refit_every_jobs
-        Ended jobs between two fits, at least 1; fewer while the model is young.
+        Number of ended jobs between two fits, at least 1; fewer at the beginning.
     window
-        The last so many ended jobs teach, at least 1.
+        Number of last ended jobs that are used, at least 1.
     min_jobs
-        Ended jobs before the first fit, at least 1.
+        Number of ended jobs before the first fit, at least 1.
     warm_start
-        Whether a fit goes on from the one before.
+        Whether a fit continues from the last fit.
     seed
-        Of the models that draw.
+        Random seed of the models.
     train_when_asked
-        Whether the model is also trained on all ended jobs when a prediction is asked for.
+        Whether the model is also trained on all ended jobs before each prediction.
 
     Raises
     ------
@@ -135,5 +135,5 @@ class Irpa(FeatureMethod):
     sub_models: Literal["first", "all"] = "first"
 
     def untaught(self, names: tuple[str, ...]) -> IrpaModel:
-        """The model of these columns, before its first fit."""
+        """Return the model of these columns, before its first fit."""
         return IrpaModel(names, self.upper, self.encut, self.mean, self.sub_models, self.seed, self.warm_start)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model of feature columns as a predictor: learns from ends, is refitted on a cadence, falls back to history.
+"""A model of feature columns as a predictor: learns from ended jobs, is refitted regularly, falls back to history.
 
-Its columns become numbers by an `Encoder`, scaled and encoded from training rows only.
+An `Encoder` converts the columns to numbers, scaled and encoded from training rows only.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ENCUT_POWER = {"paper": 3.0, "physics": 1.5, "plain": 1.0}
 
 
 def columns_of(features: Sequence[str]) -> tuple[str, ...]:
-    """The request's fields behind feature names: the paper's `core_num` is our `procs`.
+    """Return the request's fields of feature names: the paper's `core_num` is our `procs`.
 
     >>> columns_of(("core_num", "encut"))
     ('procs', 'encut')
@@ -58,12 +58,12 @@ def columns_of(features: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """How rows become numbers, learnt from training rows: scale of the continuous, categories of the discrete ones.
+    """Converts rows to numbers, from training rows: scale of continuous features, categories of discrete ones.
 
-    Wu et al. 2019, section 2.1: ENCUT cubed (`physics`: to the power 1.5, the number of plane waves), continuous
-    features to [0, 1] by the training rows' extremes (constant ones to 0, unseen values beyond them stay beyond),
-    discrete ones one-hot (IRPA; a category never seen is all zeros) or numbered (BRBF; never seen is the number after
-    the last). A column is discrete if it is one of the paper's or holds text.
+    Wu et al. 2019, section 2.1: ENCUT cubed (`physics`: to the power 1.5, the number of plane waves); continuous
+    features scaled to [0, 1] by the training rows' extremes (constant ones to 0; later values may lie outside);
+    discrete features one-hot (IRPA; an unseen category is all zeros) or numbered (BRBF; unseen is the number after the
+    last). A column is discrete if it is one of the paper's or has text.
     """
 
     names: tuple[str, ...]
@@ -75,7 +75,7 @@ class Encoder:
 
     @classmethod
     def fit(cls, names: Sequence[str], rows: Sequence[Row], encut: Encut = "paper") -> Encoder:
-        """From training rows without unknown values. O(rows)."""
+        """Fit to training rows without unknown values. O(rows)."""
         columns = list(zip(*rows))
         is_discrete = [n in DISCRETE or any(isinstance(v, str) for v in c) for n, c in zip(names, columns)]
         continuous = tuple(k for k, discrete in enumerate(is_discrete) if not discrete)
@@ -86,7 +86,7 @@ class Encoder:
         return cls(tuple(names), powers, continuous, low, np.where(high > low, high - low, np.inf), categories)
 
     def covers(self, rows: Sequence[Row]) -> bool:
-        """Whether other rows lie inside what this was fitted on, so that a model may go on with it."""
+        """Return whether other rows lie in the fitted ranges, so that a model may continue with this encoder."""
         values = np.array([[row[k] for k in self.continuous] for row in rows], dtype=float) ** self.powers
         high = self.low + np.where(np.isinf(self.span), 0.0, self.span)
         return bool(((values >= self.low) & (values <= high)).all()) and all(
@@ -94,17 +94,17 @@ class Encoder:
         )
 
     def scaled(self, rows: Sequence[Row]) -> np.ndarray:
-        """The continuous features, (rows, continuous), float64."""
+        """Return the continuous features, (rows, continuous), float64."""
         values = np.array([[row[k] for k in self.continuous] for row in rows], dtype=float)
         return np.asarray((values**self.powers - self.low) / self.span)
 
     def codes(self, rows: Sequence[Row]) -> np.ndarray:
-        """The discrete features as numbers, (rows, discrete), int64."""
+        """Return the discrete features as numbers, (rows, discrete), int64."""
         coded = [[codes.get(row[k], len(codes)) for k, codes in self.categories.items()] for row in rows]
         return np.array(coded, dtype=np.int64).reshape(len(rows), len(self.categories))
 
     def one_hot(self, rows: Sequence[Row]) -> np.ndarray:
-        """The continuous features, then the discrete ones one-hot, (rows, features), float64."""
+        """Return the continuous features, then the discrete ones one-hot, (rows, features), float64."""
         codes = self.codes(rows)
         blocks = [
             codes[:, column, None] == np.arange(len(known)) for column, known in enumerate(self.categories.values())
@@ -112,7 +112,7 @@ class Encoder:
         return np.hstack([self.scaled(rows), *blocks])
 
     def numbered(self, rows: Sequence[Row]) -> np.ndarray:
-        """The continuous features, then the discrete ones as numbers, (rows, features), float64."""
+        """Return the continuous features, then the discrete ones as numbers, (rows, features), float64."""
         return np.hstack([self.scaled(rows), self.codes(rows)])
 
 
@@ -121,30 +121,30 @@ ERRORS_NEEDED = 20
 
 
 class Model(Protocol):
-    """What a method has to bring: rows and log10 run times in, log10 run time out."""
+    """Interface of a method's model: rows and log10 run times in, log10 run time out."""
 
     name: str
 
     def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
-        """Learn from rows in order of submission; a second call starts over, or warms up if it can."""
+        """Learn from rows in order of submission; a second call starts again, or continues if it can."""
 
     def predict_row(self, row: Row) -> float:
-        """log10 of the run time in seconds."""
+        """Return log10 of the run time in seconds."""
 
 
 class FeatureLearner:
-    """Predicts run times from feature columns by a model refitted after every `refit_every_jobs` ended jobs.
+    """Predicts run times from feature columns by a model that is refitted after every `refit_every_jobs` ended jobs.
 
-    A young model is refitted sooner, whenever what it was taught has doubled since `min_jobs`: 50, 100, 200, 400, then
-    every 500 more. Learns from End events only, so from jobs finished before the refit; training rows are put in order
+    At the beginning it is refitted whenever its training jobs have doubled since `min_jobs`: 50, 100, 200, 400, then
+    every 500. It learns only from End events, so from jobs that finished before the refit; training rows are in order
     of submission (the paper's order by job id), the last `window` of them. A job falls back to the history predictor
-    (`recent_mean`), and its basis says why, when a feature is unknown (inputs missing or unreadable), when it
-    continues a former run (`istart` above 0: the paper leaves these out, nothing in the inputs tells how much is
-    left), or while fewer than `min_jobs` jobs have taught the model. Predictions are kept inside the range of run
-    times the model has seen and under the limit. Quantiles: the point times the factors by which the model missed the
-    last 300 jobs that ended after it was taught, once there are 20. Prediction: the model's cost; one row of memory a
-    job; `trained` lists the refits. With `train_when_asked` the model is also trained on every finished job when a
-    prediction is asked for, which suits a single question after a whole log.
+    (`recent_mean`), with the reason as basis, if a feature is unknown (inputs missing or unreadable), if it continues
+    an earlier run (`istart` above 0: the paper leaves these out, because inputs do not show how much is left), or while
+    fewer than `min_jobs` jobs were learned. Predictions stay in the range of learned run times and below the limit.
+    Quantiles: the point times the factors by which the model missed the last 300 jobs that ended after its training,
+    from 20 jobs on. Prediction: the model's cost; memory: one row per job; `trained` lists the refits. With
+    `train_when_asked` the model is also trained on all finished jobs before a prediction, which suits a single question
+    after a whole log.
     """
 
     levels = LEVELS
@@ -169,7 +169,7 @@ class FeatureLearner:
         self.train_when_asked = train_when_asked
         self.min_jobs = max(min_jobs, 5)
         self.most_new = refit_every_jobs
-        self.refit_every_jobs = min(refit_every_jobs, self.min_jobs)  # how often the clock is to ask, in submissions
+        self.refit_every_jobs = min(refit_every_jobs, self.min_jobs)  # submissions between two calls by the clock
         self.new = 0
         self.istart = features.index("istart") if "istart" in features else -1
         self.history = RecentMean()
@@ -179,7 +179,7 @@ class FeatureLearner:
         self.low = self.high = 0.0
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The model's answer, or the history's with the reason."""
+        """Predict by the model, or by history with the reason."""
         row = class_key(job, self.uses)
         if self.train_when_asked and self.new and len(self.learnt) >= self.min_jobs:
             self._train(at.now)
@@ -198,7 +198,7 @@ class FeatureLearner:
         return Prediction(point, LEVELS, quantiles, basis, Grounds.MODEL)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Keeps the row and run time of a job that ended, and by how much the model would have missed it."""
+        """Store row and run time of an ended job, and the model's error on it."""
         self.history.observe(event, at)
         if isinstance(event, End) and event.run_time > 0:
             job: JobRequest = event.job
@@ -211,13 +211,13 @@ class FeatureLearner:
                 self.new += 1
 
     def refit(self, now: float) -> None:
-        """Trains on the last `window` jobs that have ended, if there are enough new ones."""
+        """Train on the last `window` ended jobs if there are enough new ones."""
         taught = self.trained[-1]["training_jobs"] if self.trained else self.min_jobs
         if len(self.learnt) >= self.min_jobs and self.new >= min(self.most_new, taught):
             self._train(now)
 
     def _train(self, now: float) -> None:
-        """Trains on the last `window` jobs that have ended."""
+        """Train on the last `window` ended jobs."""
         self.new = 0
         self.learnt = sorted(self.learnt, key=lambda job: job[:2])[-self.window :]
         log_run = np.array([job[3] for job in self.learnt])
@@ -226,11 +226,11 @@ class FeatureLearner:
         self.trained.append({"now": now, "training_jobs": len(self.learnt)})
 
     def _log_run(self, row: Row) -> float:
-        """The model's log10 seconds, inside the range it has seen."""
+        """Return the model's log10 seconds, inside the range it has learned."""
         return min(max(self.model.predict_row(row), self.low), self.high)
 
     def _unusable(self, row: Row, inputs: Any = None) -> str:
-        """Why a row cannot be used; empty if it can. `inputs` is how `vasp collect` found them, if it looked."""
+        """Return why a row cannot be used; empty if it can. `inputs` is the state from `vasp collect`, if any."""
         missing = [name for name, value in zip(self.uses, row) if value in (None, math.inf, -math.inf)]
         if missing:
             shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
@@ -247,7 +247,7 @@ class FeatureLearner:
 
 
 class EncodedModel:
-    """What models on encoded features share: the encoder, fitted anew unless a warm start may go on with it."""
+    """The base of models on encoded features: the encoder is fitted again unless a warm start continues."""
 
     encoder: Encoder
 
@@ -256,7 +256,7 @@ class EncodedModel:
         self.encut: Encut = encut
 
     def encode(self, rows: list[Row]) -> bool:
-        """Have an encoder for these rows; whether it is the one of the fit before."""
+        """Create an encoder for these rows if needed; return whether the last fit's encoder is used."""
         goes_on = self.warm_start and hasattr(self, "encoder") and self.encoder.covers(rows)
         if not goes_on:
             self.encoder = Encoder.fit(self.features, rows, self.encut)
@@ -265,7 +265,7 @@ class EncodedModel:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FeatureMethod(FeatureLearner):
-    """A registered method on a job's feature columns: the settings that all of them have, and the model they make."""
+    """A registered method on a job's feature columns: the common settings, and the model they create."""
 
     encut: Encut = "paper"
     features: tuple[str, ...] = VASP_FEATURES
@@ -284,5 +284,5 @@ class FeatureMethod(FeatureLearner):
         )
 
     def untaught(self, names: tuple[str, ...]) -> Model:
-        """The model of these columns, before its first fit."""
+        """Return the model of these columns, before its first fit."""
         raise NotImplementedError

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `reproduce vasp`.
-
-The paper's tables and figures for the runs at hand or for synthetic sets, and what they can show.
-"""
+"""The page of `reproduce vasp`: the paper's tables and figures for available runs or synthetic sets."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ SPLIT_WORDS = {
 
 
 def cannot(facts: Mapping[str, Any]) -> str:
-    """What the runs at hand cannot show, from `papers.vasp.study.facts`."""
+    """Describe what the available runs cannot show, from `papers.vasp.study.facts`."""
     constant = ", ".join(facts["constant_features"]) or "none"
     return (
         "These are not the paper's jobs: its 16,700 runs of one centre are not public, so no figure here confirms or "
@@ -49,7 +46,7 @@ def cannot(facts: Mapping[str, Any]) -> str:
 
 
 def can(facts: Mapping[str, Any]) -> str:
-    """What they can show."""
+    """Describe what the available runs can show."""
     return (
         "They can show that the methods run end to end on real run times, how they rank on systems never seen, and how "
         "far they fall when the settings drift: split in time, "
@@ -68,7 +65,7 @@ def vasp_sections(
     resamples: int,
     synthetic: Sequence[Block] = (),
 ) -> list[Section]:
-    """The page's sections from `papers.vasp.study`'s results."""
+    """Return the page's sections from the results of `papers.vasp.study`."""
     scored = [row for row in results if "apa" in row]
     return [
         Section(
@@ -82,7 +79,7 @@ def vasp_sections(
 
 
 def summary_tables(results: Rows, resamples: int) -> list[Block]:
-    """What the terminal shows: of each split the overview, tables 3 to 5."""
+    """Return the tables of the terminal: for each split the overview and tables 3 to 5."""
     blocks: list[Block] = []
     for split in SPLIT_WORDS:
         rows = [row for row in results if row["split"] == split]
@@ -97,7 +94,7 @@ def summary_tables(results: Rows, resamples: int) -> list[Block]:
 
 
 def differences_tables(rows: Rows, words: str) -> list[Table]:
-    """Each method against the paper's forest, with 90 % intervals; nothing where there is no forest among them."""
+    """Compare each method with the paper's forest, with 90 % intervals; empty without a forest."""
     first = next((row for row in rows if "against" in row), None)
     if first is None:
         return []
@@ -131,7 +128,7 @@ def differences_tables(rows: Rows, words: str) -> list[Table]:
 
 
 def _best(scored: Rows) -> list[Block]:
-    """Which method leads in each split, in a sentence."""
+    """Return which method leads in each split, in a sentence."""
     blocks: list[Block] = []
     for split in SPLIT_WORDS:
         rows = sorted((row for row in scored if row["split"] == split), key=lambda row: -row["apa"])
@@ -211,7 +208,7 @@ def _overview(rows: Rows, split: str, resamples: int) -> Table:
 
 
 def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
-    """ACC and REC of telling jobs under a cut, in minutes, apart."""
+    """Draw ACC and REC of separating jobs below a cut, in minutes."""
     names = [shown_name(str(row["predictor"])) for row in scored]
     return bars(
         f"Runs under {cut // 60} h, told apart ({what})",
@@ -244,13 +241,13 @@ def _mre(scored: Rows, split: str) -> Table:
 
 
 def _spread(row: Mapping[str, Any], name: str) -> str:
-    """A mean with its standard deviation, if there were resamples enough to have one."""
+    """Return a mean with its standard deviation, if there are enough resamples."""
     deviation = row[f"{name}_sd"]
     return f"{row[name]:.3f}" + (f"\u00a0±\u00a0{deviation:.3f}" if deviation == deviation else "")
 
 
 def shown_name(spec: str) -> str:
-    """The method's name and parameters (long ones as ...), with the paper's abbreviation.
+    """Return the method's name and parameters (long ones as ...), with the paper's abbreviation.
 
     >>> shown_name("irpa:upper=forest"), shown_name("boosted"), shown_name("parzen:keys=ispin+isym+lreal+prec")
     ('irpa:upper=forest (IRPA)', 'boosted', 'parzen:... (PDR)')
@@ -262,11 +259,11 @@ def shown_name(spec: str) -> str:
 
 
 NUMBERS = {"first": (6, 7), "second": (8, 9)}
-"""The paper's figures of each set, in the order of the cuts."""
+"""The numbers of the paper's figures for each set, in the order of the cuts."""
 
 
 def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
-    """The sets at the paper's scale: figures 6 and 7 (first set), 8 and 9 (second), table 5, and tables 2 to 4."""
+    """Return tables of the sets at the paper's scale: figures 6 to 9, and tables 2 to 5."""
     tables = []
     for data, figures in (("first", "Figures 6 and 7, table 5"), ("second", "Figures 8 and 9")):
         rows = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in results if row["data"] == data]
@@ -282,7 +279,7 @@ def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
 
 
 def own_tables(results: Rows, shares: Rows, source: str) -> list[Table]:
-    """Tables 2 to 5 of a site's own jobs, split in time."""
+    """Return Tables 2 to 5 of a site's own jobs, split in time."""
     rows = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in results]
     columns = columns_of(
         "range_min|minutes", "share_all|all jobs|share", "share_train|that teach|share", "share_test|predicted|share"
@@ -292,7 +289,7 @@ def own_tables(results: Rows, shares: Rows, source: str) -> list[Table]:
 
 
 def _set_tables(rows: list[dict[str, Any]], figures: str, named: str, note: str) -> list[Table]:
-    """The accuracy of one set of jobs split in time, and the differences between the methods."""
+    """Return the accuracy of one set of jobs split in time, and the differences between methods."""
     columns = columns_of(
         "name|predictor", "apa|apa|ratio", "acc_under_60_min|ACC 1 h|ratio", "rec_under_60_min|REC 1 h|ratio",
         "acc_under_120_min|ACC 2 h|ratio", "rec_under_120_min|REC 2 h|ratio", "best_90_mre|MRE|ratio",
@@ -308,7 +305,7 @@ def _set_tables(rows: list[dict[str, Any]], figures: str, named: str, note: str)
 
 
 def synthetic_figures(results: Rows) -> list[Block]:
-    """Figures 6 and 7 of the first set, 8 and 9 of the second: the cuts at one and two hours."""
+    """Draw figures 6 and 7 of the first set, 8 and 9 of the second: the cuts at one and two hours."""
     figures: list[Block] = []
     for data, numbers in NUMBERS.items():
         rows = [row for row in results if row["data"] == data]

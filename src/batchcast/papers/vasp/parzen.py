@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`parzen`: the most likely run time under a Gaussian kernel density of the class's earlier run times."""
+"""`parzen`: the most likely run time by a Gaussian kernel density of earlier run times of the same class."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Parzen:
     Parameters
     ----------
     keys
-        Columns known at submission whose equal values make a key; unknown is a value of its own.
+        Columns known at submission whose equal values form a key; unknown counts as a value.
     window
-        Finished jobs of a key that count, at least 1; none: all.
+        Number of finished jobs of a key that are used, at least 1; none: all.
     statistic
         `mode`, or `mean`: 10^(mean of the logs).
 
@@ -40,10 +40,10 @@ class Parzen:
 
     Notes
     -----
-    The baseline "PDR" of the source, whose details are not public: a baseline of that kind and no reproduction.
-    Bandwidth: Silverman's rule 0.9 min(std, IQR/1.34) n^(-1/5), at least 0.02 decades. Without jobs of that key:
-    the user's, then everybody's last `window`, then the limit. Quantiles are order statistics of the same jobs; the
-    point is kept between one second and the limit. O(window^2) a prediction for the mode, O(window) for the mean.
+    The baseline "PDR" of the source, whose details are not public: this is a similar baseline, not a reproduction.
+    Bandwidth: Silverman's rule 0.9 min(std, IQR/1.34) n^(-1/5), at least 0.02 decades. Without jobs of that key: the
+    user's, then all users' last `window` jobs, then the limit. Quantiles are order statistics of these jobs; the point
+    is between one second and the limit. O(window^2) per prediction for the mode, O(window) for the mean.
 
     References
     ----------
@@ -77,7 +77,7 @@ class Parzen:
         self.everybody: deque[float] = deque(maxlen=self.window)
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The density's mode or mean for the first of key, user, everybody that has finished jobs."""
+        """Predict the density's mode or mean for the first of key, user, all users that has finished jobs."""
         sources = (
             (self.same.get(class_key(job, self.keys)), "same " + ", ".join(self.keys), Grounds.CLASS),
             (self.users.get(job.user_id) if job.user_id is not None else None, "same user", Grounds.OWN_HISTORY),
@@ -94,7 +94,7 @@ class Parzen:
         return self.limits.forecast(job)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Keeps the last run times of each key, each user and everybody."""
+        """Store the last run times of each key, each user and all users."""
         if isinstance(event, End):
             job: JobRequest = event.job
             run: float = event.run_time
@@ -106,17 +106,16 @@ class Parzen:
 
 
 def bandwidth(values: np.ndarray) -> float:
-    """Silverman's rule of thumb, 0.9 min(std, IQR/1.34) n^(-1/5), floored so that equal values keep a density."""
+    """Return Silverman's bandwidth, 0.9 min(std, IQR/1.34) n^(-1/5), with a minimum for equal values."""
     low, high = np.percentile(values, (25, 75))
     spreads = [s for s in (float(values.std()), float(high - low) / 1.34) if s > 0]
     return max(0.9 * min(spreads, default=0.0) * float(len(values) ** -0.2), NARROWEST)
 
 
 def density_mode(values: np.ndarray) -> float:
-    """The highest point of the Gaussian kernel density of `values` (n,), n >= 1.
+    """Return the highest point of the Gaussian kernel density of `values` (n,), n >= 1.
 
-    The densest sample is found first (ties: the first), then climbed from by mean shift, which rises at every step.
-    O(n^2).
+    Mean shift climbs from the densest sample (ties: the first), and rises at every step. O(n^2).
 
     >>> round(density_mode(np.array([1.0, 1.0, 1.1, 5.0])), 1)
     1.0

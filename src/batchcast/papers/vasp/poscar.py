@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The atoms of a run: POSCAR, the cell and what is in it; POTCAR, the potentials. Errors name file, line and value.
+"""The atoms of a run: POSCAR, the cell and its contents; POTCAR, the potentials. Errors name file, line and value.
 
-Of every potential TITEL, ZVAL, ENMAX and LULTRA are read, and nothing else, without loading the file: a POTCAR is
-licensed text and easily tens of megabytes; between the headers lie only numbers. The scan therefore looks for the one
-letter Z (of ZVAL), which numbers do not contain: memchr does that at the speed of memory.
+Only TITEL, ZVAL, ENMAX and LULTRA of each potential are read, without loading the file: a POTCAR is licensed text of
+tens of megabytes, mostly numbers between the headers. The scan looks for the letter Z (of ZVAL), which numbers do not
+contain: memchr does that at the speed of memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Number = TypeVar("Number", int, float)
 
 
 def line_at(lines: Sequence[str], at: int, path: str, what: str) -> str:
-    """Line `at` (from 0) without its margins; it must be there and not be blank.
+    """Return line `at` (from 0) without margins; InputError if it is missing or blank.
 
     >>> line_at(["a comment", " 0 "], 1, "KPOINTS", "the number of k-points")
     '0'
@@ -33,17 +33,17 @@ def line_at(lines: Sequence[str], at: int, path: str, what: str) -> str:
 
 
 def floats_at(lines: Sequence[str], at: int, path: str, what: str, at_least: int) -> list[float]:
-    """The numbers line `at` begins with, at least so many; Fortran's 1.0D0 too, and remarks after them."""
+    """Return the numbers at the beginning of line `at`, at least `at_least`; also Fortran's 1.0D0."""
     return _numbers(lines, at, path, what, at_least, _fortran)
 
 
 def ints_at(lines: Sequence[str], at: int, path: str, what: str, at_least: int) -> list[int]:
-    """The whole numbers line `at` begins with, at least so many."""
+    """Return the whole numbers at the beginning of line `at`, at least `at_least`."""
     return _numbers(lines, at, path, what, at_least, int)
 
 
 def truncated(path: str, line: int, where: str) -> InputError:
-    """The error of a file that ends too early."""
+    """Return the error of a file that ends too early."""
     return input_error(path, f"ends {where}", line=line, hint="the file is truncated: copy it again")
 
 
@@ -69,7 +69,7 @@ def _numbers(
 
 @dataclass(frozen=True, slots=True)
 class Poscar:
-    """A cell: lattice in angstrom, volume in cubic angstrom, scale factor, species (if the file names them), counts."""
+    """A cell: lattice in angstrom, volume in cubic angstrom, scale factor, species (if named), counts."""
 
     lattice: tuple[tuple[float, ...], ...]
     volume: float
@@ -86,14 +86,14 @@ class Poscar:
 
 
 def parse_poscar(text: str, path: str = "POSCAR") -> Poscar:
-    """The cell of a POSCAR or CONTCAR, VASP 4 (no species line) or 5, selective dynamics, Direct or Cartesian.
+    """Read the cell of a POSCAR or CONTCAR: VASP 4 (no species line) or 5, selective dynamics, Direct or Cartesian.
 
     Format (VASP manual, page POSCAR, 2025): comment; one scale factor, or a negative number that is the volume, or
     three positive factors of the Cartesian components; three lattice vectors; species names (VASP 5; a potential's
-    suffix `_pv` or hash `/1a2b` is cut off); ions per species; optional `Selective dynamics`; the coordinate mode;
-    one line an ion. What follows (velocities) is not read. Raises InputError with file and line for a file that is
-    empty, truncated or contradicts itself. O(ions), a fraction of a
-    microsecond each: positions are no feature, so of a large cell about a hundred are checked.
+    suffix `_pv` or hash `/1a2b` is cut off); ions per species; optional `Selective dynamics`; the coordinate mode; one
+    line per ion. The rest (velocities) is not read. InputError names file and line if the file is empty, truncated or
+    contradicts itself. O(ions), a fraction of a microsecond each: positions are not features, so of a large cell only
+    about a hundred are checked.
 
     >>> cell = parse_poscar("NaCl\\n2.0\\n1 0 0\\n0 1 0\\n0 0 2\\nNa Cl\\n1 1\\nDirect\\n0 0 0\\n.5 .5 .5\\n")
     >>> cell.volume, cell.species, cell.counts
@@ -121,7 +121,7 @@ def parse_poscar(text: str, path: str = "POSCAR") -> Poscar:
 def _scaled(
     rows: list[list[float]], scale: list[float], path: str
 ) -> tuple[tuple[tuple[float, ...], ...], float, float]:
-    """Lattice in angstrom, its volume, and the scale factor (of the first component)."""
+    """Return the lattice in angstrom, its volume, and the scale factor (of the first component)."""
     (a, b, c), (d, e, f), (g, h, i) = rows
     raw = abs(a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g))
     if raw == 0.0:
@@ -140,7 +140,7 @@ def _scaled(
 
 
 def _species(lines: list[str], path: str) -> tuple[int, tuple[str, ...]]:
-    """The row of the ion counts and the names on the row before it, if any."""
+    """Return the row of the ion counts, and the names on the row before it, if any."""
     words = line_at(lines, 5, path, "species names or numbers of ions").split()
     if words[0].isdigit():
         return 5, ()
@@ -166,7 +166,7 @@ def _counts(lines: list[str], at: int, path: str) -> tuple[int, ...]:
 
 
 def _check_positions(lines: list[str], first: int, ions: int, path: str) -> None:
-    """Every ion has a line, and about a hundred of them (all of a small cell's, the last always) hold three numbers."""
+    """Check that every ion has a line, and that about a hundred of them (always the last) have three numbers."""
     block = lines[first : first + ions]
     if len(block) < ions or not all(map(str.strip, block)):
         there = next((k for k, line in enumerate(block) if not line.strip()), len(block))
@@ -175,7 +175,7 @@ def _check_positions(lines: list[str], first: int, ions: int, path: str) -> None
         try:
             x, y, z = block[ion].split()[:3]
             float(x), float(y), float(z)
-        except ValueError:  # Fortran's 1.0D0, or an error to be told in full
+        except ValueError:  # Fortran's 1.0D0, or an error to report
             floats_at(lines, first + ion, path, f"position of ion {ion + 1}", at_least=3)
 
 
@@ -198,13 +198,12 @@ class Potential:
 def scan_potcar(
     descriptor: int, path: str = "POTCAR", lengths: dict[bytes, int] | None = None
 ) -> tuple[Potential, ...]:
-    """The headers of an open POTCAR, in order; memory stays at one block whatever the file's size.
+    """Return the headers of an open POTCAR, in order; memory is one block for any size of file.
 
-    Header layout: VASP manual, page POTCAR (2025): TITEL and LULTRA before ZVAL, ENMAX after it. `lengths` remembers
-    how long each potential met so far is, so that a second file with the same one is skipped through, a few kilobytes
-    a potential; a wrong guess is noticed and scanned. Raises InputError for an empty or truncated file or a header
-    without TITEL, ZVAL and ENMAX (no LULTRA: not ultrasoft). O(bytes) at memchr speed the first time, O(potentials)
-    after it.
+    Header layout: VASP manual, page POTCAR (2025): TITEL and LULTRA before ZVAL, ENMAX after it. `lengths` stores the
+    length of each known potential, so that it can be skipped in later files by reading a few kilobytes; a wrong guess
+    is detected and scanned. InputError for an empty or truncated file or a header without TITEL, ZVAL and ENMAX (no
+    LULTRA: not ultrasoft). O(bytes) at memchr speed the first time, O(potentials) afterwards.
     """
     known = {} if lengths is None else lengths
     potentials: list[Potential] = []
@@ -212,7 +211,7 @@ def scan_potcar(
     key, zval_at = b"", -1
     while (hit := window.next_header()) is not None:
         header, at, position = hit
-        titel = header.rfind(b"TITEL", 0, at)  # close before ZVAL; what ends the potential before it, close before that
+        titel = header.rfind(b"TITEL", 0, at)  # shortly before ZVAL, unlike the potential before
         end = header.rfind(_END, 0, max(titel, 0))
         if key and end >= 0:
             known[key] = position - at + end - zval_at
@@ -226,7 +225,7 @@ def scan_potcar(
 
 
 def _check_end(descriptor: int, path: str, potentials: list[Potential]) -> None:
-    """The file is not empty, holds potentials, and the last of them is whole."""
+    """Check that the file is not empty, has potentials, and that the last one is complete."""
     size = os.fstat(descriptor).st_size
     if size == 0:
         raise input_error(path, "is empty", accepted="potentials one after the other")
@@ -241,21 +240,21 @@ def _check_end(descriptor: int, path: str, potentials: list[Potential]) -> None:
 
 
 class _Window:
-    """A block of the file that moves on: every byte is read once, what a jump passes over not at all."""
+    """A block of the file that moves: every byte is read at most once, and skipped parts not at all."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor, self.buffer = descriptor, bytearray(BLOCK)
-        self.start = self.length = self.at = 0  # of the block in the file, of what it holds, of the search in it
+        self.start = self.length = self.at = 0  # of the block in the file, its size, of the search in it
         self.next_read = NEAR
 
     def jump(self, position: int) -> None:
-        """Go on at `position`, where a header is near: in this block, or in a small one there."""
+        """Continue at `position`, near a header: in this block, or in a small one there."""
         self.at = position - self.start
         if self.at >= self.length:
             self.start, self.length, self.at, self.next_read = position, 0, 0, NEAR
 
     def next_header(self) -> tuple[bytes, int, int] | None:
-        """The bytes around the next ZVAL, where in them it stands, and where in the file."""
+        """Return the bytes around the next ZVAL, its place in them, and its place in the file."""
         while True:
             at = self.buffer.find(b"Z", self.at, self.length)
             if at < 0:
@@ -280,7 +279,7 @@ class _Window:
 
 
 def _potential(header: bytes, titel: int, at: int, position: int, descriptor: int, path: str) -> Potential:
-    """The values around the ZVAL at `at`: TITEL and LULTRA are the last before it, ENMAX the first after it."""
+    """Return the values around the ZVAL at `at`: the last TITEL and LULTRA before it, the first ENMAX after it."""
     if titel < 0 or header.find(_END, titel, at) >= 0:
         raise input_error(path, "a potential without TITEL", line=_line_of(descriptor, position))
     ultrasoft = _text(header, header.rfind(b"LULTRA", titel, at))
@@ -302,7 +301,7 @@ def _potential(header: bytes, titel: int, at: int, position: int, descriptor: in
 
 
 def _text(header: bytes, at: int) -> str:
-    """What stands between the = after `at` and the end of the line or a semicolon; empty where `at` is -1."""
+    """Return the text between the = after `at` and the end of the line or a semicolon; empty if `at` is -1."""
     if at < 0:
         return ""
     end = header.find(b"\n", at)
@@ -311,7 +310,7 @@ def _text(header: bytes, at: int) -> str:
 
 
 def _line_of(descriptor: int, at: int) -> int:
-    """Line number of a byte; only errors pay for it."""
+    """Return the line number of a byte; used only for errors."""
     lines, start = 1, 0
     while start < at:
         block = os.pread(descriptor, min(BLOCK, at - start), start)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`forest`, `svr`, `bayesian_ridge`, `boosted`: one regression on a job's feature columns, with one of four models."""
+"""`forest`, `svr`, `bayesian_ridge`, `boosted`: one of four regressions on a job's feature columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WARM: tuple[Kind, ...] = ("forest", "boosted")
 
 
 class SingleModel(EncodedModel):
-    """A regressor on one-hot encoded features with log10 run time as target; see `fit_regressor` for its settings."""
+    """A regressor on one-hot encoded features with log10 run time as target; see `fit_regressor` for settings."""
 
     def __init__(self, kind: Kind, features: tuple[str, ...], encut: Encut, seed: int, warm_start: bool) -> None:
         super().__init__(features, encut, seed, warm_start)
@@ -24,12 +24,12 @@ class SingleModel(EncodedModel):
         self.regressor: Regressor | None = None
 
     def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
-        """All rows; warm only while the former encoding covers them."""
+        """Fit to all rows; a warm start only if the last encoding covers them."""
         before = self.regressor if self.encode(rows) else None
         self.regressor = fit_regressor(self.kind, self.encoder.one_hot(rows), log_run, self.seed, before)
 
     def predict_row(self, row: Row) -> float:
-        """log10 seconds."""
+        """Return log10 seconds."""
         assert self.regressor is not None
         return self.regressor.predict_row(self.encoder.one_hot([row])[0])
 
@@ -44,21 +44,21 @@ class Regression(FeatureMethod):
         `forest`: random forest regression; `svr`: support vector regression; `bayesian_ridge`: Bayesian ridge
         regression; `boosted`: gradient-boosted trees.
     encut
-        What becomes of the plane-wave cutoff: `paper` cubes it, `physics` takes the power 1.5, `plain` leaves it.
+        Transformation of the plane-wave cutoff: `paper` cubes it, `physics` takes the power 1.5, `plain` none.
     features, also
         Columns known at submission; `also` are added to `features`.
     refit_every_jobs
-        Ended jobs between two fits, at least 1; fewer while the model is young.
+        Number of ended jobs between two fits, at least 1; fewer at the beginning.
     window
-        The last so many ended jobs teach, at least 1.
+        Number of last ended jobs that are used, at least 1.
     min_jobs
-        Ended jobs before the first fit, at least 1.
+        Number of ended jobs before the first fit, at least 1.
     warm_start
-        Whether a fit goes on from the one before; `forest` and `boosted` can.
+        Whether a fit continues from the last fit; `forest` and `boosted` can.
     seed
-        Of the models that draw.
+        Random seed of the models.
     train_when_asked
-        Whether the model is also trained on all ended jobs when a prediction is asked for.
+        Whether the model is also trained on all ended jobs before each prediction.
 
     Raises
     ------
@@ -67,8 +67,8 @@ class Regression(FeatureMethod):
 
     Notes
     -----
-    The three first are the baselines RFR, SVR and BRR of Wu et al. 2019 by scikit-learn, the fourth is by LightGBM and
-    not in the paper: the present-day yardstick. Settings are the libraries' defaults, see `fit_regressor`.
+    The first three are the baselines RFR, SVR and BRR of Wu et al. 2019 by scikit-learn. The fourth is LightGBM, a
+    modern baseline that is not in the paper. Settings are the libraries' defaults, see `fit_regressor`.
 
     References
     ----------
@@ -87,7 +87,7 @@ class Regression(FeatureMethod):
     kind: Kind
 
     def untaught(self, names: tuple[str, ...]) -> SingleModel:
-        """The model of these columns, before its first fit."""
+        """Return the model of these columns, before its first fit."""
         if self.warm_start and self.kind not in WARM:
             raise ValueError(f"{self.kind} has no warm start (accepted: {', '.join(WARM)})")
         return SingleModel(self.kind, names, self.encut, self.seed, self.warm_start)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models on encoded features: scikit-learn's and LightGBM's, a network of radial basis functions, naive Bayes.
+"""The models on encoded features: scikit-learn's and LightGBM's, a radial basis network, naive Bayes.
 
-Each with a quick way for a single row. The network has k-means centres, a Gaussian basis and weights by regularised
-least squares; the naive Bayes takes discrete and continuous features at once.
+Each has a fast method for a single row. The network has k-means centres, a Gaussian basis and weights by regularised
+least squares; the naive Bayes accepts discrete and continuous features together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RbfNetwork:
 
     Departures, since the paper's normal matrix is near-singular where Gaussians overlap: a bias column, a floor under
     each spread, and ridge-regularised least squares in place of the bare pseudo-inverse. Neither is printed, so both
-    are found from the rows alone, see `settled`.
+    are found from the rows, see `settled`.
     """
 
     centres: np.ndarray
@@ -44,11 +44,11 @@ class RbfNetwork:
         seed: int = 0,
         before: RbfNetwork | None = None,
     ) -> RbfNetwork:
-        """From rows (rows, features) in time order and targets (rows,); m centres, fewer where there are fewer rows.
+        """Fit to rows (rows, features) in time order and targets (rows,); m centres, or fewer with fewer rows.
 
         The spread of a centre is the root mean square distance of its rows, but at least `floor` times the distance to
-        the nearest other centre. `before` starts the clustering from its centres. O(rows m) a round of k-means,
-        O(rows m^2) for the weights; twice and 16 times that where `ridge` or `floor` is left to `settled`.
+        the nearest other centre. `before` gives the first centres of the clustering. O(rows m) per round of k-means,
+        O(rows m^2) for the weights; 2 and 16 times that if `settled` chooses `ridge` or `floor`.
         """
         if ridge is None or floor is None:
             ridge, floor = settled(
@@ -60,7 +60,7 @@ class RbfNetwork:
         return cls(centres, spreads, weights, bias)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """f at rows (rows, features) -> (rows,)."""
+        """Return f at rows (rows, features) -> (rows,)."""
         return np.asarray(basis(x, self.centres, self.spreads) @ self.weights + self.bias)
 
 
@@ -73,9 +73,9 @@ def settled(
     seed: int,
     before: RbfNetwork | None,
 ) -> tuple[float, float]:
-    """The (ridge, floor) whose network from the first three quarters of the rows errs least on the last quarter.
+    """Return the (ridge, floor) whose network from the first three quarters of the rows errs least on the last quarter.
 
-    Rows are in time order, so the choice looks ahead as a forecast does and sees nothing but what teaches. Least mean
+    Rows are in time order, so the choice predicts later rows from earlier ones, within the training rows. Least mean
     absolute error in log10; ties to the smoother one, which comes first. Fewer than 20 rows: ridge 0.1, floor 1.
 
     >>> x = np.arange(40.0)[:, None]
@@ -99,7 +99,7 @@ def settled(
 
 
 def _spreads(x: np.ndarray, centres: np.ndarray, label: np.ndarray, floor: float) -> np.ndarray:
-    """Root mean square distance of each centre's rows, at least `floor` times that to the nearest centre: (m,)."""
+    """Return the root mean square distance of each centre's rows, at least `floor` times the nearest centre's: (m,)."""
     squares = ((x - centres[label]) ** 2).sum(axis=1)
     counts = np.maximum(np.bincount(label, minlength=len(centres)), 1)
     spreads = np.sqrt(np.bincount(label, squares, minlength=len(centres)) / counts)
@@ -107,7 +107,7 @@ def _spreads(x: np.ndarray, centres: np.ndarray, label: np.ndarray, floor: float
 
 
 def _weights(phi: np.ndarray, y: np.ndarray, ridge: float) -> tuple[np.ndarray, float]:
-    """Least squares with a ridge on the weights (m,) and none on the bias."""
+    """Return least-squares weights (m,) with a ridge, and the bias without one."""
     middle, level = phi.mean(axis=0), float(y.mean())
     centred = phi - middle
     normal = centred.T @ centred
@@ -117,12 +117,12 @@ def _weights(phi: np.ndarray, y: np.ndarray, ridge: float) -> tuple[np.ndarray, 
 
 
 def basis(x: np.ndarray, centres: np.ndarray, spreads: np.ndarray) -> np.ndarray:
-    """phi_p(x) for rows (rows, features): (rows, m).
+    """Return phi_p(x) for rows (rows, features): (rows, m).
 
     >>> basis(np.array([[0.0], [1.0]]), np.array([[0.0]]), np.array([1.0])).round(3).tolist()
     [[1.0], [0.607]]
     """
-    # sums of squares expanded: no (rows, m, features) array
+    # sums of squares expanded, to avoid a (rows, m, features) array
     squares = (x**2).sum(axis=1)[:, None] - 2.0 * x @ centres.T + (centres**2).sum(axis=1)
     return np.asarray(np.exp(-np.maximum(squares, 0.0) / (2.0 * spreads**2)))
 
@@ -133,13 +133,13 @@ def _cluster(x: np.ndarray, m: int, seed: int, before: RbfNetwork | None) -> tup
     m = min(m, len(np.unique(x.round(6), axis=0)))
     start = before.centres if before is not None and before.centres.shape == (m, x.shape[1]) else "k-means++"
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "fewer distinct rows than clusters": empty ones do no harm here
+        warnings.simplefilter("ignore")  # "fewer distinct rows than clusters": empty clusters are harmless here
         clustering = KMeans(m, init=start, n_init=1, random_state=seed).fit(x)
     return clustering.cluster_centers_, clustering.labels_
 
 
 def _to_nearest(centres: np.ndarray) -> np.ndarray:
-    """Distance of each centre to the nearest other one; 1 where it is alone."""
+    """Return the distance of each centre to the nearest other one; 1 for a single centre."""
     if len(centres) < 2:
         return np.ones(len(centres))
     squares = ((centres[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
@@ -151,8 +151,8 @@ def _to_nearest(centres: np.ndarray) -> np.ndarray:
 class MixedBayes:
     """P(class | codes, values) with Laplace-smoothed frequencies and Gaussians; Wu et al. 2019, eqs. 6-9.
 
-    Fitted by scikit-learn's CategoricalNB and GaussianNB; asked here in one vectorised step, since theirs takes a
-    Python loop over classes for every job.
+    Fitted by scikit-learn's CategoricalNB and GaussianNB; evaluated here in one vectorised step, because theirs takes a
+    Python loop over classes per job.
     """
 
     log_prior: np.ndarray
@@ -164,10 +164,10 @@ class MixedBayes:
     def fit(
         cls, codes: np.ndarray, values: np.ndarray, label: np.ndarray, sizes: tuple[int, ...], smoothing: float = 1e-3
     ) -> MixedBayes:
-        """From codes (rows, discrete), values (rows, continuous) in [0, 1], labels (rows,) in 0..classes-1.
+        """Fit to codes (rows, discrete), values (rows, continuous) in [0, 1], labels (rows,) in 0..classes-1.
 
-        `sizes` are the numbers of categories; a category never seen has the code after the last and the frequency
-        that Laplace gives to a count of 0. `smoothing` times the largest variance is added to every variance.
+        `sizes` are the numbers of categories; an unseen category has the code after the last and the frequency that
+        Laplace smoothing gives to a count of 0. `smoothing` times the largest variance is added to every variance.
         """
         from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
@@ -179,12 +179,12 @@ class MixedBayes:
         mean, variance = np.zeros((len(classes), 0)), np.ones((len(classes), 0))
         if values.shape[1]:
             bells = GaussianNB(var_smoothing=smoothing).fit(values, label)
-            # all features constant: no variance to take a share of, and nothing to learn from them either
+            # all features are constant: there is no variance to scale by, and nothing to learn
             mean, variance = bells.theta_, np.maximum(bells.var_, 1e-9)
         return cls(np.log(counts / counts.sum()), frequency, mean, variance)
 
     def probabilities(self, codes: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """P(class | row), (rows, classes), rows adding up to 1."""
+        """Return P(class | row), (rows, classes), with rows that sum to 1."""
         joint = np.repeat(self.log_prior[None, :], len(values), axis=0)
         for column, table in enumerate(self.log_frequency):
             joint += table[:, codes[:, column]].T
@@ -198,9 +198,9 @@ class MixedBayes:
 
 @dataclass(frozen=True, slots=True)
 class PackedForest:
-    """All trees' nodes end to end; a leaf is its own child, so that every walk may take the deepest tree's steps.
+    """All trees' nodes in one array; a leaf is its own child, so that every walk can take the deepest tree's steps.
 
-    scikit-learn's `predict` spends milliseconds a call on checks and threads, and asking tree by tree one more; this
+    scikit-learn's `predict` spends milliseconds per call on checks and threads, and calls tree by tree one more; this
     walk takes about 0.1 ms for 100 trees.
     """
 
@@ -213,7 +213,7 @@ class PackedForest:
 
     @classmethod
     def of(cls, forest: Any) -> PackedForest:
-        """From a RandomForestRegressor or RandomForestClassifier. O(nodes)."""
+        """Convert a RandomForestRegressor or RandomForestClassifier. O(nodes)."""
         trees = [estimator.tree_ for estimator in forest.estimators_]
         sizes = [tree.node_count for tree in trees]
         roots = np.cumsum([0, *sizes[:-1]])
@@ -233,7 +233,7 @@ class PackedForest:
         )
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """The mean of the trees' leaves for one row (features,): (1,) of a regressor, (classes,) of a classifier."""
+        """Return the trees' mean for one row (features,): (1,) of a regressor, (classes,) of a classifier."""
         row = x.astype(np.float32)  # scikit-learn compares in float32 too
         node = self.roots
         for _ in range(self.depth):
@@ -248,18 +248,18 @@ BOOSTS = 200
 
 
 class Regressor(NamedTuple):
-    """A fitted model and the function that asks it about one row, (features,) float64 -> log10 seconds."""
+    """A fitted model; predicts log10 seconds of rows of features."""
 
     kind: Kind
     model: Any
     packed: PackedForest | None = None
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Many rows at once, (rows,)."""
+        """Predict many rows at once, (rows,)."""
         return np.asarray(self.model.predict(x), dtype=float)
 
     def predict_row(self, x: np.ndarray) -> float:
-        """One row, without the per-call checks of a batch; the same number."""
+        """Predict one row, without the per-call checks of a batch; equal result."""
         if self.packed is not None:
             return float(self.packed.predict(x)[0])
         if self.kind == "svr":
@@ -272,12 +272,13 @@ class Regressor(NamedTuple):
 
 
 def fit_regressor(kind: Kind, x: np.ndarray, y: np.ndarray, seed: int, before: Regressor | None = None) -> Regressor:
-    """A regressor on rows (rows, features) with log10 run times (rows,); `before` of the same encoding warms it up.
+    """Fit a regressor to rows (rows, features) with log10 run times (rows,); `before`, of equal encoding, is a warm
+    start.
 
-    Warm start: a forest keeps the younger half of its trees and grows the other half on the rows at hand; boosting
-    goes on from its former trees, half as many new ones, and starts over once it would hold more than twice the usual
-    number. The others have no such state. Settings are the libraries' defaults, but for the support vector machine's
-    tube: its default of 0.1 would be a quarter of every run time on a log10 scale, 0.01 is 2 %.
+    With a warm start, a forest keeps the younger half of its trees and grows the other half on the present rows;
+    boosting continues its trees with half as many new ones, and starts again before it has more than twice the usual
+    number. The other models have no such state. Settings are the libraries' defaults, except for the support vector
+    machine's tube: its default of 0.1 would be a quarter of every run time on a log10 scale, 0.01 is 2 %.
     """
     if kind == "forest":
         forest = _forest(x, y, seed, before)
@@ -285,7 +286,7 @@ def fit_regressor(kind: Kind, x: np.ndarray, y: np.ndarray, seed: int, before: R
     if kind == "svr":
         from sklearn.svm import SVR
 
-        # gamma as its "scale", but spelt out: the quick way for one row needs the number
+        # gamma as its "scale", but computed: the fast method for one row needs the number
         gamma = 1.0 / (x.shape[1] * x.var()) if x.var() > 0 else 1.0
         return Regressor(kind, SVR(C=1.0, gamma=gamma, epsilon=0.01).fit(x, y))
     if kind == "bayesian_ridge":

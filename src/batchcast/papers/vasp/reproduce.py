@@ -110,7 +110,7 @@ def command(
 
 
 def _is_parquet(path: Path) -> bool:
-    """Whether a file is Parquet, as `vasp collect` writes it; False for one that cannot be read."""
+    """Return whether a file is Parquet, as written by `vasp collect`; False if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(4) == b"PAR1"
@@ -119,7 +119,7 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _of_own_jobs(data: Path, specs: list[str], resamples: int, seed: int, page: Path | None, as_json: bool) -> None:
-    """Tables 2 to 5 for the jobs of a site that have features: the last fifth predicted from the others."""
+    """Print Tables 2 to 5 for a site's jobs with features: the last fifth is predicted from the others."""
     import numpy as np
 
     from ...report.terminal import show
@@ -161,11 +161,11 @@ def _of_own_jobs(data: Path, specs: list[str], resamples: int, seed: int, page: 
 
 
 LEAST_OWN = 50
-"""Finished jobs with features that a split in time needs."""
+"""Number of finished jobs with features that a split in time needs."""
 
 
 def _synthetic(jobs: int, specs: list[str], seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The methods on both synthetic sets, one split in time each, and how the run times are shared out."""
+    """Score the methods on both synthetic sets, one split in time each, with the distribution of run times."""
     import numpy as np
 
     from .features import draw_vasp_log

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of finished VASP runs (one OUTCAR a row) as a trace with the features of their inputs."""
+"""A table of finished VASP runs (one OUTCAR per row) as a trace with the features of their inputs."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Runs(NamedTuple):
 
 
 def read_runs(path: str | Path) -> Runs:
-    """Runs with an elapsed time, copies dropped first: equal date, elapsed, CPU time and memory are one run.
+    """Read runs with an elapsed time, without copies: equal date, elapsed, CPU time and memory are one run.
 
-    The CSV has one row an OUTCAR with the columns `NEEDED`. Features follow the rules of `vasp.features` as far as
-    the table tells: ISYM, ISTART, ICHARG, NELMIN and EDIFFG are VASP's defaults. Submission is the date VASP began,
-    wait 0. A *system* is a chemical formula, whatever the geometry and the potentials: nothing else in the features
-    tells two geometries apart. Dropped rows are counted in `info.dropped`. Raises InputError with file and line.
+    The CSV has one row per OUTCAR with the columns `NEEDED`. Features follow `vasp.features` as far as the table
+    allows: ISYM, ISTART, ICHARG, NELMIN and EDIFFG are VASP's defaults. Submission is the date when VASP began, the
+    wait is 0. A *system* is a chemical formula with any geometry and potentials, because features do not distinguish
+    geometries. Dropped rows are counted in `info.dropped`. InputError names file and line.
     """
     name = str(path)
     rows: list[dict[str, str]] = []
@@ -124,7 +124,7 @@ def _features(row: Mapping[str, str]) -> Mapping[str, float | str]:
 
 
 def _formula(titel: str, counts: str) -> str:
-    """`C2H6` of the potentials' titles and ion counts; elements in alphabetical order.
+    """Return `C2H6` from potentials' titles and ion counts; elements in alphabetical order.
 
     >>> _formula("PAW_PBE H_h 06Feb2004;PAW_PBE C_s 06Sep2000", "4 1")
     'C1H4'

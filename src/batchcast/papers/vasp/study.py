@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods on a table of VASP runs, 80/20 in time order and by system, over bootstrap resamples.
-
-And tables 2 to 4 of Wu et al. 2019.
-"""
+"""Methods on a table of VASP runs, split 80/20 in time and by system, over bootstrap resamples; tables 2 to 4."""
 
 from __future__ import annotations
 
@@ -49,14 +46,14 @@ NOT_INSTALLED = "not installed yet"
 
 
 class Split(NamedTuple):
-    """Rows of a trace to learn from and to test on, ascending."""
+    """Rows of a trace for training and for testing, ascending."""
 
     train: np.ndarray
     test: np.ndarray
 
 
 def time_split(runs: Runs) -> Split:
-    """The first 80 % by date teach, the rest test; a run still going when the test begins teaches nothing."""
+    """Split in time: the first 80 % train, the rest test; runs that overlap the test are not used."""
     trace = runs.trace
     cut = int(TRAIN * len(trace))
     first = trace.submit_time[cut]
@@ -65,7 +62,7 @@ def time_split(runs: Runs) -> Split:
 
 
 def system_split(runs: Runs, rng: np.random.Generator) -> Split:
-    """Whole systems, in random order, test until a fifth of the runs is reached; the others teach, dates aside."""
+    """Split by system: random whole systems test until a fifth of the runs is reached; the others train."""
     names = np.unique(runs.system)
     rng.shuffle(names)
     counts = np.array([int((runs.system == name).sum()) for name in names])
@@ -75,15 +72,15 @@ def system_split(runs: Runs, rng: np.random.Generator) -> Split:
 
 
 def resampled(split: Split, rng: np.random.Generator) -> Split:
-    """Both sides drawn anew with replacement, in order: a bootstrap resample."""
+    """Draw both sides again with replacement, in order: a bootstrap resample."""
     return Split(*(np.sort(rng.choice(rows, size=len(rows))) for rows in split))
 
 
 class Answers(NamedTuple):
-    """A method's forecasts of the test rows (n,), the seconds for learning and for one forecast, and BRBF's situation.
+    """A method's predictions of the test rows (n,), seconds for learning and for one prediction, and BRBF's networks.
 
-    `networks` counts the keys that have a network of their own, `by_key` is the share of the test rows they answer (NaN
-    for a method without such networks).
+    `networks` is the number of keys with their own network, `by_key` the share of test rows they predict (NaN for
+    methods without such networks).
     """
 
     points: np.ndarray
@@ -94,10 +91,10 @@ class Answers(NamedTuple):
 
 
 def predict_split(trace: Trace, split: Split, spec: str, seed: int = 0) -> Answers:
-    """A method's forecasts of the test rows.
+    """Predict the test rows by a method.
 
-    The method hears every event of the training rows, is refitted once and then asked about each test row without
-    learning on: the paper's static protocol.
+    The method observes every event of the training rows, is refitted once, and then predicts each test row without
+    learning: the paper's static protocol.
     """
     parameters = {"seed": seed, "rng": np.random.default_rng(seed)}
     taught = trace.take(split.train)
@@ -129,12 +126,12 @@ def study(
     seed: int = 0,
     tick: Callable[[int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """One flat object per split and method: each figure's mean over the resamples and, under `..._sd`, their spread.
+    """Return one flat object per split and method: means of figures over the resamples, and their spread as `..._sd`.
 
-    Every resample draws training and test rows with replacement; of the split by system it also draws new systems. A
-    single one is the split itself. Differences to `forest` (apa, MAE), with 90 % intervals, are those of the split
-    itself, paired over groups of one system's runs (of jobs that have users: one user's submissions of one week). A
-    method that is not registered gets an object that says so (`note`). Deterministic for a seed.
+    Every resample draws training and test rows with replacement; a split by system also draws new systems. A single
+    resample is the split itself. Differences to `forest` (apa, MAE), with 90 % intervals, are those of the split
+    itself, paired over groups of one system's runs (with users: one user's submissions of one week). A method that is
+    not registered gets an object that says so (`note`). Deterministic for a seed.
     """
     if resamples < 1:
         raise UsageError("--resamples: at least 1")
@@ -173,7 +170,7 @@ def _split(runs: Runs, split: str, rng: np.random.Generator) -> Split:
 
 
 def _differences(runs: Runs, test: np.ndarray, points: Mapping[str, np.ndarray], seed: int) -> Keys:
-    """What each row gains: the difference to `AGAINST` over the test rows, where that is among the methods."""
+    """Return the keys to add to each row: the difference to `AGAINST` over the test rows."""
     if AGAINST not in points or len(points) < 2:
         return {}
     systems = np.unique(runs.system[test], return_inverse=True)[1]
@@ -192,7 +189,7 @@ def _differences(runs: Runs, test: np.ndarray, points: Mapping[str, np.ndarray],
 
 
 def figures_of(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
-    """The paper's measures and the house's: ACC and REC per range and cut, MRE, MAE, APA, underestimates."""
+    """Return the paper's measures and ours: ACC and REC per range and cut, MRE, MAE, APA, underestimates."""
     house = accuracy(predicted, actual)
     figures = {name: house[name] for name in ("jobs", "mae_s", "apa", "underestimate_rate")}
     figures["best_90_mre"] = best_relative_error(predicted, actual)
@@ -208,7 +205,7 @@ def figures_of(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
 
 
 def distribution(runs: Runs) -> list[dict[str, Any]]:
-    """Table 2: the share of runs in each range, of all runs and of both sides of the split in time."""
+    """Return table 2: the share of runs in each range, of all runs and of both sides of the split in time."""
     split = time_split(runs)
     parts = {"all": np.arange(len(runs.trace)), "train": split.train, "test": split.test}
     rows = []
@@ -222,15 +219,15 @@ def distribution(runs: Runs) -> list[dict[str, Any]]:
 
 
 def core_time(runs: Runs) -> dict[str, float]:
-    """Figure 1: the share of processor time by kind of run."""
+    """Return figure 1: the share of processor time by kind of run."""
     spent = runs.trace.run_time * runs.trace.procs()
     return {str(kind): float(spent[runs.kind == kind].sum() / spent.sum()) for kind in np.unique(runs.kind)}
 
 
 def facts(runs: Runs) -> dict[str, Any]:
-    """What bounds the conclusions: features that never vary, values of BRBF's key, the shortest run, drift in time.
+    """Return limits of the conclusions: constant features, values of BRBF's key, the shortest run, drift in time.
 
-    `kinds_train_only` is the share of teaching runs, split in time, of a kind that no test run has.
+    `kinds_train_only` is the share of training runs, split in time, of a kind that no test run has.
     """
     trace = runs.trace
     columns = {name: trace.nominal(name).codes if name in TEXT else trace.number(name) for name in FEATURES}
@@ -251,10 +248,10 @@ def range_name(low: int, high: int) -> str:
 
 
 def _summary(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Mean and standard deviation of each figure, over the resamples in which it is defined."""
+    """Return mean and standard deviation of each figure, over the resamples in which it is defined."""
     summary: dict[str, float] = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # all undefined: NaN is the answer
+        warnings.simplefilter("ignore", RuntimeWarning)  # if all are undefined, the result is NaN
         for name in figures[0]:
             values = np.array([one[name] for one in figures])
             summary[name] = float(np.nanmean(values))
@@ -264,7 +261,7 @@ def _summary(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _wanted(spec: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the given objects that the spec does not set itself."""
+    """Return the parameters that the spec does not set itself."""
     named = parse_spec(spec)[1]
     return {name: value for name, value in parameters.items() if name not in named}
 
@@ -288,7 +285,7 @@ NOTE = (
 
 
 def range_tables(rows: Rows, words: str) -> list[Table]:
-    """Tables 3 and 4, below each method that the paper has there the printed row; `rows` carry their `name`."""
+    """Return Tables 3 and 4, with the printed row below each method that the paper has; `rows` have their `name`."""
     tables = []
     for title, measure in zip(TITLES, ("acc", "rec")):
         names = [f"{measure}_{range_name(low, high)}" for low, high in RANGES]
@@ -311,7 +308,7 @@ def range_tables(rows: Rows, words: str) -> list[Table]:
 
 
 def shares_table(shares: Rows) -> Table:
-    """Table 2 of the synthetic sets, from `distribution` of each; of the second set the paper prints two sums."""
+    """Return Table 2 of the synthetic sets; for the second set the paper prints two sums."""
     rows = []
     for data in ("first", "second"):
         ours = {str(row["range_min"]): float(row["share_all"]) for row in shares if row["data"] == data}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`user_clusters`: users who submit alike share one exponentially smoothed run time."""
+"""`user_clusters`: users with similar submissions share one exponentially smoothed run time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Behaviour:
         self.repeats = 0
 
     def submitted(self, job: JobRequest) -> None:
-        """One more submission."""
+        """Add a submission."""
         request = class_key(job, ("procs", "req_time", "app_id", "job_name"))
         if self.jobs:
             self.log_gap += math.log1p(max(job.submit_time - self.last, 0.0))
@@ -44,29 +44,29 @@ class Behaviour:
         self.last, self.previous = job.submit_time, request
 
     def features(self) -> tuple[float, float, float]:
-        """Mean log inter-arrival time, mean log2 processors, share of submissions that repeat the one before."""
+        """Return mean log inter-arrival time, mean log2 processors, share of submissions that repeat the last one."""
         gaps = max(self.jobs - 1, 1)
         return self.log_gap / gaps, self.log_size / self.jobs, self.repeats / gaps
 
 
 @dataclass(eq=False, repr=False)
 class UserClusters:
-    """Exponentially smoothed run time of the job's cluster of users; users who submit alike share a cluster.
+    """Exponentially smoothed run time of the job's cluster of users with similar submissions.
 
     Parameters
     ----------
     keys
-        Whose behaviour is clustered: columns known at submission.
+        Columns known at submission that identify a user.
     clusters
-        Clusters at most, at least 1.
+        Maximum number of clusters, at least 1.
     smoothing
         Weight of the newest run time, in (0, 1].
     every
-        Submissions between two clusterings, at least 1.
+        Number of submissions between two clusterings, at least 1.
     memory
-        Finished jobs from which smoothed values are rebuilt, at least 1.
+        Number of finished jobs from which smoothed values are rebuilt, at least 1.
     seed
-        Of k-means.
+        Random seed of k-means.
 
     Raises
     ------
@@ -75,13 +75,13 @@ class UserClusters:
 
     Notes
     -----
-    The baseline "UBCETE" of the source, whose details are not public: a baseline of that kind and no reproduction.
-    Users seen so far are clustered by k-means (scikit-learn) on standardised (mean log inter-arrival time, mean
-    log2 processors, share of repeated requests), k = `clusters` or the number of users if smaller; the smoothed
-    value of a cluster, s = smoothing * R + (1 - smoothing) * s, is rebuilt from the last `memory` finished jobs and
-    then follows each End. A user not yet in a cluster is smoothed alone, then everybody's, then the limit.
-    Quantiles: the cluster's last 50 run times. Point kept between one second and the limit. O(1) a prediction; a
-    refit costs O(users * clusters + memory), and `trained` lists each.
+    The baseline "UBCETE" of the source, whose details are not public: this is a similar baseline, not a reproduction.
+    Users seen so far are clustered by k-means (scikit-learn) on standardised (mean log inter-arrival time, mean log2
+    processors, share of repeated requests), k = `clusters` or the number of users if smaller; the smoothed value of a
+    cluster, s = smoothing * R + (1 - smoothing) * s, is rebuilt from the last `memory` finished jobs and then follows
+    each End. A user without a cluster is smoothed alone, then over all users, then by the limit. Quantiles: the
+    cluster's last 50 run times. The point is between one second and the limit. O(1) per prediction; a refit costs
+    O(users * clusters + memory), and `trained` lists each.
 
     References
     ----------
@@ -121,7 +121,7 @@ class UserClusters:
         self.trained: list[dict[str, Any]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The smoothed run time of the user's cluster."""
+        """Predict the smoothed run time of the user's cluster."""
         key = class_key(job, self.keys)
         cluster: Any = self.cluster_of.get(key, key)
         grounds = Grounds.CLASS if key in self.cluster_of else Grounds.OWN_HISTORY
@@ -135,7 +135,7 @@ class UserClusters:
         return Prediction(point, LEVELS, quantiles, "smoothed: " + basis, grounds)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: how its user submits. End: smooth the user's cluster and everybody's."""
+        """Submit: update the user's behaviour. End: smooth the user's cluster and all users."""
         if isinstance(event, End):
             key, run = class_key(event.job, self.keys), event.run_time
             self.finished.append((key, run))
@@ -146,7 +146,7 @@ class UserClusters:
             self.behaviours.setdefault(class_key(job, self.keys), Behaviour()).submitted(job)
 
     def refit(self, now: float) -> None:
-        """Cluster the users anew and rebuild the smoothed values."""
+        """Cluster the users again, and rebuild the smoothed values."""
         from sklearn.cluster import KMeans
 
         if not self.behaviours:

@@ -234,7 +234,7 @@ def _of_forecast(
 def _of_similar(
     settings: Settings, jobs: MeasuredMemory, node: float, alike: str, risk: float
 ) -> dict[str, Any] | None:
-    """What similar jobs alone say; None where too few of them were measured."""
+    """Return the suggestion of similar jobs alone; None if too few of them were measured."""
     if len(jobs.kib) < LEAST_JOBS:
         return None
     advice = request_for(jobs.kib, jobs.ran_out, risk, rules_of(settings), node)

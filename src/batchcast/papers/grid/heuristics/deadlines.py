@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heuristics that plan only what can end in time: `emin_min`, `ebest` and `esufferage` by pairs, `asjs` by a score."""
+"""Heuristics that plan only jobs that can end in time: `emin_min`, `ebest`, `esufferage`, `asjs`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class EminMin:
     Parameters
     ----------
     urgent
-        Share of the resources: a job that fewer can still finish in time goes first; 0 switches the rule off.
+        A job that fewer than this share of the resources can finish in time goes first; 0: no such rule.
 
     Raises
     ------
@@ -47,7 +47,7 @@ class EminMin:
         self.urgent = share(urgent)
 
     def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
+        """Return the plan for the waiting jobs."""
         from ..kernels import pairs, resource_orders
 
         orders = resource_orders(batch.times)
@@ -57,7 +57,7 @@ class EminMin:
 
 
 def share(value: float) -> float:
-    """The share of resources below which a job is pressing, checked: 0 to 1."""
+    """Check the share of resources below which a job is urgent: 0 to 1."""
     if not 0.0 <= value <= 1.0:
         raise ValueError("urgent is a share of the resources, 0 to 1")
     return value
@@ -69,11 +69,10 @@ class Ebest:
     Parameters
     ----------
     urgent
-        Share of the resources: a job that fewer can still finish in time goes first; 0 switches the rule off.
+        A job that fewer than this share of the resources can finish in time goes first; 0: no such rule.
     reading
-        `pair`, or `job`, another reading of the source's "jobs with pressing deadlines first": each job keeps its
-        earliest completion and the job of least slack there goes first; it neither delays nor contradicts the printed
-        means as much.
+        `pair`, or `job`, another reading of the source's "jobs with pressing deadlines first": the job with the least
+        slack at its earliest completion goes first. It delays jobs less, and its means are closer to the printed means.
 
     Raises
     ------
@@ -104,7 +103,7 @@ class Ebest:
         self.urgent, self.reading = share(urgent), reading
 
     def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
+        """Return the plan for the waiting jobs."""
         from ..kernels import LEAST_SLACK, jobs_by_key, pairs, resource_orders
 
         limit = self.urgent * len(batch.free)
@@ -121,10 +120,10 @@ class Esufferage:
     Parameters
     ----------
     urgent
-        Share of the resources: a job that fewer can still finish in time goes first; 0 switches the rule off.
+        A job that fewer than this share of the resources can finish in time goes first; 0: no such rule.
     lone
-        A job with one feasible resource goes `first` (its second completion is infinite), or `last`: it suffers
-        nothing, another reading of the printed pseudo code, which never sets the second.
+        A job with one feasible resource goes `first` (its second completion is infinite), or `last` (its sufferage is
+        0: another reading of the printed pseudo code, which never sets the second completion).
 
     Raises
     ------
@@ -154,7 +153,7 @@ class Esufferage:
         self.urgent, self.lone = share(urgent), lone
 
     def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
+        """Return the plan for the waiting jobs."""
         from ..kernels import LONE_LAST, SUFFERAGE, jobs_by_key
 
         rule = SUFFERAGE if self.lone == "first" else LONE_LAST
@@ -173,7 +172,7 @@ class Asjs:
     data_share
         The share of data jobs.
     urgent
-        Share of the resources: a job that fewer can still finish in time goes first; 0 switches the rule off.
+        A job that fewer than this share of the resources can finish in time goes first; 0: no such rule.
     load_unit
         Mean least times of the waiting jobs that count as a full load (`reproduce grid --sweep` chose it).
 
@@ -184,13 +183,13 @@ class Asjs:
 
     Notes
     -----
-    Known from its abstract and its citations only (papers/grid-heuristics.md). ATP is the mean available bandwidth to
-    the other clusters (the narrower of the two links), ACP speed * (1 - load). Here every resource is a cluster of one;
-    its load is the work it is bound to over `load_unit`, which passes 1 where jobs queue; and both terms are divided by
-    their means over the grid, since the sources give no common unit. The score moves with each placement (local update)
-    and with each mapping event (global update). The urgent rule is Hao's, "used in the experiments"; a resource that
-    would miss the deadline is passed over. Where only a matrix is known a resource's speed is the inverse of its mean
-    time. Ties to the lowest resource. O(n^2 + nm), O(nm) with urgent=0.
+    Only the abstract and citations of the paper were available (papers/grid-heuristics.md). ATP is the mean available
+    bandwidth to the other clusters (the narrower of the two links), ACP speed * (1 - load). Here every resource is a
+    cluster of one; its load is its assigned work divided by `load_unit`, which exceeds 1 if jobs queue. Both terms are
+    divided by their means over the grid, because the sources give no common unit. The score moves with each placement
+    (local update) and with each mapping event (global update). The urgent rule is Hao's, "used in the experiments"; a
+    resource that would miss the deadline is passed over. Where only a matrix is known a resource's speed is the inverse
+    of its mean time. Ties to the lowest resource. O(n^2 + nm), O(nm) with urgent=0.
 
     References
     ----------
@@ -216,7 +215,7 @@ class Asjs:
         self.load_unit = load_unit
 
     def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
+        """Return the plan for the waiting jobs."""
         from ..kernels import by_score
 
         times = batch.times
@@ -235,7 +234,7 @@ class Asjs:
 
 
 def _mean_links(bandwidth: np.ndarray) -> np.ndarray:
-    """Mean over the other resources of the narrower of the two links; a lone resource has its own. O(m log m)."""
+    """Return the mean over other resources of the narrower of two links; a single resource has its own. O(m log m)."""
     m = len(bandwidth)
     if m == 1:
         return bandwidth

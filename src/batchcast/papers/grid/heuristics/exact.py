@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`exact`: the mixed-integer program of the makespan, with a bound that is told as it is.
+"""`exact`: the mixed-integer program of the makespan, with a proved bound.
 
-What a solver (SciPy's HiGHS) finds are mappings below a makespan; what it refutes is a higher bound. The linear
-relaxation is a weak bound where jobs differ much: the few resources that are cheap for a job leave each resource few
-ways to be filled exactly. Cuts in the program with every load under a fixed cap tell so.
+A solver (SciPy's HiGHS) finds mappings below a makespan, or refutes them, which raises the bound. The linear relaxation
+is a weak bound if jobs differ much: each job is cheap on few resources, so there are few ways to fill a resource
+exactly. Cuts in a program with a fixed cap on every load prove this.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..balance import PAIRS_A_CHECK, settle
 from ..model import Batch, Plan
 from .search import Search, whole_up
 
-STEP, GROWTH = 0.0005, 0.15  # from one cap to the next, at least, as a share of the bound; of what lies over it
-TOLERANCE = 1e-6  # of the solver's rows, and of what they tell
+STEP, GROWTH = 0.0005, 0.15  # the least step, as a share of the bound and of the distance to it
+TOLERANCE = 1e-6  # of the solver's rows, and of bounds derived from them
 
 
 def lagrangian(problem: Problem) -> tuple[float, np.ndarray]:
-    """The bound that the prices give, and the extra cost (n, m) of each column over its job's least."""
+    """Return the bound of the prices, and the extra cost (n, m) of each column over its job's least cost."""
     whole = problem.price.sum()
     dear = np.where(np.isfinite(problem.times), problem.price * problem.times, np.inf) / whole
     least = dear.min(axis=1, keepdims=True)
@@ -33,21 +33,21 @@ def lagrangian(problem: Problem) -> tuple[float, np.ndarray]:
 
 
 def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]) -> Iterator[tuple[float, np.ndarray]]:
-    """The bound, step by step raised as the solver refutes mappings below a cap; last a mapping below `top`, if met.
+    """Yield the bound as the solver refutes mappings below a cap; at the end a mapping below `top`, if one is found.
 
     Parameters
     ----------
     problem
-        With any prices; the nearer to the dual's optimum, the fewer columns are left.
+        With any prices; prices close to the dual's optimum leave fewer columns.
     bound, top
-        What is proved already, and a makespan that is known.
+        The bound proved so far, and the makespan of a known mapping.
     left
-        Seconds that may still be used.
+        Returns the remaining seconds.
 
     Yields
     ------
     tuple
-        The bound so far and a mapping (n,), empty if none was met; first what is given.
+        The bound so far and a mapping (n,), empty if none was found; first the given bound.
 
     Notes
     -----
@@ -75,9 +75,9 @@ def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]
 def below(
     problem: Problem, extra: np.ndarray, keep: np.ndarray, cap: float, left: Callable[[], float]
 ) -> tuple[bool, np.ndarray]:
-    """Whether no mapping over the columns `keep` (n, m) has every load at most `cap`; one that has (n,), else empty.
+    """Return whether no mapping over the columns `keep` (n, m) has every load at most `cap`, and such a mapping (n,).
 
-    The least sum of `extra` (n, m) is what is looked for. Out of time neither is known.
+    The mapping with the least sum of `extra` (n, m) is searched. After a time-out neither is known.
     """
     from scipy.sparse import csr_array
 
@@ -96,9 +96,9 @@ def below(
 def branch_and_bound(
     times: np.ndarray, free: np.ndarray, keep: np.ndarray, incumbent: float, left: Callable[[], float]
 ) -> tuple[np.ndarray, float]:
-    """Each job's resource (empty: nothing below the incumbent was met) and the proved bound over the kept columns.
+    """Return each job's resource (empty: nothing below the incumbent) and the proved bound over the kept columns.
 
-    The answer is told for what it is: where the kept columns admit nothing below `incumbent`, that is the bound.
+    If the kept columns have no mapping below `incumbent`, the incumbent is the bound.
     """
     from scipy.sparse import csr_array
 
@@ -117,7 +117,7 @@ def branch_and_bound(
     answer = _solved(cost, i, n, filled, -free / incumbent, left, mip_rel_gap=1e-5)
     if answer is None:
         return np.empty(0, dtype=np.int64), -np.inf
-    if answer.x is None:  # infeasible below the incumbent means the incumbent is best; out of time proves nothing
+    if answer.x is None:  # infeasible proves that the incumbent is best; a time-out proves nothing
         return np.empty(0, dtype=np.int64), incumbent if answer.status == 2 else -np.inf
     bound = answer.mip_dual_bound
     return _chosen(answer, i, r, n), -np.inf if bound is None else float(bound) * incumbent
@@ -132,15 +132,15 @@ def _solved(
     left: Callable[[], float],
     **options: float,
 ) -> Any:
-    """The solver's answer: one column of each job at the least cost, `filled` at most `most`; None without time left.
+    """Return the solver's answer: one column per job at the least cost, `filled` at most `most`; None: no time.
 
-    Columns behind those of `job` are no job's, and need not be whole.
+    Columns after those of `job` belong to no job and need not be whole.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 
     each = csr_array((np.ones(len(job)), (job, np.arange(len(job)))), shape=(jobs, len(cost)))
-    seconds = left()  # after what takes time itself
+    seconds = left()  # read last, because building the program takes time
     if seconds <= 0.0:
         return None
     return milp(
@@ -153,7 +153,7 @@ def _solved(
 
 
 def _chosen(answer: Any, i: np.ndarray, r: np.ndarray, n: int) -> np.ndarray:
-    """Each job's resource (n,) in a solver's answer; empty where there is none, or not for all."""
+    """Return each job's resource (n,) in a solver's answer; empty if there is none, or not for all jobs."""
     if answer.x is None:
         return np.empty(0, dtype=np.int64)
     where = np.full(n, -1)
@@ -163,17 +163,17 @@ def _chosen(answer: Any, i: np.ndarray, r: np.ndarray, n: int) -> np.ndarray:
 
 
 LARGEST = 60_000
-SEARCHED = 0.15  # share of the box for the search that gives the incumbent
-SOLVED = 0.5  # share of what is left for the solver of the whole program
-PROVED = 0.45  # share of what is left then for raising the bound
-BESIDE = 0.85  # the same where that runs beside the chains: the solver looks at its clock now and then only
+SEARCHED = 0.15  # share of the time for the search for an incumbent
+SOLVED = 0.5  # share of the remaining time for the solver of the whole program
+PROVED = 0.45  # share of the time then left for raising the bound
+BESIDE = 0.85  # the same if the bound is raised beside the chains, because the solver checks its clock rarely
 MANY = 1000
 SPARED = 0.02
-SLACK = 0.0005  # the relative loss with which the outcome of a kick is still gone on from
+SLACK = 0.0005  # accepted relative loss of a kick
 
 
 def at_once(task: Callable[[], None]) -> Callable[[float], None]:
-    """Does the task here and now; nothing is left to wait for."""
+    """Run the task now; there is nothing left to wait for."""
     task()
     return lambda seconds: None
 
@@ -184,13 +184,13 @@ class Exact:
     Parameters
     ----------
     seconds
-        The box of time, where the caller's `left` (seconds left of it) does not say.
+        Time limit, unless the caller sets `left` (a function that returns the remaining seconds).
     seed
-        Of `search`'s kicks.
+        Random seed of `search`'s kicks.
     columns
-        A job's resources at most, its cheapest.
+        Maximum number of resources per job, the cheapest ones.
     kicks, search_kicks
-        Bound the work of the chains after the solver, and of the search before it.
+        Maximum number of kicks of the chains after the solver, and of the search before it.
 
     Raises
     ------
@@ -232,7 +232,7 @@ class Exact:
         self.beside: Callable[[Callable[[], None]], Callable[[float], None]] = at_once
 
     def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
+        """Return the plan for the waiting jobs."""
         return self.solve(batch)[0]
 
     def solve(self, batch: Batch) -> tuple[Plan, float]:
@@ -269,9 +269,9 @@ class Exact:
         return Plan(rows, resource), max(bound, whole_up(times, batch.free, proved))
 
     def _solved(self, problem: Problem, where: np.ndarray, value: float, bound: float) -> tuple[np.ndarray, float]:
-        """The whole program: a mapping no worse than `where`, and what was proved of the whole problem (0: nothing).
+        """Solve the whole program: a mapping not worse than `where`, and the proved bound (0: none).
 
-        Of many jobs it is tried only where it covers the whole problem: cut short, it never came near chains there.
+        With many jobs it is tried only if it covers the whole problem: otherwise chains were always better.
         """
         dear = problem.price * problem.times
         dear = dear - dear.min(axis=1, keepdims=True)
@@ -290,24 +290,24 @@ class Exact:
     def _raised(
         self, problem: Problem, where: np.ndarray, bound: float, proofs: list[tuple[float, np.ndarray]]
     ) -> None:
-        """To `proofs`, as they come: bounds raised by what is refuted below the makespan of `where`; what is met."""
+        """Append bounds to `proofs` as the solver refutes mappings below `where`, and mappings it finds."""
         value = float(loads(problem.times, problem.free, where).max())
         for step in raised(problem, bound, value, self._share(PROVED if self.beside is at_once else BESIDE)):
             proofs.append(step)
 
     def _share(self, share: float) -> Callable[[], float]:
-        """What is left of a share of the box that is left now."""
+        """Return a function that gives the rest of a share of the time that remains now."""
         now = min(self.left(), self.seconds)
         return lambda: min(self.left(), self.seconds) - (1.0 - share) * now
 
     def _better(self, problem: Problem, where: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """The better of two mappings, the second one after a descent."""
+        """Return the better of two mappings, the second after a descent."""
         standing = Assignment.of(problem, other)
         least = loads(problem.times, problem.free, where).max()
         return standing.where if settle(problem, standing, lambda: self.left() <= 0.0) < least else where
 
     def _chained(self, problem: Problem, where: np.ndarray, bound: float) -> np.ndarray:
-        """The best mapping (n,) met by chains from `where` on, until the box, the kicks or the gap is used up."""
+        """Return the best mapping (n,) found by chains from `where`, until time, kicks or gap are used up."""
         rng, standing = np.random.default_rng(self.seed), Assignment.of(problem, where)
         best, target, left = where.copy(), bound * (1 + 1e-9), self.kicks
         cheap, trail = cheap_near(problem, bound), Trail.empty(problem.times.shape[1])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heuristics that place each job once and never move it.
 
-`min_min`, `max_min`, `sufferage` and `sufferage_m99` choose a job and a resource together, again and again; `mct`,
-`met`, `olb`, `fast_fit` and `best_fit` take each job by itself, in order of arrival.
+`min_min`, `max_min`, `sufferage` and `sufferage_m99` repeatedly choose a job and a resource together; `mct`, `met`,
+`olb`, `fast_fit` and `best_fit` take the jobs in order of arrival.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from ..model import Batch, Plan
 
 
 class ByKey:
-    """A job and a resource chosen together, again and again, by `rule`: the name of a key in `grid.kernels`."""
+    """Repeatedly chooses a job and a resource together, by `rule`: the name of a key in `grid.kernels`."""
 
     deadlines = False
     rule = ""
 
     def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
+        """Return the plan for the waiting jobs."""
         from ...grid import kernels
 
         never = np.full(len(batch.times), np.inf)
@@ -28,13 +28,13 @@ class ByKey:
 
 
 class OneByOne:
-    """Each job by itself, in order of arrival, by `rule`: the name of a key in `grid.kernels`."""
+    """Takes the jobs in order of arrival, by `rule`: the name of a key in `grid.kernels`."""
 
     deadlines = False
     rule = ""
 
     def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
+        """Return the plan for the waiting jobs."""
         from ...grid import kernels
 
         rule = getattr(kernels, self.rule)
@@ -65,7 +65,7 @@ class MinMin:
     deadlines = False
 
     def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
+        """Return the plan for the waiting jobs."""
         from ..kernels import pairs, resource_orders
 
         orders = resource_orders(batch.times)
@@ -140,7 +140,7 @@ class SufferageM99:
     deadlines = False
 
     def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
+        """Return the plan for the waiting jobs."""
         from ..kernels import sufferage_passes
 
         return Plan(*sufferage_passes(batch.times, batch.free))

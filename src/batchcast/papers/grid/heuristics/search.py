@@ -15,7 +15,7 @@ from ..assignment import Assignment, Problem
 from ..balance import PAIRS_A_CHECK, kicked, priced, settle
 from ..model import Batch, Plan, makespan
 
-SUFFERAGE_UP_TO = 2500  # jobs: beyond, that one start would outlast the default box, and it asks no clock
+SUFFERAGE_UP_TO = 2500  # jobs; with more, this start exceeds the default time limit
 
 
 class Search:
@@ -24,13 +24,13 @@ class Search:
     Parameters
     ----------
     seed
-        Of the kicks: the same batch and seed give the same plan.
+        Random seed of the kicks: the same batch and seed give the same plan.
     kicks
-        Bound the work.
+        Maximum number of kicks.
     near
-        Jobs move among so many of their cheapest resources; by default a quarter of them, at least 4.
+        Jobs move among this many of their cheapest resources; by default a quarter of all, at least 4.
     slack
-        The relative loss with which the outcome of a kick is still gone on from.
+        Accepted relative loss of a kick.
 
     Raises
     ------
@@ -67,13 +67,13 @@ class Search:
         self.price = np.empty(0)
 
     def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now."""
+        """Return the plan for the waiting jobs."""
         return self.solve(batch)[0]
 
     def solve(self, batch: Batch) -> tuple[Plan, float]:
-        """The plan and the lower bound on any plan's makespan (of the linear relaxation; whole where all times are).
+        """Return the plan and a lower bound on any plan's makespan (of the linear relaxation; whole if all times are).
 
-        `price` (m,) keeps the prices that give the bound.
+        `price` (m,) stores the prices that give the bound.
         """
         rows = np.flatnonzero(np.isfinite(batch.times).any(axis=1))
         times = np.ascontiguousarray(batch.times[rows])
@@ -87,9 +87,9 @@ class Search:
         return Plan(rows, resource), bound
 
     def _start(self, batch: Batch, rows: np.ndarray, problem: Problem) -> Assignment:
-        """The better of two descents: from where price times time is least, and from the best greedy plan.
+        """Return the better of two descents: from the cheapest resource of each job, and from the best greedy plan.
 
-        A start half as long again as the other one is too far off for small steps and left out.
+        A start that is half as long again as the other is too far away for small steps and is left out.
         """
         starts = [Assignment.of(problem, where) for where in (problem.near[:, 0], *self._greedy(batch, rows))]
         least = min(float(start.load.max()) for start in starts)
@@ -102,7 +102,7 @@ class Search:
         return starts[int(np.argmin(values))]
 
     def improved(self, problem: Problem, standing: Assignment, bound: float) -> np.ndarray:
-        """The best mapping (n,) met in `kicks` kicks, fewer when `stop` says so or the bound is reached."""
+        """Return the best mapping (n,) of `kicks` kicks, or fewer if `stop` returns true or the bound is reached."""
         rng = np.random.default_rng(self.seed)
         best_where, met = standing.where.copy(), standing.where.copy()
         best, left, target = float(standing.load.max()), self.kicks, bound * (1 + 1e-9)
@@ -117,7 +117,7 @@ class Search:
         return best_where
 
     def _greedy(self, batch: Batch, rows: np.ndarray) -> list[np.ndarray]:
-        """The best of the quick heuristics' plans, one (k,); none where the box is used up already."""
+        """Return the best plan of the quick heuristics, (k,), as a list of one; empty if no time is left."""
         from .greedy import Mct, MinMin, Sufferage
 
         plans = []
@@ -129,7 +129,7 @@ class Search:
 
 
 def whole_up(times: np.ndarray, free: np.ndarray, bound: float) -> float:
-    """The bound rounded up where all times are whole, as every makespan then is; else as it is.
+    """Round the bound up if all times are whole numbers, because every makespan then is.
 
     >>> whole_up(np.array([[2.0, np.inf]]), np.zeros(2), 5.2), whole_up(np.array([[2.5]]), np.zeros(1), 5.2)
     (6.0, 5.2)
@@ -140,7 +140,7 @@ def whole_up(times: np.ndarray, free: np.ndarray, bound: float) -> float:
 
 
 def price_steps(times: np.ndarray) -> int:
-    """How many steps the bound's prices are worth at this size: 500 already come within a millionth."""
+    """Return how many steps the prices of the bound need at this size: 500 come within a millionth."""
     return int(np.clip(200_000_000 // times.size, 50, 2000))
 
 
@@ -150,13 +150,13 @@ class DeadlineSearch:
     Parameters
     ----------
     worth
-        What a placed job is worth, in mean least times.
+        Value of a placed job, in mean least times.
     reserve
-        The price of a resource's time: so many times how much faster than the mean it runs these jobs, which keeps the
-        fast ones for pressing newcomers.
+        Factor of the price of a resource's time, which is its speed-up over the mean resource. It keeps fast resources
+        for urgent jobs that arrive later.
     steps
-        Queue entries looked at in a mapping event at most (a few ns each), whatever the clock says: the same batch
-        gives the same plan.
+        Maximum number of queue entries examined per mapping event (a few ns each), independent of the clock: the same
+        batch gives the same plan.
 
     Raises
     ------
@@ -166,8 +166,8 @@ class DeadlineSearch:
     Notes
     -----
     Beyond the paper. Minimises, over the placed jobs, the sum of completions less `worth` for each, plus the price of
-    the time it takes; no placed job ends late. What need not start before the next mapping event stays waiting and is
-    decided afresh there. Ties to what was found first.
+    the time it takes; no placed job ends late. A job that need not start before the next mapping event waits, and is
+    decided there. Ties to the first found.
 
     Examples
     --------
@@ -184,7 +184,7 @@ class DeadlineSearch:
         self.worth, self.reserve, self.steps = worth, reserve, steps
 
     def assign(self, batch: Batch) -> Plan:
-        """The plan for the jobs waiting now; later starts than `batch.until` are left waiting."""
+        """Return the plan for the waiting jobs; jobs that start later than `batch.until` stay waiting."""
         from ..kernels import pairs, resource_orders
         from ..queues import Queues, as_plan, improve_queues
 
@@ -203,7 +203,7 @@ class DeadlineSearch:
 
 
 def _faster(times: np.ndarray, finite: np.ndarray) -> np.ndarray:
-    """How many times faster than a job's mean resource each resource is, mean over the jobs it can hold, (m,)."""
+    """Return how much faster each resource is than a job's mean resource, as a mean over the jobs it can run, (m,)."""
     held = np.where(finite, times, 0.0)
     mean = held.sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
     ratio = np.where(finite & (times > 0), mean[:, None] / np.where(times > 0, times, 1.0), 0.0)
