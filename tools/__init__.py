@@ -1,1 +1,1 @@
-"""Programs for contributors: the generated reference, the wheel's smoke test. Not part of the package."""
+"""Programs for contributors, such as the generated reference and the wheel's smoke test. Not part of the package."""

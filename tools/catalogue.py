@@ -1,4 +1,4 @@
-"""The German catalogue brought up to date with what the pages say, and compiled: python -m tools.catalogue."""
+"""Update and compile the German catalogue from the pages' texts: python -m tools.catalogue."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SENTENCES = (*STALE, NOT_YET.template, NOT_HEARD, *ADVICE, *MOVED)
 
 
 def wanted() -> Catalog:
-    """Every text of the pages, and those that reach them from the answers."""
+    """Return every text of the pages, including texts that come from answers."""
     catalogue = Catalog()
     for _, _, message, _, _ in extract_from_dir(str(SOURCE), METHODS, OPTIONS):
         catalogue.add(message)
@@ -46,9 +46,9 @@ def wanted() -> Catalog:
 
 
 def current(text: bytes) -> tuple[bytes, list[str]]:
-    """The catalogue with what is wanted and nothing else, and what has no translation."""
+    """Return the catalogue with exactly the wanted texts, and the texts without a translation."""
     kept, fresh = read_po(BytesIO(text)), wanted()
-    then = datetime(2026, 1, 1, tzinfo=UTC)  # the same file from the same texts, whenever it is written
+    then = datetime(2026, 1, 1, tzinfo=UTC)  # fixed, so that equal texts give an equal file
     new = Catalog(
         creation_date=then, revision_date=then, locale="de", header_comment="# German texts of the pages.", fuzzy=False
     )
@@ -67,7 +67,7 @@ def current(text: bytes) -> tuple[bytes, list[str]]:
 
 
 def main() -> int:
-    """Write the .po and the .mo; 1 where a text has no translation."""
+    """Write the .po and the .mo; return 1 if a text has no translation."""
     text, missing = current(PLACE.read_bytes())
     PLACE.write_bytes(text)
     with PLACE.with_suffix(".mo").open("wb") as file:

@@ -1,8 +1,8 @@
-"""The dashboards held to Grafana's own published types: python -m tools.check_dashboards. Needs npm, for the types.
+"""Check the dashboards against Grafana's own published types: python -m tools.check_dashboards. Needs npm.
 
-Debian, PyPI and npm have no Grafana to load them in. `@grafana/schema` are the types that Grafana's own code is
-compiled with: the TypeScript compiler takes each dashboard as a literal of `Dashboard`, so an unknown field, a missing
-one or a word that is none of an enumeration's is an error, and each panel's options and field options as of its kind.
+Debian, PyPI and npm have no Grafana that could load them. `@grafana/schema` has the types with which Grafana's own code
+is compiled. The TypeScript compiler checks each dashboard as a literal of `Dashboard`, so an unknown field, a missing
+field or a word outside an enumeration is an error, and so are wrong options of a panel's kind.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ type Json<T> = T extends string ? `${T}` : T extends (infer U)[] ? Json<U>[]
 
 
 def as_types(name: str, board: dict[str, Any]) -> str:
-    """A dashboard as TypeScript that compiles where Grafana's schema allows it."""
+    """Return a dashboard as TypeScript that compiles if Grafana's schema allows it."""
     lines = [f"export const {name}: Json<Dashboard> = {json.dumps(board, indent=1)};"]
     for panel in board["panels"]:
         kind, field = KINDS[panel["type"]]
@@ -38,7 +38,7 @@ def as_types(name: str, board: dict[str, Any]) -> str:
 
 
 def checked() -> int:
-    """The compiler's exit code; what it complains of is printed."""
+    """Run the compiler, print its complaints, and return its exit code."""
     if shutil.which("npm") is None:
         print("no npm here, which fetches Grafana's types", file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""The Grafana dashboards in contrib/grafana, from the questions that they ask: python -m tools.dashboards."""
+"""Write the Grafana dashboards in contrib/grafana from their queries: python -m tools.dashboards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FINAL = f'{HERE},partition=~"$partition"'
 
 
 class Panel(NamedTuple):
-    """One picture: what it shows, its questions with a legend each, the unit, the width of 24."""
+    """One panel: title, queries with a legend each, unit, and width of 24."""
 
     title: str
     questions: Sequence[tuple[str, str]]
@@ -138,7 +138,7 @@ DASHBOARDS = {
 
 
 def dashboard(name: str) -> dict[str, Any]:
-    """One dashboard as Grafana imports it (schema 38: Grafana 10 and newer)."""
+    """Return one dashboard as Grafana imports it (schema 38: Grafana 10 and newer)."""
     title, panels, variables = DASHBOARDS[name]
     shown: list[dict[str, Any]] = []
     x = y = height_before = 0
@@ -196,12 +196,12 @@ def _variable(name: str) -> dict[str, Any]:
 
 
 def text_of(name: str) -> str:
-    """The file of a dashboard."""
+    """Return the file of a dashboard."""
     return json.dumps(dashboard(name), indent=1) + "\n"
 
 
 def questions() -> dict[str, list[str]]:
-    """Every question of every dashboard, with the variables at what they are at first: everything."""
+    """Return every query of every dashboard, with the variables at their initial value: everything."""
     return {
         name: [expr.replace("$cluster", ".*").replace("$partition", ".*") for p in panels for expr, _ in p.questions]
         for name, (_, panels, _) in DASHBOARDS.items()

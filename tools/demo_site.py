@@ -1,7 +1,8 @@
-"""A store as after three weeks of a collector, from a synthetic log: python -m tools.demo_site STORE [--looks].
+"""Make a store like one after three weeks of a collector, from a synthetic log: python -m tools.demo_site STORE
+[--looks].
 
-With `--steady` the collector last ran at noon of the last Monday, so that a store made in any week holds the same
-forecasts and outcomes.
+With `--steady` the collector last ran at noon of the last Monday, so that stores made in any week have equal
+predictions and outcomes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PEOPLE = ("ada", "bela", "carl", "dora", "emil", "fritz", "gerda", "hanna", "ivo
 GIB = 1024.0**2
 OVER = ("COMPLETED", "TIMEOUT", "OUT_OF_MEMORY")
 HOLDS = {"train": 2.0, "mesh": 1.3, "mdrun": 0.5, "postproc": 0.3}
-"""Memory a node beside the other applications'."""
+"""Memory per node relative to the other applications."""
 NODE = {"procs": 1024.0, "node_mem_kib": 256.0 * GIB}
 PARTITIONS = {
     "main": {"default_time_s": 3600.0, "max_time_s": 172800.0, "is_default": 1.0, **NODE},
@@ -42,7 +43,7 @@ GATHERS = {"Type": "jobacct_gather/linux", "Frequency": "30", "Params": ""}
 
 
 def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
-    """The log's jobs as a batch system shows them at an instant three quarters through it."""
+    """Return the log's jobs as a batch system shows them at an instant three quarters through the log."""
     rng = np.random.default_rng(seed)
     submit, wait, run = (log.number(name) for name in ("submit_time", "wait_time", "run_time"))
     shift = now - float(np.quantile(submit, 0.75))
@@ -93,19 +94,19 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
 
 
 def _held(state: str, procs: float, node_kib: float) -> dict[str, Field]:
-    """What a job holds; of one that is over, the peak of its memory too."""
+    """Return the resources of a job; for an ended job also its peak memory."""
     nodes = float(math.ceil(procs / 64))
     held: dict[str, Field] = {"alloc_procs": procs, "alloc_nodes": nodes}
     return held | {"used_mem_kib": nodes * node_kib} if state in OVER else held
 
 
 def hash_of(name: object) -> int:
-    """A user's number, out of the name."""
+    """Return a user's number, from the name."""
     return int("".join(filter(str.isdigit, str(name))) or 0)
 
 
 def _keep(store: Store, clock: StoredClock) -> None:
-    """What was learned, kept beside the store as a collector does, once the last model is fitted."""
+    """Save the learned state beside the store, as a collector does, once the last model is fitted."""
     while True:
         with store.begin() as connection:
             kept = clock.to_keep(connection)
@@ -117,7 +118,7 @@ def _keep(store: Store, clock: StoredClock) -> None:
 
 
 def last_monday(now: float) -> float:
-    """Noon of the last Monday, UTC."""
+    """Return noon of the last Monday, UTC."""
     noon = 4 * 86400 + 43200  # the first Monday after 1970 began
     return now - (now - noon) % (7 * 86400)
 
@@ -125,7 +126,7 @@ def last_monday(now: float) -> float:
 def build(
     path: str, jobs: int = 5000, seed: int = 7, private: bool = False, looks: bool = False, steady: bool = False
 ) -> None:
-    """Write the store; the last three weeks have forecasts; with `looks` they were renewed in the last days."""
+    """Write the store; the last three weeks have predictions; with `looks` they were renewed in the last days."""
     now = last_monday(time.time()) if steady else time.time()
     recipe = replace(Recipe(), jobs=jobs, procs=1024, load=0.6)
     seen = sightings(make_log(np.random.default_rng(seed), recipe), now, seed)

@@ -1,8 +1,9 @@
-"""The pictures that README and docs show, drawn anew in a real Chromium: `make pictures`.
+"""Draw the pictures of README and docs in a real Chromium: `make pictures`.
 
-The report's from `batchcast demo`, the pages' from the made-up site of `tools.demo_site`; 256 colours, some 60 kB each.
-`docs/images/shown.json` holds what each picture shows in words: the demo's mean waits, or the labels of a page.
-`tests/docs/test_pictures.py` finds a picture that is too old: the demo has other waits, or a label is no longer in use.
+The report's pictures come from `batchcast demo`, those of pages from the synthetic site of `tools.demo_site`; 256
+colours, about 60 kB each. `docs/images/shown.json` has the content of each picture in words: the demo's mean waits, or
+the labels of a page. `tests/docs/test_pictures.py` finds an outdated picture: the demo has other waits, or a label is
+no longer used.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ REPORT = {
     "demo-report": (["In short", "How much sooner would jobs start"], ["Simulated schedules"]),
     "demo-machine": (["The machine"], ["Queue under Slurm", "A Gantt excerpt"]),
 }
-"""Sections of the demo's page, and the parts of them that are left in the picture."""
+"""Sections of the demo's page, and their parts that remain in the picture."""
 PAGES = {
     "page-accuracy": ("accuracy?lang=en", 1280, False),
     "page-jobs": ("?user=USER", 1280, False),
@@ -72,7 +73,7 @@ LABELS = ("h1", "h2", "h3", "th", "label", "button", "summary", "legend")
 
 
 class Labels(html.parser.HTMLParser):
-    """The headings, column titles and buttons of a page."""
+    """Collects headings, column titles and buttons of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,12 +95,12 @@ class Labels(html.parser.HTMLParser):
 
 
 def texts() -> set[str]:
-    """Every text of the pages that does not come from data: the sources of the German catalogue."""
+    """Return every text of the pages that does not come from data: the sources of the German catalogue."""
     return {str(message.id) for message in wanted() if isinstance(message.id, str)}
 
 
 def labels(page: str) -> list[str]:
-    """The labels of a page that are texts of the pages, each once, in the order of their first use."""
+    """Return the labels of a page that are texts of the pages, each once, in order of first use."""
     reader = Labels()
     reader.feed(page)
     found, known = (" ".join(text.split()) for text in reader.found), texts()
@@ -107,7 +108,7 @@ def labels(page: str) -> list[str]:
 
 
 def demo_figures(report: Path) -> list[str]:
-    """The figures of the demo that its pictures show: the mean wait of each schedule, in minutes."""
+    """Return the demo's figures in its pictures: the mean wait of each schedule, in minutes."""
     rows = json.loads((report / "result.json").read_text(encoding="utf-8"))["results"]
     return [
         f"{row['policy']}, {row['predictor']}: {row['mean_wait_s'] / 60:.1f} min"
@@ -117,14 +118,14 @@ def demo_figures(report: Path) -> list[str]:
 
 
 def demo(folder: Path) -> Path:
-    """The demo's report, in a folder of its own."""
+    """Make the demo's report in a folder."""
     subprocess.run([sys.executable, "-m", "batchcast", "demo", "-o", str(folder / "demo")], check=True,
                    capture_output=True)  # fmt: skip
     return folder / "demo"
 
 
 def targets(server: str) -> dict[str, str]:
-    """The address of each page that is drawn, for the user with the most jobs whose start can be said."""
+    """Return the address of each page, for the user with the most jobs whose start is known."""
     user = max(PEOPLE, key=lambda name: len(known(server, name)))
     job = known(server, user)[0]
     return {
@@ -133,42 +134,42 @@ def targets(server: str) -> dict[str, str]:
 
 
 def refreshed(store: str) -> None:
-    """Have the made-up collector look now: the pages warn of one that has not looked for minutes."""
+    """Let the synthetic collector run now, because pages warn of a collector that has not run for minutes."""
     with Store(store).begin() as connection:
         now = time.time()
         write_meta(connection, "demo", cycle_at=now, snapshot_at=now, told_until=now)
 
 
 def page_labels(server: str, address: str) -> list[str]:
-    """The labels of a served page, once the track record that it quotes is worked out."""
+    """Return the labels of a served page, after its track record is computed."""
     for _ in range(TRIES):
         with urlopen(address, timeout=300) as answer:
             page = answer.read().decode()
         if "being worked out" not in page:
             return labels(page)
-        known(server, PEOPLE[0])  # who asks for a start has it worked out
+        known(server, PEOPLE[0])  # a question about a start computes the track record
         time.sleep(1)
     raise SystemExit(f"{address}: the track record is not worked out after {TRIES} tries")
 
 
 def keep(picture: Path, place: Path) -> None:
-    """A picture in few colours, which a page of plain areas does not miss."""
+    """Save a picture with few colours, which is enough for plain areas."""
     small = Image.open(io.BytesIO(picture.read_bytes())).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     small.save(place, optimize=True)
     print(f"{place.name}: {small.width} x {small.height}, {place.stat().st_size // 1000} kB")
 
 
 def known(server: str, user: str) -> list[str]:
-    """The waiting jobs of a user of which a start can be said."""
+    """Return the waiting jobs of a user whose start is known."""
     try:
         with urlopen(f"{server}/v1/start?user={user}", timeout=300) as answer:
             return [one["job_id"] for one in json.load(answer)["results"] if one["likely_start_s"] is not None]
-    except HTTPError:  # none waits
+    except HTTPError:  # no job waits
         return []
 
 
 def drawn(tab: Any, folder: Path) -> dict[str, list[str]]:
-    """Draw every picture, by way of a folder; what each one shows."""
+    """Draw every picture in a folder; return the content of each."""
     shows = {}
     report = demo(folder)
     for name, (sections, parts) in REPORT.items():

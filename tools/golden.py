@@ -1,11 +1,11 @@
-"""What users see, kept and compared: python -m tools.golden write|check FOLDER [WORD ...]
+"""Store and compare the output that users see: python -m tools.golden write|check FOLDER [WORD ...]
 
-`write` runs the demo, each verb on small logs and each URL of the service on a made-up store, and writes every output
-to a file of FOLDER. `check` runs them again and prints a diff of each file that changed; it exits with 1 if any did.
-With words, only outputs whose name holds one of them are made (all take one minute of CPU). Before a large change,
-write on main and check on the branch.
+`write` runs the demo, each verb on small logs and each URL of the service on a synthetic store, and writes every output
+to a file of FOLDER. `check` runs them again and prints a diff of each changed file; it exits with 1 if there is one.
+With words, only outputs whose name has one of them are made (all take one minute of CPU). Before a large change, write
+on main and check on the branch.
 
-The clock stands still: `time.time` gives one instant and timers give 0, so outputs hold no measured time.
+The clock is fixed: `time.time` returns one instant and timers return 0, so outputs have no measured times.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ replicates = 2
 path = "{log}"
 """
 FILES = ("*.html", "*.json", "*.csv", "schedules/*.csv")
-"""Of a folder that a verb writes, which files are kept."""
+"""Files that are stored of a folder that a verb writes."""
 
 
 def outputs(wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-    """Names and texts of every output."""
+    """Yield names and texts of every output."""
     from click.testing import CliRunner
     from tests.cluster import cluster_path
 
@@ -120,7 +120,7 @@ def outputs(wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
 
         before = set(out.rglob("*"))
         for name, line in VERBS.items():
-            if not wanted(name) and name != "synth":  # others read what it writes
+            if not wanted(name) and name != "synth":  # other verbs read its output
                 continue
             said = CliRunner().invoke(cli, [_filled(word, words) for word in line.split()])
             error = said.exception
@@ -139,7 +139,7 @@ def outputs(wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
 
 
 def _filled(word: str, words: dict[str, str]) -> str:
-    """A word of a command with OUT, LOG and the like replaced by their paths."""
+    """Return a word of a command with OUT, LOG and the like replaced by paths."""
     first, slash, rest = word.partition("/")
     return words.get(first, first) + slash + rest
 
@@ -159,7 +159,7 @@ def _write_store(path: Path) -> None:
 
 
 def _answers(store: str) -> Iterator[tuple[str, str]]:
-    """What the service answers to each URL: status, kind and body."""
+    """Yield what the service answers to each URL: status, kind and body."""
     from batchcast.service.http import work_queue
     from batchcast.service.http.server import Server
     from batchcast.service.settings import load
@@ -181,13 +181,13 @@ def _answers(store: str) -> Iterator[tuple[str, str]]:
 
 
 def _comparable(text: str) -> str:
-    """An output without what differs from run to run: the date it was made, disk space, a sum's last digits."""
+    """Return an output without what differs between runs: date, disk space, a sum's last digits."""
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC|[\d.]+ [GT]B free|batchcast (write|check) .*", "...", text)
     return re.sub(r"\d+\.\d{6,}(e-?\d+)?", lambda number: f"{float(number[0]):.10g}", text)
 
 
 def main(do: str, folder: str, *names: str) -> int:
-    """The exit code."""
+    """Run; return the exit code."""
     place, changed = Path(folder), 0
     place.mkdir(parents=True, exist_ok=True)
     for name, text in outputs(lambda name: not names or any(word in name for word in names)):

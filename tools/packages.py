@@ -1,7 +1,7 @@
-"""The recipes in contrib/packages, made from pyproject.toml: python -m tools.packages [SDIST].
+"""Write the recipes in contrib/packages from pyproject.toml: python -m tools.packages [SDIST].
 
-For RPM, Spack, EasyBuild, conda and environment modules. Given a source archive, they are written to its folder with
-its digest, as they are sent to those projects; without one to the repository, where a test holds them to this.
+For RPM, Spack, EasyBuild, conda and environment modules. With a source archive they are written to its folder with its
+digest, in the form for those projects; without one to the repository, where a test checks them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ ROOT = Path(__file__).parents[1]
 PLACE = ROOT / "contrib" / "packages"
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = ("learn", "parquet", "serve", "store")
-"""What a site's installation has beside what users' verbs need."""
+"""Extras of a site's installation besides the users' verbs."""
 CONDA = {"lightgbm": "lightgbm", "prometheus-client": "prometheus_client", "tzdata": "python-tzdata"}
 SPACK_LACKS = ("psycopg",)
-"""Not among Spack's packages: a store on PostgreSQL is left to pip there."""
+"""Not packaged by Spack: with Spack, a store on PostgreSQL needs pip."""
 EASYBUILD = {"foss": "2025b", "Python": "3.13.5", "Python-bundle-PyPI": "2025.07", "SciPy-bundle": "2025.07",
              "numba": "0.62.0", "hatchling": "1.27.0"}  # fmt: skip
-"""The modules that bring click, jinja2, rich, numpy and numba; whether they exist says `eb --dry-run`."""
+"""Modules with click, jinja2, rich, numpy and numba; `eb --dry-run` says whether they exist."""
 EASYBUILD_SOURCES = {
     "msgspec": ("0.22.0", "0a13624a4969159fe35d8c2a3d377b2b61bbd8585e327440d5e52725affcce38"),
     "tzdata": ("2026.6", "85d2cd9c09f81f0bb29db27759fc83af4f1e620efb814f8c5bf8b4cc4feece6d"),
 }
-"""What those modules lack, with the digests of their source archives."""
+"""Packages that those modules lack, with the digests of their source archives."""
 DESCRIPTION = (
     "Forecasts run times and queue waits of batch jobs from a cluster's own history, each with an interval and a track "
     "record; answers the cluster's users on the command line, over HTTP and in a browser; simulates schedules."
@@ -36,7 +36,7 @@ DESCRIPTION = (
 
 
 def requirement(text: str) -> tuple[str, str]:
-    """The name and the bounds of a requirement, without extras.
+    """Return name and bounds of a requirement, without extras.
 
     >>> requirement("psycopg[binary]>=3.2")
     ('psycopg', '>=3.2')
@@ -46,7 +46,7 @@ def requirement(text: str) -> tuple[str, str]:
 
 
 def spack_range(bounds: str) -> str:
-    """Bounds as Spack writes them: its upper one is the last that is in.
+    """Return bounds as Spack writes them: the upper bound is included.
 
     >>> spack_range(">=3.11,<3.15"), spack_range(">=8.1")
     ('@3.11:3.14', '@8.1:')
@@ -57,22 +57,22 @@ def spack_range(bounds: str) -> str:
 
 
 def core() -> list[tuple[str, str]]:
-    """What everything needs."""
+    """Return the requirements of the core."""
     return [requirement(text) for text in PROJECT["dependencies"]]
 
 
 def extra(name: str) -> list[tuple[str, str]]:
-    """What an extra needs beside that."""
+    """Return the further requirements of an extra."""
     return [requirement(text) for text in PROJECT["optional-dependencies"][name]]
 
 
 def spec(version: str) -> str:
-    """An RPM's; `tools/system_package.sh rpm` lays the wheel, what it needs with hashes, the units and uv beside it."""
+    """Return an RPM spec; `tools/system_package.sh rpm` provides the wheel, requirements with hashes, units and uv."""
     return filled(RPM, version=version, description=wrapped(DESCRIPTION))
 
 
 def spack(version: str, digest: str) -> str:
-    """Spack's package.py, each extra a variant."""
+    """Return Spack's package.py, each extra as a variant."""
     variants = "".join(f'    variant("{name}", default=True, description="{VARIANTS[name]}")\n' for name in EXTRAS)
     needs = "".join(f'        depends_on("py-{name}{spack_range(bounds)}")\n' for name, bounds in core())
     for name in EXTRAS:
@@ -85,7 +85,7 @@ def spack(version: str, digest: str) -> str:
 
 
 def easybuild(version: str, digest: str) -> str:
-    """EasyBuild's easyconfig: what users' verbs need, on a toolchain's own Python, SciPy and numba."""
+    """Return EasyBuild's easyconfig: the users' verbs, on a toolchain's own Python, SciPy and numba."""
     modules = ("Python", "Python-bundle-PyPI", "SciPy-bundle", "numba")
     lines = "".join(f"    ('{name}', '{EASYBUILD[name]}'),\n" for name in modules)
     sources = "".join(
@@ -97,7 +97,7 @@ def easybuild(version: str, digest: str) -> str:
 
 
 def conda(version: str, digest: str) -> str:
-    """conda's recipe.yaml: what users' verbs need; the extras bound what else is installed."""
+    """Return conda's recipe.yaml: the users' verbs; extras only bound versions."""
 
     def lines(names: list[tuple[str, str]]) -> str:
         return "".join(f"    - {CONDA.get(name, name)} {bounds}\n" for name, bounds in names)
@@ -108,12 +108,12 @@ def conda(version: str, digest: str) -> str:
 
 
 def module(version: str) -> str:
-    """A module file, for Lmod and Environment Modules alike; it finds the installation by its own place."""
+    """Return a module file for Lmod and Environment Modules; it finds the installation by its own place."""
     return filled(MODULE, version=version)
 
 
 def filled(template: str, **values: str) -> str:
-    """A template with its values, and those of the project that several have."""
+    """Fill a template with its values, and with values of the project."""
     shared = {"summary": PROJECT["description"], "license": PROJECT["license"], "home": PROJECT["urls"]["Source"]}
     for name, value in {**values, **shared}.items():
         template = template.replace(f"@{name}@", value)
@@ -121,14 +121,14 @@ def filled(template: str, **values: str) -> str:
 
 
 def wrapped(text: str, margin: int = 0) -> str:
-    """Text in lines of at most 78 characters."""
+    """Wrap text to lines of at most 78 characters."""
     from textwrap import fill
 
     return fill(text, 78, subsequent_indent=" " * margin)
 
 
 def recipes(digest: str = "0" * 64) -> dict[str, str]:
-    """The files by their paths; `digest` is the source archive's, zeros before there is one."""
+    """Return the files by path; `digest` is the source archive's, zeros without one."""
     version = PROJECT["version"]
     return {
         "rpm/batchcast.spec": spec(version),
@@ -336,7 +336,7 @@ prepend-path PATH $prefix/bin
 
 
 def main(words: list[str]) -> None:
-    """Write them."""
+    """Write the recipes."""
     place, digest = (PLACE, "0" * 64)
     if words:
         place, digest = Path(words[0]).parent, hashlib.sha256(Path(words[0]).read_bytes()).hexdigest()

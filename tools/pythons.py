@@ -1,4 +1,4 @@
-"""Where a Python of a given version is on this machine: on the PATH, or among pyenv's; nothing where there is none."""
+"""Finds a Python of a given version on this machine: on the PATH, or among pyenv's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def interpreter(version: str) -> str | None:
-    """The path of a working `python3.N`, else None.
+    """Return the path of a working `python3.N`, else None.
 
     >>> interpreter("0.1") is None
     True

@@ -21,7 +21,7 @@ MOST_THINGS, MOST_LINES, MOST_ARGUMENTS, MOST_FUNCTION_LINES, MOST_GUIDE_WORDS =
 KERNELS = {"kernel", "inner", "inlined", "allocating"}
 ROOT = Path(__file__).parent.parent
 Graph = dict[str, dict[str, list[str]]]
-"""Module -> module that it imports from -> the names it takes."""
+"""Module -> module that it imports from -> imported names."""
 
 
 class Module(NamedTuple):
@@ -32,18 +32,18 @@ class Module(NamedTuple):
 
     @property
     def package(self) -> str:
-        """The package against which its relative imports are read."""
+        """The package to which its relative imports refer."""
         return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
 
 
 @cache
 def parsed(text: str) -> ast.Module:
-    """The tree of a source, made once: several rules look at each file."""
+    """Parse a source once, because several rules read each file."""
     return ast.parse(text)
 
 
 def modules(package: Path) -> dict[str, Module]:
-    """Every Python file below the folder of a package, by name."""
+    """Return every Python file below the folder of a package, by name."""
     found = {}
     for path in sorted(package.rglob("*.py")):
         parts = [package.name, *path.relative_to(package).with_suffix("").parts]
@@ -53,7 +53,7 @@ def modules(package: Path) -> dict[str, Module]:
 
 
 def graph(package: Path, *, for_types: bool = False) -> Graph:
-    """Who imports whom inside the package, lazy imports included; those under `if TYPE_CHECKING:` if `for_types`."""
+    """Return which module imports which, with lazy imports, and those under `if TYPE_CHECKING:` if `for_types`."""
     files = modules(package)
     return {name: _imports(module, files, for_types) for name, module in files.items()}
 
@@ -86,7 +86,7 @@ def _nodes(node: ast.AST, for_types: bool) -> Iterator[ast.AST]:
 
 
 def circles(arrows: Graph) -> list[list[str]]:
-    """The groups of modules that reach each other, each sorted (Tarjan, SIAM Journal on Computing, 1972)."""
+    """Return the groups of modules that reach each other, sorted (Tarjan, SIAM Journal on Computing, 1972)."""
     number: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -114,13 +114,13 @@ def circles(arrows: Graph) -> list[list[str]]:
 
 
 def in_words(circle: list[str], arrows: Graph) -> str:
-    """A circle with the names that tie it, an arrow a line."""
+    """Describe a circle with its imported names, one import per line."""
     ties = [(a, b, arrows[a][b]) for a in circle for b in circle if b in arrows[a]]
     return "\n".join(f"  {a} takes {', '.join(names)} from {b}" for a, b, names in ties)
 
 
 def uphill(arrows: Graph, layers: list[str]) -> list[str]:
-    """The arrows from a lower room to a higher one or to a neighbour, as sentences; `layers` from the top down."""
+    """Describe imports from a lower room by a higher one or a neighbour; `layers` are from the top down."""
     floor = {room.strip(): k for k, line in enumerate(layers) for room in line.split("|")}
 
     def room_of(name: str) -> str:
@@ -138,14 +138,15 @@ def uphill(arrows: Graph, layers: list[str]) -> list[str]:
 
 
 def layers_of(checkout: Path) -> list[str]:
-    """The rooms from the top down, as the contract in pyproject.toml names them."""
+    """Return the rooms from the top down, from the contract in pyproject.toml."""
     project = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))
     return list(project["tool"]["importlinter"]["contracts"][0]["layers"])
 
 
 def crowded(top: Path, rooms: Path | None = None) -> dict[str, int]:
-    """Folders with more than `MOST_THINGS` Python files and folders of them; of `rooms`, whose folders are rooms, files
-    alone count."""
+    """Return folders with more than `MOST_THINGS` Python files and folders; of `rooms`, whose folders are rooms, only
+    files count.
+    """
     found = {}
     for folder in sorted({path.parent for path in top.rglob("*.py")}):
         files = len(list(folder.glob("*.py")))
@@ -156,7 +157,7 @@ def crowded(top: Path, rooms: Path | None = None) -> dict[str, int]:
 
 
 def crowded_in(checkout: Path) -> dict[str, int]:
-    """Those of the package, of the tests, whose `unit` has the package's rooms, and of what stands beside them."""
+    """Return crowded folders of the package, of the tests (whose `unit` has the package's rooms), and beside them."""
     package, tests = checkout / "src" / "batchcast", checkout / "tests"
     found = crowded(package, package) | crowded(tests, tests / "unit")
     for name in ("benchmarks", "tools", "examples"):
@@ -165,7 +166,7 @@ def crowded_in(checkout: Path) -> dict[str, int]:
 
 
 def code_lines(path: Path) -> int:
-    """Lines that hold code: no blanks, comments or docstrings."""
+    """Count lines of code, without blanks, comments and docstrings."""
     text = path.read_text(encoding="utf-8")
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -247,7 +248,7 @@ def main(checkout: Path) -> None:
 
 
 def _advise(what: str, findings: list[str], advice: str) -> None:
-    """Print a finding a line, and what to do about them."""
+    """Print one finding per line, and what to do about them."""
     print(f"{what}: {len(findings)}" + (f" ({advice})" if findings else ""))
     for line in findings:
         print(f"  {line}")

@@ -1,8 +1,8 @@
-"""What a build holds, as a CycloneDX 1.5 list of components in JSON: `python -m tools.sbom OUT PATH...`.
+"""List the packages of a build as CycloneDX 1.5 components in JSON: `python -m tools.sbom OUT PATH...`.
 
-A PATH is a folder of installed packages (`site-packages`) or a wheel, whose SHA-256 is then in the list. With `--check`
-nothing is written: it ends with 1 and says the difference if the list in OUT is not what lies in the paths. Needs
-nothing but the standard library, so that any Python can check a package that was installed.
+A PATH is a folder of installed packages (`site-packages`) or a wheel, whose SHA-256 is included. With `--check` nothing
+is written: the program ends with 1 and prints the difference if the list in OUT does not match the paths. It needs only
+the standard library, so that any Python can check an installed package.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 
 def components(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """One entry for each package, by name; ends the program if a path holds none."""
+    """Return one entry per package, by name; end the program if a path has none."""
     found: dict[str, dict[str, Any]] = {}
     for path in paths:
         here = list(distributions(path=[str(path)]))
@@ -37,7 +37,7 @@ def components(paths: Iterable[Path]) -> list[dict[str, Any]]:
 
 
 def _component(one: Distribution) -> dict[str, Any]:
-    """The entry of one package: its name as package indexes normalize it, its version, its licence."""
+    """Return the entry of one package: name as normalized by package indexes, version, licence."""
     name = re.sub(r"[-_.]+", "-", one.metadata["Name"]).lower()
     purl = f"pkg:pypi/{name}@{one.version}"
     entry: dict[str, Any] = {
@@ -52,7 +52,7 @@ def _component(one: Distribution) -> dict[str, Any]:
 
 
 def document(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """The whole list. Its number follows from its content, and its date from SOURCE_DATE_EPOCH if that is set."""
+    """Return the whole list. Its number depends on the content, its date on SOURCE_DATE_EPOCH if set."""
     digest = hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
     at = os.environ.get("SOURCE_DATE_EPOCH")
     when = datetime.fromtimestamp(int(at), UTC) if at else datetime.now(UTC)
@@ -64,7 +64,7 @@ def document(entries: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def differences(listed: Iterable[dict[str, Any]], there: Iterable[dict[str, Any]]) -> list[str]:
-    """What is in one of the two alone, or has another digest, in words."""
+    """Describe entries in only one of both lists, or with different digests."""
     one, other = ({entry["bom-ref"]: entry for entry in entries} for entries in (listed, there))
     words = [f"{ref}: listed, not there" for ref in one.keys() - other.keys()]
     words += [f"{ref}: there, not listed" for ref in other.keys() - one.keys()]

@@ -1,4 +1,4 @@
-"""Pictures of the pages in a real Chromium, both sizes and themes: python -m tools.screenshots STORE FOLDER [PAGE]."""
+"""Draw the pages in a real Chromium in both sizes and themes: python -m tools.screenshots STORE FOLDER [PAGE]."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZES = {"wide": 1280, "narrow": 390}
 
 
 def chrome() -> Any:
-    """The harness of the browser tests."""
+    """Import the harness of the browser tests."""
     place = Path(__file__).parents[1] / "tests" / "browser" / "chrome.py"
     spec = importlib.util.spec_from_file_location("chrome", place)
     assert spec is not None

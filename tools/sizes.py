@@ -1,8 +1,8 @@
-"""What a fresh clone costs: `python -m tools.sizes` prints megabytes and seconds of processor time as JSON.
+"""The cost of a fresh clone: `python -m tools.sizes` prints megabytes and processor seconds as JSON.
 
 It clones this repository's last commit into a temporary folder and runs `make demo` and `make setup` there; then it
-installs the extra `all` into a venv of its own. Packages are fetched by pip and uv, so the network's speed is left out:
-seconds are of the processor.
+installs the extra `all` into a new venv. pip and uv download packages, so seconds are of the processor, to leave the
+network out.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ ROOT = Path(__file__).parents[1]
 
 
 def cpu_s() -> float:
-    """Processor seconds of all programs that have been run so far."""
+    """Return the processor seconds of all programs run so far."""
     return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
 
 
 def run(*words: str, folder: Path) -> float:
-    """Run a command in a folder; the processor seconds it took. It raises where the command fails."""
+    """Run a command in a folder and return its processor seconds; raises if the command fails."""
     before = cpu_s()
     env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     subprocess.run(words, cwd=folder, env=env, check=True, stdout=sys.stderr)
@@ -32,13 +32,13 @@ def run(*words: str, folder: Path) -> float:
 
 
 def megabytes(folder: Path) -> int:
-    """What the files of a folder hold, each counted once, in units of 10 MB."""
+    """Return the size of a folder's files, each counted once, in units of 10 MB."""
     files = {(path.lstat().st_dev, path.lstat().st_ino): path.lstat().st_blocks for path in folder.rglob("*")}
     return round(512 * sum(files.values()) / 1e7) * 10
 
 
 def sizes(clone: Path, python: str) -> dict[str, float]:
-    """Megabytes of each venv, and the processor seconds of the demo with its venv."""
+    """Return the megabytes of each venv, and the processor seconds of the demo with its venv."""
     demo_s = run("make", f"PYTHON={python}", "demo", folder=clone)
     found = {"demo_cpu_s": round(demo_s), "demo_mb": megabytes(clone / ".venv")}
     run(python, "-m", "venv", "all", folder=clone)

@@ -1,4 +1,4 @@
-"""Try an installed wheel as a user would, in an empty folder: the demo, a log's forecasts, a store, the Python API."""
+"""Try an installed wheel like a user, in an empty folder: demo, predictions of a log, a store, the Python API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def run(program: Path, *arguments: str, folder: Path) -> str:
-    """The standard output of a command that must succeed."""
+    """Return the standard output of a command that must succeed."""
     done = subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:
         raise SystemExit(f"wheel: {program.name} {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr}")

@@ -1,11 +1,11 @@
-"""Schemathesis asks a real service what its OpenAPI document allows, and what it does not.
+"""Let Schemathesis send requests, allowed and not allowed by the OpenAPI document, to a real service.
 
     python -m tools.try_api [QUESTIONS] [SEED]
 
-About so many questions (10,000), negative ones among them, over HTTP on loopback, of a small made-up store. Ends with 1
-where an answer is none that the document gives for its question, or a 500. What usually is worked out in a process of
-its own (a quarter of a second of CPU each) is worked out in a thread here, by the same code. The tests draw hundreds of
-questions by hypothesis alone (tests/unit/service/http/test_contract.py).
+It sends about this many requests (10,000), including invalid ones, over HTTP on loopback, about a small synthetic
+store. It ends with 1 if an answer is not in the document, or is a 500. Answers that usually take a child process (0.25
+s of CPU each) are computed in a thread, by the same code. The tests send hundreds of requests by hypothesis
+(tests/unit/service/http/test_contract.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,re
 
 
 def tried(store: str, questions: int, seed: int) -> int:
-    """The exit code; what was asked and answered is printed."""
+    """Print requests and answers, and return the exit code."""
     setattr(work_queue, "in_child", work_queue.in_thread)  # noqa: B010
     seen: Counter[tuple[str, int]] = Counter()
     count = ServiceMetrics.request

@@ -1,7 +1,7 @@
-"""Alert rules and dashboards in a real Prometheus that reads a real service: python -m tools.try_prometheus STORE.
+"""Try alert rules and dashboards in a real Prometheus with a real service: python -m tools.try_prometheus STORE.
 
-Needs Debian's package prometheus. promtool checks and tests the rules first. Ends with 1 where a rule is not loaded, a
-question of a dashboard is refused, or one that must have an answer from any store has none.
+Needs Debian's package prometheus. promtool checks and tests the rules first. Ends with 1 if a rule is not loaded, a
+query of a dashboard is refused, or a query that must have an answer for any store has none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .dashboards import questions
 
 FOLDER = Path(__file__).parents[1] / "contrib" / "prometheus"
 NEEDS_HISTORY = ("rate(", "deriv(", "histogram_quantile(")
-"""Questions about a change: they have an answer once Prometheus has read for a while, and something happened."""
+"""Queries about a change: they have an answer only after Prometheus has read for a while and something happened."""
 
 
 def free_port() -> int:
@@ -41,7 +41,7 @@ def asked(port: int, target: str) -> Any:
 
 
 def until(done: Callable[[], bool], seconds: float) -> bool:
-    """Whether it came to be in time."""
+    """Return whether the condition became true in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
@@ -54,7 +54,7 @@ def until(done: Callable[[], bool], seconds: float) -> bool:
 
 
 def configured(folder: Path, target: str) -> Path:
-    """The shipped configuration, read each second, from here."""
+    """Write the shipped configuration, with this service, read every second."""
     shutil.copy(FOLDER / "alerts.yml", folder)
     text = (FOLDER / "prometheus.yml").read_text(encoding="utf-8")
     text = text.replace("127.0.0.1:9742", target).replace("scrape_interval: 30s", "scrape_interval: 1s")
@@ -63,7 +63,7 @@ def configured(folder: Path, target: str) -> Path:
 
 
 def tried(store: str) -> list[str]:
-    """What is wrong; empty: nothing."""
+    """Return what is wrong; empty if nothing is."""
     for words in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]):
         subprocess.run(["promtool", *words], cwd=FOLDER, check=True)
     with (
@@ -86,7 +86,7 @@ def tried(store: str) -> list[str]:
 
 
 def found(port: int) -> list[str]:
-    """What a Prometheus that runs says of rules, of the service, and of every question."""
+    """Return what a running Prometheus says about rules, the service, and every query."""
     there = "query?query=" + quote('count(batchcast_forecast_coverage) and on() up{job="batchcast"} == 1')
     if not until(lambda: bool(asked(port, there)["result"]), 120):
         return ["nothing was read of the service within two minutes"]

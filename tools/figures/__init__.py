@@ -1,5 +1,5 @@
-"""The figures of README and docs, read from what commands print: `python -m tools.figures` (`make figures`).
+"""The figures of README and docs, read from the output of commands: `python -m tools.figures` (`make figures`).
 
-`studies` lists the commands and which values each one gives; `files` runs a command and keeps the values in
-`docs/figures/NAME.json`; `pages` finds the marks of a page and compares it with the files.
+`studies` lists the commands and the values of each; `files` runs a command and writes the values to
+`docs/figures/NAME.json`; `pages` finds the marks of a page and compares them with the files.
 """

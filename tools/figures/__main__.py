@@ -1,7 +1,7 @@
-"""Run the commands behind the figures, and say which pages say something else: `python -m tools.figures`.
+"""Run the commands behind the figures, and report pages that differ: `python -m tools.figures`.
 
-Without names it runs every command of less than two minutes of processor time. Tables between marks are written into
-the pages anew; a figure in a sentence is named and left, since the sentence may no longer be true.
+Without names it runs every command of less than two minutes of processor time. Tables between marks are rewritten in
+the pages; a figure in a sentence is only reported, because the sentence may no longer be true.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .pages import faults, pages, unbound, with_blocks
 from .studies import STUDIES
 
 NEAR = 1e-3
-"""The share by which a number may differ between machines."""
+"""Relative difference that is accepted between machines."""
 
 
 def check(files: Mapping[str, Mapping[str, Any]], studies: Sequence[Study] = STUDIES) -> list[str]:
-    """What is wrong with pages and files, a sentence each; needs no log."""
+    """Return what is wrong with pages and files, a sentence each; needs no log."""
     found = []
     for page in pages():
         text = page.read_text(encoding="utf-8")
@@ -39,7 +39,7 @@ def check(files: Mapping[str, Mapping[str, Any]], studies: Sequence[Study] = STU
 
 
 def moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence for each value that is no longer the one in the file."""
+    """Yield a sentence for each value that differs from the file."""
     for name, value in old["values"].items():
         now = new["values"].get(name)
         numbers = all(isinstance(one, int | float) for one in (value, now))
@@ -51,13 +51,13 @@ def moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
 
 
 def sample(studies: Sequence[Study], count: int, seed: int) -> list[Study]:
-    """So many of the studies that can be run here in minutes and print the same again, drawn by the seed."""
+    """Draw studies, by the seed, that run here in minutes and print equal values again."""
     able = [one for one in studies if one.rerun == "minutes" and one.exact and not missing_logs(one)]
     return random.Random(seed).sample(able, min(count, len(able)))
 
 
 def rerun(studies: Sequence[Study], files: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Run each study and compare it with its file, which stays as it is."""
+    """Run each study and compare it with its file, which is not changed."""
     found = []
     for study in studies:
         print(f"{study.name}: {'; '.join(study.commands)}", flush=True)
@@ -67,7 +67,7 @@ def rerun(studies: Sequence[Study], files: Mapping[str, Mapping[str, Any]]) -> l
 
 
 def write(studies: Sequence[Study], printed: Path | None) -> list[str]:
-    """Run each study, or read what one printed, and write its file; a sentence for each that failed."""
+    """Run each study, or read its printed output, and write its file; return a sentence per failure."""
     failed = []
     for study in studies:
         try:
@@ -89,7 +89,7 @@ def write(studies: Sequence[Study], printed: Path | None) -> list[str]:
 
 
 def write_pages() -> None:
-    """Put the tables of the files into the pages."""
+    """Write the tables of the files into the pages."""
     files = read_files()
     for page in pages():
         text = page.read_text(encoding="utf-8")
@@ -99,7 +99,7 @@ def write_pages() -> None:
 
 
 def chosen(given: argparse.Namespace) -> list[Study]:
-    """The studies that a call runs; those whose logs are missing are named and left out."""
+    """Return the studies to run; studies without logs are reported and left out."""
     by_name = {study.name: study for study in STUDIES}
     if unknown := [name for name in given.names if name not in by_name]:
         raise FigureError(f"no study {', '.join(unknown)} (accepted: {', '.join(by_name)})")
@@ -117,7 +117,7 @@ def chosen(given: argparse.Namespace) -> list[Study]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Print what differs; 1 where a page or a value does."""
+    """Print what differs; return 1 if a page or a value does."""
     parser = argparse.ArgumentParser(prog="python -m tools.figures", description=__doc__)
     parser.add_argument("names", nargs="*", help="studies to run (default: all that take less than two minutes)")
     parser.add_argument("--all", action="store_true", help="run those that take longer as well")

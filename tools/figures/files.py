@@ -1,4 +1,4 @@
-"""Run a study's commands where its logs lie, and keep what they printed as one small file."""
+"""Runs a study's commands in the folder of its logs, and stores their output as one small file."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SHARED = Path(os.environ.get("BATCHCAST_SHARED", ROOT.parent / "shared"))
 
 
 class FigureError(Exception):
-    """A figure that cannot be had: the sentence says why."""
+    """A figure that cannot be determined, with the reason."""
 
 
 @dataclass
 class Figures:
-    """Named values of a study, and pieces of a page: tables, and what a command prints."""
+    """Named values of a study, and pieces of a page: tables, and printed output."""
 
     values: dict[str, Any] = field(default_factory=dict)
     blocks: dict[str, list[str]] = field(default_factory=dict)
@@ -34,22 +34,22 @@ class Figures:
 
 @dataclass(frozen=True)
 class Study:
-    """Commands as a page shows them, and the function that reads figures from what the last one printed."""
+    """Commands as on a page, and the function that reads figures from the last command's output."""
 
     name: str
     commands: tuple[str, ...]
     read: Callable[[list[Any], Path], Figures]
     logs: tuple[str, ...] = ()
     rerun: str = "minutes"
-    """`minutes`: with every run; `long`: two minutes of processor time and more, with --all; `lab`: on a real Slurm."""
+    """`minutes`: in every run; `long`: from two minutes of processor time on, with --all; `lab`: on a real Slurm."""
     json: bool = True
-    """Whether each `batchcast` command is run with --json, and its document read."""
+    """Whether each `batchcast` command is run with --json and its document is read."""
     exact: bool = True
-    """Whether the same code prints the same values again, which sizes and times do not."""
+    """Whether equal code prints equal values again; sizes and times do not."""
 
 
 def find_log(name: str) -> Path | None:
-    """Where a log or a folder of records lies in the shared folder."""
+    """Return the path of a log, or of a folder of records, in the shared folder."""
     for folder in ("traces", "traces/modern", "reference", "reference/slurm"):
         if (place := SHARED / folder / name).exists():
             return place
@@ -57,12 +57,12 @@ def find_log(name: str) -> Path | None:
 
 
 def missing_logs(study: Study) -> list[str]:
-    """The logs of a study that are not on this machine."""
+    """Return the logs of a study that are not on this machine."""
     return [name for name in study.logs if find_log(name) is None]
 
 
 def checksum(path: Path) -> str:
-    """The sha256 of a file, or of all files of a folder in the order of their names."""
+    """Return the sha256 of a file, or of all files of a folder in order of their names."""
     digest = hashlib.sha256()
     for one in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if one.is_file():
@@ -71,7 +71,7 @@ def checksum(path: Path) -> str:
 
 
 def run_study(study: Study) -> dict[str, Any]:
-    """What the file of a study holds, its commands run now."""
+    """Run a study's commands and return the content of its file."""
     printed: list[Any] = []
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory() as name:
@@ -92,7 +92,7 @@ def run_study(study: Study) -> dict[str, Any]:
 
 
 def _run(command: str, folder: Path, study: Study) -> str:
-    """What one command prints, run in the folder of the logs with the project's own Python."""
+    """Run one command in the folder of the logs with the project's Python, and return its output."""
     words = command + (" --json" if study.json and command.startswith("batchcast") else "")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "BATCHCAST_SHARED": str(SHARED), "COLUMNS": "100", "TZ": "UTC"}
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
@@ -103,7 +103,7 @@ def _run(command: str, folder: Path, study: Study) -> str:
 
 
 def content(study: Study, figures: Figures, seconds: float | None) -> dict[str, Any]:
-    """A study's file: where its figures come from, then the figures."""
+    """Return a study's file: the source of its figures, then the figures."""
     commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     logs = {name: checksum(place) for name in study.logs if (place := find_log(name)) is not None}
     return {
@@ -128,5 +128,5 @@ def keep(name: str, found: dict[str, Any]) -> Path:
 
 
 def read_files() -> dict[str, dict[str, Any]]:
-    """All files by the name of their study."""
+    """Return all files by the name of their study."""
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(PLACE.glob("*.json"))}

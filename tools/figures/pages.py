@@ -1,8 +1,8 @@
-"""The marks of a page: which figure stands where, and whether it is the one in the file.
+"""The marks of a page: which figure is where, and whether it equals the file's.
 
 A figure in running text is followed by a comment that readers do not see: `99.4<!--=lab-order-control:none.jobs-->`.
-`|1` after the name shows a number with one digit after the point, a share in per cent. A table, or what a command
-prints, stands between `<!--=NAME#BLOCK-->` and `<!--end-->`.
+`|1` after the name shows a number with one decimal, a share in per cent. A table, or printed output, is between
+`<!--=NAME#BLOCK-->` and `<!--end-->`.
 """
 
 from __future__ import annotations
@@ -38,15 +38,14 @@ LONG = {
 
 
 def pages(root: Path = ROOT) -> list[Path]:
-    """The pages that can hold figures."""
+    """Return the pages that may have figures."""
     return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
 
 
 def shown(name: str, value: Any, digits: str | None = None) -> list[str]:
-    """How a page may write a value; the first is the usual form.
+    """Return the accepted spellings of a value; the first is the usual one.
 
-    A name in `_s` is a span of time in seconds and one in `_share` is a share, written in per cent with one digit
-    after the point.
+    A name in `_s` is a time in seconds; a name in `_share` is a share, written in per cent with one decimal.
     """
     if isinstance(value, str):
         return [value]
@@ -63,7 +62,7 @@ def shown(name: str, value: Any, digits: str | None = None) -> list[str]:
 
 
 def faults(page: Path, text: str, files: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """A sentence for each mark of a page whose figure is not the one in the file."""
+    """Yield a sentence for each mark of a page whose figure differs from the file."""
     for mark in MARK.finditer(text):
         line = text.count("\n", 0, mark.start()) + 1
         where = f"{_name(page)}, line {line}"
@@ -74,7 +73,7 @@ def faults(page: Path, text: str, files: Mapping[str, Mapping[str, Any]]) -> Ite
             continue
         before = text[: mark.start()].rstrip("*_`")
         forms = shown(mark["value"], value, mark["digits"])
-        # a figure that goes on over the end of a line is the same figure
+        # a figure may continue on the next line
         found = " ".join(before[-80:].split())
         if not any(found.endswith(form) and not re.search(r"[\d.,]$", found[: -len(form)]) for form in forms):
             said = f"{mark['study']}.json says {forms[0]!r} for {mark['value']}"
@@ -95,7 +94,7 @@ def faults(page: Path, text: str, files: Mapping[str, Mapping[str, Any]]) -> Ite
 
 
 def unbound(page: Path, text: str) -> Iterator[str]:
-    """A sentence for each table of figures of README, evidence and papers that no file feeds."""
+    """Yield a sentence for each table of figures in README, evidence and papers without a file."""
     name = _name(page)
     if name != "README.md" and not name.startswith(("docs/evidence/", "docs/papers/")):
         return
@@ -110,7 +109,7 @@ def unbound(page: Path, text: str) -> Iterator[str]:
 
 
 def with_blocks(text: str, files: Mapping[str, Mapping[str, Any]]) -> str:
-    """The page with its tables and printed lines as the files have them; figures in sentences are left to people."""
+    """Return the page with the tables and printed lines of the files; figures in sentences are not changed."""
 
     def made(block: re.Match[str]) -> str:
         lines = files.get(block["study"], {}).get("blocks", {}).get(block["block"])
@@ -126,7 +125,7 @@ def _name(page: Path) -> str:
 
 
 def _value(files: Mapping[str, Mapping[str, Any]], study: str, kind: str, name: str) -> Any:
-    """One value or block of a file; raises FigureError where it does not hold it."""
+    """Return a value or block of a file; FigureError if it is missing."""
     if study not in files:
         raise FigureError(f"no file docs/figures/{study}.json")
     if name not in files[study][kind]:

@@ -26,35 +26,35 @@ RNASEQ, CHIPSEQ, IWD = (f"nextflow-{name}.csv.gz" for name in ("rnaseq", "chipse
 
 
 def table(head: str, rows: Iterable[Sequence[object]]) -> list[str]:
-    """The lines of a Markdown table; `head` has its titles between bars."""
+    """Return the lines of a Markdown table; `head` has its titles, separated by bars."""
     titles = [title.strip() for title in head.split("|")]
     lines = [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
     return lines + [f"| {' | '.join(str(cell) for cell in row)} |" for row in rows]
 
 
 def name_of(log: str) -> str:
-    """A log's name without the endings of its file."""
+    """Return a log's name without the endings of its file."""
     return re.sub(r"\.(swf|csv)\.gz$", "", log)
 
 
 def by_name(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """A document's rows by their predictor."""
+    """Return a document's rows by predictor."""
     return {row["predictor"]: row for row in document["results"]}
 
 
 def between(row: dict[str, Any], name: str, form: str) -> str:
-    """A difference with its 90 % interval."""
+    """Return a difference with its 90 % interval."""
     middle, low, high = (format(row[f"{name}_difference{end}"], form) for end in ("", "_low", "_high"))
     return f"{middle} ({low} .. {high})"
 
 
 def signed(seconds: float) -> str:
-    """A span of time with its sign."""
+    """Return a time with its sign."""
     return span(seconds) if seconds < 0 else f"+{span(seconds)}"
 
 
 def read_modern(documents: list[Any], _: Path) -> Figures:
-    """Errors of three methods on two logs of 2019 and 2022."""
+    """Read errors of three methods on two logs of 2019 and 2022."""
     found, rows = Figures(), []
     for log, document in zip(("ThetaGPU", "GWU"), documents, strict=True):
         for name, row in by_name(document).items():
@@ -92,7 +92,7 @@ SETS = {
 
 
 def read_sets(documents: list[Any], _: Path) -> Figures:
-    """`kernel` and `last_2` against `recent_mean` on ten sets, and how often `kernel` is ahead."""
+    """Read `kernel` and `last_2` against `recent_mean` on ten sets, and how often `kernel` is ahead."""
     found, kernel, last = Figures(), [], []
     words: list[str] = []
     for name, document in zip(SETS, documents, strict=True):
@@ -125,7 +125,7 @@ def read_sets(documents: list[Any], _: Path) -> Figures:
 
 
 def read_wait(documents: list[Any], _: Path) -> Figures:
-    """How well waits on ThetaGPU were forecast."""
+    """Read the accuracy of wait predictions on ThetaGPU."""
     found, rows = Figures(), []
     for name, row in by_name(documents[0]).items():
         found.values |= {
@@ -150,13 +150,13 @@ EVALUATED = (KTH, CTC, SP2, HPC2N)
 
 
 def result(folder: Path, report: str) -> list[dict[str, Any]]:
-    """The rows of a report's result.json."""
+    """Return the rows of a report's result.json."""
     rows: list[dict[str, Any]] = json.loads((folder / report / "result.json").read_text(encoding="utf-8"))["results"]
     return rows
 
 
 def read_evaluated(_: list[Any], folder: Path) -> Figures:
-    """How near simulations come to four recorded logs."""
+    """Read how close simulations come to four recorded logs."""
     found, rows = Figures(), []
     for log in EVALUATED:
         name = name_of(log)
@@ -171,7 +171,7 @@ def read_evaluated(_: list[Any], folder: Path) -> Figures:
 
 
 def read_graham(_: list[Any], folder: Path) -> Figures:
-    """Which forecast is nearest on a log without users, and which column would help those that read none."""
+    """Read which predictor is best on a log without users, and which column would help the others."""
     rows, simple = result(folder, "report"), result(folder, "simple")
     errors = {row["predictor"]: row["mae_s"] for row in rows if row["part"] == "forecast"}
     best = min((name for name in errors if name != "actual"), key=lambda name: errors[name])
@@ -183,7 +183,7 @@ def read_graham(_: list[Any], folder: Path) -> Figures:
 
 
 def read_loops(documents: list[Any], _: Path) -> Figures:
-    """What learning at the recorded ends changes on SDSC-SP2."""
+    """Read what learning at the recorded ends changes on SDSC-SP2."""
     names = {"easy": "EASY", "easy-sjbf": "EASY-SJBF", "forecast": "forecast"}
     found, rows = Figures(), []
     for row in documents[-1]["results"]:
@@ -202,7 +202,7 @@ def read_loops(documents: list[Any], _: Path) -> Figures:
 
 
 def read_pools(documents: list[Any], _: Path) -> Figures:
-    """Two logs under EASY on a pool and under Slurm's loops."""
+    """Read two logs under EASY on a pool and under Slurm's loops."""
     found, rows = Figures(), []
     for log, policy, document in zip((KTH, KTH, SP2, SP2), ("EASY", "Slurm's loops") * 2, documents, strict=True):
         row = document["log"]["validity"]
@@ -215,7 +215,7 @@ def read_pools(documents: list[Any], _: Path) -> Figures:
 
 
 def read_answers(printed: list[Any], _: Path) -> Figures:
-    """How a simulated Slurm ranks settings that slurmctld's own code was run with."""
+    """Read how a simulated Slurm ranks settings compared with slurmctld's own code."""
     text = " ".join(printed[0].split())
     settings = re.search(r"runs of (\d+) settings", text)
     ranks = re.findall(r"Spearman of the settings' means (\d\.\d+)", text)
@@ -224,7 +224,7 @@ def read_answers(printed: list[Any], _: Path) -> Figures:
 
 
 def read_recorded(printed: list[Any], _: Path) -> Figures:
-    """Predicted waits of recorded Slurm runs, all runs together."""
+    """Read predicted waits of recorded Slurm runs, all runs together."""
     rows = []
     for line in printed[0].split("all ", 1)[1].splitlines()[2:]:
         name, *cells = re.split(r"\s{2,}", line.strip())
@@ -236,11 +236,11 @@ def read_recorded(printed: list[Any], _: Path) -> Figures:
 
 
 ROW = r"^(\S+) +(real run 2|simulated|another policy)(?: \d)? +\d+ +(\d+)% +(\d+)% +\d+ s +([\d.]+) +([\d.]+)"
-"""A line of `benchmarks.prove`: set, against what, shares within 30 and 300 s, ratio of mean waits, distance."""
+"""A line of `benchmarks.prove`: set, reference, shares within 30 and 300 s, ratio of mean waits, distance."""
 
 
 def read_records(printed: list[Any], _: Path) -> Figures:
-    """Simulated and repeated runs of recorded Slurm schedules, and starts in the ten minutes after a recorded state."""
+    """Read simulated and repeated runs of recorded Slurm schedules, and starts after a recorded state."""
     whole, after = printed[0].split("Starts in the ten minutes")
     sets: dict[str, dict[str, list[list[float]]]] = {}
     for name, kind, *cells in re.findall(ROW, whole, re.M):
@@ -266,7 +266,7 @@ def read_records(printed: list[Any], _: Path) -> Figures:
 
 
 def read_coverage(printed: list[Any], _: Path) -> Figures:
-    """How often intervals hold zero where there is no difference."""
+    """Read how often intervals contain zero if there is no difference."""
     lines = printed[0].strip().splitlines()
     shares = [float(re.findall(r"[\d.]+ % \|$", line)[0].split()[0]) for line in lines[2:]]
     values = {"least": f"{min(shares):.0f}", "most": f"{max(shares):.0f} %"}
@@ -280,20 +280,20 @@ def read_coverage(printed: list[Any], _: Path) -> Figures:
 
 
 def read_accuracy(printed: list[Any], _: Path) -> Figures:
-    """What `accuracy` says of the made-up site."""
+    """Read what `accuracy` prints for the synthetic site."""
     lines = printed[-1].rstrip("\n").splitlines()
     shown = ["```", "$ batchcast accuracy --store /tmp/demo.db | head -7", *lines, "```"]
     return Figures({}, {"printed": shown})
 
 
 def read_demo_log(documents: list[Any], _: Path) -> Figures:
-    """The log that examples and the tutorial use."""
+    """Read the log that examples and the tutorial use."""
     log = documents[-1]["log"]
     return Figures({"jobs": log["jobs"], "procs": round(log["machine_procs"])})
 
 
 def read_order(documents: list[Any], _: Path) -> Figures:
-    """KTH by arrival and by forecast, on Slurm's loops."""
+    """Read KTH by arrival and by prediction, on Slurm's loops."""
     found, rows = Figures(), []
     for order, age, document in zip(("none", "forecast"), ("", "found"), documents, strict=True):
         row = document["results"][0]
@@ -305,7 +305,7 @@ def read_order(documents: list[Any], _: Path) -> Figures:
 
 
 def cells_of(lines: Iterable[str]) -> list[dict[str, str]]:
-    """The rows of the first Markdown table in the lines, by the titles of its columns."""
+    """Return the rows of the first Markdown table in the lines, by column title."""
     rows: list[list[str]] = []
     for line in lines:
         if line.startswith("|"):
@@ -323,7 +323,7 @@ CONTROLLED = {
 
 
 def read_lab_control(printed: list[Any], _: Path) -> Figures:
-    """The tables that order_gain.py prints with `--against`: each arm against arrival and against its control."""
+    """Read the tables that order_gain.py prints with `--against`: each arm against arrival and its control."""
     found, against = Figures(), {}
     for section in printed[0].split("Differences from ")[1:]:
         control, _, text = section.partition(":\n")
@@ -351,7 +351,7 @@ def read_lab_control(printed: list[Any], _: Path) -> Figures:
 
 
 def read_clusters(printed: list[Any], _: Path) -> Figures:
-    """Each way to choose among clusters: waits of jobs that may move, what they gain, and what the others wait."""
+    """Read the ways to choose among clusters: waits of movable jobs, their gains, and waits of other jobs."""
     found = Figures()
 
     def minutes(row: dict[str, Any], name: str) -> str:
@@ -384,7 +384,7 @@ def read_clusters(printed: list[Any], _: Path) -> Figures:
 
 
 def read_order_rules(printed: list[Any], _: Path) -> Figures:
-    """The tables of order_on_logs.py: each order on each log, then geometric means."""
+    """Read the tables of order_on_logs.py: each order on each log, then geometric means."""
     first, _, second = printed[0].partition("\n\n")
     rows, means = cells_of(first.splitlines()), cells_of(second.splitlines())
     values = {f"{row['order']}.{name}": row[name] for row in means for name in row if name != "order"}
@@ -415,7 +415,7 @@ def read_order_rules(printed: list[Any], _: Path) -> Figures:
 
 
 def read_lab_limits(printed: list[Any], _: Path) -> Figures:
-    """The table that planning_gain.py prints: by processors, the lab and the simulated clock."""
+    """Read the table of planning_gain.py: by processors, the lab and the simulated clock."""
     lines = [line for line in printed[0].splitlines() if line.startswith("|")]
     row = next(line for line in lines if line.startswith("| all |") or line.startswith("| all "))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
@@ -428,7 +428,7 @@ def read_lab_limits(printed: list[Any], _: Path) -> Figures:
 
 
 def read_limits(documents: list[Any], _: Path) -> Figures:
-    """Suggested time limits, the usual rule and the users' limits on eight logs."""
+    """Read suggested time limits, the usual rule and the users' limits on eight logs."""
     rows = []
     for log, document in zip(LIMITED, documents, strict=True):
         by = {row["limits"]: row for row in document["results"]}
@@ -441,13 +441,13 @@ def read_limits(documents: list[Any], _: Path) -> Figures:
 
 
 def read_unlimited(documents: list[Any], _: Path) -> Figures:
-    """What the 90 % bound of `calibrated` covers on GWU with and without time limits."""
+    """Read the coverage of the 90 % bound of `calibrated` on GWU with and without time limits."""
     shares = (document["results"][0]["coverage_90"] for document in documents if isinstance(document, dict))
     return Figures(dict(zip(("with_share", "without_share"), (round(share, 4) for share in shares), strict=True)))
 
 
 def read_memory(documents: list[Any], _: Path) -> Figures:
-    """Errors of memory predictions on two logs."""
+    """Read errors of memory predictions on two logs."""
     rows = []
     for log, document in zip((DAS2, LPC), documents, strict=True):
         for row in document["results"]:
@@ -471,7 +471,7 @@ RULES = {"advice": "suggested", "rule_of_thumb": "usual rule", "own": "users'"}
 
 
 def read_memory_limits(documents: list[Any], _: Path) -> Figures:
-    """Memory requests: suggested, by the usual rule, and as users wrote them."""
+    """Read memory requests: suggested, by the usual rule, and the users' own."""
     rows = []
     for log, document in zip(REQUESTED, documents, strict=True):
         for row in document["results"]:
@@ -496,7 +496,7 @@ LIKENESS = {
 
 
 def read_likeness(documents: list[Any], _: Path) -> Figures:
-    """A synthetic log beside each of two real ones."""
+    """Read a synthetic log beside each of two real ones."""
     four, rows = documents[0]["results"], []
     for title, (name, form, distance) in LIKENESS.items():
         cells: list[str] = []
@@ -509,7 +509,7 @@ def read_likeness(documents: list[Any], _: Path) -> Figures:
 
 
 def read_operator(documents: list[Any], _: Path) -> Figures:
-    """The waits of an operator's day by several methods, without and with the machine described."""
+    """Read waits of an operator's day by several methods, with and without a machine description."""
     found, rows = Figures(), []
     for part, document in zip(("plain", "machine"), documents, strict=True):
         for name, row in by_name(document).items():
@@ -534,7 +534,7 @@ def read_operator(documents: list[Any], _: Path) -> Figures:
 
 
 def read_first_bounds(documents: list[Any], _: Path) -> Figures:
-    """How often the 90 % bounds of two run-time methods held of the first jobs of logs."""
+    """Read the coverage of 90 % bounds of two run-time methods on the first jobs of logs."""
     found, rows = Figures(), []
     for log, document in zip(FIRST_JOBS, documents, strict=True):
         held = {name: row["coverage_90"] for name, row in by_name(document).items()}
@@ -548,7 +548,7 @@ def read_first_bounds(documents: list[Any], _: Path) -> Figures:
 
 
 def read_operator_day(printed: list[Any], _: Path) -> Figures:
-    """The tables that tests/slurm/operator_day.py prints."""
+    """Read the tables of tests/slurm/operator_day.py."""
     lines = printed[0].splitlines()
     tables = [line for line in lines if line.startswith("|")]
     found = Figures({"day": lines[0]}, {"answers": [line for line in tables if line.count("|") == 6]})
@@ -561,12 +561,12 @@ def read_operator_day(printed: list[Any], _: Path) -> Figures:
 
 
 def read_sizes(printed: list[Any], _: Path) -> Figures:
-    """What tools/sizes.py prints."""
+    """Read the output of tools/sizes.py."""
     return Figures(json.loads(printed[-1]))
 
 
 def runs(selection: str) -> str:
-    """The command for one of the ten sets."""
+    """Return the command for one of the ten sets."""
     return f"batchcast runtime {selection} --predictor kernel,recent_mean,last_2"
 
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A synthetic log.
+"""A synthetic log: jobs of Lublin & Feitelson (2003), requests of Tsafrir et al. (2005), users with applications.
 
-Jobs of Lublin & Feitelson (2003), requests of Tsafrir et al. (2005), users with applications and sessions; block by
-block where it is larger than memory.
+Users run applications in sessions. A log that is larger than memory is made block by block.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from .models import (
     to_clock,
 )
 
-SESSION_JOBS = 8.0  # mean, before it is cut by what it holds of the machine
+SESSION_JOBS = 8.0  # mean, before the limit by the machine's size
 SESSION_HOURS = 1.0  # of the whole machine, at most
 APPLICATION_HOURS = 6.0  # of the whole machine, at most
 PAUSE_S = 600.0  # mean, between two jobs of a session
@@ -48,11 +47,11 @@ class Applications(NamedTuple):
 def group_jobs(
     rng: np.random.Generator, sizes: np.ndarray, kinds: np.ndarray, runs: np.ndarray, spread: float, procs: int
 ) -> Applications:
-    """Put jobs of one size and similar run time together as the runs of one application.
+    """Group jobs of one size and similar run time as the runs of one application.
 
-    Jobs are sorted by kind, size and ln run time + normal noise of `spread`, and cut into applications of heavy-tailed
-    counts, which ask for six hours of the machine at the most: within one, ln run times differ by about `spread`.
-    O(n log n).
+    Jobs are sorted by kind, size and ln run time + normal noise of `spread`, and cut into applications with
+    heavy-tailed numbers of jobs, which together use at most six hours of the machine: within one, ln run times differ
+    by about `spread`. O(n log n).
 
     >>> sizes, kinds, runs = np.array([1, 2, 2, 1]), np.zeros(4), np.array([5.0, 9.0, 9.0, 6.0])
     >>> apps = group_jobs(np.random.default_rng(1), sizes, kinds, runs, 0.5, 4)
@@ -76,7 +75,7 @@ def group_jobs(
 
 
 def draw_users(rng: np.random.Generator, apps: int, users: int) -> np.ndarray:
-    """The user of each application, from 1, the busier the smaller the number (Zipf), int64 (apps,)."""
+    """Draw the user of each application, from 1, more active with a smaller number (Zipf), int64 (apps,)."""
     weights = np.cumsum(np.arange(1, users + 1) ** -ACTIVITY)
     return np.asarray(np.searchsorted(weights, rng.random(apps) * weights[-1], side="right") + 1, np.int64)
 
@@ -84,11 +83,11 @@ def draw_users(rng: np.random.Generator, apps: int, users: int) -> np.ndarray:
 def draw_turns(
     rng: np.random.Generator, apps: Applications, sizes: np.ndarray, runs: np.ndarray, span: float, procs: int
 ) -> np.ndarray:
-    """The rank among all arrivals at which each job comes, as a permutation (n,) in the order of `apps`.
+    """Draw the rank among all arrivals at which each job comes, as a permutation (n,) in the order of `apps`.
 
     An application begins anywhere in the span; its sessions follow over some weeks, the jobs of a session within
-    minutes. A session asks for an hour of the machine at the most: people submit fewer of their big jobs. `sizes`
-    and `runs` are in the order of `apps`. O(n log n).
+    minutes. A session uses at most an hour of the machine, because people submit fewer of their large jobs. `sizes` and
+    `runs` are in the order of `apps`. O(n log n).
     """
     n = len(runs)
     begins = np.flatnonzero(np.diff(apps.number, prepend=-1))
@@ -115,14 +114,13 @@ GROUP_USERS = 8
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What is generated; UsageError where it makes no sense.
+    """What is generated; UsageError for impossible values.
 
     `load` is sum(procs * run) / (machine * time from the first to the last submission), above 1 for an overloaded
-    machine; `users` defaults to twice the square root of the jobs; `kinds` draws all jobs by the model of jobs of
-    unknown kind (`together`) or interactive and batch jobs by theirs (`apart`, as queues 0 and 1); `longest` is the
-    longest request (s), `killed` about the share of jobs that are killed at their request, `spread` by how much the ln
-    run times of one application differ; `waits` are those of EASY planning with the requests, or
-    unknown.
+    machine. `users` defaults to twice the square root of the jobs. `kinds` draws all jobs by the model of jobs of
+    unknown kind (`together`), or interactive and batch jobs by theirs (`apart`, as queues 0 and 1). `longest` is the
+    longest request (s), `killed` approximately the share of jobs that are killed at their request, `spread` the spread
+    of ln run times in one application. `waits` are those of EASY with requests, or unknown.
     """
 
     jobs: int = 10_000
@@ -153,17 +151,17 @@ class Recipe:
 
     @property
     def people(self) -> int:
-        """How many users there may be."""
+        """Maximum number of users."""
         return self.users or max(round(2.0 * math.sqrt(self.jobs)), 1)
 
 
 def make_log(rng: np.random.Generator, recipe: Recipe = Recipe()) -> Trace:
-    """A log of `recipe.jobs` jobs, sorted by submission; the target load is met to the rounding of whole seconds.
+    """Generate a log of `recipe.jobs` jobs, sorted by submission; the load is exact up to whole seconds.
 
-    Sizes, run times and gaps are drawn job by job from the published models, then put in an order in which users
-    repeat applications in sessions: no distribution changes by that, except that runs above their request are cut.
-    Arrivals are stretched on the clock without nights, so the daily cycle stays. The model has no weeks. O(n log n),
-    about 3 us a job.
+    Sizes, run times and gaps are drawn job by job from the published models, then ordered so that users repeat
+    applications in sessions. This changes no distribution, except that runs above their request are cut. Arrivals are
+    stretched on the clock without nights, so the daily cycle stays. The model has no weeks. O(n log n), about 3 us per
+    job.
 
     >>> log = make_log(np.random.default_rng(1), Recipe(jobs=500, procs=64, load=0.7))
     >>> span = float(log.submit_time[-1] - log.submit_time[0])
@@ -192,7 +190,7 @@ def make_log(rng: np.random.Generator, recipe: Recipe = Recipe()) -> Trace:
 
 
 def _arrivals(rng: np.random.Generator, kinds: tuple[Kind, ...], jobs: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first arrivals of all kinds together: the kind of each and its instant on the clock without nights."""
+    """Draw the first arrivals of all kinds together: the kind of each and its instant on the clock without nights."""
     points = [draw_points(rng, kind, jobs) for kind in kinds]
     of = np.repeat(np.arange(len(kinds)), jobs)
     first = np.argsort(np.concatenate([to_clock(k, p) for k, p in zip(kinds, points)]), kind="stable")[:jobs]
@@ -200,7 +198,7 @@ def _arrivals(rng: np.random.Generator, kinds: tuple[Kind, ...], jobs: int) -> t
 
 
 def _scaled(kinds: tuple[Kind, ...], of: np.ndarray, points: np.ndarray, span: float) -> np.ndarray:
-    """Submissions in whole seconds, their points stretched until the last comes `span` after the first."""
+    """Return submissions in whole seconds, stretched until the last is `span` after the first."""
     ends = [(kinds[k], points[of == k][[0, -1]]) for k in np.unique(of)]
 
     def reached(stretch: float) -> float:
@@ -224,7 +222,7 @@ def _scaled(kinds: tuple[Kind, ...], of: np.ndarray, points: np.ndarray, span: f
 
 
 def _requests(rng: np.random.Generator, app: np.ndarray, runs: np.ndarray, recipe: Recipe) -> np.ndarray:
-    """The request of each application: enough for all its runs, or, of some, for about half of them only."""
+    """Draw the request of each application: enough for all its runs or, for some, for about half of them."""
     ascending = np.lexsort((runs, app))
     begins = np.flatnonzero(np.diff(app, prepend=-1))
     counts = np.diff([*begins, len(app)])
@@ -235,7 +233,7 @@ def _requests(rng: np.random.Generator, app: np.ndarray, runs: np.ndarray, recip
 
 
 def _rows(turns: np.ndarray, kind_of_job: np.ndarray, kind_of_arrival: np.ndarray) -> np.ndarray:
-    """Which job comes at each arrival: those of a kind, by turn, at the arrivals of that kind."""
+    """Return which job comes at each arrival: those of a kind, by turn, at the arrivals of that kind."""
     by_turn = np.empty(len(turns), np.int64)
     by_turn[turns] = np.arange(len(turns))
     rows = np.empty(len(turns), np.int64)
@@ -245,7 +243,7 @@ def _rows(turns: np.ndarray, kind_of_job: np.ndarray, kind_of_arrival: np.ndarra
 
 
 class _Drawn(NamedTuple):
-    """What was drawn of each job (n,), users and applications as numbers; `killed` are those cut at their request."""
+    """The drawn values of each job (n,), users and applications as numbers; `killed` jobs are cut at their request."""
 
     sizes: np.ndarray
     runs: np.ndarray
@@ -255,12 +253,12 @@ class _Drawn(NamedTuple):
     apps: np.ndarray
 
     def take(self, rows: np.ndarray) -> _Drawn:
-        """The same jobs in another order."""
+        """Return the jobs in another order."""
         return _Drawn(*(column[rows] for column in self))
 
 
 def _log(recipe: Recipe, submits: np.ndarray, of: np.ndarray, drawn: _Drawn) -> Trace:
-    """The jobs drawn, one at each arrival, as a trace; with waits by EASY where they are asked for."""
+    """Convert the drawn jobs to a trace, one at each arrival; with waits by EASY if requested."""
     day = submits[0] // 86400.0 * 86400.0
     columns = {
         "submit_time": submits - day,
@@ -301,7 +299,7 @@ def _numbered(values: np.ndarray) -> Nominal:
 
 
 def _header(recipe: Recipe) -> dict[str, str]:
-    """What the file says about itself."""
+    """Return what the file says about itself."""
     asked = f"jobs {recipe.jobs}, procs {recipe.procs}, load {recipe.load:g}, at most {recipe.people} users"
     more = f"kinds {recipe.kinds}, longest {recipe.longest:g} s, killed {recipe.killed:g}, spread {recipe.spread:g}"
     return {
@@ -316,11 +314,11 @@ DAY = 86400.0
 
 
 def make_blocks(seed: int, recipe: Recipe, block: int = BLOCK) -> Iterator[Trace]:
-    """The log of a recipe in blocks of `block` jobs, each begun on the day after the last one's end, one at a time.
+    """Yield the log of a recipe in blocks of `block` jobs, each begun on the day after the last block's end.
 
-    Users are the same people in all blocks, applications are numbered anew. Each block has the recipe's load and draws
-    of its own from the seed; waits are those of a machine that is empty when a block begins. A recipe of one block is
-    `make_log`'s log.
+    Users are the same in all blocks, applications are numbered anew. Each block has the recipe's load and its own
+    random numbers from the seed; waits are those of a machine that is empty when a block begins. A recipe of one block
+    is `make_log`'s log.
 
     >>> blocks = list(make_blocks(1, Recipe(jobs=500, procs=64), 200))
     >>> [len(each) for each in blocks], [int(each.job_id[0]) for each in blocks]
@@ -334,7 +332,7 @@ def make_blocks(seed: int, recipe: Recipe, block: int = BLOCK) -> Iterator[Trace
     done, since = 0, 0.0
     while done < recipe.jobs:
         jobs = min(block, recipe.jobs - done)
-        jobs += recipe.jobs - done - jobs == 1  # one job alone is no log
+        jobs += recipe.jobs - done - jobs == 1  # a single job is no log
         log = make_log(np.random.default_rng([seed, done]), replace(recipe, jobs=jobs, users=recipe.people))
         columns = {name: log.column(name) for name in log.names}
         columns |= {"job_id": log.job_id + done, "submit_time": log.submit_time + since}

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published models that synthetic jobs are drawn from.
+"""The published models from which synthetic jobs are drawn.
 
 Sizes, run times and arrivals of rigid jobs: Lublin & Feitelson, JPDC 63(11), 2003. Constants: the authors' program (U.
 Lublin, "A Workload Model for Parallel Computer Systems", Parallel Workloads Archive). `ALL` is its model of jobs of
-unknown kind, `BATCH` and `INTERACTIVE` those of the two kinds. Requests with the habits of users: run times after
-Tsafrir, Etsion & Feitelson (2005), and memory by what applications hold.
+unknown kind, `BATCH` and `INTERACTIVE` those of the two kinds. Requests as users make them: run times after Tsafrir,
+Etsion & Feitelson (2005), and memory by application.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from ...table import Nominal, Trace, Values
 SLOTS = 48  # half hours of a day
 SLOT_S = 1800.0
 DAY_STARTS = 11  # the first slot of the model's day: 5:30
-MOST_LOG_RUN = 12.0  # no run longer than e^12 s, two days
-MOST_LOG_GAP = 13.0  # no gap longer than e^13 s, five days
+MOST_LOG_RUN = 12.0  # maximum run time: e^12 s, about two days
+MOST_LOG_GAP = 13.0  # maximum gap: e^13 s, about five days
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The parameters of one kind of jobs, by the paper's parts; gamma distributions as (shape, scale)."""
+    """The parameters of one kind of jobs, by the parts of the paper; gamma distributions as (shape, scale)."""
 
     serial: float  # share of jobs on one processor
     power_of_two: float  # share of all jobs rounded to a power of two
     smallest: float  # log2 sizes of parallel jobs: the smallest ...
-    below_widest: float  # ... where the first uniform ends, as octaves below the widest ...
-    narrower: float  # ... and the widest, as octaves below the machine
-    first_stage: float  # share of the first uniform
-    short: tuple[float, float]  # ln run time, the two gammas ...
+    below_widest: float  # ... the end of the first uniform distribution, in octaves below the widest ...
+    narrower: float  # ... and the widest, in octaves below the machine
+    first_stage: float  # share of the first uniform distribution
+    short: tuple[float, float]  # ln run time, the two gamma distributions ...
     long: tuple[float, float]
     short_slope: float  # ... and the share of the first: slope * procs + share
     short_share: float
@@ -51,11 +51,11 @@ INTERACTIVE = Kind(0.1541, 0.625, 1.0, 2.5, 1.5, 0.705, (3.8351, 0.6605), (7.073
 
 
 def draw_sizes(rng: np.random.Generator, kind: Kind, count: int, procs: int) -> np.ndarray:
-    """Processors of `count` jobs on a machine of `procs`, int64 (count,): serial, a power of two, or any.
+    """Draw the processors of `count` jobs on a machine of `procs`, int64 (count,): serial, a power of two, or any.
 
     log2 of a parallel job's size is uniform in two stages; a power of two rounds it. The published constants are for
-    128 nodes: here the widest job and the end of the first stage keep their distance from log2(procs), as the
-    authors advise. What rounding brings above the machine is cut to it. O(count).
+    128 nodes: here the widest job and the end of the first stage keep their distance from log2(procs), as the authors
+    advise. Rounded sizes above the machine are cut to it. O(count).
 
     >>> sizes = draw_sizes(np.random.default_rng(1), ALL, 10_000, 128)
     >>> sizes.min(), sizes.max(), 0.23 < (sizes == 1).mean() < 0.26
@@ -73,10 +73,10 @@ def draw_sizes(rng: np.random.Generator, kind: Kind, count: int, procs: int) -> 
 
 
 def draw_run_times(rng: np.random.Generator, kind: Kind, sizes: np.ndarray) -> np.ndarray:
-    """Run times of jobs of these sizes, whole seconds from 1 to e^12, float64 (n,).
+    """Draw run times of jobs of these sizes, whole seconds from 1 to e^12, float64 (n,).
 
-    ln of the run time is a mixture of two gammas (hyper-gamma); the share of the short one falls with the size,
-    within [0, 1]. Draws above the longest are drawn again, the mixture too. O(n).
+    ln run time is a mixture of two gamma distributions (hyper-gamma); the share of the short one falls with the size,
+    within [0, 1]. Values above the maximum are drawn again, including the mixture. O(n).
 
     >>> runs = draw_run_times(np.random.default_rng(1), ALL, np.array([1, 1, 64]))
     >>> bool((runs >= 1).all()), bool((runs == np.floor(runs)).all())
@@ -97,7 +97,7 @@ def draw_run_times(rng: np.random.Generator, kind: Kind, sizes: np.ndarray) -> n
 
 
 def draw_points(rng: np.random.Generator, kind: Kind, count: int) -> np.ndarray:
-    """Arrivals on a clock without nights: seconds at the mean rate, ascending, float64 (count,). O(count)."""
+    """Draw arrivals on a clock without nights: seconds at the mean rate, ascending, float64 (count,). O(count)."""
     gaps = rng.gamma(*kind.gap, count)
     while (over := gaps > MOST_LOG_GAP).any():
         gaps[over] = rng.gamma(*kind.gap, int(over.sum()))
@@ -105,7 +105,7 @@ def draw_points(rng: np.random.Generator, kind: Kind, count: int) -> np.ndarray:
 
 
 def to_clock(kind: Kind, points: np.ndarray) -> np.ndarray:
-    """Points as seconds since a midnight: a slot of the day lasts as many points as jobs come in it. O(n log 48).
+    """Convert points to seconds since a midnight: a slot of the day is as long as its number of jobs. O(n log 48).
 
     >>> to_clock(ALL, np.array([0.0, 86400.0])).tolist()
     [0.0, 86400.0]
@@ -118,9 +118,9 @@ def to_clock(kind: Kind, points: np.ndarray) -> np.ndarray:
 
 
 def day_weights(kind: Kind) -> np.ndarray:
-    """How many jobs come in each half hour of a day from midnight on, mean 1, float64 (48,).
+    """Return the relative number of jobs in each half hour of a day from midnight on, mean 1, float64 (48,).
 
-    The gamma's mass around each slot from `DAY_STARTS` on, put back into the day's order.
+    This is the gamma distribution's mass around each slot from `DAY_STARTS` on, in the order of the day.
     """
     slots = np.arange(DAY_STARTS, DAY_STARTS + SLOTS)
     edges = np.array([gamma_cdf((slot - 0.5) / kind.day[1], kind.day[0]) for slot in (*slots, slots[-1] + 1)])
@@ -130,7 +130,7 @@ def day_weights(kind: Kind) -> np.ndarray:
 
 
 def gamma_cdf(x: float, shape: float) -> float:
-    """The regularised lower incomplete gamma function P(shape, x), by its series (DLMF 8.11.4); x >= 0.
+    """Return the regularised lower incomplete gamma function P(shape, x), by its series (DLMF 8.11.4); x >= 0.
 
     >>> round(gamma_cdf(2.0, 1.0), 12) == round(1 - math.exp(-2.0), 12)
     True
@@ -144,16 +144,16 @@ def gamma_cdf(x: float, shape: float) -> float:
     return total * math.exp(-x + shape * math.log(x) - math.lgamma(shape)) if x > 0 else 0.0
 
 
-HEAD = 20  # popular values ...
-HEAD_SHARE = 0.89  # ... and the share of jobs that ask for one of them
+HEAD = 20  # number of popular values ...
+HEAD_SHARE = 0.89  # ... and the share of jobs that request one of them
 _MINUTES = (5, 10, 15, 20, 30, 45, 60, 90, 120, 150, 180, 240, 300, 360, 480, 600, 720, 900, 1080, 1440, 2160, 2880)
 
 
 def popularity(rank: np.ndarray) -> np.ndarray:
-    """The share of jobs that ask for the `rank`-th most popular value (from 1), not normalised beyond rank 20.
+    """Return the share of jobs that request the `rank`-th most popular value (from 1), not normalised beyond rank 20.
 
-    Ranks 2..20: 14.0491 e^(-0.177531 rank) + 0.462513 percent; rank 1 what is missing to 89 %; the tail
-    795.6 rank^-2.267 percent.
+    Ranks 2..20: 14.0491 e^(-0.177531 rank) + 0.462513 percent; rank 1 is the rest to 89 %; the tail is 795.6
+    rank^-2.267 percent.
 
     >>> [round(float(x), 3) for x in popularity(np.array([1, 2, 20, 21]))]
     [0.217, 0.103, 0.009, 0.008]
@@ -169,13 +169,13 @@ def popularity(rank: np.ndarray) -> np.ndarray:
 def draw_habits(
     rng: np.random.Generator, needed: np.ndarray, jobs: np.ndarray, longest: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The values a site's users ask for, ascending whole minutes up to `longest`, and the share of jobs of each.
+    """Draw the values that a site's users request, ascending whole minutes up to `longest`, and their shares of jobs.
 
     `needed` and `jobs` (n,) are the run time each application needs and its jobs. There are 0.653566 jobs^0.547761
     values (power model), at least 20. The times of those in the tail follow (a-1)x / (a-x) of the longest at relative
     rank x, a = 1 + 12.1039 values^-0.6026. Departure: the paper takes the 20 popular times from the modelled system;
-    here they are round values people use. Their order of popularity is drawn anew for each log, each in proportion to
-    the jobs that need more than the round value below it and no more than itself, with the longest among the first
+    here they are round values that people use. Their order of popularity is drawn for each log, each in proportion to
+    the jobs that need more than the next smaller round value and no more than itself, with the longest among the first
     three. O(n log n).
 
     >>> rng = np.random.default_rng(1)
@@ -199,7 +199,7 @@ def draw_habits(
 
 
 def _by_demand(rng: np.random.Generator, popular: np.ndarray, needed: np.ndarray, jobs: np.ndarray) -> np.ndarray:
-    """Places of the popular values, the most popular first: drawn without replacement, in proportion to demand."""
+    """Draw the order of popular values, the most popular first, without replacement, in proportion to demand."""
     demand = np.zeros(len(popular))
     np.add.at(demand, np.minimum(np.searchsorted(popular, needed), len(popular) - 1), jobs)
     drawn = np.argsort(-np.log(demand + 1.0) - rng.gumbel(size=len(popular)))
@@ -208,7 +208,7 @@ def _by_demand(rng: np.random.Generator, popular: np.ndarray, needed: np.ndarray
 
 
 def round_values(longest: float) -> np.ndarray:
-    """Up to 20 round values below or at the longest, ascending seconds; the longest is always one.
+    """Return up to 20 round values of at most the longest, ascending seconds; the longest is always one.
 
     >>> round_values(3600.0)[-3:].tolist(), len(round_values(172800.0))
     ([1800.0, 2700.0, 3600.0], 20)
@@ -227,14 +227,13 @@ def draw_requests(
     shares: np.ndarray,
     short: np.ndarray,
 ) -> np.ndarray:
-    """A request for each application, at least what it needs where there is such a value, else the longest; (n,).
+    """Draw a request for each application (n,): at least its need if there is such a value, else the longest.
 
-    An application of `short` (n, boolean) gets a value from half its need up to just below it, where there is one.
-
-    As the paper assigns: from the longest need down, each takes one of the values still left that are long enough, in
-    proportion to how many jobs may still ask for it. Departures: applications, which weigh `jobs`, choose instead of
-    single jobs, up to 64 with the same open values at once; so the shares are met nearly, not exactly. The paper has
-    no short requests. O(values * n / 64 + n log n).
+    An application of `short` (n, boolean) gets a value from half its need to just below it, if there is one. As in the
+    paper: from the longest need down, each takes one of the remaining values that are long enough, in proportion to the
+    jobs that may still request it. Departures: applications, weighted by `jobs`, choose instead of single jobs, up to
+    64 with equal open values at once, so the shares are met approximately. The paper has no short requests. O(values *
+    n / 64 + n log n).
 
     >>> needed, jobs = np.array([50.0, 200.0, 3000.0]), np.array([5, 1, 1])
     >>> values, short = np.array([60.0, 300.0, 3600.0]), np.array([False, True, False])
@@ -268,19 +267,19 @@ def draw_requests(
 
 
 CHOICES = 1024.0**2 * np.array([0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0])
-"""KiB a processor that people ask for: powers of two, 128 MiB to 8 GiB."""
+"""Requested KiB per processor: powers of two, 128 MiB to 8 GiB."""
 MARGINS = (0.9, 1.5, 3.0, 6.0)
-SMALLEST, LARGEST = 32.0, 3072.0  # MiB a processor
-WITHIN = 0.15  # of ln use among jobs of one application
+SMALLEST, LARGEST = 32.0, 3072.0  # MiB per processor
+WITHIN = 0.15  # standard deviation of ln use among jobs of one application
 
 
 def with_memory(rng: np.random.Generator, trace: Trace) -> Trace:
-    """The log with memory asked and used, KiB a processor, and jobs that ran out of what they asked for.
+    """Add requested and used memory, KiB per processor, and jobs that ran out of memory.
 
-    Assumed, after no published model: an application (of a user and size) holds a median drawn log-uniformly from
-    32 MiB to 3 GiB a processor, its jobs differ by a log-normal factor (sigma 0.15); its user has a margin, 0.9, 1.5, 3
-    or 6 times, and asks for the next power of two above the median times that. A job that needs more than it asked ends
-    as out_of_memory and held what it asked. O(n log n).
+    Assumed, without a published model: an application (of a user and size) uses a median drawn log-uniformly from 32
+    MiB to 3 GiB per processor, its jobs differ by a log-normal factor (sigma 0.15); its user has a margin of 0.9, 1.5,
+    3 or 6, and requests the next power of two above the median times the margin. A job that needs more than its request
+    ends as out_of_memory with its request as use. O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": range(400), "run_time": [60] * 400, "req_procs": [1] * 400,
     ...     "user_id": [k % 7 for k in range(400)], "status": ["completed"] * 400})

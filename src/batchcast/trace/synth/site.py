@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small workload by hand-made rules: users with habits, sessions, padded limits, a weekly rhythm, and real queues.
 
-Not fitted to any log. The parts (people, sessions, sizes, run times, limits, arrivals) are functions of their own, so
-that one can be exchanged for a published model.
+It is not fitted to any log. Each part (people, sessions, sizes, run times, limits, arrivals) is a function, so that it
+can be replaced by a published model.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WEEKEND = 0.35
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is generated: how many jobs and users, on how many processors, at which load (of what runs)."""
+    """What is generated: number of jobs and users, processors, and the load (of jobs that run)."""
 
     jobs: int = 5000
     users: int = 60
@@ -49,7 +49,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """What is run again and again: typical run time and its spread (log-normal), size, limit, memory, failures."""
+    """A repeated run: typical run time and its spread (log-normal), size, limit, memory, failures."""
 
     median_s: float
     sigma: float
@@ -68,7 +68,7 @@ class App(Repeated):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A user: how active, how long a session, how patient between jobs, and the programs run."""
+    """A user: activity, length of sessions, pauses between jobs, and programs."""
 
     number: int
     group: int
@@ -79,13 +79,13 @@ class Person:
 
 
 def synthesize(rng: np.random.Generator, site: Site = Site()) -> Trace:
-    """A workload with recorded waits: as drawn, then scheduled by EASY planning with the users' limits.
+    """Generate a workload with waits: drawn as below, then scheduled by EASY with the users' limits.
 
-    Sessions of one user repeat one program with the same request, mostly; run times are log-normal about the
-    program's median, some fail early, none outlives its limit; limits are a padded guess rounded up to a value people
-    use. Submissions follow hours and weekdays; the span is set so that what runs fills `site.load` of the machine. A
-    share of the jobs that would have waited is withdrawn from the queue instead. Only `rng.random` is drawn from, so
-    a seed gives the same workload on any numpy. O(jobs log jobs).
+    Sessions of one user mostly repeat one program with one request; run times are log-normal around the program's
+    median, some fail early, none exceeds its limit; limits are a padded guess rounded up to a value that people use.
+    Submissions follow hours and weekdays; the span is set so that running jobs use `site.load` of the machine. A share
+    of the jobs that would have waited is withdrawn from the queue instead. Only `rng.random` is used, so a seed gives
+    the same workload with any NumPy. O(jobs log jobs).
 
     >>> log = synthesize(np.random.default_rng(1), Site(jobs=50, users=4, procs=32))
     >>> len(log), log.info.max_procs, bool((log.run_time[~np.isnan(log.run_time)] <= log.req_time.max()).all())
@@ -109,7 +109,7 @@ def synthesize(rng: np.random.Generator, site: Site = Site()) -> Trace:
 
 
 def draw_person(rng: np.random.Generator, number: int, site: Site) -> Person:
-    """A user; activity falls off with the number, as a few people submit most of the jobs."""
+    """Draw a user; activity falls with the number, because a few people submit most of the jobs."""
     apps = tuple(draw_app(rng, 10 * number + k, site) for k in range(1 + int(3 * rng.random())))
     return Person(
         number=number,
@@ -122,7 +122,7 @@ def draw_person(rng: np.random.Generator, number: int, site: Site) -> Person:
 
 
 def draw_app(rng: np.random.Generator, number: int, site: Site) -> App:
-    """A program: heavy-tailed medians (a minute to six hours), sizes in powers of two, a padded limit."""
+    """Draw a program: heavy-tailed medians (a minute to six hours), sizes in powers of two, a padded limit."""
     median = 60.0 * 360.0 ** rng.random()
     sigma = 0.15 + 0.75 * rng.random() ** 2
     widest = max(int(math.log2(site.procs)) - 1, 0)
@@ -142,9 +142,9 @@ def draw_app(rng: np.random.Generator, number: int, site: Site) -> App:
 def draw_sessions(
     rng: np.random.Generator, people: Sequence[Person], jobs: int, most: float
 ) -> list[list[tuple[Person, float, App, float, str]]]:
-    """Sessions of (who, pause before it, program, run time, status), until there are as many jobs as asked for.
+    """Draw sessions of (user, pause before it, program, run time, status), until there are enough jobs.
 
-    A session asks for about `most` processor-seconds at the most: people submit fewer of their big jobs.
+    A session uses at most about `most` processor-seconds, because people submit fewer of their large jobs.
     """
     sessions: list[list[tuple[Person, float, App, float, str]]] = []
     weights = np.cumsum([person.activity for person in people])
@@ -156,7 +156,7 @@ def draw_sessions(
         count = min(count, max(int(most / (app.procs * app.median_s)), 1))
         session: list[tuple[Person, float, App, float, str]] = []
         for _ in range(count):
-            if rng.random() < 0.1:  # now and then another program in between
+            if rng.random() < 0.1:  # sometimes another program in between
                 app = who.apps[int(rng.random() * len(who.apps))]
             pause = -math.log(1.0 - rng.random()) * who.pause_s if session else 0.0
             session.append((who, float(round(pause)), app, *draw_run(rng, app)))
@@ -166,7 +166,7 @@ def draw_sessions(
 
 
 def draw_run(rng: np.random.Generator, app: Repeated) -> tuple[float, str]:
-    """Run time in whole seconds and how it ended: failed early, killed at the limit, or completed."""
+    """Draw a run time in whole seconds and its end: failed early, killed at the limit, or completed."""
     if rng.random() < app.failure:
         return float(max(round(min(app.median_s, 300.0) * rng.random() ** 2), 1)), "failed"
     run = float(max(round(app.median_s * math.exp(app.sigma * draw_normal(rng))), 1))
@@ -174,12 +174,12 @@ def draw_run(rng: np.random.Generator, app: Repeated) -> tuple[float, str]:
 
 
 def draw_normal(rng: np.random.Generator) -> float:
-    """A standard normal number (Box & Muller 1958)."""
+    """Draw a standard normal number (Box & Muller 1958)."""
     return math.sqrt(-2.0 * math.log(1.0 - rng.random())) * math.cos(2.0 * math.pi * rng.random())
 
 
 def draw_arrivals(rng: np.random.Generator, count: int, span: float) -> list[float]:
-    """Ascending instants within the span, in proportion to the hour of the day and the day of the week."""
+    """Draw ascending instants in the span, in proportion to the hour of the day and the day of the week."""
     hours = np.arange(math.ceil(span / HOUR))
     rate = np.array(_DAY, dtype=float)[hours % 24] * np.where(hours // 24 % 7 >= 5, _WEEKEND, 1.0)
     rate[-1:] *= span / HOUR - (len(hours) - 1)
@@ -189,7 +189,7 @@ def draw_arrivals(rng: np.random.Generator, count: int, span: float) -> list[flo
 
 
 def round_up(seconds: float) -> float:
-    """The next limit people use, the longest at most.
+    """Return the next limit that people use, at most the longest.
 
     >>> round_up(3700.0), round_up(1e9)
     (7200.0, 172800.0)
@@ -233,7 +233,7 @@ def _trace(jobs: list[tuple[Person, float, App, float, str]], submits: list[floa
 def with_waits(
     rng: np.random.Generator, trace: Trace, cancelled: float, simulate: Callable[[Trace], Schedule]
 ) -> Trace:
-    """The same jobs with the waits of a schedule; some of those who would have waited leave the queue instead."""
+    """Return the jobs with the waits of a schedule; some of the waiting jobs leave the queue instead."""
     first, wait = simulate(trace), np.zeros(len(trace))
     wait[first.rows] = first.wait_time
     leaves = np.array([rng.random() for _ in range(len(trace))]) < cancelled
