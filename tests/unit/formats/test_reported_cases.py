@@ -1,4 +1,4 @@
-"""Files in the shape of public bug reports (`shared/cases`): what the reader of Slurm's accounting makes of each."""
+"""Files in the shape of public bug reports (`shared/cases`): what batchcast makes of each."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from batchcast.errors import InputError
+from batchcast.formats.slurm.sbatch import gpus, parse_script, processors
+from batchcast.service.answers.job_use import of_logs
 from batchcast.table import Nominal, Trace
 from batchcast.trace import read_trace
+from batchcast.trace.machine_files import open_machine
 
 pytestmark = pytest.mark.shared
 
@@ -31,22 +34,77 @@ CASES: list[tuple[str, dict[str, list[Any]]]] = [
     ("unixstart-minus1.swf", {"submit_time": [0.0]}),
     ("zero-start.csv", {"wait_time": [600.0, 1200.0, 1200.0, None, 1200.0, 1200.0], "run_time": [600.0] + [None] * 5}),
     ("report-cancelled-in-queue.txt", {"run_time": [None] * 6 + [82800.0]}),
+    ("nextflow-quote.txt", {"job_name": ["ALIGN"] * 6, "run_time": [600.0] * 6}),
+    ("pbs-vnodes.txt", {"alloc_nodes": [1.0], "alloc_procs": [4.0]}),
     ("report-negative-wait.txt", {"wait_time": [None], "run_time": [600.0]}),
 ]
 
 
 @pytest.mark.parametrize(("name", "expected"), CASES, ids=[name for name, _ in CASES])
 def test_a_reported_file_is_read_right(shared: Path, name: str, expected: dict[str, list[Any]]) -> None:
-    place = shared / "cases" / name
-    if not place.is_file():
-        pytest.skip(f"no {place.name} in the shared folder")
+    place = case(shared, name)
     trace = read_trace(place, map=str(place.with_suffix(".toml")) if name == "zero-start.csv" else None)
     assert {column: listed(trace, column) for column in expected} == expected
 
 
 def test_a_dump_without_its_header_is_named(shared: Path) -> None:
     with pytest.raises(InputError, match=r"(?s)without its header line.*leave out -n"):
-        read_trace(shared / "cases" / "no-header.txt")
+        read_trace(case(shared, "no-header.txt"))
+
+
+@pytest.mark.parametrize("name", ["cloud", "cloud-half", "cloud.slurm.conf"])
+def test_a_node_that_sleeps_is_part_of_the_machine(shared: Path, name: str) -> None:
+    machine = open_machine(case(shared, name))
+    assert machine.cpus == 32
+    assert not [group.down for group in machine.nodes if group.down]
+
+
+def test_a_captured_partition_without_nodes_is_read(shared: Path) -> None:
+    machine = open_machine(case(shared, "partition-null"))
+    assert [(one.name, one.nodes) for one in machine.partitions] == [("main", ("n1",)), ("empty", ())]
+
+
+@pytest.mark.parametrize(("name", "size"), [("cpus-per-gpu.sh", (32.0, 4.0)), ("hash-in-name.sh", (16.0, 0.0))])
+def test_a_script_is_as_large_as_sbatch_makes_it(shared: Path, name: str, size: tuple[float, float]) -> None:
+    options = parse_script(case(shared, name).read_text(encoding="utf-8"))
+    assert (processors(options)[0], gpus(options)) == size
+    assert options["time"] == ("01:00:00" if name == "cpus-per-gpu.sh" else "1:00:00")
+
+
+REPORTED: dict[str, list[tuple[Any, ...]]] = {  # job, its name, state, seconds, GPUs and their share
+    "report-requeued.txt": [
+        ("235", "j", "REQUEUED", 600.0, None, None), ("235", "j", "COMPLETED", 600.0, None, None),
+    ],
+    "report-typed-gpu.txt": [
+        ("1", "typed", "COMPLETED", 600.0, 2.0, 0.8), ("2", "both", "COMPLETED", 600.0, 2.0, 0.8),
+    ],
+    "report-cancelled-in-queue.txt": [("7", "relax", "COMPLETED", 82800.0, None, None)],
+    "report-cancelled-advice.txt": [("7", "relax", "COMPLETED", 82800.0, None, None)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_report_shows_each_run_as_it_was(shared: Path, name: str) -> None:
+    jobs, _ = of_logs([str(case(shared, name))], "UTC")
+    shown = [
+        (
+            one.job_id,
+            one.job_name,
+            one.state,
+            one.elapsed_s,
+            *(None if v != v or not v else v for v in (one.gpus, one.gpu_share)),
+        )
+        for one in jobs
+    ]
+    assert shown == REPORTED[name]
+
+
+def case(shared: Path, name: str) -> Path:
+    """The place of one case."""
+    place = shared / "cases" / name
+    if not place.exists():
+        pytest.skip(f"no {name} in the shared folder")
+    return place
 
 
 def listed(trace: Trace, name: str) -> list[Any]:
