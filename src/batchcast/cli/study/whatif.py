@@ -11,7 +11,7 @@ import click
 
 from ..grammar import verb
 from ..options import describe_log, log_options, score_options, take_log, take_score, workers_for, workers_option
-from ..output import document, emit, progress, say, show_tables, table_options
+from ..output import document, echo, emit, progress, say, show_tables, table_options
 from ..schedule_options import LEARNED, settle
 
 if TYPE_CHECKING:
@@ -37,10 +37,11 @@ NOW = "now"
     "--vary",
     "variants",
     multiple=True,
-    required=True,
     metavar="CHANGES",
     help="A changed machine, such as nodes=+10%; repeatable.",
 )
+@click.option("--reserve", metavar="OUTAGE", help="A planned outage: nodes=ALL,start=TIME,hours=10.")
+@click.option("--extend", metavar="JOB", help="More time for a running job: job=4711,hours=4.")
 @click.option(
     "--replicates",
     type=click.IntRange(min=0),
@@ -66,7 +67,19 @@ def command(**given: Any) -> None:
       memory=forecast[:RISK]|least_waste    predicted memory requests
       order=none|forecast[:PREDICTOR]|limit the queue order; with within=queue|account|user, age=TIME
       bf_interval=60, ...                   settings of slurm.conf
+
+    \b
+    --reserve names jobs that an outage would delay, and the start of that week that delays the least work. Without LOG,
+    --reserve and --extend are about the jobs that run and wait now, from the collector's store.
     """
+    if not given["log"] or given["extend"]:
+        _live(given)
+        return
+    if given["reserve"]:
+        _reserve(given)
+        return
+    if not given["variants"]:
+        raise click.UsageError("Missing option '--vary' or '--reserve'.")
     import numpy as np
 
     from ...events.machine_size import machine_of_log
@@ -109,6 +122,78 @@ def command(**given: Any) -> None:
     explain = given["explain"] or given["replicates"] > 0
     blocks, explained = _tables(results, groups, schedules[NOW], checked, brief=not explain)
     show_tables(blocks, given["every_column"], explain, explained)
+
+
+for _parameter in command.params:
+    if _parameter.name == "log":  # --reserve and --extend also answer without a log
+        _parameter.required = False
+
+
+def _reserve(given: dict[str, Any]) -> None:
+    """Simulate a planned outage on LOG and print what it delays."""
+    from ...events.machine_size import machine_of_log
+    from ...results.outage import outage
+    from ...simulation.outage import parse_outage
+    from ...trace.machine_files import open_machine
+    from ...trace.select import parse_date, zone
+
+    if given["variants"] or given["replicates"]:
+        raise click.UsageError("--reserve cannot be combined with --vary or --replicates.")
+    log, described = take_log(given), given["described"]
+    info = log.trace.info
+    planned = parse_outage(given["reserve"], lambda text: parse_date(text, zone(info.timezone)) - info.unix_start)
+    now = LEARNED if described == LEARNED else open_machine(described) if described else None
+    machine, log, _ = settle(now or machine_of_log(log.trace, log.procs), log, None)
+    planned.names(machine)
+    workers = workers_for(given["workers"], len(log.trace))
+    with progress("Simulating the starts", len(planned.starts()) + 1) as tick:
+        found = outage(log.trace, machine, planned, procs=log.procs, workers=workers, tick=tick)
+    if given["as_json"]:
+        settings = {**log.settings, "reserve": given["reserve"]}
+        results = [*found.rows, *({"part": "group", **row} for row in found.groups)]
+        emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *found.notes], results))
+        return
+    for line in found.notes:
+        say(f"note: {line}")
+    from ...report.outage import outage_blocks
+
+    blocks, more = outage_blocks(found.rows, found.groups, given["explain"])
+    show_tables(blocks, given["every_column"], given["explain"], more)
+
+
+def _live(given: dict[str, Any]) -> None:
+    """Answer --reserve and --extend from the collector's store."""
+    import time
+
+    from ...service.answers import queue_whatif
+    from ...service.settings import load
+    from ...simulation.outage import parse_extension, parse_outage
+    from ...trace.machine_files import open_machine
+    from ...units import parse_when
+    from ..output import printed
+    from ..site_options import myself
+
+    if given["variants"] or not (given["reserve"] or given["extend"]) or (given["reserve"] and given["extend"]):
+        raise click.UsageError("Missing argument 'LOG...': only --reserve or --extend can be asked without a log.")
+    if given["log"]:
+        raise click.UsageError("--extend is about the jobs that run now; it takes no LOG.")
+    now, settings = time.time(), load({})
+    machine = open_machine(given["described"]) if given["described"] else None
+    if given["extend"]:
+        reply = queue_whatif.extend(settings, *parse_extension(given["extend"]), myself(), now, machine)
+    else:
+        planned = parse_outage(given["reserve"], lambda text: parse_when(text, now))
+        reply = queue_whatif.reserve(settings, planned, myself(), now, machine)
+    if printed("whatif", reply, given["as_json"], False):
+        return
+    from ...report.outage import extension_lines, live_outage_blocks
+
+    if given["extend"]:
+        for line in extension_lines(reply.results[0]):
+            echo(line)
+        return
+    blocks, more = live_outage_blocks(reply.results, reply.settings["held"], given["explain"])
+    show_tables(blocks, given["every_column"], given["explain"], more)
 
 
 def _each(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a planned outage delays, and what more time for a running job costs others, for a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..units import counted, span
+from .blocks import Block, Callout, Table, TableColumn
+
+MOST_STARTS, MOST_GROUPS = 5, 4
+"""Starts and groups in the short answer, which fits a terminal of 24 lines."""
+Cells = Sequence[Mapping[str, Any]]
+
+
+def outage_blocks(rows: Cells, groups: Cells, explain: bool) -> tuple[list[Block], list[Block]]:
+    """Return the tables of an outage that was simulated on a log: the asked start first, then the best starts."""
+    asked, best = rows[0], next(row for row in rows if row["verdict"] == "best")
+    shown = rows if explain else rows[: MOST_STARTS + 1]
+    cells = [{**row, "work": _hours(row, "delayed_hours"), "against": _against(row)} for row in shown]
+    columns = [
+        TableColumn("start", "start"),
+        TableColumn("delayed_jobs", "jobs delayed", "count"),
+        TableColumn("delayed_users", "users", "count"),
+        TableColumn("mean_delay_s", "mean delay", "seconds"),
+        TableColumn("work", "processor-hours delayed (90 %)"),
+        TableColumn("against", "more than the best (90 %)"),
+    ]
+    table = Table("What the outage delays, the asked start first", columns, cells, _more(rows, shown))
+    some = sorted(groups, key=lambda row: -row["jobs"] * row["change_s"])
+    some = some if explain else some[:MOST_GROUPS]
+    whose = [
+        TableColumn("by", "by"),
+        TableColumn("group", "group"),
+        TableColumn("jobs", "jobs", "count"),
+        TableColumn("now_s", "mean wait without", "seconds"),
+        TableColumn("then_s", "with the outage", "seconds"),
+    ]
+    blocks: list[Block] = [_advice(asked, best), table]
+    return blocks + ([Table("Whose jobs wait longer at the asked start", whose, some)] if some else []), (
+        [] if len(shown) == len(rows) or explain else [Callout("--explain shows every start.")]
+    )
+
+
+def _advice(asked: Mapping[str, Any], best: Mapping[str, Any]) -> Callout:
+    """Return the sentence that says which start delays the least work, and how surely."""
+    text = (
+        f"Starting at {asked['start']}, the outage delays {counted(asked['delayed_jobs'])} of "
+        f"{counted(asked['delayed_users'], 'user')}, by {_hours(asked, 'delayed_hours')} processor-hours. "
+    )
+    if asked is best:
+        return Callout(f"{text}No start of that week delays less work.", "good")
+    text += f"Of that week, {best['start']} delays the least work"
+    if asked["verdict"] == "behind":
+        return Callout(f"{text}: {_hours(asked, 'more_than_best_hours')} processor-hours less.", "note")
+    return Callout(f"{text}, but the difference is not certain: {_hours(asked, 'more_than_best_hours')}.", "note")
+
+
+def _against(row: Mapping[str, Any]) -> str:
+    """Return how much more a start delays than the best one."""
+    if row["verdict"] == "best":
+        return "the best"
+    word = {"behind": "", "level": ", level", "unknown": ", too few user-weeks"}.get(str(row["verdict"]), "")
+    return f"{_hours(row, 'more_than_best_hours')}{word}"
+
+
+def _hours(row: Mapping[str, Any], name: str) -> str:
+    """Return a number of hours with its interval, if there is one."""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    value = f"{row[name]:,.0f}"
+    return value if low != low else f"{value} ({low:,.0f} to {high:,.0f})"
+
+
+def _more(rows: Cells, shown: Cells) -> str:
+    return f"{len(shown)} of {len(rows)} starts; --explain shows all." if len(shown) < len(rows) else ""
+
+
+def live_outage_blocks(rows: Cells, held: Cells, explain: bool) -> tuple[list[Block], list[Block]]:
+    """Return the tables of an outage on a live machine: what it holds at the asked start and the best others."""
+    asked, best = rows[0], min(rows, key=lambda row: float(row["cost_hours"]))
+    shown = rows if explain else rows[: MOST_STARTS + 1]
+    cells = [
+        {**row, "start": _when(row["start_s"]), "waiting": _range(row, "held_waiting"),
+         "past": f"{row['running_past']:.0f} (at most {row['running_past_by_limit']})",
+         "work": _hours(row, "delayed_hours"), "lost": _hours(row, "lost_hours")}
+        for row in shown
+    ]  # fmt: skip
+    columns = [
+        TableColumn("start", "start"),
+        TableColumn("waiting", "waiting jobs held (80 %)"),
+        TableColumn("past", "running jobs not over"),
+        TableColumn("mean_delay_s", "mean delay", "seconds"),
+        TableColumn("work", "processor-hours delayed (80 %)"),
+        TableColumn("lost", "and lost if ended", more=True),
+    ]
+    table = Table("What the outage holds, the asked start first", columns, cells, _more(rows, shown))
+    text = (
+        f"Starting at {_when(asked['start_s'])}, the outage holds {_range(asked, 'held_waiting')} waiting jobs; "
+        f"{asked['running_past']:.0f} running jobs will not be over, {asked['running_past_by_limit']} at most. "
+    )
+    sure = asked["cost_hours_low"] > best["cost_hours_high"]
+    if asked is best or asked["cost_hours"] <= best["cost_hours"]:
+        text += "No later start of that week costs less."
+    else:
+        text += f"{_when(best['start_s'])} costs less ({_hours(best, 'cost_hours')} processor-hours instead of "
+        text += f"{_hours(asked, 'cost_hours')}{'' if sure else '; the intervals overlap'})."
+    blocks: list[Block] = [Callout(text, "note"), table]
+    if held:
+        whose = [TableColumn("user", "user"), TableColumn("waiting", "waiting jobs held", "count"),
+                 TableColumn("running", "running past the start by limit", "count"),
+                 TableColumn("procs", "processors", "count")]  # fmt: skip
+        some = held if explain else held[:MOST_GROUPS]
+        note = f"{len(some)} of {len(held)} users; --explain shows all." if len(some) < len(held) else ""
+        blocks.append(Table("Whose jobs the asked start holds", whose, some, note))
+    return blocks, []
+
+
+def _range(row: Mapping[str, Any], name: str) -> str:
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return f"{row[name]:.0f}" if low == high else f"{row[name]:.0f} ({low:.0f} to {high:.0f})"
+
+
+def _when(epoch: float) -> str:
+    return time.strftime("%a %Y-%m-%d %H:%M", time.localtime(epoch))
+
+
+def extension_lines(row: Mapping[str, Any]) -> list[str]:
+    """Return in words what more time for a running job costs others.
+
+    >>> row = {"job_id": "7", "hours": 4.0, "waiting": 9, "later": 0.0, "later_low": 0.0, "later_high": 0.0,
+    ...        "chance_that_none": 1.0, "ends_by_s": 0.0, "would_end_by_s": 14400.0}
+    >>> extension_lines(row)[0]
+    'Job 7 may have 4 more hours: none of 9 waiting jobs would start later.'
+    """
+    asked = f"Job {row['job_id']} may have {row['hours']:g} more hours"
+    until = f"It would end by {_when(row['would_end_by_s'])} instead of {_when(row['ends_by_s'])}."
+    waiting = counted(row["waiting"], "waiting job")
+    if row["later_high"] == 0:
+        return [f"{asked}: none of {waiting} would start later.", until]
+    return [
+        f"With {row['hours']:g} more hours for job {row['job_id']}, {_range(row, 'later')} of {waiting} would start "
+        f"later, by {span(row['mean_delay_s'])} on average and {span(row['most_delay_s'])} at most.",
+        f"Together they lose {_hours(row, 'delayed_hours')} processor-hours (80 % interval). Probability that no job "
+        f"starts later: {row['chance_that_none']:.0%}.",
+        until,
+    ]

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a planned outage would delay on a log: jobs and work, for the asked start and for the others of that week."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..errors import NoAnswer, UsageError
+from ..evaluation.differences import burst_groups
+from ..machines.machine import Machine
+from ..metrics.paired import PairedDifference, paired_differences
+from ..processes import in_processes
+from ..simulation.on_nodes import simulate_on
+from ..simulation.outage import HOUR_S, WEEK_S, Outage
+from ..simulation.schedule import Schedule
+from ..table import Trace
+from ..table.result import Rows
+from ..trace.select import format_date, zone
+from ..units import counted
+from .whatif import by_group
+
+LEAD_S = 14 * 86400.0
+"""The simulation begins so long before the outage, so that the machine is full and the queue is there."""
+TAIL_S = 2 * 86400.0
+"""The log must go on for so long after an outage: jobs that come then are delayed too."""
+DELAYED_S = 60.0
+"""A job counts as delayed if it starts later by more than a minute."""
+SEED = 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OutageResult(Rows):
+    """One row per start of the outage: the asked start first, then the others, those that delay the least work first.
+
+    `groups` are the users, accounts and partitions that an outage at the asked start delays most. `notes` state what
+    the simulation assumes.
+    """
+
+    groups: Sequence[Mapping[str, Any]]
+    notes: Sequence[str]
+
+    _printed: ClassVar[tuple[str, ...]] = ("start", "delayed_jobs", "delayed_users", "mean_delay_s", "delayed_hours")
+
+    def __repr__(self) -> str:
+        return f"<OutageResult of {len(self.rows)} starts>"
+
+
+def outage(
+    trace: Trace,
+    machine: Machine,
+    planned: Outage,
+    *,
+    procs: str = "req",
+    workers: int = 1,
+    tick: Callable[[int], None] | None = None,
+) -> OutageResult:
+    """Simulate a log under Slurm's loops without and with a planned outage, at its start and at others of that week.
+
+    Parameters
+    ----------
+    trace
+        The log. Jobs from two weeks before the outage to a week after the last start are simulated.
+    machine
+        The machine. The reservation is known from the beginning, so no job starts that would run into it.
+    planned
+        The outage, on the log's clock.
+    procs
+        A job's processors: `req` (requested, else allocated) or `alloc`.
+    workers
+        Processes at once; the results are the same with any number.
+    tick
+        Called with the number of schedules done.
+
+    Returns
+    -------
+    OutageResult
+
+    Raises
+    ------
+    NoAnswer
+        If the log has no job near the outage.
+
+    Notes
+    -----
+    The work that an outage delays is the sum over jobs of processors times the change of the start, in
+    processor-hours; jobs that start earlier count against it. Its interval resamples users' weeks
+    (`metrics.paired_differences`), as does the difference to the best start.
+
+    Examples
+    --------
+    >>> from batchcast.machines.machine import homogeneous
+    >>> log = Trace.from_arrays({"submit_time": [0.0, 10.0, 9000.0], "run_time": [60.0] * 3, "req_time": [90.0] * 3,
+    ...                          "req_procs": [4] * 3})
+    >>> found = outage(log, homogeneous(1, 4), Outage("ALL", 100.0, 3600.0, 7 * 86400.0))
+    >>> found.rows[0]["delayed_jobs"], found.rows[0]["mean_delay_s"] > 3500
+    (1, True)
+    """
+    near = _near(trace, planned)
+    last = float(trace.submit_time[-1]) if len(trace) else -np.inf
+    week = planned.starts()
+    starts = [planned.start, *(start for start in week[1:] if start + planned.length + TAIL_S <= last)]
+    if not near.any() or planned.start > last:
+        begin, end = (format_date(trace.info.unix_start + t, zone(trace.info.timezone))
+                      for t in (trace.submit_time[0], trace.submit_time[-1]))  # fmt: skip
+        raise NoAnswer(f"the outage is not within the log, whose jobs were submitted from {begin} to {end}",
+                       hint="a start within the log")  # fmt: skip
+    part = trace if near.all() else trace.take(near, replace(trace.info))
+    machines = [machine, *(planned.on(machine, start) for start in starts)]
+    simulate = [partial(simulate_on, each, part, procs=procs) for each in machines]
+    now, *held = in_processes(simulate, workers, tick)
+    rows = _rows(part, now, held, starts, procs)
+    groups = by_group(part, now, held[0], np.ones(len(part), bool), procs)
+    asked, others = rows[0], sorted(rows[1:], key=lambda row: float(row["delayed_hours"]))
+    notes = [f"{counted(n)} not simulated ({why})" for why, n in now.left_out.items() if n]
+    if cut := len(week) - len(starts):
+        notes.append(f"{counted(cut, 'start')} of that week left out, because the log ends within two days after it")
+    if planned.start + planned.length + TAIL_S > last:
+        notes.append("the log ends within two days after the outage, so less work is delayed than would be")
+    return OutageResult([asked, *others], [row for row in groups if row["change_s"] > 0], [*notes, *now.notes])
+
+
+def _near(trace: Trace, planned: Outage) -> np.ndarray:
+    """Return which jobs (n,) were submitted from two weeks before the outage to a week after its last start."""
+    first, last = planned.start - LEAD_S, planned.start + 2 * WEEK_S + planned.length
+    near: np.ndarray = (trace.submit_time >= first) & (trace.submit_time < last)
+    return near
+
+
+def _rows(
+    trace: Trace, now: Schedule, held: Sequence[Schedule], starts: Sequence[float], procs: str
+) -> list[dict[str, Any]]:
+    """Return what an outage delays at each start, with intervals, and how each start differs from the best one."""
+    begins = np.full((len(held) + 1, len(trace)), np.nan)
+    for k, schedule in enumerate((now, *held)):
+        begins[k, schedule.rows] = schedule.start_time
+    both = ~np.isnan(begins).any(axis=0)
+    if not both.any():
+        raise UsageError("--reserve: with the outage no job would ever start (accepted: fewer hours or nodes)")
+    delay = begins[1:, both] - begins[0, both]
+    hours = delay * trace.procs(procs)[both] / HOUR_S
+    group = np.unique(burst_groups(trace, procs)[both], return_inverse=True)[1]
+    users = trace.nominal("user_id").codes[both]
+    best = int(np.argmin(hours.sum(axis=1)))
+    none = np.zeros(hours.shape[1])
+    rng = np.random.default_rng(SEED)
+    alone = paired_differences(hours, none, group, rng)
+    to_best = paired_differences(hours, hours[best], group, rng)
+    there = zone(trace.info.timezone)
+    rows = []
+    for k, start in enumerate(starts):
+        late = delay[k] > DELAYED_S
+        rows.append({
+            "start": format_date(trace.info.unix_start + start, there), "start_s": trace.info.unix_start + start,
+            "part": "asked" if k == 0 else "other", "jobs": int(both.sum()), "delayed_jobs": int(late.sum()),
+            "delayed_users": len(np.unique(users[late & (users >= 0)])),
+            "mean_delay_s": float(delay[k, late].mean()) if late.any() else 0.0,
+            "most_delay_s": float(delay[k].max(initial=0.0)),
+            **_total("delayed_hours", alone[k]),
+            **_total("more_than_best_hours", to_best[k]),
+            "verdict": "best" if k == best else to_best[k].word(),
+        })  # fmt: skip
+    return rows
+
+
+def _total(name: str, pair: PairedDifference) -> dict[str, float]:
+    """Return a sum over jobs and its interval, from the difference of means."""
+    values = {name: pair.difference, f"{name}_low": pair.low, f"{name}_high": pair.high}
+    return {key: value * pair.jobs for key, value in values.items()}

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What-ifs on the queue of a live machine, simulated from now: a planned outage, or more time for a running job.
+
+Each simulation runs Slurm's two loops on the captured machine. Jobs that run and wait now end after run times that are
+drawn from their predictions. Jobs that come later are not known, so the queue empties: a start days ahead looks
+better than it will be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import NoAnswer, Refused, UsageError
+from ...events.state import Running, SystemState
+from ...job import JobRequest
+from ...machines.machine import Machine
+from ...predict.conditional import given_waited
+from ...predict.wait.scheduler_replay import Asked, starts_on
+from ...simulation.outage import HOUR_S, Outage
+from ..settings import Settings
+from .answer import Answer, staleness
+from .disclosure import Site, Viewer, open_site
+from .forecaster import Forecaster, forecaster
+
+DRAWS = 10
+"""Simulations per question, each with other run times; the interval is from the second smallest to the second largest
+of their results, so it is an 80 % interval."""
+DELAYED_S = 60.0
+"""A job counts as delayed if it starts later by more than a minute."""
+
+SEED = 0
+NO_ARRIVALS = (
+    "only jobs that run or wait now are simulated: jobs that come later are not known, so a start days ahead looks "
+    "better than it will be (whatif LOG simulates whole weeks)"
+)
+Start = dict[int, float]
+
+
+class _Queue(NamedTuple):
+    """The present queue on the captured machine, with run times (s) of each job by draw, all by row of the job."""
+
+    machine: Machine
+    state: SystemState
+    asked: Asked
+    lengths: Mapping[int, np.ndarray]
+
+    def starts(self, machine: Machine, draw: int, lengths: Mapping[int, float] | None = None) -> Start:
+        """Return when each waiting job starts in one draw; `lengths` replaces the run times of some jobs."""
+        changed = lengths or {}
+
+        def length(job: JobRequest, _: SystemState) -> float:
+            return changed.get(job.row, float(self.lengths[job.row][draw]))
+
+        return starts_on(machine, self.state, length, self.asked)
+
+    def delays(self, before: Start, after: Start) -> dict[int, float]:
+        """Return by how many seconds each waiting job starts later; jobs that never start in one of the two are left
+        out."""
+        return {row: after[row] - start for row, start in before.items() if row in after}
+
+    def hours(self, delays: Mapping[int, float]) -> float:
+        """Return processor-hours of delay."""
+        return sum(self.state.queued[row].procs * late for row, late in delays.items()) / HOUR_S
+
+    def ends(self, draw: int) -> dict[int, float]:
+        """Return when each running job ends in one draw."""
+        running = self.state.running.items()
+        return {row: max(held.start_time + self.lengths[row][draw], self.state.now) for row, held in running}
+
+
+def _opened(site: Site, described: Machine | None) -> _Queue:
+    """Return the present queue; Refused if jobs are hidden from this viewer, NoAnswer without a machine."""
+    if site.private:
+        raise Refused("jobs are private here, and this question is about everybody's jobs", hint="ask as root")
+    ask = forecaster(site, ("wait", "runtime"))
+    machine = described or ask.machine
+    if machine is None:
+        raise NoAnswer("no machine is known here, and this question needs its nodes",
+                       hint="--machine FILE, which batchcast machine capture -o FILE writes")  # fmt: skip
+    state = ask.clock.state
+    if not state.running and not state.queued:
+        raise NoAnswer("no job runs or waits now", hint="whatif LOG --machine FILE simulates past weeks")
+    jobs: dict[int, tuple[JobRequest, float]] = {row: (job, 0.0) for row, job in state.queued.items()}
+    jobs |= {row: (held.job, max(state.now - held.start_time, 0.0)) for row, held in state.running.items()}
+    rng = np.random.default_rng(SEED)
+    lengths = {row: _drawn(ask, job, ran, rng) for row, (job, ran) in jobs.items()}
+    return _Queue(machine, state, Asked.of(machine, state), lengths)
+
+
+def _drawn(ask: Forecaster, job: JobRequest, ran: float, rng: np.random.Generator) -> np.ndarray:
+    """Return run times of a job (draws,), s: drawn from its prediction given that it has run for `ran` seconds, at most
+    its limit."""
+    most = job.req_time if job.req_time > 0 else math.inf
+    levels = (rng.permutation(DRAWS) + rng.random(DRAWS)) / DRAWS
+    forecast = ask.run(job)
+    if forecast is None:
+        times = np.full(DRAWS, most)
+    elif forecast.levels:
+        times = np.array(given_waited(forecast, ran, levels.tolist()).quantiles)
+    else:
+        times = np.full(DRAWS, forecast.point)
+    return np.maximum(np.minimum(times, most), ran + 1.0)
+
+
+def reserve(settings: Settings, planned: Outage, viewer: Viewer, now: float, machine: Machine | None = None) -> Answer:
+    """Say what a planned outage would hold: for the asked start, and for each other start of the week that follows.
+
+    One result per start, the asked start first, then the start that costs least. A start costs the processor-hours by
+    which waiting jobs start later, and those that running jobs would lose if the outage ended them. The setting `held`
+    of the answer lists users with the most work held at the asked start.
+    """
+    if planned.start < now:
+        raise UsageError("--reserve: the start has passed (accepted: a later time, such as start=now+2days)")
+    with open_site(settings, viewer, now) as site:
+        queue = _opened(site, machine)
+        before = [queue.starts(queue.machine, draw) for draw in range(DRAWS)]
+        results = []
+        held: list[dict[str, Any]] = []
+        for start in planned.starts():
+            reserved = planned.on(queue.machine, start)
+            runs = [queue.starts(reserved, draw) for draw in range(DRAWS)]
+            delays = [queue.delays(a, b) for a, b in zip(before, runs)]
+            results.append(_of_start(queue, planned, start, delays))
+            held = held or _held(queue, planned, delays)
+        asked, others = results[0], sorted(results[1:], key=lambda r: float(r["cost_hours"]))
+        shown = {"nodes": planned.nodes, "hours": planned.length / HOUR_S, "draws": DRAWS, "held": held}
+        notes = [*staleness(site.memory, now), NO_ARRIVALS]
+        return Answer({"cluster": site.cluster}, shown, notes, [asked, *others])
+
+
+def _of_start(queue: _Queue, planned: Outage, start: float, delays: Sequence[Mapping[int, float]]) -> dict[str, Any]:
+    """Return what an outage at one start holds and costs."""
+    late = [[row for row, s in one.items() if s > DELAYED_S] for one in delays]
+    lost = [_lost(queue, planned, start, queue.ends(draw)) for draw in range(DRAWS)]
+    hours = [queue.hours(one) for one in delays]
+    cost = _interval("cost_hours", [a + b for a, (_, b) in zip(hours, lost)])
+    most = _running_past(queue, planned, start)
+    return {
+        "start_s": start,
+        **_interval("held_waiting", [len(one) for one in late]),
+        "held_users": len({str(queue.state.queued[row].user_id) for row in late[0]}),
+        "mean_delay_s": _mean([one[row] for rows, one in zip(late, delays) for row in rows]),
+        "running_past": float(np.median([count for count, _ in lost])),
+        "running_past_by_limit": len(most),
+        **_interval("delayed_hours", hours),
+        **_interval("lost_hours", [b for _, b in lost]),
+        **cost,
+    }
+
+
+def _running_past(queue: _Queue, planned: Outage, start: float) -> list[int]:
+    """Return running jobs whose limit reaches into the outage on its nodes; jobs without a limit count."""
+    names = planned.names(queue.machine)
+    whole = len(names) == len(queue.machine.node_names())
+    rows = []
+    for row, held in queue.state.running.items():
+        limit = held.job.req_time if held.job.req_time > 0 else math.inf
+        there = whole or _is_on(queue.state.nodes.get(row, ""), set(names))
+        if there and held.start_time + limit > start:
+            rows.append(row)
+    return rows
+
+
+def _is_on(nodes: str, names: set[str]) -> bool:
+    """Return whether a job's nodes are among these; True if its nodes are unknown."""
+    from ...formats.slurm.resources import expand
+
+    return not nodes or not names.isdisjoint(expand(nodes))
+
+
+def _lost(queue: _Queue, planned: Outage, start: float, ends: Mapping[int, float]) -> tuple[int, float]:
+    """Return how many running jobs still run at the start, and the processor-hours that they would lose."""
+    rows = [row for row in _running_past(queue, planned, start) if ends[row] > start]
+    running = queue.state.running
+    return len(rows), sum(running[row].job.procs * (start - running[row].start_time) for row in rows) / HOUR_S
+
+
+def _held(queue: _Queue, planned: Outage, delays: Sequence[Mapping[int, float]]) -> list[dict[str, Any]]:
+    """Return whose jobs an outage at the asked start holds, those with the most work first."""
+    often = {row for row in queue.state.queued if np.mean([one.get(row, 0.0) > DELAYED_S for one in delays]) >= 0.5}
+    past = _running_past(queue, planned, planned.start)
+    users: dict[str, dict[str, Any]] = {}
+    jobs = [("waiting", queue.state.queued[row]) for row in often]
+    jobs += [("running", queue.state.running[row].job) for row in past]
+    for kind, job in jobs:
+        one = users.setdefault(str(job.user_id), {"user": str(job.user_id), "waiting": 0, "running": 0, "procs": 0.0})
+        one[kind] += 1
+        one["procs"] += job.procs
+    return sorted(users.values(), key=lambda one: (-one["procs"], one["user"]))
+
+
+def extend(
+    settings: Settings, job_id: str, hours: float, viewer: Viewer, now: float, machine: Machine | None = None
+) -> Answer:
+    """Say how many other jobs would start later if a running job got more hours, and by how much; no names.
+
+    The job is assumed to use all of its limit, before and after the extension, so the result is what the extension
+    can cost at most.
+    """
+    if not 0 < hours <= 720:
+        raise UsageError(f"--extend: hours={hours:g} (accepted: above 0 and up to 720)")
+    with open_site(settings, viewer, now) as site:
+        queue = _opened(site, machine)
+        row, held = _running(queue, job_id)
+        if not held.job.req_time > 0:
+            raise NoAnswer(f"job {job_id} has no time limit, so it needs no extension")
+        limit = held.job.req_time
+        longer = _with_limit(queue, row, limit + hours * HOUR_S)
+        delays = []
+        for draw in range(DRAWS):
+            before = queue.starts(queue.machine, draw, {row: limit})
+            after = longer.starts(queue.machine, draw, {row: limit + hours * HOUR_S})
+            delays.append(queue.delays(before, after))
+        late = [[s for s in one.values() if s > DELAYED_S] for one in delays]
+        result = {
+            "job_id": job_id,
+            "hours": hours,
+            "ends_by_s": held.start_time + limit,
+            "would_end_by_s": held.start_time + limit + hours * HOUR_S,
+            "waiting": len(queue.state.queued),
+            **_interval("later", [len(one) for one in late]),
+            "chance_that_none": float(np.mean([not one for one in late])),
+            "mean_delay_s": _mean([s for one in late for s in one]),
+            "most_delay_s": max((s for one in late for s in one), default=0.0),
+            **_interval("delayed_hours", [queue.hours(one) for one in delays]),
+        }
+        notes = [
+            *staleness(site.memory, now),
+            NO_ARRIVALS.partition(":")[0] + "; the job is taken to use all of its limit",
+        ]
+        return Answer({"cluster": site.cluster}, {"draws": DRAWS}, notes, [result])
+
+
+def _running(queue: _Queue, job_id: str) -> tuple[int, Running]:
+    """Return a running job by its id; NoAnswer if it does not run."""
+    for row, held in queue.state.running.items():
+        if str(held.job.job_id) == job_id:
+            return row, held
+    raise NoAnswer(f"job {job_id} does not run, as far as the collector knows", hint="squeue shows whether it runs")
+
+
+def _with_limit(queue: _Queue, row: int, limit: float) -> _Queue:
+    """Return the queue with another time limit of one job."""
+    others = [
+        (key, each._replace(req_time=limit) if each.row == row else each, start, nodes)
+        for key, each, start, nodes in queue.asked.others
+    ]
+    return queue._replace(asked=queue.asked._replace(others=others, made={}))
+
+
+def _interval(name: str, values: Sequence[float]) -> dict[str, float]:
+    """Return the median over draws and its 80 % interval as fields."""
+    ordered = sorted(map(float, values))
+    return {name: float(np.median(ordered)), f"{name}_low": ordered[1], f"{name}_high": ordered[-2]}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else 0.0
