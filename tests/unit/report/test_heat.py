@@ -60,6 +60,19 @@ def test_a_cell_of_recorded_waits_is_the_median_of_its_jobs(found: Evaluation) -
     assert "fewer than 5 jobs are left empty" in by_size.caption
 
 
+def test_each_partition_has_its_own_waits_by_size() -> None:
+    log = trace(400, partition_id=np.arange(400) % 3 // 2)  # two thirds of the jobs in 0, one third in 1
+    figures = recorded_heats(evaluate(log, predictor=["requested"]))[2:]
+    assert [figure.title for figure in figures] == [
+        "Waits by size and limit in partition 0, as recorded", "Waits by size and limit in partition 1, as recorded",
+    ]  # fmt: skip
+    here = (log.nominal("partition_id").codes == 1) & (log.procs("req") > 4) & (log.procs("req") <= 16)
+    inside = here & (log.req_time > 3600) & (log.req_time <= 14400)
+    assert (
+        cells(figures[1])["5–16", "1–4 h"] == f"{span(float(np.median(log.wait_time[inside])))} ({inside.sum():,} jobs)"
+    )
+
+
 def test_the_table_behind_it_and_the_alternative_text_have_the_same_values(found: Evaluation) -> None:
     for figure in (*recorded_heats(found), *change_heat(found)):
         assert figure.table is not None

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...evaluation.calendar import Cells, by_size, by_time
+from ...evaluation.differences import shown_names
 from ...evaluation.evaluation import Evaluation, Outcome
 from ...metrics.wait import HOURS, LEAST_JOBS, LIMITS, SHADES_S, SIZES, shade_of
 from ...simulation.models import YARDSTICK
@@ -141,6 +142,26 @@ def recorded_heats(evaluation: Evaluation) -> list[Figure]:
     ):
         if np.isfinite(cells.median).any():
             drawn.append(_recorded(title, cells, down, across, first, int(np.isfinite(waits).sum())))
+    return drawn + _by_partition(evaluation, waits)
+
+
+MOST_PARTITIONS = 4
+
+
+def _by_partition(evaluation: Evaluation, waits: np.ndarray) -> list[Figure]:
+    """Recorded median waits by size and limit in each of the partitions with the most jobs; none of a single one."""
+    trace = evaluation.trace
+    codes, names = trace.nominal("partition_id").codes, shown_names(trace, "partition_id")
+    jobs = np.bincount(codes[(codes >= 0) & np.isfinite(waits)], minlength=len(names))
+    if (jobs > 0).sum() < 2:
+        return []
+    drawn = []
+    for code in np.argsort(-jobs, kind="stable")[:MOST_PARTITIONS].tolist():
+        here = np.where(codes == code, waits, np.nan)
+        cells = by_size(trace, here, evaluation.procs)
+        if np.isfinite(cells.median).any():
+            title = f"Waits by size and limit in partition {names[code]}, as recorded"
+            drawn.append(_recorded(title, cells, SIZE, LIMIT, "", int(jobs[code])))
     return drawn
 
 

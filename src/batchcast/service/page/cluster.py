@@ -12,6 +12,8 @@ from typing import Any
 from ...errors import BatchcastError, NoAnswer
 from ...metrics.wait import HOURS, LEAST_JOBS, LIMITS, SIZES, class_of, shade_of
 from ...store.packed import Packed
+from ...store.rows import NOTHING
+from ...units import format_duration
 from ..answers import questions, track_record
 from ..answers.advice import rules_of
 from ..answers.advice_record import LIMIT, MEMORY, advice_record
@@ -61,7 +63,7 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
             **rounded({"waiting": _count(waiting, least), "running": _count(running, least)}, least),
             "busy": sum(_held(row) for row in running) / procs if procs else math.nan,
             "median_wait": _median(known), "users": len({row["user_id"] for row in waiting}),
-            "series": series, "by_hour": _by_hour(known, least), "by_size": _by_size(known, least),
+            "series": series, "by_hour": _by_hour(known, least), **_sizes(site, known, least),
             "who": _who(site, waiting, least), "stale": staleness(site.memory, now),
         }  # fmt: skip
 
@@ -144,8 +146,59 @@ def _by_hour(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
             "hours": [f"{h:02}–{h + HOURS:02}" for h in range(0, 24, HOURS)]}  # fmt: skip
 
 
-def _by_size(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
-    cells = _cells(rows, lambda row: (class_of(row["req_procs"], SIZES), class_of(row["req_time"], LIMITS)), least)
+MOST_PARTITIONS = 4
+Now = Callable[[str, Sequence[Mapping[str, Any]]], float]
+
+
+def _sizes(site: Site, rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
+    """Waits by size and limit, in all and for each of the partitions with the most jobs; with the likely wait now.
+
+    The wait now is that of a job of the cell's median size and limit, in its partition. A site that hides jobs shows
+    none, because such a wait tells of single jobs that run now.
+    """
+    parts = groups(rows, lambda row: row["partition_id"] or "", LEAST_JOBS, least)
+    names = sorted((name for name in parts if name), key=lambda name: -len(parts[name]))
+    ask = None if site.private or not names else _waits_now(site)
+    alone = names[0] if len(names) == 1 else ""
+    several = [{"name": name, **_by_size(parts[name], least, name, ask)} for name in names[:MOST_PARTITIONS]]
+    return {"by_size": _by_size(rows, least, alone, ask if alone else None), "by_partition": [] if alone else several}
+
+
+def _waits_now(site: Site) -> Now | None:
+    """A function that forecasts the likely wait of a job like these in a partition; None if nothing is forecast."""
+    from ..answers.forecaster import forecaster, never_starts, request_of
+
+    try:
+        ask = forecaster(site, ("wait",))
+    except BatchcastError:
+        return None
+
+    def now(partition: str, like: Sequence[Mapping[str, Any]]) -> float:
+        size, limit = (sorted(float(row[name]) for row in like)[len(like) // 2] for name in ("req_procs", "req_time"))
+        options = {"partition": partition, "ntasks": f"{size:.0f}", "time": format_duration(limit)}
+        try:
+            job = request_of(options, site, "")
+            never = never_starts(site, options, job, ask.machine)
+            wait = None if never else ask.wait(job)
+        except BatchcastError:
+            return math.nan
+        return math.nan if wait is None or wait.grounds == NOTHING else float(wait.point)
+
+    return now
+
+
+def _by_size(
+    rows: Sequence[Mapping[str, Any]], least: int, partition: str = "", ask: Now | None = None
+) -> dict[str, Any]:
+    def kind(row: Mapping[str, Any]) -> tuple[int, int]:
+        return class_of(row["req_procs"], SIZES), class_of(row["req_time"], LIMITS)
+
+    cells = _cells(rows, kind, least)
+    if ask is not None:
+        like = groups(rows, kind, LEAST_JOBS, least)
+        for key in cells:
+            if -1 not in key:
+                cells[key]["now"] = ask(partition, like[key])
     return {"rows": [[cells.get((s, k)) for k in range(len(LIMITS))] for s in range(len(SIZES))],
             "sizes": SIZES, "limits": LIMITS}  # fmt: skip
 

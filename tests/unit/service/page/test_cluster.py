@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -97,6 +99,32 @@ def test_the_machine_is_all_its_nodes_as_the_collector_saw_them_last(tmp_path: P
     store.close()
     found = cluster_figures(settings, ROOT, NOW)
     assert (found["procs"], found["busy"]) == (8.0, 0.75)
+
+
+def test_waits_by_size_are_shown_for_each_partition_apart(tmp_path: Path) -> None:
+    quick = [ended(NOW - k * HOUR) | {"partition_id": "quick"} for k in range(1, 8)]
+    slow = [ended(NOW - k * HOUR) | {"submit_time": NOW - (k + 9) * HOUR, "partition_id": "slow"} for k in range(1, 7)]
+    found = cluster_figures(store_with(tmp_path, *quick, *slow), ROOT, NOW)
+    parts = {part["name"]: [cell for row in part["rows"] for cell in row if cell] for part in found["by_partition"]}
+    assert list(parts) == ["quick", "slow"], "the partition with the most jobs first"
+    assert [(cell["jobs"], cell["wait"] < HOUR) for cells in parts.values() for cell in cells] == [
+        (7, True),
+        (6, False),
+    ]
+    assert "now" not in parts["quick"][0], "no forecast exists"
+
+
+def test_a_cell_says_how_long_such_a_job_would_wait_now(tmp_path: Path) -> None:
+    from tests.cli.test_live import _store
+
+    now = time.time()
+    for private in (False, True):
+        place = _store(str(tmp_path / f"{private}.db"), private, now)
+        found = cluster_figures(load({"store": place}, {}), Viewer("ada"), now)
+        cells = [cell for row in found["by_size"]["rows"] for cell in row if cell]
+        assert [math.isfinite(cell["now"]) and cell["now"] >= 0 for cell in cells if "now" in cell] == [True] * (
+            not private
+        )
 
 
 @pytest.mark.parametrize("name", ["operators.html.j2", "cluster.html.j2"])
