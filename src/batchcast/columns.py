@@ -113,6 +113,8 @@ _ALL = (
            sacct="ReqTRES", squeue="tres-alloc"),
     Column("used_gpus", "number", "GPUs", "end", "Mean number of busy GPUs in the busiest step",
            sacct="TRESUsageInTot"),
+    Column("used_gpu_mem_kib", "number", "KiB", "end", "Memory of all GPUs in the step that used most of it",
+           sacct="TRESUsageInTot"),
     Column("work_dir", "nominal", "", "submission", "Working directory", sacct="WorkDir", squeue="WorkDir"),
     Column("constraint", "nominal", "", "submission", "Features that a node must have",
            sacct="Constraints", squeue="Feature"),

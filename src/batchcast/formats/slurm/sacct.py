@@ -306,9 +306,11 @@ class _Table:
         used = records.peaks.of(ids.tolist(), _nodes_held(columns, len(ids)))
         if not np.isnan(used).all():
             columns["used_mem_kib"] = used
-        busy = records.gpus.of(ids.tolist())
-        if not np.isnan(busy).all():
-            columns["used_gpus"] = busy
+        measured = {
+            "used_gpus": records.gpus.of(ids.tolist()),
+            "used_gpu_mem_kib": records.gpus.memory_of(ids.tolist()),
+        }
+        columns |= {name: values for name, values in measured.items() if not np.isnan(values).all()}
         outgrown = _ran_out(columns, records.peaks.outgrown(ids.tolist()))
         order = log_order(columns["submit_time"], ids)
         is_sorted = bool((order[1:] > order[:-1]).all())

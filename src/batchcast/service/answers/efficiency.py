@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -22,6 +23,11 @@ from .usage import LEAST_JOBS, LEAST_WASTE, on_size, on_time
 
 _GIB = 1024.0**2
 AXES = {"--time": Axis.LIMIT, "--exclusive": Axis.PROCESSORS, "--mem": Axis.MEMORY}
+WASTES = ("wasted_processor_hours", "wasted_gib_h", "wasted_gpu_h")
+LEAST_GPU_H, LEAST_PERIOD_S, LEAST_RUN_S = 24.0, 86400.0, 600.0
+"""Advice on GPUs needs so many GPU-hours without use, by jobs that ended over at least a day. Shorter runs than ten
+minutes do not count, because accounting samples them too seldom."""
+IDLE_GPUS, HALF = 0.05, 0.5
 MOST_TOLD = 10
 """Number of kinds of jobs that are printed and compared with other jobs."""
 
@@ -127,7 +133,7 @@ def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float
             }
             for j in of
         ]  # fmt: skip
-        each = [on_time(rows, floor, step), on_size(rows), _on_memory(of, memory_step)]
+        each = [on_time(rows, floor, step), on_size(rows), _on_memory(of, memory_step), _on_gpus(of)]
         found += [{"user": user, "job_name": name, "jobs": len(of), **one} for one in each if one]
     found = _by_turns(found)
     _add_waits(found[:MOST_TOLD], ended)
@@ -136,7 +142,7 @@ def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float
 
 def _by_turns(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Order advice so that each flag's largest waste comes first, then each flag's second largest, and so on."""
-    by_waste = sorted(found, key=lambda one: (-one["wasted_processor_hours"], -one.get("wasted_gib_h", 0.0)))
+    by_waste = sorted(found, key=lambda one: tuple(-one.get(name, 0.0) for name in WASTES))
     seen: Counter[str] = Counter()
     turns = []
     for one in by_waste:
@@ -150,6 +156,8 @@ def _add_waits(found: Sequence[dict[str, Any]], jobs: Sequence[JobUse]) -> None:
     each = [(job.user, job.job_name, _waited(job)) for job in jobs if job.eligible_wait_s >= 0]
     every = [one for _, _, one in each]
     for advised in found:
+        if advised["flag"] not in AXES:
+            continue
         axis = AXES[advised["flag"]]
         kind = [one for user, name, one in each if (user, name) == (advised["user"], advised["job_name"])]
         found_beside = beside(kind, every, axis, advised["advised"])
@@ -203,3 +211,69 @@ def _on_memory(jobs: Sequence[JobUse], step: float) -> dict[str, Any] | None:
         "wasted_gib_h": spare,
         "advice": enough,
     }
+
+
+def _on_gpus(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
+    """Return advice on GPUs that were held without use, on more GPUs than were busy, or on memory of larger GPUs."""
+    measured = [j for j in jobs if j.gpus > 0 and j.gpu_share == j.gpu_share and j.elapsed_s >= LEAST_RUN_S]
+    if len(measured) < LEAST_JOBS:
+        return None
+    ends = [j.end_time for j in measured]
+    if max(ends) - min(ends) < LEAST_PERIOD_S:
+        return None
+    found = _idle_gpus(measured) or _on_gpu_memory(measured)
+    return found if found is not None and found["wasted_gpu_h"] >= LEAST_GPU_H else None
+
+
+def _idle_gpus(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
+    """Return advice on GPUs of which none, or at most half, were busy."""
+    busy = sorted(j.gpus * j.gpu_share for j in jobs)
+    held, used = _middle(j.gpus for j in jobs), _middle(busy)
+    need = max(math.ceil(busy[math.ceil(0.95 * len(busy)) - 1] - IDLE_GPUS), 1)
+    shown = f"{held:g} GPU{'s' if held > 1 else ''}"
+    if busy[-1] < IDLE_GPUS:
+        unused = _gpu_hours(jobs, math.inf)
+        words = f"holds {shown} and used none of them ({unused:,.0f} GPU-hours): --gpus=0, or check that the program "
+        return _gpu_advice(0, unused, f"{words}finds its GPU")
+    if held > 1 and need <= HALF * held:
+        words = f"holds {shown} and keeps {used:.1f} busy: --gpus={need} would have been enough for 95 %"
+        return _gpu_advice(need, _gpu_hours(jobs, math.inf) - _gpu_hours(jobs, need), words)
+    return None
+
+
+def _gpu_hours(jobs: Sequence[JobUse], most: float) -> float:
+    """Return the GPU-hours without use, if each job held at most so many of its GPUs."""
+    return math.fsum(max(min(j.gpus, most) - j.gpus * j.gpu_share, 0.0) * j.elapsed_s for j in jobs) / 3600
+
+
+def _gpu_advice(advised: float, wasted: float, words: str) -> dict[str, Any]:
+    """Return advice on GPUs in the form of the other advice."""
+    what = {"flag": "--gpus", "cut_off": 0, "advised": advised, "wasted_processor_hours": 0.0, "wasted_gpu_h": wasted}
+    return {**what, "advice": words}
+
+
+def _on_gpu_memory(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
+    """Return advice on GPUs of which at most half the memory was used; only if the name of their type says how much
+    memory they have, because accounting does not record it."""
+    known = [j for j in jobs if j.gpu_memory_kib >= 0 and math.isfinite(gpu_memory_of(j.gpu_type))]
+    sizes = {gpu_memory_of(j.gpu_type) for j in known}
+    if len(known) < LEAST_JOBS or len(sizes) > 1:
+        return None
+    size, used = sizes.pop(), max(j.gpu_memory_kib / j.gpus for j in known)
+    if used > HALF * size:
+        return None
+    hours = math.fsum(j.gpus * j.elapsed_s for j in known) / 3600
+    words = (
+        f"used at most {as_request(used)} of the {as_request(size)} of each {known[0].gpu_type}: a GPU with half the "
+    )
+    return _gpu_advice(_middle(j.gpus for j in known), hours / 2, f"{words}memory would have been enough for each")
+
+
+def gpu_memory_of(kind: str) -> float:
+    """Return the memory that the name of a type of GPU states, KiB; NaN if it states none.
+
+    >>> gpu_memory_of("a100_80gb") / 1024**2, gpu_memory_of("1g.10gb") / 1024**2, gpu_memory_of("v100")
+    (80.0, 10.0, nan)
+    """
+    found = re.search(r"(\d+)g(?:b|ib)\b", kind.lower().replace("_", " ").replace("-", " "))
+    return float(found[1]) * _GIB if found else math.nan

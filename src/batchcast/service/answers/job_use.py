@@ -17,7 +17,7 @@ from typing import Any
 from ...errors import BatchcastError
 from ...formats.memory import STEP_FIELDS, peak, requested
 from ...formats.sighting import never_ran
-from ...formats.slurm.resources import parse_tres, tres_gpus
+from ...formats.slurm.resources import gpu_type, parse_tres, tres_gpus
 from ...formats.slurm.squeue import epoch, parse_marked, with_steps
 from ...slurm.transport import MARK, Transport
 from ...units import parse_duration, parse_memory
@@ -41,7 +41,8 @@ class JobUse:
     """One job or one combined array. Seconds, KiB, and shares of the request (1: all of it); NaN if unknown.
 
     `tasks` is the number of array tasks in the row. Then amounts are sums and shares are shares of sums; memory is that
-    of the largest task, and `elapsed_s`, `limit_s` and `waited_s` are medians.
+    of the largest task, and `elapsed_s`, `limit_s` and `waited_s` are medians. `gpu_memory_kib` is the memory of the
+    job's GPUs that its busiest step used, in all.
     """
 
     job_id: str
@@ -67,6 +68,8 @@ class JobUse:
     gpu_share: float
     cluster: str = ""
     tasks: int = 1
+    gpu_memory_kib: float = math.nan
+    gpu_type: str = ""
 
     @property
     def time_share(self) -> float:
@@ -143,6 +146,7 @@ def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: flo
         _wait(start - eligible), elapsed, _limit(job["TimelimitRaw"]),
         float(job["ReqCPUS"] or "nan"), processors, nodes, parse_duration(job["TotalCPU"] or "Unknown"),
         asked, peak(steps).node_kib * nodes, gpus if gpus > 0 else 0.0, _gpu_share(gpus, steps), job["Cluster"],
+        gpu_memory_kib=_gpu_memory(steps), gpu_type=gpu_type(job["AllocTRES"]),
     )  # fmt: skip
 
 
@@ -161,6 +165,12 @@ def _gpu_share(gpus: float, steps: Sequence[Mapping[str, str]]) -> float:
     gpu_use = [parse_tres(step["TRESUsageInTot"]).get("gres/gpuutil", "") for step in steps]
     percent = [float(value) for value in gpu_use if re.fullmatch(r"\d+(\.\d*)?", value)]
     return min(max(percent) / 100 / gpus, 1.0) if percent and gpus > 0 else math.nan
+
+
+def _gpu_memory(steps: Sequence[Mapping[str, str]]) -> float:
+    """Return the GPU memory of the step that used most, KiB: `gres/gpumem`, summed over GPUs; NaN if unknown."""
+    used = (parse_memory(parse_tres(step["TRESUsageInTot"]).get("gres/gpumem", "")) for step in steps)
+    return max((kib for kib in used if kib == kib), default=math.nan)
 
 
 def of_logs(paths: Sequence[str], timezone: str, cluster: str | None = None) -> tuple[list[JobUse], list[str]]:
@@ -224,6 +234,9 @@ def _of_trace(log: Any) -> list[JobUse]:
         gpus,
         np.minimum(log.number("used_gpus") / np.where(gpus > 0, gpus, np.nan), 1.0),
         names("cluster") if "cluster" in log.names else [""] * len(log),
+        [1] * len(log),
+        log.number("used_gpu_mem_kib"),
+        names("gpu_type") if "gpu_type" in log.names else [""] * len(log),
     )
     rows = (column.tolist() if isinstance(column, np.ndarray) else column for column in columns)
     return [JobUse(*row) for row in zip(*rows)]

@@ -98,8 +98,53 @@ def test_gpus_are_shared_by_the_busiest_step(ask: Ask) -> None:
     held = "cpu=4,gres/gpu:a100=2,mem=8G,node=1"
     used = "cpu=01:00:00,gres/gpumem=4G,gres/gpuutil=90,mem=2G"
     (job, other), _ = ask(row("1", AllocTRES=held), step("1.0", TRESUsageInTot=used), row("2", AllocTRES=held))
-    assert (job.gpus, job.gpu_share) == (2, 0.45)
+    assert (job.gpus, job.gpu_share, job.gpu_memory_kib, job.gpu_type) == (2, 0.45, 4 * 1024**2, "a100")
     assert math.isnan(other.gpu_share)
+
+
+def of_gpus(
+    held: str, util: int, memory: str, *, hours: float = 4.0, apart_h: float = 24.0, jobs: int = 8
+) -> list[str]:
+    """Jobs of several hours on GPUs of a type, so far apart, with the use that their step measured."""
+    rows = []
+    for k in range(jobs):
+        start, run = 1600 + k * apart_h * 3600, hours * 3600
+        times = {"Start": int(start), "End": int(start + run), "ElapsedRaw": int(run)}
+        used = f"cpu=01:00:00,gres/gpumem={memory},gres/gpuutil={util},mem=2G"
+        rows += [row(str(k), AllocTRES=f"cpu=4,{held},mem=8G,node=1", Submit=int(start) - 600, **times)]
+        rows += [step(f"{k}.0", TRESUsageInTot=used, Submit=int(start) - 600, **times)]
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("held", "util", "memory", "said"),
+    [
+        ("gres/gpu:v100=1", 0, "0", "holds 1 GPU and used none of them (32 GPU-hours): --gpus=0, or check that"),
+        ("gres/gpu:v100=4", 90, "9G", "holds 4 GPUs and keeps 0.9 busy: --gpus=1 would have been enough for 95 %"),
+        (
+            "gres/gpu:a100_80gb=2",
+            130,
+            "60G",
+            "used at most 30G of the 80G of each a100_80gb: a GPU with half the memory",
+        ),
+        ("gres/gpu:a100_80gb=2", 130, "100G", ""),
+        ("gres/gpu:v100=2", 180, "9G", ""),
+    ],
+    ids=["idle", "one of four", "half the memory", "more than half", "in use"],
+)
+def test_advice_on_gpus_names_what_was_not_used(ask: Ask, held: str, util: int, memory: str, said: str) -> None:
+    jobs, _ = ask(*of_gpus(held, util, memory))
+    found = [one["advice"] for one in advice(jobs, 600.0, 900.0, 1024.0) if one["flag"] == "--gpus"]
+    assert len(found) == bool(said)
+    assert not said or found[0].startswith(said)
+
+
+@pytest.mark.parametrize(
+    "less", [{"hours": 0.5}, {"apart_h": 1.0}, {"jobs": 4}], ids=["few hours", "one day", "few jobs"]
+)
+def test_nothing_is_advised_on_gpus_below_a_day_of_gpu_hours_and_of_time(ask: Ask, less: dict[str, float]) -> None:
+    jobs, _ = ask(*of_gpus("gres/gpu:v100=1", 0, "0", **less))  # type: ignore[arg-type]
+    assert not [one for one in advice(jobs, 600.0, 900.0, 1024.0) if one["flag"] == "--gpus"]
 
 
 def test_memory_of_old_slurm_is_a_processor_or_a_node(ask: Ask) -> None:
