@@ -124,6 +124,8 @@ def _gain_headline(findings: Findings) -> str:
     what = order_words(findings.best["policy"], findings.best["predictor"])
     interval = "" if math.isnan(gain.low_s) else f" (90 % interval {_range(-gain.high_s, -gain.low_s)})"
     head = f"{what[0].upper()}{what[1:]} would shorten the mean wait by {span(-gain.change_s)}{interval}"
+    if gain.optimism_s >= 60:  # else readers ask why the row of the table says more
+        head += f", corrected for choosing among {gain.candidates} schedules"
     if not findings.is_hint:
         return f"{head}."
     if math.isnan(gain.error_s) or gain.error_s < 60:
@@ -271,7 +273,7 @@ def _wait_tile(evaluation: Evaluation) -> Tile:
     """How many jobs started by their 90 % time, and the median error beside the simplest method."""
     waits, title = evaluation.waits, "Wait prediction coverage"
     if waits is None:
-        return Tile(title, "not judged", evaluation.why_no_waits)
+        return Tile(title, "not judged", f"({evaluation.why_no_waits})")
     return Tile(
         title, shown(waits.coverage, "share"),
         f"of the latest {waits.jobs:,} jobs started by their 90 % time; median error {span(waits.median_error_s)} "
