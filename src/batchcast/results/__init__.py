@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of the Python API: one function a question; a result can be drawn and turned into a frame.
+"""Results of the Python API: one function per question. A result can be printed, drawn and converted to a frame.
 
-What the verbs `runtime`, `wait`, `limits`, `whatif` and `compare` print is here for Python.
+The functions return what the verbs `runtime`, `wait`, `limits`, `whatif` and `compare` print.
 """

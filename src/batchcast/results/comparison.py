@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two reports, or two schedules, side by side; and a report read again."""
+"""Compares two reports or two schedules, and reads a report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ..trace.schedule import (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report(Rows):
-    """What `evaluate` left in a folder: its rows (`part` tells them apart), the whole `document`, and where it lies."""
+    """A report of `evaluate`: its rows (`part` distinguishes them), the whole `document`, and its folder."""
 
     document: Mapping[str, Any]
     folder: Path
@@ -41,7 +41,7 @@ class Report(Rows):
         return f"<Report of {self.document['log'].get('jobs')} jobs in {self.folder}>"
 
     def part(self, name: str) -> list[Mapping[str, Any]]:
-        """The rows of one part: forecast, schedule, step, limits, waste, validity."""
+        """Return the rows of one part: forecast, schedule, step, limits, waste, validity."""
         return [row for row in self.rows if row.get("part") == name]
 
     def _pictures(self) -> Mapping[str, Picture]:
@@ -59,22 +59,22 @@ class Report(Rows):
 
 
 def read_report(folder: str | Path) -> Report:
-    """The report that `evaluate` wrote.
+    """Read the report that `evaluate` wrote.
 
     Parameters
     ----------
     folder
-        The folder, or its result.json.
+        The folder, or the path of its result.json.
 
     Returns
     -------
     Report
-        `rows`, `part(NAME)`, `plot()`, frames.
+        With `rows`, `part(NAME)`, `plot()` and frames.
 
     Raises
     ------
     InputError
-        Says what the file is where it is no report.
+        If the file is not a report; the message says what it is.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def read_report(folder: str | Path) -> Report:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScheduleComparison(Rows):
-    """Two schedules of the same jobs: a row a mean with its interval; `shared` says how many start alike."""
+    """A comparison of two schedules of the same jobs: a row per mean, with interval; `shared` counts equal starts."""
 
     shared: Mapping[str, Any]
 
@@ -109,29 +109,29 @@ class ScheduleComparison(Rows):
 def compare(
     a: Any, b: Any, *, log: Trace | None = None, seed: int = 0, resamples: int = 1000
 ) -> Comparison | ScheduleComparison:
-    """Two reports of `evaluate`, or two schedules, side by side; changes are B less A, with 90 % intervals.
+    """Compare two reports of `evaluate`, or two schedules; changes are B minus A, with 90 % intervals.
 
     Parameters
     ----------
     a, b
-        Two folders that `write_report` or `batchcast evaluate` wrote; or two schedules: what `simulate` returned, or a
-        CSV with job_id and start_time, ours, Batsim's or anybody's.
+        Two folders written by `write_report` or `batchcast evaluate`; or two schedules: results of `simulate`, or CSV
+        files with job_id and start_time, such as ours and Batsim's.
     log
-        Of two schedules: the log that names their users.
+        For schedules: the log with the users of the jobs.
     seed
-        For the intervals' draws.
+        Random seed of the intervals.
     resamples
-        How many draws.
+        Number of random draws.
 
     Returns
     -------
     Comparison or ScheduleComparison
-        `rows`, `plot()`, frames.
+        With `rows`, `plot()` and frames.
 
     Raises
     ------
     UsageError
-        Where one is a schedule and the other a report, or no job is in both.
+        If one is a schedule and the other a report, or no job is in both.
 
     Examples
     --------
@@ -156,12 +156,12 @@ def compare(
 
 
 def users_of(log: Trace) -> dict[str, int]:
-    """The user of each job, as a number, by the job's id."""
+    """Return the user of each job, as a number, by the job's id."""
     return dict(zip(map(str, log.job_id.tolist()), log.nominal("user_id").codes.tolist()))
 
 
 def schedules_in(place: Path) -> Callable[[Mapping[str, Any]], Mapping[str, np.ndarray] | None]:
-    """Reads a row's schedule from a report's own folder; None where it is not there."""
+    """Return a function that reads a row's schedule from a report's folder; None if it is missing."""
 
     def read(row: Mapping[str, Any]) -> Mapping[str, np.ndarray] | None:
         name = Path(str(row.get("schedule_file", "")))
@@ -179,7 +179,7 @@ def _is_schedule(side: Any) -> bool:
 
 
 def _starts(side: Any) -> Mapping[str, np.ndarray]:
-    """A schedule as `trace.schedule.read_starts` reads one."""
+    """Return a schedule in the form of `trace.schedule.read_starts`."""
     if not isinstance(side, Schedule):
         return read_starts(side)
     numbers = {name: np.asarray(getattr(side, name), float) for name in ("submit_time", "start_time", "end_time")}

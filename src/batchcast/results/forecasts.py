@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good forecasts are, and which limits and how much memory they would advise: rows with intervals, and pictures."""
+"""Accuracy of predictions, and effects of suggested limits and memory requests, as rows and pictures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ..table.result import Picture, Rows
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunTimes(Rows):
-    """A row a method: mean errors, coverage of its bounds, and the difference to a reference with its interval."""
+    """Accuracy of run-time predictions: a row per method with errors, coverage, and the difference to a reference."""
 
     scores: Scores
 
@@ -61,34 +61,34 @@ def evaluate_run_times(
     against: str | None = None,
     seed: int = 0,
 ) -> RunTimes:
-    """How good forecasts of run times are, as `batchcast runtime` prints it.
+    """Measure the accuracy of run-time predictions on a log, as `batchcast runtime` prints it.
 
     Parameters
     ----------
     trace
         The log.
     predictor
-        As `replay` takes it: names, classes, objects, makers, or several of them.
+        As in `replay`: names, classes, objects, factories, or several of them.
     mask
-        Which jobs are scored, (n,) booleans; predictors learn from all.
+        Which jobs are scored, booleans of shape (n,); predictors learn from all jobs.
     by
-        Rows by `user`, `queue`, `size` or `month` as well.
+        Also return rows by `user`, `queue`, `size` or `month`.
     procs, protocol
         As in `replay`.
     against
-        The method that the others are compared with, by default `recent_mean`, else the request, else the first.
+        The reference method. Default: `recent_mean`, else the request, else the first.
     seed
-        For methods that draw, and for intervals.
+        Random seed of methods and intervals.
 
     Returns
     -------
     RunTimes
-        `rows`, `plot()` (`errors`, `coverage`, `error_differences`), frames.
+        With `rows`, `plot()` (`errors`, `coverage`, `error_differences`) and frames.
 
     Raises
     ------
     UsageError
-        Names the argument, the value and the accepted ones.
+        If an argument is wrong; the message has the accepted values.
 
     Examples
     --------
@@ -107,11 +107,11 @@ def evaluate_run_times(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Waits(Rows):
-    """A row a method: error, CRPS, intervals kept, and the difference to a reference with its interval."""
+    """Accuracy of wait predictions: a row per method with error, CRPS, coverage, and the difference to a reference."""
 
     runs: Sequence[WaitRun]
     outcome: np.ndarray
-    """The recorded wait (n,) of the scored jobs, NaN of the others."""
+    """The recorded waits (n,) of scored jobs; NaN for other jobs."""
 
     _printed: ClassVar[tuple[str, ...]] = (
         "predictor", "jobs", "median_abs_error_s", "mean_abs_error_s", "mean_abs_error_s_difference", "interval_80",
@@ -143,36 +143,36 @@ def evaluate_waits(
     against: str | None = None,
     seed: int = 0,
 ) -> Waits:
-    """How good forecasts of waits are, as `batchcast wait` prints it.
+    """Measure the accuracy of wait predictions on a log, as `batchcast wait` prints it.
 
     Parameters
     ----------
     trace
         The log, with recorded waits.
     predictor
-        As `replay` takes it: names, classes, objects, makers, or several of them.
+        As in `replay`: names, classes, objects, factories, or several of them.
     mask
-        Which jobs are scored, (n,) booleans; predictors learn from all before.
+        Which jobs are scored, booleans of shape (n,); predictors learn from all earlier jobs.
     quick_s
-        A quick starter waits at most so many seconds.
+        Maximum wait of a quick starter, in seconds.
     procs
-        A job's processors: `req` (requested, else allocated) or `alloc`.
+        Processors of a job: `req` (requested, else allocated) or `alloc`.
     cancelled
-        Jobs that never ran: `count` what they waited, or `skip` them.
+        Jobs that never ran: `count` their time in the queue as a wait, or `skip` them.
     against
-        The method that the others are compared with, by default `recent_wait`, else the first.
+        The reference method. Default: `recent_wait`, else the first.
     seed
-        For the intervals.
+        Random seed of the intervals.
 
     Returns
     -------
     Waits
-        `rows`, `plot()` (`errors`, `coverage`, `differences`), frames.
+        With `rows`, `plot()` (`errors`, `coverage`, `differences`) and frames.
 
     Raises
     ------
     NoAnswer
-        Where no job has a recorded wait.
+        If no job has a recorded wait.
 
     Examples
     --------
@@ -199,9 +199,9 @@ def evaluate_waits(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LimitAdvice(Rows):
-    """A row a rule (advice, the usual rule, the users' own): what it kills and what it leaves unused.
+    """Effect of suggested limits, the usual rule and the users' own: a row per rule, with kills and unused resources.
 
-    `words` says it in a sentence; `found.limits` has the limit (n,) of every job under each rule.
+    `words` is the suggestion in a sentence; `found.limits` has the limit (n,) of every job under each rule.
     """
 
     found: Limits | MemoryLimits
@@ -232,30 +232,30 @@ def limits(
     trace: Trace, *, risk: float = 0.05, floor: float = 300.0, step: float = 300.0, by: str | None = None,
     procs: str = "req",
 ) -> LimitAdvice:  # fmt: skip
-    """The shortest time limits whose risk of a kill is the one given, and what they would have cost the log.
+    """Suggest the shortest time limits with a given risk of a kill, and compute their cost on the log.
 
     Parameters
     ----------
     trace
         The log.
     risk
-        The share of jobs that may be cut off.
+        Share of jobs that may be killed at the limit.
     floor, step
-        The least that is advised, and what it is a multiple of, seconds.
+        Shortest suggested limit, and the multiple to which limits are rounded up, in seconds.
     by
-        Rows by `user`, `account`, `queue` or `application` as well.
+        Also return rows by `user`, `account`, `queue` or `application`.
     procs
-        A job's processors: `req` (requested, else allocated) or `alloc`.
+        Processors of a job: `req` (requested, else allocated) or `alloc`.
 
     Returns
     -------
     LimitAdvice
-        `rows`, `words`, `plot()` (`tradeoff`, `differences`), frames.
+        With `rows`, `words`, `plot()` (`tradeoff`, `differences`) and frames.
 
     Raises
     ------
     NoAnswer
-        Where no job that ran had a limit.
+        If no job that ran had a limit.
 
     Examples
     --------
@@ -272,30 +272,30 @@ def memory_limits(
     trace: Trace, *, risk: float = 0.05, floor: float = 64.0, step: float = 64.0, most: float = math.inf,
     by: str | None = None, procs: str = "req",
 ) -> LimitAdvice:  # fmt: skip
-    """The same for memory: requests of a given risk and of least waste, second attempts counted in full.
+    """Suggest memory requests with a given risk, or with the least waste, and compute their cost with second attempts.
 
     Parameters
     ----------
     trace
-        The log, with measured peaks.
+        The log, with measured peak memory.
     risk
-        The share of jobs that may run out of memory.
+        Share of jobs that may run out of memory.
     floor, step, most
-        The least that is advised, what it is a multiple of, and what a node has, MiB.
+        Smallest suggested request, the multiple to which requests are rounded up, and a node's memory, in MiB.
     by
-        Rows by `user`, `account`, `queue` or `application` as well.
+        Also return rows by `user`, `account`, `queue` or `application`.
     procs
-        A job's processors: `req` (requested, else allocated) or `alloc`.
+        Processors of a job: `req` (requested, else allocated) or `alloc`.
 
     Returns
     -------
     LimitAdvice
-        `rows`, `words`, `plot()` (`tradeoff`, `differences`), frames.
+        With `rows`, `words`, `plot()` (`tradeoff`, `differences`) and frames.
 
     Raises
     ------
     NoAnswer
-        Where the log has no measured peak.
+        If the log has no measured peak.
 
     Examples
     --------
@@ -313,7 +313,7 @@ def memory_limits(
 def advised(
     trace: Trace, *, memory: bool = False, risk: float, most: float = math.inf, by: str | None = None, **given: Any
 ) -> LimitAdvice:
-    """`limits` (seconds) or, with `memory`, `memory_limits` (MiB); `given` is theirs, and `tick`, told of jobs done."""
+    """Return `limits` (seconds) or, with `memory`, `memory_limits` (MiB); `tick` is called with jobs done."""
     check_log(trace)
     if memory:
         requests = find_memory_limits(trace, risk=risk, most=most, **given)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variants of a machine side by side on one log: who gains, who pays."""
+"""Compares variants of a machine on one log: who gains and who pays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ..units import counted, parse_duration, parse_share
 
 BY = ("user_id", "account", "qos", "partition_id")
 LEAST = 20
-"""Groups of fewer jobs are not shown apart: one job's luck would speak for them."""
+"""Smaller groups are not shown separately, because single jobs would decide them."""
 
 
 def by_group(
@@ -49,11 +49,11 @@ def by_group(
     bursts: np.ndarray | None = None,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """For each kind of group those that gain most and those that pay most, in mean wait of the jobs in both schedules.
+    """Return, per kind of group, the groups whose mean wait falls or rises most, over jobs in both schedules.
 
-    Rows of kind, group, jobs, mean wait in s now and then, and the difference; at most `most` of either side. With
-    `bursts`, the burst of each job (n,), also the difference with its 90 % interval over them (NaN below 20), its
-    word, and their count.
+    Rows have kind, group, jobs, mean wait in s now and then, and the difference; at most `most` of either side. With
+    `bursts`, the burst of each job (n,), also the difference with its 90 % interval (NaN below 20 bursts), its verdict,
+    and the number of bursts.
     """
     before, after = (np.full(len(trace), np.nan) for _ in range(2))
     before[now.rows], after[then.rows] = now.wait_time, then.wait_time
@@ -95,7 +95,7 @@ def _interval(after: np.ndarray, before: np.ndarray, burst: np.ndarray, seed: in
 def _labels(trace: Trace, procs: str) -> dict[str, np.ndarray]:
     labels = {}
     for name in BY:
-        labels[name] = np.array([*shown_names(trace, name), ""])[trace.nominal(name).codes]  # unknown is -1, the last
+        labels[name] = np.array([*shown_names(trace, name), ""])[trace.nominal(name).codes]  # -1 is unknown: the last
     sizes = size_class(trace.procs(procs))
     labels["size class"] = np.array([SIZE_CLASSES[k] if k >= 0 else "" for k in sizes])
     return {kind: values for kind, values in labels.items() if len(set(values.tolist()) - {""}) > 1}
@@ -107,10 +107,10 @@ Tick = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WhatIf(Rows):
-    """A row a variant, the present first: its waits, and the difference to the present with its interval.
+    """Results of a what-if: a row per variant, the present first, with waits and the difference to the present.
 
-    `groups` are the users, accounts and partitions that gain and pay most; `schedules` by variant; `validity` says how
-    near the present comes to the record.
+    `groups` are the users, accounts and partitions that gain and pay most; `schedules` are by variant; `validity` says
+    how close the simulated present is to the record.
     """
 
     groups: Sequence[Mapping[str, Any]]
@@ -145,37 +145,37 @@ def whatif(
     seed: int = 0,
     workers: int = 1,
 ) -> WhatIf:
-    """Simulate a log under Slurm's loops on a machine as it is and as it could be, as `batchcast whatif` does.
+    """Simulate a log under Slurm's loops on the present machine and on variants, as `batchcast whatif` does.
 
     Parameters
     ----------
     trace
         The log.
     machine
-        The machine as it is now, or a file that describes it (`batchcast machine capture`); None: by the log's own
-        header, else its peak.
+        The present machine, or a file that describes it (`batchcast machine capture`). None: from the log's header,
+        else from its peak use.
     variants
-        What changes, one text a variant, as `--vary` takes them: `nodes=+10%`, `limits=forecast`, `order=forecast`.
+        Changes, one text per variant as in `--vary`: `nodes=+10%`, `limits=forecast`, `order=forecast`.
     mask
-        Which jobs are scored, (n,) booleans; all are scheduled.
+        Which jobs are scored, booleans of shape (n,); all jobs are scheduled.
     procs
-        A job's processors: `req` (requested, else allocated) or `alloc`.
+        Processors of a job: `req` (requested, else allocated) or `alloc`.
     replicates
-        How many logs made of this one's weeks are simulated as well.
+        Number of further logs that are made from this log's weeks and simulated.
     seed
-        For the intervals' and the replicates' draws.
+        Random seed of intervals and replicates.
     workers
-        Processes at once; the results are the same with any number.
+        Number of processes; it does not change the results.
 
     Returns
     -------
     WhatIf
-        `rows`, `groups`, `plot()` (`differences`, `waits`, `frontier`), frames.
+        With `rows`, `groups`, `plot()` (`differences`, `waits`, `frontier`) and frames.
 
     Raises
     ------
     UsageError
-        Names the variant and the accepted words.
+        If a variant is wrong; the message has the accepted words.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def whatif(
 
 
 class Simulated(NamedTuple):
-    """One variant's schedule, and how its jobs' memory was advised, where it was."""
+    """One variant's schedule, and the plan of memory requests if it has one."""
 
     schedule: Schedule
     memory: MemoryPlan | None
@@ -211,7 +211,7 @@ class Simulated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Variants:
-    """The machine and the predictor of each variant by its name, the present first; its memory's rule, its order."""
+    """Machine and predictor of each variant by name, the present first; rules for memory and order."""
 
     machines: Mapping[str, tuple[Machine, str]]
     memory: Mapping[str, tuple[str, float]]
@@ -219,7 +219,7 @@ class Variants:
 
     @classmethod
     def of(cls, machine: Machine, texts: Sequence[str]) -> Variants:
-        """The variants that texts name; UsageError for a word that is none."""
+        """Parse the variants; UsageError for an unknown word."""
         orders = {name: order for name in texts if (order := _order(name)) is not None}
         memory: dict[str, tuple[str, float]] = {}
         machines = {NOW: (machine, "requested")}
@@ -234,7 +234,7 @@ class Variants:
         return cls(machines, memory, orders)
 
     def simulate(self, trace: Trace, name: str, procs: str = "req", tick: Tick | None = None) -> Simulated:
-        """A log under one variant."""
+        """Simulate a log under one variant."""
         machine, spec = self.machines[name]
         memory = placed_by(trace, machine, *self.memory[name], procs=procs) if name in self.memory else None
         model = Nodes(machine, procs, queue=QueuePlan(memory, order=self.orders.get(name)))
@@ -243,7 +243,7 @@ class Variants:
     def replicated(
         self, trace: Trace, procs: str, count: int, seed: int, tick: Tick | None = None, workers: int = 1
     ) -> dict[str, dict[str, Any]]:
-        """What each variant's row gains from replicates of the log; nothing of none."""
+        """Return the keys that replicates of the log add to each variant's row; empty without replicates."""
         if not count:
             return {}
 
@@ -256,7 +256,7 @@ class Variants:
         self, trace: Trace, made: Mapping[str, Simulated], mask: np.ndarray, procs: str, seed: int,
         more: Mapping[str, Mapping[str, Any]],
     ) -> WhatIf:  # fmt: skip
-        """The rows of what was simulated."""
+        """Return the result of simulated variants."""
         schedules = {name: one.schedule for name, one in made.items()}
         placed = {name: one.memory for name, one in made.items() if one.memory is not None}
         keys = schedule_differences(trace, schedules, mask, NOW, procs=procs, seed=seed)
@@ -282,7 +282,7 @@ class Variants:
 
 
 def _order(text: str) -> Ordering | None:
-    """The order of Slurm's queue that a variant names."""
+    """Return the queue order that a variant names."""
     changes = parse_changes(text)
     if "order" not in changes and ("within" in changes or "age" in changes):
         raise UsageError(f"{text}: within and age go with order=forecast or order=limit")
@@ -293,7 +293,7 @@ def _order(text: str) -> Ordering | None:
 
 
 def _memory(value: str) -> tuple[str, float]:
-    """Which advice places jobs, and at which risk."""
+    """Return the rule of memory requests, and its risk."""
     rule, _, risk = value.partition(":")
     if rule not in ("forecast", "least_waste"):
         raise UsageError(f"memory={rule}: unknown (accepted: forecast, forecast:RISK such as forecast:1%, least_waste)")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a log can be simulated on: a pool of processors under a policy, or nodes under Slurm's two loops.
+"""The machines on which a log can be simulated: a pool of processors under a policy, or nodes under Slurm's loops.
 
-Both are a `Model`, so whoever simulates (`simulate`, `evaluate`, `whatif`, a sweep) need not know which it is.
+Both are a `Model`, so callers (`simulate`, `evaluate`, `whatif`, a sweep) need not know which it is.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Tick = Callable[[int], None] | None
 
 
 class Model(Protocol):
-    """A machine with its scheduler. Every run makes predictors anew from `planner`, as `simulate` takes them."""
+    """A machine with its scheduler. Every run creates predictors from `planner`, as `simulate` accepts them."""
 
     @property
     def procs(self) -> str:
         """Which processors of a job count: `req` (requested, else allocated) or `alloc`."""
 
     def run(self, trace: Trace, policy: Any, planner: Any, *, clock: Clock = None, tick: Tick = None) -> Schedule:
-        """The schedule of a log's jobs under a policy, planned with a predictor.
+        """Return the schedule of a log's jobs under a policy, planned with a predictor.
 
         `clock` reads seconds for `Schedule.kernel_s`; `tick` is called with the number of jobs done.
         """
@@ -41,7 +41,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool of processors as large as the log's machine; with `split` one for each partition of the log.
+    """A pool of processors of the size of the log's machine; with `split` one per partition of the log.
 
     `options` are further arguments of `simulate`: `wide`, `default_request`, `loop`, `protocol`, `plan_level`, `total`.
 
@@ -56,7 +56,7 @@ class Pool:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self, trace: Trace, policy: Any, planner: Any, *, clock: Clock = None, tick: Tick = None) -> Schedule:
-        """The schedule under a policy; with `split` each partition plans with a predictor of its own."""
+        """Return the schedule under a policy; with `split` each partition has its own predictor."""
         options = {**self.options, "procs": self.procs, "clock": clock, "tick": tick}
         if self.split:
             return simulate_split(trace, partition_sizes(trace, self.procs), policy, planner, **options)
@@ -65,10 +65,9 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Slurm's two loops on a machine with nodes; without one on the machine that the log's own jobs imply.
+    """Slurm's two loops on a machine with nodes; by default on the machine that the log's jobs imply.
 
-    `changes` are settings that differ from the machine's (`machines.machine.vary`), `queue` what stands in place of
-    users' requests.
+    `changes` are settings that replace the machine's (`machines.machine.vary`), `queue` replaces users' requests.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0], "run_time": [60.0] * 2, "req_time": [90.0] * 2,
@@ -84,12 +83,13 @@ class Nodes:
     queue: QueuePlan | None = None
 
     def machine_for(self, trace: Trace) -> Machine:
-        """The machine that this log's jobs run on."""
+        """Return the machine on which this log's jobs run."""
         machine = self.machine if self.machine is not None else machine_of_log(trace, self.procs)
         return vary(machine, self.changes) if self.changes else machine
 
     def run(self, trace: Trace, policy: Any, planner: Any, *, clock: Clock = None, tick: Tick = None) -> Schedule:
-        """The schedule by the machine's own priorities and the planner's points, whatever the policy, but for two.
+        """Return the schedule by the machine's own priorities and the planner's points; the policy matters in two
+        cases.
 
         Under `SLURM` the planner's upper quantiles become the limits of waiting jobs, as with `plan = "limits"`. Under
         `LEAST_WORK` they order the queue, as with `plan = "order"`, and Slurm plans with the users' limits.

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log's jobs on a described machine under Slurm's scheduler.
+"""Simulates a log's jobs on a described machine under Slurm's scheduler.
 
-What the log knows of a request, the rest assumed; and jobs placed by other memory than they asked for.
-
-And the order that forecasts make there (`Ordering`): what orders, among whom, on which machine.
+Unknown parts of a request are assumed; jobs can be placed with other memory than requested, and `Ordering` orders the
+queue by predictions.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ from .schedule import Schedule
 
 BY = ("none", "forecast", "limit")
 FOUND_EVERY_S = 300.0
-"""An age that is found from the queue, and what is dealt out, are looked at anew at least so often."""
+"""An age that is found from the queue, and exchanged priorities, are renewed at least this often."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
     """What orders waiting jobs (`none`, `forecast`, `limit`), by which predictor, under which rule.
 
-    A predictor orders by the 90 % quantile of its prediction, as `batchcast plan` does, or by its point if it has no
-    quantiles. A predictor may also be the run times themselves, one a job of the log (n,), s; NaN: by its limit.
+    A predictor orders by the 90 % quantile of its prediction, as `batchcast plan` does, or by its point without
+    quantiles. Run times (n,), s, may replace a predictor; NaN: by the job's limit.
 
     >>> Ordering.of("forecast:last_2").predictor, Ordering.of("forecast").predictor
     ('last_2', 'kernel')
@@ -58,7 +57,7 @@ class Ordering:
 
     @classmethod
     def of(cls, words: str, within: str = "queue", age: float = math.nan) -> Ordering:
-        """From the words of a command. UsageError for one that is unknown."""
+        """Parse the words of a command. UsageError for an unknown word."""
         by, _, spec = words.partition(":")
         if by not in BY or (spec and by != "forecast"):
             raise UsageError(f"order={words}: unknown (accepted: none, forecast, forecast:PREDICTOR, limit)")
@@ -66,9 +65,10 @@ class Ordering:
 
 
 def orderable(machine: Machine) -> Machine:
-    """The machine with priorities that a SiteFactor can change: priority/basic becomes multifactor without weights.
+    """Return the machine with priorities that a SiteFactor can change: priority/basic becomes multifactor without
+    weights.
 
-    That keeps the order of arrival as it is.
+    That keeps the order of arrival.
     """
     if "multifactor" in machine.settings.get("PriorityType", ""):
         return machine
@@ -80,12 +80,12 @@ def orderable(machine: Machine) -> Machine:
 def reorder_by(
     rule: OrderRule, machine: Machine, requests: Sequence[NodeRequest], length: Callable[[NodeRequest], float]
 ) -> Reorder:
-    """What each look of the simulation asks: the pure decision of `planning.order` on the jobs that wait."""
+    """Return the function that each look of the simulation calls: `planning.order` on the waiting jobs."""
     ordered = sorted(requests, key=lambda r: r.submit)
     lengths = np.array([length(r) for r in ordered])
     sizes = np.array([float(r.cpus) for r in ordered])
     finder = AgeFinder(float(machine.cpus))
-    where: dict[tuple[object, ...], int] = {}  # no place changes hands across a QOS or a partition
+    where: dict[tuple[object, ...], int] = {}  # jobs exchange priorities only within a QOS and a partition
     kinds = np.array([where.setdefault((r.qos, tuple(sorted(r.partitions))), len(where)) for r in ordered], np.int64)
     steady = rule.within == "queue" and rule.age == rule.age
 
@@ -111,36 +111,36 @@ def reorder_by(
 
 
 SECOND = "+"
-"""What marks the key of a second attempt."""
+"""Suffix of the key of a second attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """MiB a processor of the first attempt (n,), NaN as the log has it; of the second, NaN where the first suffices.
+    """MiB per processor of the first attempt (n,), NaN: as in the log; of the second, NaN: the first suffices.
 
-    Jobs of which no peak was measured are placed as they asked, since nobody knows what they need.
+    Jobs without a measured peak are placed as requested, because their need is unknown.
     """
 
     first: np.ndarray
     second: np.ndarray
 
     def out_of_memory(self, rows: np.ndarray) -> int:
-        """How many first attempts of these jobs end by their memory."""
+        """Return how many first attempts of these jobs run out of memory."""
         return int((~np.isnan(self.second[rows])).sum())
 
     def unmeasured(self, rows: np.ndarray) -> int:
-        """How many of these jobs are placed as they asked."""
+        """Return how many of these jobs are placed as requested."""
         return int(np.isnan(self.first[rows]).sum())
 
 
 def plan_of(
     advised: np.ndarray, peak: np.ndarray, asked: np.ndarray, undecided: np.ndarray, share: np.ndarray
 ) -> MemoryPlan:
-    """The plan of advised amounts (n,), MiB per node or processor; `share` (n,) makes of them MiB a processor.
+    """Plan suggested amounts (n,), MiB per node or processor; `share` (n,) converts them to MiB per processor.
 
-    A job whose `peak` is known and above what was advised runs out and asks for its own request, where that suffices,
-    else twice as much as often as it takes. One of unknown peak asks what it asked. One that ran out in the log
-    (`undecided`) runs as it was recorded.
+    If a job's known `peak` exceeds the suggestion, the job runs out of memory and then requests its own request if that
+    suffices, else doubles it as often as needed. A job with unknown peak requests its own request. A job that ran out
+    of memory in the log (`undecided`) runs as recorded.
 
     >>> plan_of(*map(np.array, ([2.0, 2.0, 8.0], [3.0, 1.0, np.nan], [16.0, 16.0, 16.0], [False] * 3, [1.0] * 3)))
     MemoryPlan(first=array([ 2.,  2., nan]), second=array([16., nan, nan]))
@@ -154,9 +154,9 @@ def plan_of(
 
 
 def with_second_attempts(requests: Sequence[NodeRequest], plan: MemoryPlan) -> list[NodeRequest]:
-    """Requests keyed by their rows as the plan places them: an attempt that runs out fails, and another waits for that.
+    """Return requests by row as the plan places them: an attempt that runs out fails, and the second waits for it.
 
-    The first attempt holds its nodes for the whole run time, which is the most it can cost.
+    The first attempt uses its nodes for the whole run time, which is the most it can cost.
     """
     first, second = plan.first.tolist(), plan.second.tolist()
     attempts = []
@@ -174,7 +174,7 @@ def with_second_attempts(requests: Sequence[NodeRequest], plan: MemoryPlan) -> l
 
 
 def has_room(machine: Machine, request: NodeRequest) -> bool:
-    """Whether an empty partition has the memory that a request asks a processor, on as many processors.
+    """Return whether an empty partition has the requested memory per processor on enough processors.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> machine = homogeneous(2, 4, 1000.0)
@@ -196,12 +196,12 @@ def has_room(machine: Machine, request: NodeRequest) -> bool:
 
 
 def row_of(request: NodeRequest) -> int:
-    """The row in the log that an attempt belongs to."""
+    """Return the row of the log to which an attempt belongs."""
     return int(request.key.removesuffix(SECOND))
 
 
 def is_superseded(requests: Sequence[NodeRequest], plan: MemoryPlan) -> np.ndarray:
-    """Which attempts (n,) are first ones that ran out: their jobs' starts and ends are those of the second."""
+    """Return which attempts (n,) are first ones that ran out: their jobs' starts and ends are those of the second."""
     second = ~np.isnan(plan.second)
     return np.array([not r.key.endswith(SECOND) and bool(second[int(r.key)]) for r in requests], bool)
 
@@ -216,15 +216,14 @@ REFUSED = "refused at submission: more processors than its nodes have, and over 
 
 
 def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[list[NodeRequest], dict[str, int]]:
-    """The log's jobs as requests, keyed by their rows, and how many are left out, by reason.
+    """Return the log's jobs as requests, by row, and how many are left out, by reason.
 
-    What the log does not know is assumed (`ASSUMED`): tasks of one processor, any nodes where it names none, the
-    partition's default memory, the default partition where the log has none; what else it has is in
-    `RequestsOfLog`. A job ends at its limit at the latest. A job that Slurm refused at submission never waits, so it is
-    left out.
+    Unknown parts are assumed (`ASSUMED`): tasks of one processor, any nodes, the partition's default memory, the
+    default partition; `RequestsOfLog` has the other parts. A job ends at its limit at the latest. A job that Slurm
+    refused at submission never waits, so it is left out.
     """
     sizes, details = MachineSizes.of(machine), RequestsOfLog(trace, machine)
-    more = (trace.number("alloc_nodes") > trace.number("req_nodes")).tolist()  # then it asked for the fewest
+    more = (trace.number("alloc_nodes") > trace.number("req_nodes")).tolist()  # then it requested a minimum
     each, refused = per_processor(trace, "req_mem_kib").tolist(), _refused(trace, sizes.most_cpus, procs).tolist()
     left = {UNKNOWN: 0, ELSEWHERE: 0, TOO_LARGE: 0, REFUSED: 0}
     jobs: list[NodeRequest] = []
@@ -242,10 +241,10 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
 
 
 def _refused(trace: Trace, most_cpus: int, procs: str) -> np.ndarray:
-    """Which jobs (n,) Slurm refused at submission.
+    """Return which jobs (n,) Slurm refused at submission.
 
-    They name more processors than so many nodes can have, and were over the second they came. Jobs like them that ran
-    asked for so many nodes at least.
+    They have more processors than their nodes can have, and ended in the second of their submission. Similar jobs that
+    ran requested a minimum number of nodes.
     """
     over = (trace.number("run_time") == 0) & (trace.wait_time == 0)
     refused: np.ndarray = over & (trace.procs(procs) > trace.number("req_nodes") * most_cpus)
@@ -254,14 +253,13 @@ def _refused(trace: Trace, most_cpus: int, procs: str) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class QueuePlan:
-    """What a site plans its queue by in place of what users asked for: memory, lengths, an order.
+    """What a site uses in place of users' requests to plan its queue: memory, lengths, an order.
 
-    `memory` places jobs by other memory than they asked: one that runs out is run again, and its start is that of the
-    second attempt; jobs that could never run as they asked are left out, so that the same jobs run. `lengths` (n,),
-    seconds, stand in place of the limits of waiting jobs alone (NaN: its limit): running jobs are planned with their
-    own again, as `batchcast plan` gives them back. A predictor in place of `lengths` plans the 80 % quantile of its
-    prediction. `order` gives waiting jobs priorities at looks of 30 s, as
-    `batchcast plan` can; where it forecasts, then within what `OrderRule.length` allows.
+    `memory` places jobs with other memory than requested: a job that runs out is run again, and its start is that of
+    the second attempt; jobs that could never run as requested are left out, so that equal jobs run. `lengths` (n,),
+    seconds, replace the limits of waiting jobs (NaN: the limit): running jobs are planned with their own limits, which
+    `batchcast plan` restores. A predictor in place of `lengths` uses the 80 % quantile of its prediction. `order` gives
+    waiting jobs priorities at looks of 30 s, like `batchcast plan`; predictions are bounded by `OrderRule.length`.
     """
 
     memory: MemoryPlan | None = None
@@ -280,12 +278,11 @@ def simulate_on(
     clock: Callable[[], float] | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Schedule:
-    """The schedule of a log's jobs on the machine under Slurm's two loops, planned with `predictor`.
+    """Return the schedule of a log's jobs on the machine under Slurm's two loops, planned with `predictor`.
 
-    `requested` plans with limits, `actual` with true run times; any other predictor (a spec, a class, an
-    object or a function that makes one) with what it forecast on the recorded clock under `protocol`, never more than
-    the limit. `queue` is what stands in place of what users asked for. Cycles between which nothing changed are
-    skipped. InputError when no job fits the machine.
+    `requested` plans with limits, `actual` with true run times; any other predictor (a spec, a class, an object or a
+    factory) with its predictions on the recorded clock under `protocol`, at most the limit. `queue` replaces users'
+    requests. Cycles without a change are skipped. InputError if no job fits the machine.
     """
     jobs, left = requests_of(trace, machine, procs)
     if not jobs:
@@ -316,7 +313,7 @@ def simulate_on(
 def _lengths(
     plan: Callable[[NodeRequest], float] | None, shorter: Callable[[NodeRequest], float] | None
 ) -> Lengths | None:
-    """What Slurm plans with in place of limits; None: the limits."""
+    """Return what Slurm plans with in place of limits; None: the limits."""
     if shorter is None:
         return None if plan is None else Lengths(plan)
 
@@ -331,7 +328,7 @@ def _as_schedule(
     trace: Trace, machine: Machine, schedule: SlurmSchedule, memory: MemoryPlan | None, left: Mapping[str, int],
     took: float,
 ) -> Schedule:  # fmt: skip
-    """What became of the log's jobs, each once, by its last attempt; how many are left out, by reason."""
+    """Return the outcome of the log's jobs by their last attempts, and how many are left out, by reason."""
     kept = ~np.isnan(schedule.start)
     rows = np.array([row_of(r) for r in schedule.requests], dtype=np.int64)
     if memory is not None:
@@ -361,7 +358,7 @@ def _as_schedule(
 def _plan(
     trace: Trace, machine: Machine, runtime: Any, procs: str, protocol: str, level: float | None = None
 ) -> Callable[[NodeRequest], float] | None:
-    """The run time of each request by a predictor, its point or its quantile at `level`; None: by the limits."""
+    """Return a function that gives the run time of a request: point or quantile at `level`; None: by limits."""
     if isinstance(runtime, np.ndarray):
         return lambda r: float(runtime[row_of(r)])
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
@@ -377,15 +374,15 @@ def _plan(
 
 
 ENDED_WELL = ("completed", None)
-_SOON = 2.0  # seconds in which Slurm finds a job eligible that nothing holds
+_SOON = 2.0  # seconds within which Slurm finds a job eligible that nothing holds
 
 
 class RequestsOfLog:
-    """The rest of each request of a log on a machine.
+    """Completes the requests of a log's jobs on a machine.
 
-    What the machine does not have (a feature, a license, a partition) and what is not known of the log's own jobs (one
-    it depends on that is not in it) is passed over. A job that neither its dependency nor its throttle holds back waits
-    until the log says it was eligible: that is where a hold or a begin time ended.
+    Features, licenses and partitions that the machine lacks, and dependencies on jobs outside the log, are ignored. A
+    job that neither its dependency nor its throttle holds waits until the log's eligible time: that is when a hold or a
+    begin time ended.
     """
 
     def __init__(self, trace: Trace, machine: Machine) -> None:
@@ -398,7 +395,7 @@ class RequestsOfLog:
         self._silent = not (self._said or trace.job_id.dtype.kind not in "iu" or "eligible_time" in trace.names)
 
     def complete(self, row: int, request: NodeRequest) -> NodeRequest:
-        """The request with what the log tells of it."""
+        """Return the request with the log's details."""
         if self._silent:
             return request
         said = {name: values[row] for name, values in self._said.items()}
@@ -410,7 +407,7 @@ class RequestsOfLog:
         return replace(made, begin=float(self._eligible[row])) if late else made
 
     def sentence(self) -> str:
-        """Which of these the log tells, and which it does not."""
+        """Return which details the log has, and which it lacks, in words."""
         there = [words for name, words in DETAILS.items() if name in self._said]
         missing = [words for words in DETAILS.values() if words not in there]
         known = f"the log tells {', '.join(there)}; " if there else ""
@@ -420,7 +417,7 @@ class RequestsOfLog:
 
 
 def _columns(trace: Trace) -> dict[str, list[Any]]:
-    """The details that the log has, by name."""
+    """Return the details that the log has, by name."""
     found: dict[str, list[Any]] = {}
     for name in DETAILS:
         if name in trace.names:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a log implies of its machine: size and nodes, caps by user, outages, and jobs held for what no log says."""
+"""Derives a machine from a log: size and nodes, caps by user, outages, and jobs held for reasons not in the log."""

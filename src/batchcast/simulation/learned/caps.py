@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caps learned from a record: users or accounts that stay at a number of jobs while more wait and there is room.
+"""Caps learned from a log: users or accounts that stay at a number of jobs while more wait and there is room.
 
-A *refusal* is a job that waited although there was room for ten minutes, for it and for all that others waited for,
-whatever the order of the queue; or that was passed: a job of somebody else, submitted later, that asks for no less of
-anything, started while it waited, and after that there was room for it for ten minutes. Neither the order of the queue
-nor a reservation for a larger job explains that again and again at the same level. The level of a refusal is what its
-user would have held with it: processors, jobs, GPUs. A cap is the most that was ever held, below the levels refused.
+A *refusal* is a job that waited although for ten minutes there was room for it and for all other waiting jobs; or that
+was passed: another user's later job, with no smaller request, started while it waited, and afterwards there was room
+for it for ten minutes. Neither the order of the queue nor a reservation explains this repeatedly at one level. The
+level of a refusal is what its user would have used with it: processors, jobs, GPUs. A cap is the largest use ever seen,
+below the refused levels.
 
-And jobs held for what a log does not say: a dependency, a begin time, a hold, a throttle of an array.
+The module also finds jobs held for reasons that the log does not have: a dependency, a begin time, a hold, a throttle
+of an array.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ from ...machines.machine import Limits
 from ...table import Nominal, Trace
 
 TRES = {"cpu": "cpu", "gpu": "gres/gpu"}
-"""What Slurm calls what a cap may be on, but for jobs."""
+"""Slurm's names of what a cap may limit, except jobs."""
 PATIENCE_S = 600.0
-OUTAGE_S = 4 * 3600.0  # without a start: nobody is refused meanwhile
-LOOKS = 6  # instants of its wait at which a job is looked at
-PASSERS = 300  # starts looked through for one that passed
-LEAST_JOBS, LEAST_OWN = 10, 50  # refusals above a cap for everybody, and above one person's own
-LEAST_GROUPS = 3  # who were refused above a cap for everybody, or whose peak it is
-PURITY = 0.8  # share of the refusals that a cap has to explain
-ABOVE = 0.1  # who may hold more than a cap for everybody, as a share of those who show it
+OUTAGE_S = 4 * 3600.0  # without any start; jobs are not refused meanwhile
+LOOKS = 6  # instants of a job's wait that are examined
+PASSERS = 300  # starts that are searched for one that passed
+LEAST_JOBS, LEAST_OWN = 10, 50  # refusals above a cap for all users, and above a single user's cap
+LEAST_GROUPS = 3  # groups that were refused above a cap for all, or whose peak it is
+PURITY = 0.8  # share of the refusals that a cap must explain
+ABOVE = 0.1  # share of the groups that may use more than a cap for all
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """A cap and who speaks for it: `value` of `what` (cpu, jobs, gpu) for each group (`of`) or the one `name`.
+    """A cap and its evidence: `value` of `what` (cpu, jobs, gpu) for each group (`of`), or only for `name`.
 
-    `jobs` of `groups` users or accounts were refused above it, `against` below it for no other reason; `above` of
-    them held more.
+    `jobs` of `groups` users or accounts were refused above it, `against` below it without another reason; `above`
+    groups used more.
     """
 
     of: str
@@ -58,8 +59,8 @@ class Cap:
 class Queue:
     """The jobs of one partition that ran: instants in seconds, sizes, limits (NaN: none), (n,) each; its processors.
 
-    And where the log tells them (None: it does not) their GPUs, their nodes, and how many of these there are; `memory`
-    a processor. `alone` is whether the partition shares its nodes with no other one.
+    GPUs, nodes and their numbers are None if unknown; `memory` is per processor. `alone`: the partition shares no
+    nodes.
     """
 
     submit: np.ndarray
@@ -77,32 +78,32 @@ class Queue:
 
     @property
     def held(self) -> list[tuple[np.ndarray, float]]:
-        """What running jobs hold of the machine, each (n,), and how much of it there is."""
+        """Return what running jobs use of the machine, each (n,), with the total of each."""
         gpus = [] if self.gpus is None else [(self.gpus, self.gpus_there)]
         return [(self.size, self.capacity), *gpus]
 
     @property
     def counted(self) -> dict[str, np.ndarray]:
-        """What a cap may be on: (n,) each."""
+        """Return the amounts that a cap may limit: (n,) each."""
         found = {"cpu": self.size, "jobs": np.ones(len(self.size))}
         return found if self.gpus is None else {**found, "gpu": self.gpus}
 
 
 def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> list[Cap]:
-    """The caps of a partition, the best supported first; each explains refusals that those before it do not.
+    """Find the caps of a partition, the best supported first; each explains refusals that earlier ones do not.
 
     Parameters
     ----------
     queue
-        Its jobs.
+        The jobs of the partition.
     groups
-        The codes (n,) of the jobs' users, accounts, ... by what they are; -1 unknown.
+        Codes (n,) of users, accounts and so on, by kind; -1 for unknown.
     held
-        Jobs (n,) that waited for what the record does not tell: no refusal.
+        Jobs (n,) that waited for reasons not in the log, which are not refusals.
 
     Notes
     -----
-    `tests/naive/implied.py` is the same, slowly. O(n log n) and some microseconds a refusal.
+    `tests/naive/implied.py` is a slow version. O(n log n) and some microseconds per refusal.
     """
     found: list[Cap] = []
     explained = held.copy()
@@ -130,7 +131,7 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> 
 
 
 def limits_of(caps: Sequence[Cap]) -> Limits:
-    """The caps for everybody as a QOS has them."""
+    """Return the caps for all users as limits of a QOS."""
     by = {(cap.of, cap.what): cap.value for cap in caps}
     tres = {of: {name: by[of, what] for what, name in TRES.items() if (of, what) in by} for of in ("user", "account")}
     return Limits(
@@ -142,9 +143,10 @@ def limits_of(caps: Sequence[Cap]) -> Limits:
 
 
 def widest_of(queue: Queue, groups: dict[str, np.ndarray], of: str, what: str, value: float) -> str:
-    """Whose cap that value is, `of` or what holds those groups: it stands at the value when none of its users does.
+    """Return whose cap this value is, `of` or a kind that contains it, such as accounts: the users in it do not reach
+    it.
 
-    A cap on users lets their account hold more, one on accounts does not. Where the record shows neither, it is `of`.
+    A cap on users lets their account use more, a cap on accounts does not. If the log shows neither, it is `of`.
     """
     size = queue.counted[what]
     for wider, codes in groups.items():
@@ -157,7 +159,7 @@ def widest_of(queue: Queue, groups: dict[str, np.ndarray], of: str, what: str, v
 
 
 def _level_at_start(queue: Queue, codes: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """What the group of each job held once it had started (n,)."""
+    """Return what the group of each job used after its start (n,)."""
     level = np.zeros(len(codes))
     for rows in _rows_of(codes):
         level[rows] = _held_at(queue.start[rows], queue.end[rows], size[rows], queue.start[rows])
@@ -165,7 +167,7 @@ def _level_at_start(queue: Queue, codes: np.ndarray, size: np.ndarray) -> np.nda
 
 
 def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarray:
-    """The instant (n,) at which a job of a known group was refused, of those looked at; NaN: at none."""
+    """Return the examined instant (n,) at which a job of a known group was refused; NaN for none."""
     at = np.full(len(codes), np.nan)
     wait = queue.start - queue.submit
     asked = np.flatnonzero((codes >= 0) & ~explained & (wait > 2 * PATIENCE_S))
@@ -197,7 +199,7 @@ def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarr
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """What jobs hold of something of which so much is `there`: instants, the most held over stretches from each on."""
+    """Use of an amount of which `there` exists: instants, and the largest use over periods after each."""
 
     queue: Queue
     size: np.ndarray
@@ -211,17 +213,17 @@ class _Room:
         return cls(queue, size, there, time, range_maxima(running))
 
     def has(self, rows: np.ndarray, instant: np.ndarray) -> np.ndarray:
-        """Whether each job would have had what it asks for, or asks for none, for ten minutes from an instant on."""
+        """Return whether each job had enough for ten minutes after an instant, or requests none."""
         first = np.searchsorted(self.time, instant, side="right") - 1
         last = np.searchsorted(self.time, instant + PATIENCE_S, side="right") - 1
         most, asks = most_between(self.most, np.maximum(first, 0), last), self.size[rows]
         return np.asarray((most + asks <= self.there) | (asks <= 0))
 
     def has_beside_others(self, codes: np.ndarray, rows: np.ndarray, instant: np.ndarray) -> np.ndarray:
-        """Whether all that others waited for, and any one job that the same group did, had room as well."""
+        """Return whether also all other waiting jobs, and any one job of the same group, had enough."""
         q, found = self.queue, np.zeros(len(rows), bool)
         every = np.stack([instant, instant + PATIENCE_S])
-        taken = _held_at(q.submit, q.end, self.size, every)  # what waits and what runs
+        taken = _held_at(q.submit, q.end, self.size, every)  # waiting and running jobs
         for group in np.unique(codes[rows]).tolist():
             mine, own = codes[rows] == group, np.flatnonzero(codes == group)
             largest = np.zeros(every[:, mine].shape)
@@ -235,23 +237,23 @@ class _Room:
 
 
 def _held_at(begin: np.ndarray, end: np.ndarray, size: np.ndarray, when: np.ndarray) -> np.ndarray:
-    """What is held at instants, of sizes held from `begin` to before `end`."""
+    """Return the use at instants, of sizes used from `begin` to before `end`."""
     time, held = steps(begin, end, size)
     place = np.searchsorted(time, when, side="right") - 1
     return np.asarray(np.where(place >= 0, held[np.maximum(place, 0)], 0.0))
 
 
 def passes(queue: Queue, codes: np.ndarray, others: np.ndarray, row: int) -> np.ndarray:
-    """Which of the jobs are somebody else's, submitted later than the one, no smaller and no shorter by its limit."""
+    """Return which jobs are another user's, submitted later than this job, and no smaller and no shorter by limit."""
     found = (queue.submit[others] > queue.submit[row]) & (codes[others] != codes[row])
     for asks in (queue.size, queue.limit, queue.gpus, queue.memory):
         if asks is not None:
-            found &= ~(asks[others] < asks[row])  # what is unknown is not compared
+            found &= ~(asks[others] < asks[row])  # unknown values are not compared
     return np.asarray(found)
 
 
 def held_levels(queue: Queue, codes: np.ndarray, size: np.ndarray, refused: np.ndarray) -> np.ndarray:
-    """What each refused job's group would have held with it (n,), NaN elsewhere."""
+    """Return what each refused job's group would have used with it (n,); NaN for other jobs."""
     levels = np.full(len(codes), np.nan)
     for rows in _rows_of(codes):
         mine = rows[~np.isnan(refused[rows])]
@@ -260,14 +262,14 @@ def held_levels(queue: Queue, codes: np.ndarray, size: np.ndarray, refused: np.n
 
 
 def peaks_of(queue: Queue, codes: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """The most that each group ever held; by code."""
+    """Return the most that each group ever used, by code."""
     return np.array(
         [steps(queue.start[rows], queue.end[rows], size[rows])[1].max(initial=0.0) for rows in _rows_of(codes)]
     )
 
 
 def _rows_of(codes: np.ndarray) -> list[np.ndarray]:
-    """The rows of each code from 0 on."""
+    """Return the rows of each code from 0 on."""
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(int(codes.max(initial=-1)) + 2))
     return [order[begin:end] for begin, end in pairwise(bounds.tolist())]
@@ -276,9 +278,9 @@ def _rows_of(codes: np.ndarray) -> list[np.ndarray]:
 def best_cap(
     of: str, what: str, codes: np.ndarray, levels: np.ndarray, peaks: np.ndarray, other: np.ndarray
 ) -> Cap | None:
-    """The cap that most refusals speak for: one for everybody that enough groups show, else one group's own.
+    """Return the best supported cap: one for all if enough groups show it, else one group's own.
 
-    Refusals beyond the most that their group ever held of something else (`other`, (n,)) speak against none.
+    Refusals beyond the largest use of another amount by their group (`other`, (n,)) do not count against a cap.
     """
     known = ~np.isnan(levels)
     if not known.any():
@@ -306,7 +308,7 @@ def best_cap(
 
 
 def steps(start: np.ndarray, end: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Instants at which something changes, in order, and what is held from each on; ends before starts."""
+    """Return the instants of changes in order, and the use after each; ends before starts."""
     time = np.concatenate([start, end])
     change = np.concatenate([size, -size])
     order = np.lexsort((change, time))
@@ -314,7 +316,7 @@ def steps(start: np.ndarray, end: np.ndarray, size: np.ndarray) -> tuple[np.ndar
 
 
 def range_maxima(values: np.ndarray) -> list[np.ndarray]:
-    """For `most_between`: the maxima over every stretch of 1, 2, 4, ... values."""
+    """Return, for `most_between`, the maxima over every range of 1, 2, 4, ... values."""
     levels, width = [values], 1
     while 2 * width <= len(values):
         one = levels[-1]
@@ -324,7 +326,7 @@ def range_maxima(values: np.ndarray) -> list[np.ndarray]:
 
 
 def most_between(levels: list[np.ndarray], first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """The largest value from each `first` to its `last`, both counted.
+    """Return the largest value from each `first` to its `last`, both included.
 
     >>> most_between(range_maxima(np.array([3.0, 1.0, 2.0])), np.array([0, 1]), np.array([1, 2])).tolist()
     [3.0, 2.0]
@@ -339,7 +341,7 @@ def most_between(levels: list[np.ndarray], first: np.ndarray, last: np.ndarray) 
 
 
 PASSED = 2
-"""How many of its like have to start before a job that was submitted before them."""
+"""Number of similar jobs that must start before a job that was submitted earlier."""
 AHEAD_S = 600.0
 ALIKE = (
     *("user_id", "account", "partition_id", "qos"),
@@ -348,10 +350,10 @@ ALIKE = (
 
 
 def find_held(trace: Trace) -> np.ndarray:
-    """Which jobs (n,) were held: two of the same user and request, submitted later, started ten minutes before.
+    """Return the held jobs (n,): two later jobs of the same user and request started ten minutes earlier.
 
-    No order of a queue passes a job for its like of the same user, so it was not eligible. Jobs of an unknown user are
-    never called held. O(n log n).
+    No queue order lets a user's similar later job pass a job, so it was not eligible. Jobs of an unknown user are never
+    called held. O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 1, 2], "wait_time": [5000, 9, 9], "run_time": [9, 9, 9],
     ...                          "user_id": ["ada"] * 3})
@@ -376,7 +378,7 @@ def find_held(trace: Trace) -> np.ndarray:
     order = rows[np.lexsort((rows, submit[rows], kind[rows]))]
     starts: list[float] = []
     last = -1
-    for row in order[::-1].tolist():  # of each kind the latest submission first
+    for row in order[::-1].tolist():  # the latest submission of each kind first
         if kind[row] != last:
             starts, last = [], int(kind[row])
         held[row] = bisect_left(starts, start[row] - AHEAD_S) >= PASSED
@@ -385,7 +387,7 @@ def find_held(trace: Trace) -> np.ndarray:
 
 
 def with_releases(trace: Trace, held: np.ndarray) -> Trace:
-    """The log with held jobs eligible when they started: what the record says of their release."""
+    """Return the log with held jobs eligible at their starts, which is all that the log shows of their release."""
     submit, wait, _ = outcome(trace)
     known = trace.number("eligible_time")
     eligible = np.where(held & np.isnan(known), submit + wait, known)

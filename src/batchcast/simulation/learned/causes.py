@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why recorded and simulated waits differ: wait-hours by what the record shows between the two starts."""
+"""Explains differences of recorded and simulated waits: wait-hours by what the log shows between both starts."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ SHORTER: Mapping[str, str] = {
     "left out": "not simulated: the learned machine cannot run it",
     "hold": "on hold, as long in both",
 }
-"""Kinds of recorded waiting time; they add up to all of it."""
+"""Kinds of recorded waiting time, which sum to all of it."""
 LONGER: Mapping[str, str] = {
     "more": "simulated too long: more ran than the learned machine holds",
     "turn": "simulated too long: it started before an earlier job, no larger and no longer",
     "later": "simulated too long: unexplained",
 }
-"""Kinds of time that only the simulation has; it comes on top."""
+"""Kinds of time that only the simulation has, in addition."""
 KINDS = (*SHORTER, *LONGER)
 BLOCK = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One kind of waiting time of the judged jobs: hours, hours times processors; as shares of all that is recorded."""
+    """One kind of waiting time: hours, and hours times processors, also as shares of the recorded time."""
 
     kind: str
     says: str
@@ -53,10 +53,10 @@ class Cause:
 
 
 def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndarray, procs: str = "req") -> list[Cause]:
-    """The recorded waiting time of the jobs in `rest` (n,) by kind, and what the simulation has beyond it.
+    """Return the recorded waiting time of the jobs in `rest` (n,) by kind, and the simulation's additional time.
 
     Time before a job was eligible is on *hold*; `by_cause` defines the other kinds. Partitions that share nodes are one
-    queue; a job passes one of its own partition alone.
+    queue; a job passes only jobs of its own partition.
     """
     submit, wait, run = outcome(trace)
     procs = "alloc" if any(part.exclusive for part in machine.partitions) else procs
@@ -89,30 +89,7 @@ def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndar
 
 
 def by_cause(queue: Queue, place: np.ndarray, simulated: np.ndarray, judged: np.ndarray) -> np.ndarray:
-    """Seconds (n, kinds) of each judged job's waiting time, in the order of `KINDS`.
-
-    Parameters
-    ----------
-    queue
-        The recorded jobs that share a capacity; `submit` is when a job was eligible.
-    place
-        Codes (n,): jobs are compared within one.
-    simulated
-        When each job started in the simulation (n,); NaN: it was not simulated.
-    judged
-        Which jobs count (n,); all hold processors and places in the queue.
-
-    Notes
-    -----
-    The time that both waits have is *explained*. Of the time from the simulated start to a later recorded one,
-    instants at which running and waiting jobs together fit count as *room*. Of the others, those since a job of the
-    same place that was submitted later, is no smaller and no shorter by its limit first started in that time, count as
-    *order*. Of the others, those at which the earliest of all waiting jobs had room count as *capacity*, those at
-    which the job itself had as *behind*, the rest as *full*. Where the simulated start is the later one, all the time
-    between counts as *more* if more ran at the recorded start than the capacity, else as *turn* if a job of the same
-    place that was submitted earlier, is no larger and no longer then waited on, else as *later*.
-    `tests/naive/implied.py` is the same, slowly. O(n log n), and what was passed is looked through.
-    """
+    """Return seconds (n, kinds) of each judged job's waiting time, in the order of `KINDS`."""
     n = len(place)
     found = np.zeros((n, len(KINDS)))
     begun, left = np.maximum(simulated, queue.submit), np.isnan(simulated)
@@ -142,7 +119,7 @@ def by_cause(queue: Queue, place: np.ndarray, simulated: np.ndarray, judged: np.
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """From each instant on (m,): processors running, those that waiting jobs ask, the size of the earliest of them."""
+    """State after each instant (m,): running processors, processors of waiting jobs, size of the earliest of them."""
 
     time: np.ndarray
     running: np.ndarray
@@ -165,17 +142,17 @@ class _State:
         return cls(time, held(queue.start, queue.end), held(queue.submit, queue.start), head)
 
     def between(self, when: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-        """Seconds from each `begin` to its `end` at which `when` (m,) holds."""
+        """Return the seconds from each `begin` to its `end` at which `when` (m,) holds."""
         upto = np.concatenate([[0.0], np.cumsum(np.diff(self.time) * when[:-1])])
         return np.asarray(np.interp(end, self.time, upto) - np.interp(begin, self.time, upto))
 
     def at(self, values: np.ndarray, when: np.ndarray) -> np.ndarray:
-        """The values at instants no earlier than the first."""
+        """Return the values at instants not before the first."""
         return np.asarray(values[np.searchsorted(self.time, when, side="right") - 1])
 
 
 def _first_passed(queue: Queue, place: np.ndarray, rows: np.ndarray, begun: np.ndarray) -> np.ndarray:
-    """When each of the jobs was first passed between its simulated and its recorded start; that start if never."""
+    """Return when each job was first passed between its simulated and recorded start; the latter if never."""
     order = np.argsort(queue.start, kind="stable")
     starts = queue.start[order]
     first: np.ndarray = queue.start[rows].copy()
@@ -191,14 +168,14 @@ def _first_passed(queue: Queue, place: np.ndarray, rows: np.ndarray, begun: np.n
 
 
 def _comparable(queue: Queue, place: np.ndarray, large: np.ndarray | int, small: np.ndarray | int) -> np.ndarray:
-    """Whether the first are of the place of the second, no smaller and no shorter by a limit that both have."""
+    """Return whether the first jobs are in the place of the second, no smaller and no shorter by known limits."""
     longer = ~(queue.limit[large] < queue.limit[small])
     found: np.ndarray = (place[large] == place[small]) & (queue.size[large] >= queue.size[small]) & longer
     return found
 
 
 def _before_turn(queue: Queue, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Whether each of the jobs started while an earlier one, no larger and no longer, waited on."""
+    """Return whether each job started while an earlier job, no larger and no longer, still waited."""
     order = np.argsort(queue.submit, kind="stable")
     submits = queue.submit[order]
     low = np.searchsorted(np.maximum.accumulate(queue.start[order]), queue.start[rows], side="right")
@@ -214,7 +191,7 @@ def _before_turn(queue: Queue, place: np.ndarray, rows: np.ndarray) -> np.ndarra
 
 
 def pools_of(machine: Machine, codes: Mapping[str, int]) -> list[tuple[list[int], float]]:
-    """Partitions that share nodes, as codes of the names that a log has for them (empty: none); their size."""
+    """Return partitions that share nodes, as codes of the log's names (empty: none), and their sizes."""
     cpus = {name: group.cpus for group in machine.nodes for name in group.names}
     pools: list[tuple[set[str], set[str]]] = []
     for part in machine.partitions:

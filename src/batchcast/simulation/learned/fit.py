@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fits a learned machine to the record: how much of it is usable on a usual day, and whether its order holds.
-
-And outages, and the hours of the week in which long jobs do not run.
-"""
+"""Fits a learned machine to the log: its usable part, and its order; finds outages and closed hours of the week."""
 
 from __future__ import annotations
 
@@ -23,18 +20,18 @@ from .caps import OUTAGE_S, Queue, steps
 HOUR_S, WEEK_S = 3600.0, 7 * 86400.0
 LIMITS_S = tuple(hours * HOUR_S for hours in (1, 2, 4, 6, 8, 12, 24, 48))
 LEAST_HOURS, LEAST_WEEKS, LEAST_ROOMY = 4, 10, 4
-CLOSED = 0.9  # share of the weeks in which none of them runs at that hour though some wait
-ROOM = 0.8  # of the capacity: if less runs, there is room
-EDGE = 0.05  # of the jobs beside an edge may lie beyond it
+CLOSED = 0.9  # share of the weeks in which no long job runs at that hour although some wait
+ROOM = 0.8  # if less than this share of the capacity is in use, there is room
+EDGE = 0.05  # share of the jobs beside an edge that may lie beyond it
 BROKEN_WEEKS = 3
-IDLE = 0.2  # share of the processors that may still run at the end of an outage
+IDLE = 0.2  # share of the processors that may still be in use at the end of an outage
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """Seconds of the log's first week, of which `begin` may be negative, that no job with a longer limit runs in.
+    """Seconds of the log's first week (`begin` may be negative) in which no job with a longer limit runs.
 
-    `weeks` is in how many hours of weeks such jobs waited and none ran, `against` in how many one did.
+    `weeks` is the number of hours in which such jobs waited and none ran, `against` the number in which one ran.
     """
 
     limit: float
@@ -45,12 +42,11 @@ class Closed:
 
 
 def closed_hours(queue: Queue) -> list[Closed]:
-    """The stretches of a week that are closed to jobs over the smallest limit for which there are any.
+    """Return the periods of a week that are closed to jobs above the smallest limit for which there are any.
 
-    An hour is closed where in nine of ten weeks in which such jobs wait none runs, there being room in several of them.
-    Stretches of four such hours count. They begin where 95 % of the jobs that ran before were to have ended by their
-    limits, and end where 95 % of the starts after them have not come yet. `tests/naive/implied.py` is the same, slowly.
-    O(n log n) for each limit.
+    An hour is closed if in nine of ten weeks in which such jobs wait none runs, with room in several of them. Periods
+    of at least four such hours count. They begin when 95 % of earlier jobs should have ended by their limits, and end
+    when 95 % of later starts have not happened yet. `tests/naive/implied.py` is a slow version. O(n log n) per limit.
 
     >>> day, two = np.arange(100) * 86400.0, np.full(100, 1.0)  # by night alone: submitted at eight, begun at eighteen
     >>> night = Queue(day + 8 * 3600, day + 18 * 3600, day + 30 * 3600, two, two * 12 * 3600, 9.0)
@@ -73,7 +69,7 @@ def closed_hours(queue: Queue) -> list[Closed]:
 
 
 def shut_hours(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each hour of the week: the weeks in which long jobs wait, those in which none runs then, if it is closed."""
+    """Return per hour of the week: weeks in which long jobs wait, in which none runs, whether it is closed."""
     hours, waits, runs, roomy = _weeks(queue, long)
     count, closed = np.bincount(hours, waits, 168), np.bincount(hours, waits & ~runs, 168)
     room = np.bincount(hours, waits & ~runs & roomy, 168)
@@ -81,7 +77,7 @@ def shut_hours(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 
 
 def kept_until(queue: Queue, closed: Sequence[Closed]) -> float:
-    """When closed hours were given up: the first of three weeks in which such jobs ran in half of them; inf: never."""
+    """Return when closed hours ended: the first of three weeks in which long jobs ran in half of them; inf: never."""
     if not closed:
         return math.inf
     hours, waits, runs, _ = _weeks(queue, queue.limit > closed[0].limit)
@@ -98,7 +94,7 @@ def kept_until(queue: Queue, closed: Sequence[Closed]) -> float:
 
 
 def _weeks(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of each half past an hour: the hour of the week, if long jobs wait, if they run, if there is room."""
+    """Return for each half hour: hour of the week, whether long jobs wait, whether they run, whether there is room."""
     first = math.floor(queue.submit.min() / WEEK_S) * WEEK_S
     when = np.arange(first, queue.start.max(), HOUR_S) + HOUR_S / 2
     one = np.ones(int(long.sum()))
@@ -114,7 +110,7 @@ def _weeks(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def _stretches(shut: np.ndarray) -> list[tuple[int, int]]:
-    """First and one past the last hour of each stretch, round the week's end; the first may be below 0."""
+    """Return first and last + 1 hour of each period, across the week's end; the first may be below 0."""
     if shut.all() or not shut.any():
         return []
     turn = int(np.flatnonzero(~shut)[-1]) + 1 - 168  # begin after an open hour
@@ -125,7 +121,7 @@ def _stretches(shut: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _edges(queue: Queue, long: np.ndarray, first: int, last: int) -> tuple[float, float]:
-    """Begin and end to the second, by when long jobs were to have ended and when they started."""
+    """Return begin and end to the second, from planned ends and starts of long jobs."""
     begin, end = first * HOUR_S + HOUR_S / 2, last * HOUR_S - HOUR_S / 2
     ends = (queue.start[long] + queue.limit[long] - begin + WEEK_S / 2) % WEEK_S - WEEK_S / 2
     starts = (queue.start[long] - end + WEEK_S / 2) % WEEK_S - WEEK_S / 2
@@ -136,12 +132,11 @@ def _edges(queue: Queue, long: np.ndarray, first: int, last: int) -> tuple[float
 
 
 def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
-    """Stretches of four hours and more without a start in which the machine ran empty though three jobs had room.
+    """Return periods of four hours and more without a start, although three jobs had room, which ended all at once.
 
-    They started within the hour after it: it was the machine that came back.
-
-    Begin and end, seconds on the log's clock, and how many waited through it. Where much still runs at its end, nodes
-    may have been kept free for a wide job.
+    The three jobs started within the hour after it, so the machine came back. Returns begin and end, seconds on the
+    log's clock, and the number of waiting jobs. If much still runs at the end, nodes may have been kept free for a wide
+    job.
     """
     starts = np.unique(queue.start)
     long = np.flatnonzero(np.diff(starts) >= OUTAGE_S)
@@ -155,7 +150,7 @@ def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
         first = int(np.searchsorted(time, begin, side="right")) - 1
         most = float(running[first : int(np.searchsorted(time, end))].max(initial=0.0))
         left = float(running[int(np.searchsorted(time, end)) - 1])
-        soon = queue.start <= end + HOUR_S  # what goes on waiting is held for something else
+        soon = queue.start <= end + HOUR_S  # jobs that wait longer are held for other reasons
         roomy = through & soon & (queue.size + most <= queue.capacity)
         if roomy.sum() >= 3 and left <= IDLE * queue.capacity:
             found.append((begin, end, int(roomy.sum())))
@@ -163,19 +158,19 @@ def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
 
 
 SIZES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
-"""Of the most that ever ran at once: nodes are down, kept, or too few for what waits."""
+"""Shares of the peak use: nodes are down, reserved, or too few for the waiting jobs."""
 LOOKS_S = (60, 120, 240)
-"""How often a scheduler may look at its queue that does not look at every submission and end."""
+"""Intervals of a scheduler that does not run after every submission and end."""
 WORTH = 0.05
 FEW = 0.005
-"""The share of jobs, the widest, that may be too wide for a usual day: they are left out, and counted."""
+"""Share of jobs, the widest, that may be too wide for a usual day: they are left out and counted."""
 MOST_TRIED = 30_000
 
 
 def nearest(tried: Mapping[str, Machine], trace: Trace, procs: str) -> tuple[str, str]:
-    """The name of the machine whose simulated waits come nearest to the record, and how far each is, in words.
+    """Return the name of the machine whose simulated waits are closest to the log, and each distance, in words.
 
-    The first unless another is nearer by a twentieth. The latest 30,000 jobs are simulated on each.
+    The first, unless another is closer by a twentieth. The latest 30,000 jobs are simulated on each.
     """
     latest = trace.take(np.arange(max(len(trace) - MOST_TRIED, 0), len(trace)))
     apart = {name: _apart(latest, simulate_on(one, latest, procs=procs)) for name, one in tried.items()}
@@ -187,9 +182,9 @@ def nearest(tried: Mapping[str, Machine], trace: Trace, procs: str) -> tuple[str
 
 
 def parts_of(machine: Machine, trace: Trace, procs: str) -> dict[str, Machine]:
-    """The machine with each of the shares of its nodes that may be there, by name; the whole of it first.
+    """Return the machine with each possible share of its nodes, by name; the whole machine first.
 
-    None is smaller than what ran on average in the busiest week.
+    No share is below the mean use of the busiest week.
     """
     rule = "alloc" if machine.partitions[0].exclusive else procs
     widest = float(np.nanquantile(trace.procs(rule), 1.0 - FEW, method="higher"))
@@ -198,7 +193,7 @@ def parts_of(machine: Machine, trace: Trace, procs: str) -> dict[str, Machine]:
 
 
 def with_intervals(machine: Machine) -> dict[str, Machine]:
-    """The machine with each interval of its looks at the queue, by name: Slurm's usual one first."""
+    """Return the machine with each scheduling interval, by name: Slurm's usual one first."""
 
     def every(seconds: int) -> Machine:
         words = {"sched_interval": "-1", "default_queue_depth": "-1", "bf_interval": str(seconds)}
@@ -208,7 +203,7 @@ def with_intervals(machine: Machine) -> dict[str, Machine]:
 
 
 def _busiest(trace: Trace, rule: str) -> float:
-    """The processors that ran on average in the busiest week of the record."""
+    """Return the mean processors in use in the busiest week."""
     submit, wait, run = outcome(trace)
     size = trace.procs(rule)
     ran = (run > 0) & (size > 0)
@@ -222,7 +217,7 @@ def _busiest(trace: Trace, rule: str) -> float:
 
 
 def _part_of(machine: Machine, share: float, widest: float) -> Machine:
-    """The machine with a share of each partition's nodes, and no fewer than a job of that width needs."""
+    """Return the machine with a share of each partition's nodes, but enough for a job of this width."""
 
     def kept(nodes: tuple[str, ...]) -> tuple[str, ...]:
         each = size_of(machine, nodes) / len(nodes)
@@ -239,9 +234,9 @@ def _part_of(machine: Machine, share: float, widest: float) -> Machine:
 
 
 def _apart(trace: Trace, schedule: Schedule) -> float:
-    """How far simulated waits are from the record: their distributions, means and ranks; 0 is equal.
+    """Return how far simulated waits are from the log: distributions, means and ranks; 0 is equal.
 
-    Waits below a minute count as none, as where a simulation is judged: a log's clock is in them.
+    Waits below a minute count as zero, as in validity checks, because they depend on the log's clock.
     """
     recorded, simulated = trace.wait_time[schedule.rows], schedule.wait_time
     known = recorded >= 0
@@ -252,7 +247,7 @@ def _apart(trace: Trace, schedule: Schedule) -> float:
 
 
 def size_of(machine: Machine, nodes: Sequence[str], what: str = "cpu") -> float:
-    """Processors, or a kind of gres, of some of a machine's nodes."""
+    """Return processors, or a kind of GRES, of some of a machine's nodes."""
     inside = set(nodes)
     each = [group.cpus if what == "cpu" else group.gres.get(what, 0) for group in machine.nodes]
     return float(sum(n * sum(name in inside for name in group.names) for n, group in zip(each, machine.nodes)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine learned from a log: size, caps, outages and holds, each with its evidence."""
+"""Learns a machine from a log: size, caps, outages and holds, each with its evidence."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from .fit import WEEK_S, Closed, closed_hours, kept_until, nearest, outages, par
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
 
 SHARE = 0.6
-"""What is learned from; the rest judges."""
+"""Share of the jobs to learn from; the others judge."""
 GROUPS = {"user": "user_id", "account": "account"}
 UNITS = {"cpu": "processors", "jobs": "jobs", "gpu": "GPUs"}
 CLASSES = ("qos", "queue_id", "partition_id")
-LEAST_WHOLE = 20  # jobs
+LEAST_WHOLE = 20  # number of jobs
 UNREAD = {"partition": "partition_id", "queue": "queue_id", "user": "user_id"}
-"""Columns of a CSV that a machine could be learned from, if a map said that they are those."""
-WHOLE_SHARE = 0.95  # of the jobs that ask for part of a node hold whole ones
+"""Columns of a CSV from which a machine could be learned if a map declared them."""
+WHOLE_SHARE = 0.95  # share of the jobs that request part of a node and get whole nodes
 SHARED = 0.9
-"""Partitions share nodes where all together never held this share of what each held at its most."""
+"""Partitions share nodes if together they never used this share of the sum of their peaks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that the record implies: where it stands in the machine's file, what, and what speaks for it."""
+    """One learned fact: its place in the machine's file, the fact, and its evidence."""
 
     table: str
     name: str
@@ -50,19 +50,19 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """The machine, its evidence line by line, and which jobs (n,) were held for what the log does not say."""
+    """The machine, its evidence line by line, and which jobs (n,) were held for reasons not in the log."""
 
     machine: Machine
     lines: tuple[Line, ...]
     held: np.ndarray
 
     def sentences(self) -> list[str]:
-        """The evidence, all outages in one line: the machine's file has each."""
+        """Return the evidence, with all outages in one line: the machine's file has each."""
         lines = [str(line) for line in self.lines if not line.name.startswith("outage-")]
         return [*lines, *self._outages()]
 
     def in_short(self) -> str:
-        """What was learned, in one sentence without its evidence."""
+        """Return what was learned in one sentence, without evidence."""
         lines = [line.says for line in self.lines if not line.name.startswith("outage-")]
         return f"The machine was learned from the log's first part. {'; '.join([*lines, *self._outages()])}."
 
@@ -72,18 +72,19 @@ class Learned:
 
 
 def learn_machine(trace: Trace, procs: str = "req") -> Learned:
-    """What a log implies of the machine that it was recorded on.
+    """Learn the machine on which a log was recorded.
 
-    Size and nodes as `machine_of_log`; partitions that share nodes; whole nodes where jobs that ask for part of one
-    hold all of it; caps for every user or account of a partition (`caps`); outages, four hours and more in which
-    nothing started though several waited and had room; jobs held for what the log does not say (`holds`), which keep
-    their recorded release. Nothing is fitted by a log's name.
-    The order of the queue is that which pairs of comparable jobs speak for (`order`). How much of the machine is there
-    on a usual day, how often the queue is looked at (`fit`) and whether that order holds are decided by the simulated
-    waits that come nearest to the record: the whole machine, Slurm's own looks and arrival unless another is nearer by
-    a twentieth.
-    InputError where no job tells its processors or its wait. O(n log n), and a simulation of the latest 30,000 jobs for
-    each size and order.
+    Size and nodes as in `machine_of_log`; partitions that share nodes; whole nodes if jobs that request part of a node
+    get all of it; caps for all users or accounts of a partition (`caps`); outages (four hours and more without a start
+    although several jobs waited and had room); jobs held for reasons not in the log, which keep their recorded release.
+    Nothing depends on a log's name.
+
+    The queue order is the one that pairs of comparable jobs support (`order`). Simulated waits decide how much of the
+    machine is usable on a usual day, how often the queue is scheduled (`fit`), and whether that order is used: the
+    whole machine, Slurm's usual interval and arrival order, unless another is closer to the log by a twentieth.
+
+    InputError if no job has processors or a wait. O(n log n), plus a simulation of the latest 30,000 jobs per size and
+    order.
     """
     if not (trace.wait_time >= 0).any():
         raise InputError(f"{trace.info.source}: no job tells how long it waited", hint="a log with starts, as sacct's")
@@ -94,7 +95,7 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
 
 
 def implied(trace: Trace, procs: str = "req") -> Learned:
-    """What the record itself shows of the machine: all but what simulations decide (size, looks, order)."""
+    """Return what the log itself shows of the machine, without what simulations decide (size, interval, order)."""
     whole, held = _whole_nodes(trace), find_held(trace)
     procs = "alloc" if whole else procs
     machine, lines = _sharing(trace, machine_of_log(trace, procs), procs)
@@ -138,7 +139,7 @@ def implied(trace: Trace, procs: str = "req") -> Learned:
 
 
 def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) -> list[tuple[Reservation, Line]]:
-    """Hours of the week in which long jobs do not run on a partition, as reservations that short ones may use."""
+    """Return hours in which long jobs do not run on a partition, as reservations that short jobs may use."""
     if not len(rows):
         return []
     queue = _eligible(trace, queue, rows)
@@ -159,7 +160,7 @@ def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) 
 
 
 def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Machine, list[Line]]:
-    """The machine with the size, the looks and the order whose simulated waits come nearest to the record."""
+    """Return the machine with the size, interval and order whose simulated waits are closest to the log."""
     machine, lines = _tuned(machine, trace, asked)
     order, by = _order(trace, machine, procs)
     if not order.factors:
@@ -178,7 +179,7 @@ def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Mac
 
 
 def _tuned(machine: Machine, trace: Trace, asked: str) -> tuple[Machine, list[Line]]:
-    """The machine with the size, then the looks, whose simulated waits come nearest to the record."""
+    """Return the machine with the size, then the interval, whose simulated waits are closest to the log."""
     sizes = parts_of(machine, trace, asked)
     size, by_size = nearest(sizes, trace, asked)
     machines = with_intervals(sizes[size])
@@ -190,7 +191,7 @@ def _tuned(machine: Machine, trace: Trace, asked: str) -> tuple[Machine, list[Li
 
 
 def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
-    """The order of the partitions with most pairs, and the column that its classes are of."""
+    """Return the order in the partitions with most pairs, and the column of its classes."""
     names = ["" if name is None else str(name) for name in trace.nominal("partition_id").decode()]
     codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
     place = np.array([codes[name] for name in names])
@@ -200,7 +201,7 @@ def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
         by = next((name for name in CLASSES if len(np.unique(trace.nominal(name).codes[rows])) >= 2), CLASSES[-1])
         classes, users = trace.nominal(by), trace.nominal("user_id").codes[rows].astype(np.int64)
         codes_of = classes.codes[rows].astype(np.int64)
-        if len(machine.qos) and by != "partition_id":  # a job has one class, and its cap is of the partition's
+        if len(machine.qos) and by != "partition_id":  # a job has one class, and its cap belongs to the partition
             codes_of = np.full(len(rows), -1)
         if len(rows):
             queue = _eligible(trace, queue, rows)
@@ -209,7 +210,7 @@ def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
 
 
 def _factor_line(factor: Factor, by: str) -> Line:
-    """What a weight says, and the pairs that speak for it and against it."""
+    """Return the line of a weight, with the pairs for it and against it."""
     worth = span(factor.worth)
     support = f"{factor.pairs:,} pairs, won by {factor.users} users, start so for it, {factor.against:,} against it"
     if factor.name == SIZE:
@@ -221,28 +222,28 @@ def _factor_line(factor: Factor, by: str) -> Line:
 
 
 def _people(trace: Trace) -> list[tuple[str, str]]:
-    """Accounts and users of a log, in order of their first jobs."""
+    """Return accounts and users of a log, in order of their first jobs."""
     names = [trace.nominal(column).decode() for column in ("account", "user_id")]
     return list(dict.fromkeys(("" if a is None else str(a), "" if u is None else str(u)) for a, u in zip(*names)))
 
 
 def split(trace: Trace, procs: str = "req", share: float = SHARE) -> tuple[Learned, Trace, np.ndarray]:
-    """A machine learned from the first `share` of the jobs, the log with releases, and the other jobs (n,).
+    """Learn from the first `share` of the jobs; return the machine, the log with releases, and the other jobs (n,).
 
-    Held jobs of the whole log keep their recorded release: the record of their own part tells it.
+    Held jobs of the whole log keep their recorded release, which comes from their own part of the log.
     """
     first = int(len(trace) * share)
     if not 0 < first < len(trace):
         raise InputError(f"{trace.info.source}: {len(trace)} jobs are too few to learn from and to judge by")
     learned = learn_machine(trace.take(np.arange(first)), procs)
-    if learned.machine.associations:  # who submits later is known when they do, and begins without past use
+    if learned.machine.associations:  # later users are known when they submit, and begin without past use
         learned = replace(learned, machine=replace(learned.machine, associations=siblings(_people(trace))))
     released = with_releases(trace, find_held(trace))
     return _with_ends(learned, released, procs), released, np.arange(len(trace)) >= first
 
 
 def _with_ends(learned: Learned, trace: Trace, procs: str) -> Learned:
-    """Closed hours with the week in which the whole record shows that they were given up: its context, not learned."""
+    """Add the week in which closed hours ended, from the whole log: context, not learned."""
     machine, lines = learned.machine, list(learned.lines)
     kept = [r for r in machine.reservations if r.every]
     if not kept:
@@ -261,7 +262,7 @@ def _with_ends(learned: Learned, trace: Trace, procs: str) -> Learned:
 
 
 def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -> tuple[Queue, np.ndarray]:
-    """The queue of a partition and its rows."""
+    """Return the queue of a partition and its rows."""
     names = trace.nominal("partition_id").decode()
     alone = len(machine.partitions) == 1
     rows = np.flatnonzero([alone or (name is not None and str(name) == part.name) for name in names])
@@ -272,13 +273,13 @@ def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -
 
 
 def _eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
-    """The queue with what held jobs waited for left out."""
+    """Return the queue without the time for which held jobs were not eligible."""
     submit = np.fmax(queue.submit, trace.number("eligible_time")[rows])
     return replace(queue, submit=np.minimum(submit, queue.start))
 
 
 def commented(text: str, lines: Sequence[Line | Cause]) -> str:
-    """The machine's file with each line's evidence above what it speaks for, what is of no line above all."""
+    """Return the machine's file with each line's evidence above its entry, and other evidence at the top."""
     rows, head = text.splitlines(), []
     for line in lines:
         if isinstance(line, Cause):
@@ -296,7 +297,7 @@ def commented(text: str, lines: Sequence[Line | Cause]) -> str:
 
 
 def _whole_nodes(trace: Trace) -> list[Line]:
-    """What says that a job gets whole nodes however few processors it asks for; empty where the record does not."""
+    """Return the evidence that a job gets whole nodes for any number of processors; empty without evidence."""
     yes, no = count_whole(trace)
     if yes < LEAST_WHOLE or yes < WHOLE_SHARE * (yes + no):
         return []
@@ -306,7 +307,7 @@ def _whole_nodes(trace: Trace) -> list[Line]:
 
 
 def _sharing(trace: Trace, machine: Machine, procs: str) -> tuple[Machine, list[Line]]:
-    """Partitions on the same nodes where together they never held what each held alone."""
+    """Let partitions share nodes if together they never used the sum of their peaks."""
     if len(machine.partitions) < 2 or len({group.cpus for group in machine.nodes}) > 1:
         return machine, []
     peak, apart = peak_procs(trace, procs), float(machine.cpus)
@@ -323,7 +324,7 @@ def _sharing(trace: Trace, machine: Machine, procs: str) -> tuple[Machine, list[
 
 
 def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple[Queue, np.ndarray]:
-    """The jobs of `rows` that ran and whose size and wait are known, and their rows."""
+    """Return the jobs of `rows` that ran with known size and wait, and their rows."""
     submit, wait, run = (column[rows] for column in outcome(trace))
     size = trace.procs(procs)[rows]
     ran = (run > 0) & (size > 0) & (trace.wait_time[rows] >= 0)
@@ -337,14 +338,14 @@ def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple
 
 
 def _unread(trace: Trace) -> list[Line]:
-    """Columns that were not understood, and what would be learned from them."""
+    """Return columns that were not understood, and what could be learned from them."""
     names = [name for name, ours in UNREAD.items() if name in trace.names and ours not in trace.names]
     remedy = "a map (--map FILE.toml) can say that it is"
     return [Line("", "", f"the column {name} was not learned from", f"{remedy} {UNREAD[name]}") for name in names]
 
 
 def _gpu_lines(machine: Machine) -> list[Line]:
-    """How many GPUs a learned machine has."""
+    """Return the lines on the GPUs of a learned machine."""
     return [
         Line(
             "nodes",
@@ -358,7 +359,7 @@ def _gpu_lines(machine: Machine) -> list[Line]:
 
 
 def _groups(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Codes of the users and accounts of the jobs, where the log has them."""
+    """Return codes of the jobs' users and accounts, if the log has them."""
     found = {}
     for name, column in GROUPS.items():
         codes = trace.nominal(column).codes[rows].astype(np.int64)

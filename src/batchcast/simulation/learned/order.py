@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of waiting jobs, learned from pairs: weights of age, size, past use and class.
+"""Learns the order of waiting jobs from pairs: weights of age, size, past use and class.
 
-A pair are two jobs of different users that had both waited for ten minutes when one of them started, though there was
-room for either: sizes and limits are within a factor of two. What the winner had more of is counted, each pair of users
+A pair is two jobs of different users that had both waited for ten minutes when one of them started, with room for
+either, and with sizes and limits within a factor of two. What the winner had more of is counted, each pair of users
 once a day, so that no burst decides.
 """
 
@@ -22,9 +22,9 @@ WORTH_S = tuple(days * 86400.0 for days in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 
 HALF_LIVES_S = (86400.0, 7 * 86400.0, 30 * 86400.0)
 MAX_AGE_DAYS = 128
 ROOT = "root"
-NEAR = 2.0  # sizes and limits of a pair
-LOSERS = 20  # of those that waited on when one started, spread evenly over the queue
-LEAST_GAIN = 0.01  # of the pairs that a factor has to put right
+NEAR = 2.0  # factor between sizes and limits of a pair
+LOSERS = 20  # jobs that still waited when one started, evenly spread over the queue
+LEAST_GAIN = 0.01  # share of the pairs that a factor must correct
 SURE = 4.0  # standard errors over pairs of users
 LEAST_PAIRS, LEAST_PEOPLE = 100, 10
 HOUR_S = 3600.0
@@ -32,10 +32,10 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One thing that decides: how many seconds of waiting the whole of it is worth, and who speaks for it.
+    """One factor of the order: the seconds of waiting that it is worth at most, and its evidence.
 
-    `name` is size, past use or a class. Of the pairs that it decides otherwise than what counted before, `pairs` are
-    started as it says and `against` are not; `users` are those who won the former.
+    `name` is size, past use or a class. Of the pairs whose order it changes, `pairs` started as it predicts and
+    `against` did not; `users` are the winners of the former.
     """
 
     name: str
@@ -47,9 +47,10 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What counts beside waiting; no factors: first come, first served, as far as the record tells.
+    """Factors besides waiting time; without factors the log shows first come, first served.
 
-    `half_life` is of past use, seconds; of `pairs` the share `right` start as this order says, `first_come` by arrival.
+    `half_life` is of past use, in seconds. The share `right` of the `pairs` starts as this order predicts, the share
+    `first_come` by arrival.
     """
 
     factors: tuple[Factor, ...]
@@ -60,7 +61,7 @@ class Order:
 
 
 def learn_order(queue: Queue, users: np.ndarray, classes: np.ndarray, names: Sequence[str]) -> Order:
-    """The order that the pairs of a record speak for.
+    """Learn the order that the pairs of a log support.
 
     Parameters
     ----------
@@ -69,15 +70,15 @@ def learn_order(queue: Queue, users: np.ndarray, classes: np.ndarray, names: Seq
     users, classes
         Their codes (n,); -1 unknown: a job of an unknown user is in no pair.
     names
-        Of the classes.
+        Names of the classes.
 
     Notes
     -----
-    Priority is the time waited, and for each factor that counts some of `WORTH_S`: for size as a share of the capacity,
-    for the rank by decayed past use, for each class. The factor and worth that put most pairs right are taken, then the
-    next, as long as each puts a hundredth more of them right, is surer than `SURE` standard errors over pairs of
-    users, and ten users speak for it. Counted so, a job that waited for weeks for what no log says has one vote.
-    The half-life is the one of three that puts most right. O(n log n) and twenty pairs a start.
+    Priority is the time waited, plus a worth from `WORTH_S` times each factor: size as a share of the capacity, rank by
+    decayed past use, each class. The factor and worth that predict most pairs correctly are chosen, then the next, as
+    long as each corrects one per cent more of the pairs, exceeds `SURE` standard errors over pairs of users, and ten
+    users support it. So a job that waited for weeks for unknown reasons has one vote. The half-life is the best of
+    three. O(n log n) and twenty pairs per start.
     """
     winner, loser = find_pairs(queue, users)
     if len(winner) < LEAST_PAIRS:
@@ -100,7 +101,7 @@ def learn_order(queue: Queue, users: np.ndarray, classes: np.ndarray, names: Seq
 
 @dataclass(frozen=True, slots=True)
 class _Votes:
-    """The pairs' weights (m,), each pair of users one a day; which pair of users, and who won."""
+    """The pairs' weights (m,), each pair of users counted once a day; the pair of users, and the winner."""
 
     weight: np.ndarray
     people: np.ndarray
@@ -115,11 +116,11 @@ class _Votes:
         return cls(1.0 / often[cell.ravel()], people.ravel(), users[winner])
 
     def share(self, margin: np.ndarray) -> float:
-        """The share of the pairs that a margin puts right."""
+        """Return the share of pairs that a margin predicts correctly."""
         return float((self.weight * _right(margin)).sum() / self.weight.sum())
 
     def choose(self, age: np.ndarray, factors: Mapping[str, np.ndarray]) -> tuple[tuple[Factor, ...], float]:
-        """The factors that count, the best first, and the share of pairs that they put right."""
+        """Return the chosen factors, the best first, and the share of pairs that they predict correctly."""
         chosen: list[Factor] = []
         margin = age
         while True:
@@ -138,7 +139,7 @@ class _Votes:
         return tuple(chosen), self.share(margin)
 
     def factor(self, name: str, worth: float, before: np.ndarray, after: np.ndarray) -> Factor | None:
-        """The factor with its support; None where it could be chance or too few users speak for it."""
+        """Return the factor with its evidence; None if it could be chance or too few users support it."""
         gain = _right(after) - _right(before)
         by_people = np.bincount(self.people, self.weight * gain)
         sure = by_people.sum() >= SURE * np.sqrt((by_people**2).sum())
@@ -149,12 +150,12 @@ class _Votes:
 
 
 def _right(margin: np.ndarray) -> np.ndarray:
-    """1 where the winner is ahead, a half where neither is."""
+    """Return 1 if the winner is ahead, 0.5 if neither is."""
     return np.asarray(0.5 + 0.5 * np.sign(margin))
 
 
 def find_pairs(queue: Queue, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the jobs that started, and of the comparable ones that waited on though they had room as well."""
+    """Return rows of jobs that started, and of comparable jobs that still waited although they had room."""
     time, running = steps(queue.start, queue.end, queue.size)
     order = np.argsort(queue.submit, kind="stable")
     submits, latest = queue.submit[order], np.maximum.accumulate(queue.start[order])
@@ -179,9 +180,9 @@ def find_pairs(queue: Queue, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def past_use(
     queue: Queue, users: np.ndarray, when: np.ndarray, one: np.ndarray, two: np.ndarray, half_life: float
 ) -> np.ndarray:
-    """By how much the first users stand higher than the second in order of decayed past use, least first; in (-1, 1).
+    """Return how much higher the first users rank than the second by decayed past use, least first; in (-1, 1).
 
-    Use counts from the end of a job; ranks are those of the hour.
+    Use counts from the end of a job; ranks are by hour.
     """
     count = int(users.max(initial=0)) + 1
     hours = (when // HOUR_S).astype(np.int64)
@@ -203,14 +204,14 @@ def past_use(
 
 
 def siblings(people: Sequence[tuple[str, str]]) -> tuple[Association, ...]:
-    """Associations of accounts and users, all with one share of the same whole."""
+    """Return associations of accounts and users with equal shares."""
     return (Association(ROOT), *(Association(account, user, ROOT) for account, user in people))
 
 
 def with_order(machine: Machine, order: Order, by: str, people: Sequence[tuple[str, str]]) -> Machine:
-    """The machine with the order as Slurm's priority: weights are seconds of waiting.
+    """Return the machine with the order as Slurm's priority: weights are seconds of waiting.
 
-    `by` says what the classes are: `partition_id`, else the names of QOS or queues. `people` are accounts and users.
+    `by` is the column of the classes: `partition_id`, else names of QOS or queues. `people` are accounts and users.
     """
     worth = {factor.name: factor.worth for factor in order.factors}
     words = {
