@@ -10,7 +10,7 @@ from batchcast.events.recorded import replay
 from batchcast.job import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT
 from batchcast.predict.registry import available, make
 from batchcast.testing.logs import odd_logs, small_log
-from batchcast.testing.predictor import WAIT_CHECKS, queued_waits_are_censored
+from batchcast.testing.predictor import WAIT_CHECKS, batch_path_on_every_clock, queued_waits_are_censored
 
 SMALL = {
     "forecast": "forecast:window=80,first=50,every=30,step=10",
@@ -43,7 +43,8 @@ EACH = [
         check,
         id=f"{spec}-{check.__name__}",
         marks=[pytest.mark.long]
-        if spec == UNFITTED or (spec == SMALL["forecast"] and check is queued_waits_are_censored)
+        if spec == UNFITTED
+        or (spec == SMALL["forecast"] and check in (queued_waits_are_censored, batch_path_on_every_clock))
         else [],
     )
     for spec in SPECS

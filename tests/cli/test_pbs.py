@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Sequence
@@ -67,10 +68,15 @@ def document(*jobs: str) -> str:
     return '{ "timestamp":1795700000, "pbs_server":"pbs01", "Jobs":{ ' + ",\n".join(jobs) + " } }"
 
 
-@pytest.mark.parametrize("kind", INVALID)
-def test_one_jobs_words_do_not_stop_the_collector(tmp_path: Path, kind: str) -> None:
-    queue = document(one_json(101), one_json(102), one_json(103, *INVALID[kind]), one_json(104))
-    env = serve(tmp_path, queue, "".join(one_text(n) for n in (101, 102, 103, 104)))
+def four_jobs(kind: str) -> tuple[str, str]:
+    """Four jobs as qstat prints them in JSON, the third with a token that JSON does not have, and as text."""
+    numbers = (101, 102, 103, 104)
+    invalid = {103: INVALID[kind]}
+    return document(*(one_json(n, *invalid.get(n, ())) for n in numbers)), "".join(map(one_text, numbers))
+
+
+def test_one_jobs_words_do_not_stop_the_collector(tmp_path: Path) -> None:
+    env = serve(tmp_path, *four_jobs("leading zero"))
     store = tmp_path / "pbs.db"
     done = batchcast("collect", "--once", "--batch-system", "pbs", "--store", str(store), env=env)
     assert done.returncode == 0, done.stderr
@@ -78,6 +84,20 @@ def test_one_jobs_words_do_not_stop_the_collector(tmp_path: Path, kind: str) -> 
     assert "cannot be read" not in (done.stdout + done.stderr)
     with closing(sqlite3.connect(store)) as there:
         assert there.execute("SELECT count(*) FROM jobs WHERE req_procs = 4").fetchone() == (4,)
+
+
+@pytest.mark.parametrize("kind", INVALID)
+def test_whatever_makes_json_invalid_every_job_is_read_from_text(kind: str) -> None:
+    as_json, as_text = four_jobs(kind)
+
+    class Qstat:
+        def ask(self, command: Sequence[str]) -> Answer:
+            return Answer(as_json if "json" in command else as_text, "", 0.0)
+
+    with pytest.raises(ValueError, match=r"\S"):
+        json.loads(as_json)
+    seen = Pbs(Qstat()).snapshot()
+    assert [one.asked["req_procs"] for one in seen.jobs] == [4.0] * 4
 
 
 def test_a_job_that_the_text_cannot_tell_is_counted(tmp_path: Path) -> None:

@@ -200,6 +200,7 @@ def test_the_twelve_public_matrices_to_the_digit(shared):
             assert round(found, 1) == float(row[name]), (row["instance"], name)
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_search_within_a_percent_of_the_relaxation(shared):
     folder = shared / "reference" / "braun"

@@ -73,13 +73,15 @@ def missing(package: Path, known: dict[str, set[str]]) -> list[str]:
     """File, line and name of each reference that leads nowhere."""
     entry_points = set(re.findall(r"\w+", (ROOT / "pyproject.toml").read_text(encoding="utf-8")))
     everything = set().union(*known.values()) | entry_points
-    return [
-        f"{path.relative_to(package)}:{line}: `{reference}`"
+    used = [
+        (path, line, reference)
         for path in sorted(package.rglob("*.py"))
         for line, text in docstrings(parsed(path.read_text()))
         for reference in REFERENCE.findall(text)
-        if reference not in EXAMPLES and not is_there(reference, known, everything)
     ]
+    names = {name for _, _, name in used} - EXAMPLES
+    lost = {name for name in names if not is_there(name, known, everything)}
+    return [f"{path.relative_to(package)}:{line}: `{name}`" for path, line, name in used if name in lost]
 
 
 def test_names_in_docstrings_exist() -> None:

@@ -153,7 +153,7 @@ def said(*words: object) -> Any:
     "words",
     [
         ("wait", "--predictor", "recent_wait,qbets,ibl"),
-        ("evaluate", "--predictor", "last_2", "--policy", "easy"),
+        pytest.param(("evaluate", "--predictor", "last_2", "--policy", "easy"), marks=pytest.mark.long),
     ],
 )
 def test_verbs_print_the_same_with_any_number_of_processes(words: tuple[str, ...], tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def of_new_names(jobs: int, seed: int) -> Trace:
     return log.with_columns({"job_name": names.nominal("job_name")})
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([0.05, 0.1, 0.2]), st.sampled_from([0.5, 1.5]))
 def test_which_new_names_keep_their_limit_is_what_the_slow_way_says(seed: int, risk: float, off: float) -> None:
     log = of_new_names(120, seed)
