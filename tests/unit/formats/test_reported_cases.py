@@ -99,6 +99,16 @@ def test_report_shows_each_run_as_it_was(shared: Path, name: str) -> None:
     assert shown == REPORTED[name]
 
 
+@pytest.mark.parametrize("name", ["submitline-pipe-all.txt", "report-torn-all.txt"])
+def test_report_reads_a_dump_of_all_columns_as_info_does(shared: Path, name: str) -> None:
+    place = case(shared, name)
+    jobs, _ = of_logs([str(place)], "UTC")
+    assert len(jobs) == len(read_trace(place))
+    assert {(one.limit_s, round(one.time_share, 2), round(one.processor_share, 2)) for one in jobs} == {
+        (3600.0, 0.17, 0.75)
+    }
+
+
 def case(shared: Path, name: str) -> Path:
     """The place of one case."""
     place = shared / "cases" / name

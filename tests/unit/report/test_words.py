@@ -15,7 +15,7 @@ from batchcast.evaluation.evaluation import Evaluation, Outcome
 from batchcast.evaluation.validity import Validity
 from batchcast.report.blocks import Table
 from batchcast.report.evaluation.answer import answer
-from batchcast.report.evaluation.first_screen import _step_without_gain, first_screen, price
+from batchcast.report.evaluation.first_screen import _step_without_gain, _unused_tile, first_screen, price
 from batchcast.report.evaluation.gains import harm_words
 from batchcast.report.evaluation.record import limits_used
 from batchcast.report.figures import span
@@ -225,3 +225,15 @@ def test_the_first_screen_follows_every_table(
         named = re.search(r"shorten the mean wait by (.*?)\.", screen.headline)
         assert named is not None
         assert named[1] in {span(today - row["mean_wait_s"]) for row in rows}
+
+
+def test_core_hours_are_rounded_and_not_cut_off() -> None:
+    """C27: 8,992.56 core-hours are 8,993."""
+    trace = Trace.from_arrays(
+        {"submit_time": [0.0], "run_time": [3600.0], "req_time": [3600 * 1124.07], "req_procs": [8]},
+        LogInfo(max_procs=8.0),
+    )
+    scores = Scores(trace, "honest", "req", {}, {}, np.ones(1, bool), 0)
+    one = Evaluation(trace, np.ones(1, bool), "req", scores, [], None, "No size.", ())
+    assert one.waste_rows()[0]["asked_core_h"] == pytest.approx(8992.56)
+    assert "of 8,993 requested" in _unused_tile(one).note
