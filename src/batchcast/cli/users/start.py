@@ -72,6 +72,9 @@ LONGEST = 32
     metavar="TIME",
     help="With --where: rank by the probability to finish by then.",
 )
+@click.option(
+    "--chunks", metavar="TOTAL,COST", help="With --test: compare chunk lengths; COST is the time of a checkpoint."
+)
 @click.option("--any-size", is_flag=True, help="With --where: also rank half and twice the size.")
 @click.option(
     "--input",
@@ -104,6 +107,7 @@ def command(
     where: bool,
     by: str | None,
     any_size: bool,
+    chunks: str | None,
     inputs: tuple[str, ...],
     watch: bool,
     within: str | None,
@@ -128,10 +132,14 @@ def command(
         raise UsageError("--machine needs --test SCRIPT and cannot be combined with --where")
     if watch and (script == "-" or asked_span is not None):
         raise UsageError("--watch repeats the query; it cannot be combined with a script from stdin or with --within")
+    if chunks is not None and (script is None or where or machine is not None or asked_span is not None):
+        raise UsageError("--chunks needs --test SCRIPT; it cannot be combined with --where, --machine or --within")
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
     known = _clusters(cluster, inputs) if where and store is None else None
 
     def ask_now(now: float) -> Answer:
+        if script is not None and chunks is not None:
+            return _ask_chunks(settings, script, asked, chunks, now)
         if script is not None and known is not None:
             from .clusters import ask_clusters
 
@@ -155,7 +163,11 @@ def command(
     def show(reply: Answer, now: float) -> None:
         if printed("start", reply, as_json, parsable2):
             return
-        if known is not None:
+        if chunks is not None:
+            from .start_text import print_chunks
+
+            print_chunks(reply.results, now)
+        elif known is not None:
             from .clusters import print_clusters
 
             print_clusters(reply.results, now, by is not None, script or "")
@@ -206,6 +218,17 @@ def deadline_of(by: str | None, now: float) -> float | None:
         return None
     until = parse_when(by, now)
     return until + 86400.0 if until <= now and re.fullmatch(r"[\d:]+", by) else until
+
+
+def _ask_chunks(settings: Settings, script: str, asked: Mapping[str, Any], chunks: str, now: float) -> Answer:
+    """Answer `--test --chunks`."""
+    from ...service.answers.chunks import answer_chunks, parse_chunks
+    from ...service.answers.forecaster import options_of
+
+    total, cost = parse_chunks(chunks)
+    options, ignored = options_of(script, asked)
+    say_ignored(ignored)
+    return answer_chunks(settings, options, myself(), now, total, cost)
 
 
 def _ask_of_script(

@@ -57,6 +57,22 @@ def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool
         echo(best_words(results, deadline, any_size, script))
 
 
+def print_chunks(results: Sequence[Mapping[str, Any]], now: float) -> None:
+    """One line a length of chunk, and which one is likely done first."""
+    from ...units import span
+
+    lines = [["LENGTH", "CHUNKS", "WAIT EACH", "DONE", "BY 90%", "FIRST"]]
+    for r in results:
+        ends = (clock(r[name], now) for name in ("likely_end_s", "by_90_end_s"))
+        lines.append(
+            [span(r["length_s"]), f"{r['chunks']}", span(r["likely_wait_s"]), *ends, f"{r['chance_first']:.0%}"]
+        )
+    print_columns(lines, left=1)
+    best = results[0]
+    echo(f"likely done first: {best['chunks']} x --time={best['limit']} (probability {best['chance_first']:.0%})")
+    echo(f"basis: {best['basis']}")
+
+
 def best_words(ways: Sequence[Mapping[str, Any]], deadline: bool, any_size: bool, script: str) -> str:
     """The rule by which the first way is the best, and its options; without a way at the size asked for, that.
 

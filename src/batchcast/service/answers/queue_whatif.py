@@ -103,7 +103,8 @@ def _drawn(ask: Forecaster, job: JobRequest, ran: float, rng: np.random.Generato
         times = np.array(given_waited(forecast, ran, levels.tolist()).quantiles)
     else:
         times = np.full(DRAWS, forecast.point)
-    return np.maximum(np.minimum(times, most), ran + 1.0)
+    drawn: np.ndarray = np.maximum(np.minimum(times, most), ran + 1.0)
+    return drawn
 
 
 def reserve(settings: Settings, planned: Outage, viewer: Viewer, now: float, machine: Machine | None = None) -> Answer:
