@@ -77,6 +77,34 @@ def read_modern(documents: list[Any], _: Path) -> Figures:
     return found
 
 
+SOFT = (THETA, KTH, SP2, CTC, HPC2N)
+
+
+def read_soft(documents: list[Any], _: Path) -> Figures:
+    """CESNET's rule `soft_walltime` against the users' limits and `recent_mean`, on five logs."""
+    found, rows, smaller = Figures(), [], 0
+    for log, document in zip(SOFT, documents, strict=True):
+        name = name_of(log).partition("-1")[0].partition("-2")[0]
+        methods = by_name(document)
+        soft, limits = methods["soft_walltime"], methods["requested"]
+        ends = [soft[f"mae_s_limits_difference{end}"] for end in ("", "_low", "_high")]
+        smaller += ends[2] < 0
+        found.values |= {
+            f"{name}.jobs": soft["jobs"],
+            f"{name}.mean_s": round(soft["mae_s"]),
+            f"{name}.limits_difference_s": round(ends[0]),
+            f"{name}.too_short_share": round(soft["underestimate_rate"], 4),
+        }
+        mean = [soft[f"mae_s_difference{end}"] for end in ("", "_low", "_high")]
+        differences = (f"{signed(a)} ({signed(low)} to {signed(high)})" for a, low, high in (ends, mean))
+        shares = (f"{100 * one['underestimate_rate']:.1f} %" for one in (soft, limits))
+        rows.append((name, f"{soft['jobs']:,}", span(soft["mae_s"]), *differences, *shares))
+    found.values["smaller_error_than_limits"] = smaller
+    head = "log | jobs | mean error | minus the limits' (90 % interval) | minus `recent_mean`'s (90 % interval)"
+    found.blocks["table"] = table(f"{head} | too short | limits too short", rows)
+    return found
+
+
 SETS = {
     "HPC2N04": f"{HPC2N} --from 2004-01-01 --to 2005-01-01",
     "HPC2N05": f"{HPC2N} --from 2005-01-01",
@@ -585,6 +613,11 @@ STUDIES = (
         "runtime-modern",
         tuple(f"batchcast runtime {log} --predictor kernel,recent_mean,requested" for log in (THETA, GWU)),
         read_modern, (THETA, GWU),
+    ),
+    Study(
+        "runtime-soft-walltime",
+        tuple(f"batchcast runtime {log} --predictor soft_walltime,recent_mean,requested" for log in SOFT),
+        read_soft, SOFT,
     ),
     Study(
         "runtime-sets", tuple(runs(one) for one in SETS.values()), read_sets,
