@@ -111,13 +111,21 @@ def open_regular(path: str | Path, *, or_pipe: bool = False) -> BufferedReader:
     is_pipe = or_pipe and stat.S_ISFIFO(os.stat(path).st_mode)
     waits = 0 if is_pipe else getattr(os, "O_NONBLOCK", 0)
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | waits)
-    mode = os.fstat(number).st_mode
-    for is_kind, word in _KINDS:
-        if is_kind(mode) and not (is_pipe and is_kind is stat.S_ISFIFO):
-            os.close(number)
-            hint = "write it to a file, or pipe a log: ... | batchcast ... -"
-            raise InputError(f"{path}: is {word}, not a file", hint=hint)
+    word = irregular(os.fstat(number).st_mode)
+    if word and not (is_pipe and word == "a pipe"):
+        os.close(number)
+        hint = "write it to a file, or pipe a log: ... | batchcast ... -"
+        raise InputError(f"{path}: is {word}, not a file", hint=hint)
     return open(number, "rb")
+
+
+def irregular(mode: int) -> str:
+    """Return what a file is that has no size and perhaps no end, by its mode; empty for files and directories.
+
+    >>> irregular(stat.S_IFIFO), irregular(stat.S_IFREG)
+    ('a pipe', '')
+    """
+    return next((word for is_kind, word in _KINDS if is_kind(mode)), "")
 
 
 def without_links(path: str, flags: int) -> int:

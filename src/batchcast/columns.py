@@ -155,7 +155,7 @@ _FROM_INPUTS = (
     Column("nbands", "number", "", "submission", "VASP: bands"),
     Column("nions", "number", "", "submission", "VASP: ions"),
     Column("nelect", "number", "", "submission", "VASP: valence electrons"),
-    Column("vasp_inputs", "nominal", "", "submission", "VASP: how the input files were found"),
+    Column("input_files", "nominal", "", "submission", "VASP: how the input files were found"),
 )
 
 COLUMNS: dict[str, Column] = {column.name: column for column in _ALL}

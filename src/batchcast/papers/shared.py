@@ -289,22 +289,25 @@ def print_reproduced(
     settings: dict[str, Any],
     output: str,
     as_json: bool,
+    own: str | None = None,
 ) -> None:
     """Let `gather` (sentences and tables, from the logs in a folder) fill `gathered`; write the page and JSON.
 
-    Progress and places go to stderr; then the document, or its tables and sentences, to stdout.
+    With a log of one's `own` the shared folder is not needed: `gather` gets the folder of that log.
+
+    What was computed and where it lies is said on stderr; then come the document, or its tables and sentences.
     """
     from ..cli.output import console, document, dumps, emit, say
     from ..report import page
     from ..report.terminal import show
     from ..trace.whole_file import folder
 
-    traces, kept = shared_folder() / "traces", gathered.kept
+    traces, kept = Path(own).parent if own else shared_folder() / "traces", gathered.kept
     with folder(output) as place:
         summary, tables = gather(traces)
         settings["cpu_s"] = round(kept.cpu_s)
         results = [{"table": table, **row} for table, rows in gathered.rows.items() for row in rows]
-        log = {"source": str(traces), "sha256": gathered.hashes}
+        log = {"source": own or str(traces), "sha256": gathered.hashes}
         doc = document(f"reproduce-{paper}", log, settings, summary, results)
         (place / "result.json").write_text(dumps(doc))
         parts = sections(summary, tables, gathered.pictures, reading)

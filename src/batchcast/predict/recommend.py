@@ -152,8 +152,9 @@ class LimitAdvice:
     quantiles suggests its point.
 
     If enough jobs of the same user, name and size have ended for the risk, only they decide (`Namesakes`), with at most
-    a quarter above the limit. A job with a new name keeps its limit if the predictor's bounds did not hold for such
-    jobs.
+    a quarter above the limit. A predictor that knows the job's input files decides without them, because jobs with the
+    same name can have very different inputs. A job with a new name keeps its limit if the predictor's bounds did not
+    hold for such jobs.
 
     Parameters
     ----------
@@ -188,6 +189,8 @@ class LimitAdvice:
     def advise(self, job: JobRequest, at: SystemState, risk: float) -> Prediction:
         """Return the suggested limit at another risk."""
         answer = self._forecast(job, at)
+        if answer.grounds == Grounds.MODEL and answer.levels and self._reads_inputs():
+            return self._of_forecast(answer, job, at, risk)
         asked = job.req_time if math.isfinite(job.req_time) else math.nan
         alike = self.namesakes.request(job, asked, risk, at.now)
         if alike == alike:
@@ -197,6 +200,12 @@ class LimitAdvice:
         if asked > 0 and self.namesakes.is_unknown(job, self.risk):  # bounds were recorded at the constructor's risk
             return replace(answer, point=asked, basis=NEW_NAME, grounds=Grounds.LIMIT)
         return self._of_forecast(answer, job, at, risk)
+
+    def _reads_inputs(self) -> bool:
+        """Whether the predictor uses features of input files."""
+        from .registry import input_columns
+
+        return not input_columns().isdisjoint(self.uses)
 
     def _of_forecast(self, answer: Prediction, job: JobRequest, at: SystemState, risk: float) -> Prediction:
         if not answer.levels or answer.grounds in (Grounds.LIMIT, Grounds.NO_HISTORY):

@@ -19,13 +19,14 @@ from typing import Any, NamedTuple
 
 from ..errors import UsageError, raised_outside
 from ..predict import OWN
-from .gate import check_predictor
+from .gate import accepted, check_predictor
 from .protocol import is_of_job, name_and_settings
 
 GROUPS = {
     "runtime": "batchcast.runtime_predictors",
     "wait": "batchcast.wait_predictors",
     "heuristic": "batchcast.heuristics",
+    "inputs": "batchcast.input_files",
 }
 
 
@@ -47,7 +48,7 @@ def _own(kind: str) -> dict[str, Registered]:
 
 @cache
 def available(kind: str) -> Mapping[str, Registered]:
-    """Return every registered method of a kind (`runtime`, `wait`, `heuristic`) by name, sorted, without importing."""
+    """Return every registered method of a kind (`runtime`, `wait`, `heuristic`, `inputs`) by name, sorted, without importing."""
     from importlib.metadata import entry_points
 
     others = {point.name: Registered(point.name, point.value) for point in entry_points(group=GROUPS[kind])}
@@ -162,8 +163,16 @@ def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), 
 
         method = adapted(method, kind, f"{spec}: {type(method).__name__}")
     if known_at_submit is not None:
-        check_predictor(method, known_at_submit, spec)
+        uses = set(getattr(method, "uses", ()))
+        vouched = known_at_submit if uses <= {*accepted(known_at_submit)} else (*known_at_submit, *input_columns())
+        check_predictor(method, vouched, spec)
     return method
+
+
+@cache
+def input_columns() -> frozenset[str]:
+    """Return the columns that the installed readers of input files write; all of them are known at submission."""
+    return frozenset(name for one in available("inputs").values() for name in one.load().columns)
 
 
 def made(maker: Any, chosen: Mapping[str, Any] | None = None, **objects: Any) -> Any:

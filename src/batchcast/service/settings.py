@@ -81,6 +81,15 @@ class Values(Struct, frozen=True, kw_only=True):
             " A file: written by `batchcast machine capture -o FILE`. none: simulate a pool of processors only."
         ),
     ] = ""
+    input_roots: Annotated[
+        str,
+        _words(
+            "Directories below which the collector reads the input files of new jobs (VASP, Quantum ESPRESSO),"
+            " separated by commas. Empty: it reads none.",
+            "absolute directories",
+        ),
+    ] = ""
+    input_s: Annotated[float, _seconds("A job's directory whose input files take longer is passed over.", 0.1)] = 2.0
     interval_s: Annotated[float, _seconds("Time between two queries of the queue (one collector cycle).", 0.1)] = 30.0
     floor_s: Annotated[float, _seconds("Minimum time between two calls to the same daemon.")] = 1.0
     timeout_s: Annotated[float, _seconds("A call that takes longer counts as failed.", 0.1)] = 30.0

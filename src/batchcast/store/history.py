@@ -12,6 +12,7 @@ them to sums.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,9 +27,9 @@ from ..columns import OUT_OF_MEMORY
 from ..formats.sighting import Sighting
 from ..job import DELIVERED_GONE
 from ..predict.conditional import given_waited
-from ..table import LogInfo, Trace
+from ..table import LogInfo, Nominal, Trace
 from .clock_jobs import KNOWN, read_meta, write_meta
-from .rows import NOTHING, as_prediction
+from .rows import NOTHING, as_prediction, features_of
 from .schema import forecast_outcomes as outcomes
 from .schema import forecasts, jobs, plan_changes
 from .sighted import (
@@ -209,6 +210,26 @@ def open_keys(connection: Connection, cluster: str) -> Iterator[tuple[int, str, 
     query = select(jobs.c.row, jobs.c.job_id, jobs.c.submit_time, jobs.c.vanished)
     for row in connection.execute(query.where(jobs.c.cluster == cluster, jobs.c.open == 1)):
         yield row[0], row[1], row[2], row[3]
+
+
+def without_inputs(connection: Connection, cluster: str) -> list[tuple[int, str, str, float]]:
+    """Return row, user, working directory and submit time of open jobs whose input files were not read.
+
+    Left out are jobs that the clock knows, because their predictions have been made.
+    """
+    query = select(jobs.c.row, jobs.c.user_id, jobs.c.work_dir, jobs.c.submit_time).where(
+        jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.told == 0, jobs.c.inputs.is_(None),
+        jobs.c.user_id.is_not(None), jobs.c.work_dir.is_not(None),
+    )  # fmt: skip
+    return [(row[0], row[1], row[2], row[3]) for row in connection.execute(query.order_by(jobs.c.row))]
+
+
+def keep_inputs(connection: Connection, features: Mapping[int, Mapping[str, float | str]]) -> None:
+    """Store the features of jobs' input files, by row."""
+    statement = update(jobs).where(jobs.c.row == bindparam("row_")).values(inputs=bindparam("features"))
+    if features:
+        rows = [{"row_": row, "features": json.dumps(values)} for row, values in features.items()]
+        connection.execute(statement, rows)
 
 
 def has_others_open(connection: Connection, cluster: str, user: str) -> bool:
@@ -426,6 +447,10 @@ def to_trace(
     for name in _COLUMNS:
         if declared.COLUMNS[name].kind == "number":
             columns[name] = [math.nan if value is None else float(value) for value in columns[name]]
+    read = [features_of(row) for row in ended]
+    further = sorted({name for one in read for name in one})
+    for name in further:
+        columns[name] = feature_column([one.get(name) for one in read])
     total = memory.get("total_procs")
     info = LogInfo(
         source=f"store of {cluster}",
@@ -438,7 +463,15 @@ def to_trace(
         info = replace(
             info, notes=(*info.notes, f"{changed} jobs: accounting changed their times after predictors had used them")
         )
-    return Trace.from_arrays(columns, info.with_dropped("still open at export", len(rows) - len(ended)))
+    trace = Trace.from_arrays(columns, info.with_dropped("still open at export", len(rows) - len(ended)))
+    return trace.knowing(further)
+
+
+def feature_column(values: Sequence[float | str | None]) -> Nominal | list[float]:
+    """Return a feature of jobs as a column: names if one of the values is text, else numbers with NaN for unknown."""
+    if any(isinstance(value, str) for value in values):
+        return Nominal.encode([None if value is None else str(value) for value in values])
+    return [math.nan if value is None else float(value) for value in values]
 
 
 def _differs(row: dict[str, Any]) -> bool:

@@ -152,8 +152,19 @@ def live_job(row: Mapping[str, Any]) -> LiveJob:
         end, status = row["told_end"], row["told_status"]
     values = {**row, "queue_id": row["partition_id"]}  # in Slurm and PBS a partition is the queue
     request = as_submitted(row["row"], values, procs=_number(row["req_procs"] or row["alloc_procs"]))
+    if features := features_of(row):
+        request = request._replace(extra={**request.extra, **features})
     held = {"peak_mem_kib": node_peak(row), "nodes": row["node_list"]}
     return LiveJob(request, _number(start), _number(end), status, row["told"], **held)
+
+
+def features_of(row: Mapping[str, Any]) -> dict[str, float | str]:
+    """Return the features of the input files that the collector read when the job was submitted; empty if none.
+
+    >>> features_of({"inputs": '{"input_files": "read", "encut": 400.0}'}), features_of({"inputs": None})
+    ({'input_files': 'read', 'encut': 400.0}, {})
+    """
+    return json.loads(row["inputs"]) if row.get("inputs") else {}
 
 
 def _number(value: float | None) -> float:

@@ -53,6 +53,7 @@ jobs = Table(
     Column("restarts", Integer, nullable=False, server_default="0"),
     # The request, written once when the job is first seen. It never changes, because predictions were made from it.
     *_columns(declared.ASKED),
+    Column("inputs", Text),  # features of the job's input files as JSON, read once when the job was first seen
     # The current state, updated while the job is in the system.
     Column("state", Text, nullable=False),
     Column("reason", Text),

@@ -40,7 +40,7 @@ def test_features_reach_the_jobs_and_nothing_else_is_kept(tree):
     jobs = list(done.trace.requests())
     assert [job.extra["encut"] for job in jobs[:3]] == [300.0, 500.0, 300.0]
     assert jobs[0].extra["prec"] == "normal"
-    assert [job.extra["vasp_inputs"] for job in jobs] == [
+    assert [job.extra["input_files"] for job in jobs] == [
         "read", "read", "read", "vanished", "unreadable", "no inputs", "no directory"]  # fmt: skip
     assert np.isnan(jobs[3].extra["encut"])
     assert jobs[3].extra["prec"] is None
@@ -73,7 +73,7 @@ def test_inputs_written_after_submission_are_left_out(tree):
     os.utime(tree / "ada/a/INCAR", (START + 150, START + 150))
     trace = log("/ada/a", "/ada/b", "/ada/a")  # at 0, 100 and 200 s
     done = collect(trace, tree)
-    assert done.trace.nominal("vasp_inputs").decode() == ["changed", "read", "read"]
+    assert done.trace.nominal("input_files").decode() == ["changed", "read", "read"]
     kept = collect(trace, tree, changed="keep")
     assert kept.jobs == {"read": 3}
     assert kept.notes == ["1 jobs keep features of inputs written after their submission"]
@@ -95,7 +95,7 @@ def test_an_earlier_collect_keeps_what_has_gone_since(tree):
     write_parquet(first.trace, tree / "jobs.parquet")
     shutil.rmtree(tree / "ada/a")
     again = collect(log("/ada/a", "/ada/b", "/ada/a"), tree, previous=read_parquet(tree / "jobs.parquet"))
-    assert again.trace.nominal("vasp_inputs").decode() == ["read", "read", "vanished"]
+    assert again.trace.nominal("input_files").decode() == ["read", "read", "vanished"]
     assert again.trace.number("encut")[:2].tolist() == [300.0, 500.0]
     assert again.notes == ["1 jobs keep the features of an earlier collect"]
 
@@ -118,7 +118,7 @@ def test_a_run_cut_short_goes_on(tree, monkeypatch):
     monkeypatch.setattr(module, "visit", lambda *given: calls.append(given[0]) or real(*given))
     done = collect(trace, tree, journal=journal)
     assert calls == ["/ada/a", "/ada/b", "/bob/c"]
-    assert done.trace.nominal("vasp_inputs").decode() == ["read", "read", "unreadable"]
+    assert done.trace.nominal("input_files").decode() == ["read", "read", "unreadable"]
     assert collect(trace, tree / "elsewhere", journal=journal).jobs == {"vanished": 3}
     assert json.loads(journal.read_text().splitlines()[0]) == [f"{tree}/elsewhere", "", ""]
 

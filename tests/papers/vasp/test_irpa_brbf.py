@@ -61,7 +61,7 @@ def test_a_job_without_readable_features_falls_back_and_says_so(spec):
     assert answer.basis.startswith("no readable features (kpoints, volume, ichg and ")
     assert answer.basis.endswith("mean of the last 5 finished, same user_id, req_time, procs")
     assert answer.point == pytest.approx(run[195:200].mean())
-    collected = bare._replace(extra={"vasp_inputs": "vanished"})
+    collected = bare._replace(extra={"input_files": "vanished"})
     assert method.predict(collected, SystemState()).basis.startswith("no readable features (inputs vanished): ")
     again = requests[0]._replace(extra={**requests[0].extra, "istart": 1.0})
     assert method.predict(again, SystemState()).basis.startswith("continues a former run (istart above 0): ")

@@ -24,5 +24,5 @@ def test_swf_has_its_eighteen_fields_in_order():
     assert [COLUMNS[name].swf for name in SWF_FIELDS] == list(range(1, 19))
 
 
-def test_the_features_of_vasp_inputs_are_declared():
-    assert set(MEANINGS) | {"vasp_inputs"} == set(INPUT_COLUMNS)
+def test_the_features_of_input_files_are_declared():
+    assert set(MEANINGS) | {"input_files"} == set(INPUT_COLUMNS)

@@ -15,7 +15,7 @@ from .start_text import say_ignored
 
 if TYPE_CHECKING:
     from ...clusters.configured import Configured
-    from ...service.answers.answer import Answer
+    from ...service.answers.answer import INPUTS, Answer
     from ...service.settings import Settings
 
 
@@ -39,6 +39,7 @@ def ask_clusters(
 
     check_deadline(by, now)
     options, ignored = options_of(script, asked)
+    options.pop(INPUTS, None)  # the other clusters have models of their own jobs
     say_ignored(ignored)
     files, missing = inputs_of(inputs, known.home.files_at)
     if strict and missing:

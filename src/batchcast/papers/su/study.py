@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from ...report.blocks import Figure, Table
 from ...report.figures import bars, lines
 from ...simulation import Policy, Schedule, simulate
 from ...table import Trace
-from ...trace import Selection, read_trace, select
+from ...trace import Selection, select
 from ..shared import ComputedParts, Gain, Precomputed, columns_of, gain_rows, gain_table
 from .su import TextClusters, cluster_texts, user_and_text
 
@@ -178,31 +179,48 @@ PRINTED = {
 }
 
 
-def load(name: str, traces: Path, failed: bool) -> Trace:
-    """Read a log by its short name; without failed jobs, it is cut first, as in the paper."""
-    trace = read_trace(traces / LOGS[name])
-    return trace if failed else select(trace, Selection(status=("completed",)))
+def local_offset(trace: Trace, timezone: str) -> float:
+    """Return the seconds that turn a log's clock into local time, by the time zone's offset in the middle of the log."""
+    middle = trace.info.unix_start + (float(np.median(trace.submit_time)) if len(trace) else 0.0)
+    ahead = datetime.fromtimestamp(middle, ZoneInfo(timezone)).utcoffset() or timedelta(0)
+    return float(trace.info.unix_start % 86400.0 + ahead.total_seconds())
 
 
-def scored_jobs(trace: Trace, every: int, bar: Progress, label: str) -> dict[str, Any]:
-    """Score every method on one log, honest protocol: figures over all jobs and by size, and predictions.
+def settings_of(offset: float, also: Sequence[str]) -> str:
+    """Return the settings of `su` for a log of one's own, as the end of a spec; empty for the paper's logs.
 
-    Each `every`-th job is scored, equal for all methods; all jobs are learned from. `rows` are the rows of scored jobs,
-    `points` their predictions by method.
+    >>> settings_of(3600.0, ["mesh"]), settings_of(0.0, [])
+    (',utc_offset=3600,also=mesh', '')
     """
-    mask = np.arange(len(trace)) % every == 0
+    words = f",utc_offset={offset:g}" if offset else ""
+    return words + (f",also={'+'.join(also)}" if also else "")
+
+
+def scored_jobs(trace: Trace, every: int, bar: Progress, label: str, more: str = "") -> dict[str, Any]:
+    """Every method on one log, honest protocol: figures over all and by size, and what each method of the paper said.
+
+    Each `every`-th job is scored, the same for all, all are learned from. `rows` are the scored jobs' places, `points`
+    the forecasts of those, by method. `more` are further settings of `su`.
+    """
+    mask, names = np.arange(len(trace)) % every == 0, _with(more, (*PAPER, *BESIDE))
     with bar(label, len(trace)) as tick:
-        scores = score(trace, [*PAPER, *BESIDE], mask=mask, tick=tick)
+        scores = score(trace, list(names), mask=mask, tick=tick)
     rows = np.flatnonzero(scores.scored)
     group = burst_groups(trace)[rows]
     actual = trace.run_time[rows]
+    points = {spec: scores.points[full][rows] for full, spec in names.items()}
     return {
-        "noise": gain_rows(_gains({spec: scores.points[spec][rows] for spec in (*PAPER, *BESIDE)}, actual), group),
-        "figures": figures(scores),
-        "by_size": figures(scores, by="size"),
+        "noise": gain_rows(_gains(points, actual), group),
+        "figures": [{**row, "predictor": names[row["predictor"]]} for row in figures(scores)],
+        "by_size": [{**row, "predictor": names[row["predictor"]]} for row in figures(scores, by="size")],
         "rows": rows.tolist(),
-        "points": {spec: scores.points[spec][rows].tolist() for spec in PAPER},
+        "points": {spec: points[spec].tolist() for spec in PAPER},
     }
+
+
+def _with(more: str, specs: Sequence[str]) -> dict[str, str]:
+    """Return the methods as they are scored, with the further settings of `su`, and the paper's names for them."""
+    return {spec + more if spec.startswith("su:") else spec: spec for spec in specs}
 
 
 def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
@@ -222,11 +240,13 @@ def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
     return gains
 
 
-def simulated_waits(trace: Trace, first: int, bar: Progress, label: str) -> list[dict[str, Any]]:
-    """Return mean waits under EASY and FCFS, planned with each method's honest predictions (open loop)."""
+def simulated_waits(trace: Trace, first: int, bar: Progress, label: str, more: str = "") -> list[dict[str, Any]]:
+    """Mean waits under EASY and first come first served, planned by each method's honest forecasts (open loop)."""
     part = trace.take(np.arange(min(first, len(trace))))
     with bar(label, len(part)) as tick:
-        points = score(part, list(PAPER), tick=tick).points
+        names = _with(more, list(PAPER))
+        scored = score(part, list(names), tick=tick).points
+        points = {spec: scored[full] for full, spec in names.items()}
     planners: dict[str, Any] = {"requests": "requested", "perfect": "actual"}
     planners |= {
         words: Precomputed(np.where(np.isnan(points[s]), part.req_time, points[s])) for s, words in PAPER.items()
@@ -304,23 +324,28 @@ class Gathered:
         self.pictures: list[Any] = []
         self.hashes: dict[str, str] = {}
 
-    def add(self, name: str, traces: Path) -> None:
-        """Add one log: with failed jobs, and without them."""
-        for failed in (True, False):
-            trace = load(name, traces, failed)
-            self.hashes[LOGS[name]] = trace.info.sha256
+    def add(self, name: str, whole: Trace, more: str = "") -> None:
+        """One log: with the jobs that failed, and cut to those that did not, as the paper did; `more`: settings of su.
+
+        A log without completed jobs, for example one without status, is not cut.
+        """
+        self.hashes[name] = whole.info.sha256
+        completed = select(whole, Selection(status=("completed",)))
+        for failed in (True, False) if len(completed) else (True,):
+            trace = whole if failed else completed
             trace = trace.take(np.arange(min(self.first or len(trace), len(trace))))
             kept = "all" if failed else "completed"
-            compute = partial(scored_jobs, trace, self.every, self.progress, f"{name}, {kept} jobs")
-            part = self._part(name, kept, {"every": self.every}, compute)
+            compute = partial(scored_jobs, trace, self.every, self.progress, f"{name}, {kept} jobs", more)
+            part = self._part(name, kept, {"every": self.every, "more": more}, compute)
             self.rows["5"] += _table_5_rows(name, kept, part["figures"])
             self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in part["noise"]]
             self.say(f"{name}, {kept} jobs: {len(part['rows']):,} scored")
             if failed:
                 self._classes(name, trace, part)
                 if self.schedule_first and trace.info.max_procs > 0:
-                    run = partial(simulated_waits, trace, self.schedule_first, self.progress, f"{name}, Table 6")
-                    simulated = self._part(name, "schedules", {"schedule_first": self.schedule_first}, run)
+                    run = partial(simulated_waits, trace, self.schedule_first, self.progress, f"{name}, Table 6", more)
+                    made_of = {"schedule_first": self.schedule_first, "more": more}
+                    simulated = self._part(name, "schedules", made_of, run)
                     self.rows["6"] += [{"log": name, **row} for row in simulated if "noise" not in row]
                     noise = [row["noise"] for row in simulated if "noise" in row]
                     self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in noise]
@@ -333,7 +358,7 @@ class Gathered:
 
     def _part(self, name: str, kind: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
         return self.kept.part(
-            f"{name}-{kind}", {"log": self.hashes[LOGS[name]], "first": self.first, **made_of}, compute
+            f"{name}-{kind}", {"log": self.hashes[name], "first": self.first, **made_of}, compute
         )
 
     def _classes(self, name: str, trace: Trace, part: Mapping[str, Any]) -> None:

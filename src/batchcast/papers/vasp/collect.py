@@ -14,16 +14,47 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...ceilings import open_regular
 from ...errors import InputError, NoAnswer, input_error
 from ...table import Nominal, Trace, Values
+from ...trace.input_files import (
+    CHANGED,
+    NO_DIRECTORY,
+    NO_INPUTS,
+    READ,
+    STATUS,
+    UNREADABLE,
+    VANISHED,
+    Folder,
+    reader_for,
+)
+from .espresso import PREFIX
 from .features import MEANINGS, Features, features
-from .incar import TAG_PREFIX, parse_incar, parse_kpoints, tag_default, tag_values
-from .poscar import Potential, parse_poscar, scan_potcar
+from .incar import NUMBER_TAGS, TAG_PREFIX, TEXT_TAGS, parse_incar, parse_kpoints, tag_default, tag_values
+from .poscar import parse_poscar, scan_potcar
 
 INPUTS = ("INCAR", "POSCAR", "POTCAR", "KPOINTS")
-LARGEST = 64 << 20
-POTENTIALS_MET: dict[bytes, int] = {}  # lengths of known potentials, so that the next POTCAR can be skipped through
+ACCEPTED = "INCAR, POSCAR and POTCAR of the run (KPOINTS or KSPACING)"
+POTENTIALS_MET: dict[bytes, int] = {}  # their lengths, so that the next POTCAR is skipped through
+LIVE_TAGS = (*NUMBER_TAGS, *(tag for tag in TEXT_TAGS if tag != "LREAL"))
+"""The tags that become columns of a live job: those with a known default, so that every job has a value."""
+
+
+class VaspInputs:
+    """Reads the features of a VASP job, for the collector and for every verb that is given a directory."""
+
+    columns = MEANINGS | {f"{TAG_PREFIX}{tag.lower()}": f"{tag} of the INCAR" for tag in LIVE_TAGS}
+
+    def is_here(self, folder: Folder) -> bool:
+        """Whether the directory has an INCAR."""
+        return folder.has("INCAR")
+
+    def read(self, folder: Folder, before: float = math.inf) -> Mapping[str, float | str]:
+        """Return the paper's features, and a column for each tag with a known default.
+
+        A WAVECAR means a continuation only if it was written at most a second after `before`.
+        """
+        found = features_of(folder, wavecar_until=before + 1.0, tags=LIVE_TAGS).values
+        return {name: found[name] if name in found else tag_default(name) for name in self.columns}
 
 
 def read_features(directory: str | Path, *, look_for_wavecar: bool = True, tags: Sequence[str] | None = ()) -> Features:
@@ -37,75 +68,39 @@ def read_features(directory: str | Path, *, look_for_wavecar: bool = True, tags:
     here = os.fspath(directory)
     if not os.path.isdir(here):
         raise input_error(here, "is not a directory", hint="the working directory of a VASP job")
-    incar = parse_incar(_text(here, "INCAR"), f"{here}/INCAR")
-    poscar = parse_poscar(_text(here, "POSCAR"), f"{here}/POSCAR")
+    return features_of(Folder(here), wavecar_until=math.inf if look_for_wavecar else -math.inf, tags=tags)
+
+
+def features_of(folder: Folder, *, wavecar_until: float, tags: Sequence[str] | None = ()) -> Features:
+    """Return the features of an open directory; a WAVECAR written after `wavecar_until` (epoch s) is ignored."""
+    here = folder.path
+    incar = parse_incar(_text(folder, "INCAR"), f"{here}/INCAR")
+    poscar = parse_poscar(_text(folder, "POSCAR"), f"{here}/POSCAR")
     kpoints = None
-    if os.path.exists(f"{here}/KPOINTS"):
-        kpoints = parse_kpoints(_text(here, "KPOINTS"), poscar.lattice, poscar.scale, f"{here}/KPOINTS")
-    potentials = _potentials(here)
-    wavecar = look_for_wavecar and _size(f"{here}/WAVECAR") > 0
-    read = features(incar, poscar, kpoints, potentials, has_wavecar=wavecar, path=here)
+    if folder.has("KPOINTS"):
+        kpoints = parse_kpoints(_text(folder, "KPOINTS"), poscar.lattice, poscar.scale, f"{here}/KPOINTS")
+    _check_there(folder, "POTCAR")
+    with folder.open("POTCAR") as file:
+        potentials = scan_potcar(file.fileno(), f"{here}/POTCAR", POTENTIALS_MET)
+    wavecar = folder.status("WAVECAR")
+    continues = wavecar is not None and wavecar.st_size > 0 and wavecar.st_mtime <= wavecar_until
+    read = features(incar, poscar, kpoints, potentials, has_wavecar=continues, path=here)
     return replace(read, values={**read.values, **tag_values(incar.texts, tags, f"{here}/INCAR")})
 
 
-def changed_at(directory: str | Path) -> float:
-    """Return when the newest of the four inputs was written, epoch seconds; NaN if there is none."""
-    times = []
-    for name in INPUTS:
-        try:
-            times.append(os.stat(f"{os.fspath(directory)}/{name}").st_mtime)
-        except OSError:
-            continue
-    return max(times, default=float("nan"))
+def _text(folder: Folder, name: str) -> str:
+    """Return the text of an input file that must be there."""
+    _check_there(folder, name)
+    return folder.text(name)
 
 
-def _text(here: str, name: str) -> str:
-    """Return a text input; odd bytes in comments are accepted."""
-    path = f"{here}/{name}"
-    try:
-        with open_regular(path) as file:  # the folder belongs to another user
-            data = file.read(LARGEST + 1)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    if len(data) > LARGEST:
-        raise input_error(path, "is larger than any VASP input", accepted=f"at most {LARGEST >> 20} MiB")
-    if b"\x00" in data[:4096]:
-        raise input_error(path, "is not text", hint="a compressed or binary file under this name?")
-    return data.decode("utf-8", errors="replace")
-
-
-def _potentials(here: str) -> tuple[Potential, ...]:
-    path = f"{here}/POTCAR"
-    try:
-        with open_regular(path) as file:
-            return scan_potcar(file.fileno(), path, POTENTIALS_MET)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: str, error: OSError) -> InputError:
-    if isinstance(error, FileNotFoundError):
-        return input_error(path, "is missing", accepted="INCAR, POSCAR and POTCAR of the run (KPOINTS or KSPACING)")
-    return input_error(path, f"cannot be read ({error.strerror})")
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
+def _check_there(folder: Folder, name: str) -> None:
+    """Raise InputError if an input file is missing, and name what a run needs."""
+    if not folder.has(name):
+        raise input_error(f"{folder.path}/{name}", "is missing", accepted=ACCEPTED)
 
 
 Changed = Literal["auto", "drop", "keep"]
-STATUS = "vasp_inputs"
-READ, CHANGED, VANISHED, NO_INPUTS, UNREADABLE, NO_DIRECTORY = (
-    "read",
-    "changed",
-    "vanished",
-    "no inputs",
-    "unreadable",
-    "no directory",
-)
 TEXT_FEATURES = ("prec", "lreal")
 
 
@@ -140,7 +135,7 @@ def collect(
     journal: str | Path | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Collected:
-    """Add a column per feature, and `vasp_inputs`, the state of each job's inputs, to a log.
+    """The log with one extra column a feature and `input_files`, how each job's inputs fared; nothing else is kept.
 
     Each of `tags` of INCAR becomes a column too (`incar_nsw`), None: every tag of an INCAR. An INCAR without the tag
     has VASP's default in the column (`tag_default`). Every distinct `work_dir` is visited once: below `root`, after
@@ -177,13 +172,16 @@ def visit(work_dir: str, root: str, strip: str = "", tags: Sequence[str] | None 
     path = locate(work_dir, root, strip)
     if path is None or not os.path.isdir(path):
         return Visit(VANISHED, None, f"{path or work_dir}: is not there", math.nan)
-    if not os.path.exists(f"{path}/INCAR"):
-        return Visit(NO_INPUTS, None, f"{path}: holds no INCAR", math.nan)
+    folder = Folder(path)
     try:
-        features = read_features(path, look_for_wavecar=False, tags=tags)
+        reader = reader_for(folder)
+        if reader is None:
+            return Visit(NO_INPUTS, None, f"{path}: holds no INCAR and no input of pw.x", math.nan)
+        is_vasp = isinstance(reader, VaspInputs)
+        values = features_of(folder, wavecar_until=-math.inf, tags=tags).values if is_vasp else reader.read(folder)
     except InputError as error:
-        return Visit(UNREADABLE, None, error.message, changed_at(path))
-    return Visit(READ, features.values, "", changed_at(path))
+        return Visit(UNREADABLE, None, error.message, max(folder.changes, default=math.nan))
+    return Visit(READ, values, "", max(folder.changes, default=math.nan))
 
 
 def locate(work_dir: str, root: str, strip: str = "") -> str | None:
@@ -228,12 +226,12 @@ def _joined(
     recovered = _recover(trace, previous, status, values, wanted)
     if recovered:
         notes.append(f"{recovered} jobs keep the features of an earlier collect")
-    of_tags = sorted({name for one in values if one is not None for name in one if name.startswith(TAG_PREFIX)})
-    columns: dict[str, Values] = {name: _column(name, values) for name in (*MEANINGS, *of_tags)}
+    further = sorted({name for one in values if one is not None for name in one} - set(MEANINGS))
+    columns: dict[str, Values] = {name: _column(name, values) for name in (*MEANINGS, *further)}
     columns[STATUS] = Nominal.encode(status)
     problems = [f"{one.reason}" for one in visits.values() if one.status == UNREADABLE]
     return Collected(
-        trace.with_columns(columns).knowing(of_tags),
+        trace.with_columns(columns).knowing(further),
         _counts(status),
         _counts([f.status for f in visits.values()]),
         problems,
@@ -245,7 +243,7 @@ def _column(name: str, values: Sequence[Mapping[str, float | str] | None]) -> Va
     """Return a feature or tag of every job; unknown if inputs were not read, the default if the tag is absent."""
     default = tag_default(name) if name.startswith(TAG_PREFIX) else None
     cells = [None if one is None else one.get(name, default) for one in values]
-    if name in TEXT_FEATURES or isinstance(default, str):
+    if name in TEXT_FEATURES or isinstance(default, str) or any(isinstance(cell, str) for cell in cells):
         return Nominal.encode(cells)
     return np.array([math.nan if cell is None else cell for cell in cells], dtype=float)
 
@@ -271,7 +269,7 @@ def _recover(trace: Trace, previous: Trace | None, status: list[str], values: li
     columns = {
         name: previous.nominal(name).decode() if _is_text(previous, name) else previous.number(name).tolist()
         for name in previous.names
-        if name in MEANINGS or name.startswith(TAG_PREFIX)
+        if name in MEANINGS or name.startswith((TAG_PREFIX, PREFIX))
     }
     unknown = {name: None if name in TEXT_FEATURES else float("nan") for name in MEANINGS if name not in columns}
     recovered = 0

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,8 @@ from ...evaluation.new_jobs import end_of, forecast_new
 from ...predict.protocol import Grounds, Prediction
 from ...predict.recommend import bound_at, rounded_request
 from ...table import Nominal, Trace
-from .collect import STATUS, read_features
+from ...trace.input_files import READ, STATUS, Folder, readers
+from .collect import read_features
 from .features import FEATURES
 from .incar import TAG_PREFIX, tag_default
 from .learner import Encoder
@@ -26,8 +28,6 @@ BOUND = 0.9
 STEP_S = 300.0
 """The suggested time limit is a multiple of this many seconds."""
 NEAREST = 3
-COMPARED = ("core_num", *FEATURES)
-"""The values by which two runs are compared: processors and the features of the paper."""
 COLLECT = "batchcast vasp collect --log sacct.txt --root / -o jobs.parquet, then --history jobs.parquet"
 
 
@@ -74,7 +74,9 @@ def estimate(
     columns: Mapping[str, Any] | None = None,
     predictor: str = "boosted",
 ) -> list[Estimate]:
-    """Predict the run time of the VASP jobs in some directories from a history of jobs with features.
+    """Predict the run time of the jobs in some directories from a history of jobs with features of their input files.
+
+    VASP, Quantum ESPRESSO and every application with an installed reader of input files can be mixed.
 
     Parameters
     ----------
@@ -105,33 +107,67 @@ def estimate(
     on features is trained once more on all finished jobs before it answers. The cost is the predictor's: seconds for
     10,000 jobs with `boosted`.
     """
-    learnt = rows_with_features(history)
-    of_tags = [name for name in history.names if name.startswith(TAG_PREFIX)]
     estimates: dict[str, Estimate] = {}
-    jobs: dict[str, dict[str, Any]] = {}
+    jobs: dict[str, dict[str, dict[str, Any]]] = {}
     asked = {"req_procs": procs, **({} if nodes is None else {"req_nodes": nodes}), **(columns or {})}
     for directory in map(str, directories):
         try:
-            found = read_features(directory, tags=[name.removeprefix(TAG_PREFIX).upper() for name in of_tags])
+            code, values, notes = _inputs_of(directory, history)
         except InputError as error:
             estimates[directory] = Estimate(directory, problem=error.message)
             continue
-        estimates[directory] = Estimate(directory, notes=found.notes)
-        absent = {name: tag_default(name) for name in of_tags}
-        jobs[directory] = {**asked, STATUS: "read", "work_dir": directory, **absent, **found.values}
-    if jobs:
-        (said,) = forecast_new(history, _trained_at_last(predictor), list(jobs.values()), end_of(history)).values()
-        for k, (directory, job) in enumerate(jobs.items()):
+        estimates[directory] = Estimate(directory, notes=notes)
+        jobs.setdefault(code, {})[directory] = {**asked, STATUS: READ, "work_dir": directory, **values}
+    for code, of_code in jobs.items():
+        names = features_read_by(code)
+        learnt = rows_with_features(history, names)
+        spec = _trained_at_last(predictor if code == VASP else _with_features(predictor, names))
+        (said,) = forecast_new(history, spec, list(of_code.values()), end_of(history)).values()
+        for k, (directory, job) in enumerate(of_code.items()):
             forecast = Prediction(float(said.points[k]), said.levels, tuple(said.quantiles[k].tolist()))
             bound = bound_at(forecast, BOUND) if forecast.levels and forecast.levels[-1] >= BOUND else math.nan
             limit = rounded_request(bound, STEP_S, STEP_S) if bound == bound else math.nan
-            near = nearest_runs(history, learnt, job)
+            near = nearest_runs(history, learnt, job, names)
             is_fallback = bool(said.grounds) and said.grounds[k] != Grounds.MODEL
             notes = estimates[directory].notes
             estimates[directory] = Estimate(
                 directory, forecast.point, bound, limit, said.basis[k], is_fallback, near, notes
             )
     return [estimates[str(directory)] for directory in directories]
+
+
+VASP = "vasp"
+
+
+def _inputs_of(directory: str, history: Trace) -> tuple[str, Mapping[str, Any], Sequence[str]]:
+    """Return the reader's name, the features and remarks of a directory; a directory without inputs is read as VASP's.
+
+    A tag of INCAR that the history has as a column is read too.
+    """
+    folder = Folder(directory)
+    found = readers()
+    is_there = os.path.isdir(directory)
+    code = next((name for name, one in found.items() if is_there and one.is_here(folder)), VASP)
+    if code != VASP:
+        return code, found[code].read(folder), ()
+    of_tags = [name for name in history.names if name.startswith(TAG_PREFIX)]
+    read = read_features(directory, tags=[name.removeprefix(TAG_PREFIX).upper() for name in of_tags])
+    return code, {**{name: tag_default(name) for name in of_tags}, **read.values}, read.notes
+
+
+def features_read_by(code: str) -> tuple[str, ...]:
+    """Return the features that a reader's jobs are compared by and learned from: of VASP, the paper's."""
+    return FEATURES if code == VASP else tuple(readers()[code].columns)
+
+
+def _with_features(predictor: str, names: Sequence[str]) -> str:
+    """Return the spec of a method that learns from these features, if it has a setting for them."""
+    from ...predict.registry import parse_spec, takes
+
+    name, given = parse_spec(predictor)
+    if "features" in given or not takes("runtime", name, "features"):
+        return predictor
+    return f"{predictor}{',' if given else ':'}features={'+'.join(('core_num', *names))}"
 
 
 def _trained_at_last(predictor: str) -> str:
@@ -144,17 +180,17 @@ def _trained_at_last(predictor: str) -> str:
     return f"{predictor}{',' if given else ':'}train_when_asked=yes"
 
 
-def rows_with_features(history: Trace) -> np.ndarray:
-    """Return the rows of finished jobs with features; NoAnswer if there is none."""
+def rows_with_features(history: Trace, names: Sequence[str] = FEATURES) -> np.ndarray:
+    """Return the rows of finished jobs with features of these names; NoAnswer if there is none."""
     source = history.info.source
-    missing = [name for name in FEATURES if name not in history.names]
+    missing = [name for name in names if name not in history.names]
     if not len(history):
         raise NoAnswer(f"{source} has no job", hint=COLLECT)
     if missing:
         few = ", ".join(missing[:4])
         raise NoAnswer(f"{source} has no features of input files (no column {few})", hint=COLLECT)
     known = history.run_time > 0
-    for name in FEATURES:
+    for name in names:
         column = history.column(name)
         known &= column.is_known() if isinstance(column, Nominal) else ~np.isnan(column)
     if not known.any():
@@ -162,15 +198,18 @@ def rows_with_features(history: Trace) -> np.ndarray:
     return np.flatnonzero(known)
 
 
-def nearest_runs(history: Trace, rows: np.ndarray, job: Mapping[str, Any], most: int = NEAREST) -> list[NearRun]:
+def nearest_runs(
+    history: Trace, rows: np.ndarray, job: Mapping[str, Any], features: Sequence[str] = FEATURES, most: int = NEAREST
+) -> list[NearRun]:
     """Return the finished jobs whose processors and features are nearest to a new job's, the nearest first.
 
     The distance is Euclidean, over continuous features scaled to [0, 1] and discrete features one-hot, as `irpa` sees
     them. Of equally near runs the latest come first.
     """
-    past = _table(history, rows)
-    new = (float(job["req_procs"]), *(job[name] for name in FEATURES))
-    encoder = Encoder.fit(COMPARED, [*past, new])
+    past = _table(history, rows, features)
+    new = (float(job["req_procs"]), *(job[name] for name in features))
+    compared = ("core_num", *features)
+    encoder = Encoder.fit(compared, [*past, new])
     points = encoder.one_hot([*past, new])
     distance = np.sqrt(((points[:-1] - points[-1]) ** 2).sum(axis=1))
     is_hidden = "work_dir" not in history.names or history.info.private
@@ -178,17 +217,17 @@ def nearest_runs(history: Trace, rows: np.ndarray, job: Mapping[str, Any], most:
     sizes, found = history.procs(), []
     for k in np.lexsort((-rows, distance))[:most].tolist():
         row = int(rows[k])
-        differs = {n: (a, b) for n, a, b in zip(COMPARED, past[k], new) if a != b}
+        differs = {n: (a, b) for n, a, b in zip(compared, past[k], new) if a != b}
         place = None if places[row] is None else str(places[row])
         run_s = float(history.run_time[row])
         found.append(NearRun(str(history.job_id[row]), run_s, float(sizes[row]), place, differs))
     return found
 
 
-def _table(history: Trace, rows: np.ndarray) -> list[tuple[Any, ...]]:
+def _table(history: Trace, rows: np.ndarray, features: Sequence[str]) -> list[tuple[Any, ...]]:
     """Return processors and features of some jobs, one tuple a job."""
     columns: list[list[Any]] = [history.procs()[rows].tolist()]
-    for name in FEATURES:
+    for name in features:
         values = history.column(name)
         chosen = np.asarray(values.decode(), object) if isinstance(values, Nominal) else np.asarray(values)
         columns.append(chosen[rows].tolist())

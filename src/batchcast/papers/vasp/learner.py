@@ -183,7 +183,7 @@ class FeatureLearner:
         row = class_key(job, self.uses)
         if self.train_when_asked and self.new and len(self.learnt) >= self.min_jobs:
             self._train(at.now)
-        reason = self._unusable(row, job.extra.get("vasp_inputs"))
+        reason = self._unusable(row, job.extra.get("input_files"))
         if not reason and not self.trained:
             reason = f"{self.model.name} is not trained yet ({len(self.learnt)} finished jobs with features)"
         if reason:
@@ -230,7 +230,7 @@ class FeatureLearner:
         return min(max(self.model.predict_row(row), self.low), self.high)
 
     def _unusable(self, row: Row, inputs: Any = None) -> str:
-        """Return why a row cannot be used; empty if it can. `inputs` is the state from `vasp collect`, if any."""
+        """Why a row cannot be used; empty if it can. `inputs` is how the input files were found, if anybody looked."""
         missing = [name for name, value in zip(self.uses, row) if value in (None, math.inf, -math.inf)]
         if missing:
             shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")

@@ -88,7 +88,7 @@ def estimate(
     predictor: str,
     as_json: bool,
 ) -> None:
-    """Estimate the run time of the VASP job in each DIR, and suggest its time limit.
+    """Estimate the run time of the VASP or Quantum ESPRESSO job in each DIR, and suggest its time limit.
 
     The predictor learns from the finished jobs of the history, and finds the past runs whose inputs are nearest. The
     suggested time limit is the 90 % bound, rounded up to five minutes: about one job of ten would need longer. Several
@@ -263,7 +263,7 @@ def collect(
     timezone: str | None,
     as_json: bool,
 ) -> None:
-    """Add features of the VASP inputs in the working directories to a job log.
+    """Add features of the VASP or Quantum ESPRESSO inputs in the working directories to a job log.
 
     Each directory is read once. An interrupted run continues, and a later run keeps the features of directories that
     are gone. The output has only features, no file content.

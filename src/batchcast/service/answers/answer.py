@@ -11,6 +11,10 @@ from ...units import parse_when as time_of
 from ...units import span
 
 
+INPUTS = "inputs"
+"""The option of a script that holds features of its input files, in JSON, beside sbatch's options."""
+
+
 class Answer(NamedTuple):
     """An answer before it is printed or sent: the parts of its document, without the schema."""
 

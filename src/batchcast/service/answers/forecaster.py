@@ -31,7 +31,7 @@ from ...units import format_duration, parse_duration
 from ..answers import track_record
 from ..settings import Settings
 from .advice import as_request, default_partition, of_partition
-from .answer import Answer, parse_when, staleness
+from .answer import INPUTS, Answer, parse_when, staleness
 from .disclosure import Site, Viewer, basis_of, open_site, start_settings
 
 NO_PRIORITIES = (
@@ -187,12 +187,57 @@ def begin_condition(options: Mapping[str, str], now: float) -> tuple[str, float 
 def options_of(script: str, asked: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
     """Return what a script and further options request, and its options that predictions ignore.
 
-    The job's name is the script's name, unless it has another.
+    The job's name is the script's name, unless it has another. A directory stands for its only script, submitted there.
+    The features of the input files in the job's working directory are added as the option `inputs`, in JSON.
     """
-    options = {"job-name": Path(script).name, "chdir": os.getcwd()} | parse_script(read_script(script))
+    here = os.getcwd()
+    if Path(script).is_dir():
+        here, script = os.path.abspath(script), script_in(Path(script))
+    options = {"job-name": Path(script).name, "chdir": here} | parse_script(read_script(script))
     names = {"limit": "time"}
     options |= {names.get(k, k.replace("_", "-")): str(v) for k, v in asked.items() if v is not None}
-    return {name: value for name, value in options.items() if name in HEARD}, not_heard(options)
+    options["chdir"] = os.path.join(here, options["chdir"])
+    heard = {name: value for name, value in options.items() if name in HEARD}
+    return heard | _inputs_in(options["chdir"]), not_heard(options)
+
+
+MOST_SCRIPT = 1 << 20
+"""A larger file is no batch script."""
+
+
+def script_in(directory: Path) -> str:
+    """Return the only batch script of a directory; UsageError if there is none, or if there are several."""
+    found = []
+    for path in sorted(directory.iterdir()):
+        if path.is_file() and path.stat().st_size < MOST_SCRIPT and os.access(path, os.R_OK):
+            text = path.read_bytes()
+            if text.startswith(b"#!") and b"\n#SBATCH" in text:
+                found.append(str(path))
+    if len(found) != 1:
+        names = ", ".join(found[:3]) or "none"
+        raise UsageError(f"{directory}: expected one script with #SBATCH lines, found {names}", hint="name the script")
+    return found[0]
+
+
+def _inputs_in(directory: str) -> dict[str, str]:
+    """Return the option `inputs`: features of the input files in a directory; none if no reader finds its files."""
+    from ...trace.input_files import NO_INPUTS, STATUS, Folder, features_at_submission
+
+    try:
+        features = features_at_submission(Folder(directory))
+    except OSError:
+        return {}
+    return {} if features[STATUS] == NO_INPUTS else {INPUTS: json.dumps(features, separators=(",", ":"))}
+
+
+def features_in(options: Mapping[str, str]) -> dict[str, float | str]:
+    """Return the features in the option `inputs`; UsageError for what is no mapping of features."""
+    from ...trace.input_files import checked_features
+
+    try:
+        return checked_features(json.loads(options.get(INPUTS) or "{}"))
+    except (ValueError, RecursionError, InputError):
+        raise UsageError(f"{INPUTS}: not features of input files (accepted: a JSON object of numbers and texts)") from None
 
 
 def read_script(path: str) -> str:
@@ -236,7 +281,8 @@ def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
         **{key: options[key] for key in ("account", "qos", "constraint") if key in options},
         **({"exclusive": 1.0} if options.get("exclusive", "user") not in ("user", "mcs", "topo") else {}),
     }
-    return as_submitted(-1, values, procs=procs)
+    job = as_submitted(-1, values, procs=procs)
+    return job._replace(extra={**job.extra, **features}) if (features := features_in(options)) else job
 
 
 MOST_PROCS = 1e8

@@ -30,6 +30,7 @@ from ..batch_system import BatchSystem, own_name
 from ..collector import moves
 from ..settings import Settings
 from .clock import Step, StoredClock, compare_with_slurm
+from .inputs import InputReader, roots_of
 from .machine import MachineWatch
 from .sight import Sight, follow_privacy
 
@@ -87,6 +88,8 @@ class Collector:
         self._shown: frozenset[tuple[str, float]] = frozenset()
         self._sight = Sight()
         self._machine: MachineWatch | None = None
+        roots = roots_of(settings["input_roots"])
+        self._inputs = InputReader(roots, settings["input_s"]) if roots else None
 
     @property
     def cluster(self) -> str:
@@ -154,9 +157,20 @@ class Collector:
                 clock_jobs.write_meta(connection, self.cluster, live_since=snapshot.asked_at)
         done.seen = seen  # only after it was written
         self._shown = frozenset((s.job_id, s.submit_time) for s in snapshot.jobs)
+        self._read_inputs()
         self._learn_reservations(snapshot)
         self._learn_nodes(snapshot)
         self._learn_machine(snapshot)
+
+    def _read_inputs(self) -> None:
+        """Store the features of new jobs' input files, before the clock hears of the jobs."""
+        if self._inputs is None:
+            return
+        with self.store.begin() as connection:
+            new = history.without_inputs(connection, self.cluster)
+        features = self._inputs.read(new) if new else {}
+        with self.store.begin() as connection:
+            history.keep_inputs(connection, features)
 
     def _learn_machine(self, snapshot: Snapshot) -> None:
         """Read the machine on which waits are simulated, and its partitions and the limits on scripts."""

@@ -23,7 +23,7 @@ from ...units import parse_duration, parse_memory, parse_share
 from ...version import __version__
 from ..answers import questions
 from ..answers.advice import rules_of
-from ..answers.answer import Answer, parse_when
+from ..answers.answer import INPUTS, Answer, parse_when
 from ..answers.disclosure import Viewer, Whose, open_site
 from ..answers.hints import Hints, Like, QueueSnapshot
 from ..answers.track_record import JOB_ID, RecordKey, TrackRecord
@@ -67,7 +67,7 @@ def problem_bytes(status: int, what: str, hint: str) -> bytes:
 
 
 STATUS = ((Refused, 403), (NoAnswer, 404), (UsageError, 400), (Unreachable, 503))
-LONGEST = 2000
+LONGEST = 6000
 MOST_JOBS = 100
 
 
@@ -174,7 +174,7 @@ def _start(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answ
 
 def _walltime(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
     job, glob = _one(given, "job"), _one(given, "name")
-    options = {name: _one(given, name) or "" for name in given if name in HEARD}
+    options = {name: _one(given, name) or "" for name in given if name in (*HEARD, INPUTS)}
     if (job is not None) + (glob is not None) + bool(options.get("job-name")) != 1 or (options and (job or glob)):
         raise UsageError("give one of job=ID, name=GLOB, or a script's options with job-name=NAME")
     if job is not None:
@@ -269,12 +269,12 @@ ENDPOINTS: dict[str, Endpoint] = {
         "When waiting jobs start: likely, by 90 %, why, and the track record of such answers",
     ),
     "/v1/test": Endpoint(
-        "start", HEARD, _test,
+        "start", (*HEARD, INPUTS), _test,
         "When a job that asks for this would start, if the viewer submitted it now",
         heavy=True,
     ),
     "/v1/where": Endpoint(
-        "start", (*HEARD, "by", "any-size", "spread"), _where,
+        "start", (*HEARD, INPUTS, "by", "any-size", "spread"), _where,
         "Every partition and a few sizes for such a job, the best first",
         heavy=True,
     ),
@@ -283,7 +283,7 @@ ENDPOINTS: dict[str, Endpoint] = {
         "When a job would start with each choice of a form, in milliseconds: for portals",
     ),
     "/v1/walltime": Endpoint(
-        "walltime", ("job", "name", "user", "risk", *HEARD), _walltime,
+        "walltime", ("job", "name", "user", "risk", *HEARD, INPUTS), _walltime,
         "A time limit and a memory request for the next job like these, and why",
         heavy=True,
     ),
@@ -334,6 +334,7 @@ _MEANING = {
     "ntasks": ("processors, a number", "64"),
     "time": ("the limit, in minutes or as sbatch takes it", "120"),
     "mem": ("the memory of a node that the user wrote: MiB, or as sbatch takes it", "16G"),
+    INPUTS: ("features of the job's input files: a JSON object of numbers and texts", '{"encut": 400}'),
     "risk": ("the accepted share of jobs cut off at the limit", "5%"),
     "account": ("an account", "physics"),
     "partition": ("a partition", "main"),
@@ -385,7 +386,7 @@ def _operation(place: str, endpoint: Endpoint) -> dict[str, Any]:
         "summary": endpoint.summary,
         "parameters": [
             {"name": n, "in": "query", "required": False, "description": _meaning(n, name)[0],
-             "schema": {"type": "string", "maxLength": 500, "examples": [_meaning(n, name)[1]]}}
+             "schema": {"type": "string", "maxLength": LONGEST if n == INPUTS else 500, "examples": [_meaning(n, name)[1]]}}
             for n in endpoint.parameters
         ],
         "responses": {"200": right, "304": {"description": "as before"}, **wrong},

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the input files of new jobs, below the roots that the operator lists, in a process that can be ended.
+
+The directories belong to users, who must not be able to make the collector read another user's file, wait, or fill its
+memory. So each directory is opened below its root without following a link, and only regular files that belong to the
+job's owner are read, at most 64 MiB each. The reading process has limits of memory and time, and this process accepts
+only short names with numbers and short texts from it. If the collector runs as root, the reading process runs as the
+job's owner: on NFS with root squash, root itself cannot read users' files. Any other user reads with its own rights.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import resource
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ...errors import InputError, UsageError
+from ...trace.input_files import NO_DIRECTORY, STATUS, UNREADABLE, checked_features, features_at_submission, folder_below
+
+MOST_JOBS = 500
+"""The most directories that one cycle reads."""
+MOST_S = 15.0
+"""The most time that the directories of one cycle take, seconds."""
+STARTS_S = 10.0
+"""The time in which the reading process must be ready, seconds; it loads its modules before."""
+MOST_BYTES = 1 << 30
+"""The most memory of the reading process."""
+MOST_LINE = 64 << 10
+"""The most bytes of one directory's answer."""
+PAUSE_S = 3600.0
+"""A user whose directory took too long is passed over for this time."""
+TOO_SLOW, NOT_IN_TIME, UNKNOWN_USER = "took too long", "not read in time", "unknown user"
+
+
+class Place(NamedTuple):
+    """A directory to read: the job's owner, the directory, the root above it, and the job's submission."""
+
+    user: str
+    work_dir: str
+    root: str
+    submit_time: float
+
+
+def roots_of(text: str) -> tuple[str, ...]:
+    """Return the directories of the setting `input_roots`; UsageError for one that is not absolute, and for `/`.
+
+    >>> roots_of("/home, /scratch/")
+    ('/home', '/scratch')
+    """
+    roots = tuple(os.path.normpath(word.strip()) for word in text.split(",") if word.strip())
+    for root in roots:
+        if not os.path.isabs(root) or root == "/":
+            raise UsageError(f"input_roots: {root!r} (accepted: absolute directories below /, separated by commas)")
+    return roots
+
+
+def root_of(work_dir: str, roots: Sequence[str]) -> str | None:
+    """Return the root above a directory; None if there is none.
+
+    >>> root_of("/home/ada/run", ("/home",)), root_of("/homes/ada", ("/home",)), root_of("/home/../etc", ("/home",))
+    ('/home', None, None)
+    """
+    path = os.path.normpath(work_dir)
+    return next((root for root in roots if os.path.isabs(path) and path.startswith(f"{root}/")), None)
+
+
+class InputReader:
+    """Reads directories for the collector. It remembers whose directories took too long."""
+
+    def __init__(self, roots: Sequence[str], seconds: float) -> None:
+        self.roots, self.seconds = tuple(roots), seconds
+        self._slow: dict[str, float] = {}
+        self._left: list[subprocess.Popen[bytes]] = []
+
+    def read(self, jobs: Sequence[tuple[int, str, str, float]]) -> dict[int, dict[str, float | str]]:
+        """Return the features of jobs, given as row, user, working directory and submit time, by row.
+
+        A job whose directory is not below a root is left out. Every other job has a status under `input_files`.
+        """
+        self._left = [one for one in self._left if one.poll() is None]
+        rows: dict[Place, list[int]] = {}
+        for row, user, work_dir, submit_time in jobs:
+            if (root := root_of(work_dir, self.roots)) is not None:
+                rows.setdefault(Place(user, work_dir, root, submit_time), []).append(row)
+        answers: dict[Place, dict[str, float | str]] = {place: {STATUS: NOT_IN_TIME} for place in rows}
+        end = time.monotonic() + MOST_S
+        groups: dict[str, list[Place]] = {}
+        for place in list(rows)[:MOST_JOBS]:
+            groups.setdefault(place.user if os.geteuid() == 0 else "", []).append(place)
+        for group in groups.values():
+            if not self._left:  # a process that a file system holds cannot be ended: no second one joins it
+                self._read_group(group, answers, end)
+        return {row: answers[place] for place, of_place in rows.items() for row in of_place}
+
+    def _read_group(self, places: list[Place], answers: dict[Place, dict[str, float | str]], end: float) -> None:
+        """Read directories that one process may read; a new process follows after one that took too long."""
+        owners = {place.user: _account(place.user) for place in places}
+        for place in places:
+            if owners[place.user] is None:
+                answers[place] = {STATUS: UNKNOWN_USER}
+        waiting = [place for place in places if owners[place.user] is not None]
+        while waiting and time.monotonic() < end:
+            now = time.monotonic()
+            waiting = [place for place in waiting if self._slow.get(place.user, now) <= now]
+            if not waiting:
+                return
+            done = self._ask(waiting, owners, answers, end)
+            if done < len(waiting):
+                late = waiting[done]
+                answers[late] = {STATUS: TOO_SLOW}
+                self._slow[late.user] = time.monotonic() + PAUSE_S
+            waiting = waiting[done + 1 :]
+
+    def _ask(
+        self,
+        places: Sequence[Place],
+        owners: Mapping[str, pwd.struct_passwd | None],
+        answers: dict[Place, dict[str, float | str]],
+        end: float,
+    ) -> int:
+        """Return how many of the directories a process has answered before one took too long or ended it."""
+        first = owners[places[0].user]
+        assert first is not None
+        try:
+            child = _started(first if os.geteuid() == 0 else None)
+        except OSError:  # no memory for a process, or no right to run as this user
+            return len(places)
+        assert child.stdin is not None
+        assert child.stdout is not None
+        done, buffer = 0, bytearray()
+        try:
+            if _line(child.stdout.fileno(), buffer, STARTS_S) != b"ready":
+                return len(places)
+            for done, place in enumerate(places):
+                owner = owners[place.user]
+                assert owner is not None
+                question = [place.root, place.work_dir, owner.pw_uid, place.submit_time]
+                os.write(child.stdin.fileno(), json.dumps(question).encode() + b"\n")
+                line = _line(child.stdout.fileno(), buffer, min(self.seconds, end - time.monotonic()))
+                if line is None:
+                    return done
+                answers[place] = _answer(line)
+            return len(places)
+        except OSError:  # the process has ended, for example because it needed too much memory
+            return done
+        finally:
+            child.kill()
+            child.stdin.close()
+            child.stdout.close()
+            try:
+                child.wait(1.0)
+            except subprocess.TimeoutExpired:
+                self._left.append(child)
+
+
+def _account(user: str) -> pwd.struct_passwd | None:
+    """Return the account of a user on this host."""
+    try:
+        return pwd.getpwnam(user)
+    except KeyError:
+        return None
+
+
+def _answer(line: bytes) -> dict[str, float | str]:
+    """Return the features in an answer; a damaged one counts as unreadable, because a user's process sent it."""
+    try:
+        return checked_features(json.loads(line))
+    except (ValueError, RecursionError, InputError):
+        return {STATUS: UNREADABLE}
+
+
+def _line(descriptor: int, buffer: bytearray, seconds: float) -> bytes | None:
+    """Return the next line from a process; None if it comes too late, is too long, or the process has ended."""
+    end = time.monotonic() + seconds
+    while b"\n" not in buffer:
+        left = end - time.monotonic()
+        if left <= 0 or len(buffer) > MOST_LINE or not select.select([descriptor], [], [], left)[0]:
+            return None
+        data = os.read(descriptor, MOST_LINE)
+        if not data:
+            return None
+        buffer += data
+    line, _, rest = bytes(buffer).partition(b"\n")
+    buffer[:] = rest
+    return line
+
+
+def _started(account: pwd.struct_passwd | None) -> subprocess.Popen[bytes]:
+    """Start the reading process, which becomes a user if there is an account; its environment holds no secret."""
+    places = os.pathsep.join(place for place in sys.path if place)
+    environment = {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONPATH": places, "OPENBLAS_NUM_THREADS": "1"}
+    groups = None if account is None else os.getgrouplist(account.pw_name, account.pw_gid)
+    identity = None if account is None else (account.pw_uid, account.pw_gid, groups)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", f"from {__name__} import work; work({identity!r})"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, cwd="/",
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def work(identity: tuple[int, int, list[int]] | None) -> None:
+    """Answer directory after directory: the reading process.
+
+    It becomes the user only after its modules are loaded, because users need not be able to read them. A process that
+    gave up root so cannot be traced by that user.
+    """
+    from ...trace.input_files import readers
+
+    readers()
+    if identity is not None:
+        user, group, groups = identity
+        os.setgroups(groups)
+        os.setresgid(group, group, group)
+        os.setresuid(user, user, user)
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a reader prints is no answer
+    print("ready", file=out, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(_read(*json.loads(line))), file=out, flush=True)
+
+
+def _read(root: str, work_dir: str, owner: int, submit_time: float) -> dict[str, float | str]:
+    """Return the features of one directory, or how it was found."""
+    try:
+        with folder_below(root, work_dir, owner) as folder:
+            return features_at_submission(folder, submit_time)
+    except InputError:
+        return {STATUS: NO_DIRECTORY}
+    except Exception:  # a reader from elsewhere, or too little memory
+        return {STATUS: UNREADABLE}

@@ -1,0 +1,109 @@
+"""Quantum ESPRESSO beside VASP: what is read of an input of pw.x, and an estimate for its directory."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from batchcast.cli.main import cli
+from batchcast.errors import InputError
+from batchcast.papers.vasp.collect import collect
+from batchcast.papers.vasp.espresso import MEANINGS, PwInputs, parse_pw
+from batchcast.papers.vasp.estimate import estimate
+from batchcast.table import LogInfo, Trace
+from batchcast.trace import write_parquet
+from batchcast.trace.input_files import Folder
+
+
+
+def run(*arguments: object) -> Result:
+    """Run batchcast, and raise what it raises."""
+    return CliRunner().invoke(cli, [str(word) for word in arguments], catch_exceptions=False, standalone_mode=False)
+
+
+INPUT = """! silicon
+&control
+    calculation = 'vc-relax', prefix='si ! no comment', pseudo_dir = './'
+/
+&SYSTEM
+    ibrav=2, celldm(1)=10.20, nat= 2, ntyp=1, nbnd = 12,
+    ecutwfc=18.0, nspin = 2, occupations = "smearing", degauss = 1.d-2
+/
+&electrons
+    conv_thr = 1.0d-8   # tight
+/
+ATOMIC_SPECIES
+ Si 28.086 Si.pz-vbc.UPF
+ATOMIC_POSITIONS {crystal}
+ Si 0.00 0.00 0.00
+ Si 0.25 0.25 0.25
+K_POINTS {automatic}
+  4 4 3  1 1 1
+"""
+
+
+def test_variables_and_cards_are_read_with_the_defaults_of_pw_x() -> None:
+    found = parse_pw(INPUT)
+    assert set(found) == set(MEANINGS)
+    numbers = {"ecutwfc": 18.0, "ecutrho": 72.0, "nat": 2.0, "ntyp": 1.0, "nbnd": 12.0, "kpoints": 48.0, "nstep": 50.0,
+               "conv_thr": 1e-8, "degauss": 0.01, "nspin": 2.0, "electron_maxstep": 100.0}  # fmt: skip
+    assert {name: found[f"qe_{name}"] for name in numbers} == numbers
+    words = {"calculation": "vc-relax", "occupations": "smearing", "noncolin": "false", "diagonalization": "david"}
+    assert {name: found[f"qe_{name}"] for name in words} == words
+
+
+@pytest.mark.parametrize(
+    ("card", "points"),
+    [("K_POINTS gamma\n", 1.0), ("K_POINTS crystal\n 10\n 0 0 0 1\n", 10.0), ("k_points (automatic)\n 2 2 2 0 0 0\n", 8.0),
+     ("K_POINTS\n 3\n 0 0 0 1\n", 3.0)],
+)  # fmt: skip
+def test_every_style_of_k_points_gives_their_number(card: str, points: float) -> None:
+    assert parse_pw(INPUT[: INPUT.index("K_POINTS")] + card)["qe_kpoints"] == points
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [("ecutwfc=18.0,", "", "has no ecutwfc"), ("nat= 2", "nat= two", "nat is not a number: 'two'"),
+     ("4 4 3  1 1 1", "", "K_POINTS has no number of points"), ("K_POINTS", "POINTS", "has no card K_POINTS")],
+)  # fmt: skip
+def test_a_wrong_input_is_named_with_its_fault(old: str, new: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        parse_pw(INPUT.replace(old, new), "run/pw.in")
+
+
+def test_a_directory_with_two_inputs_is_refused_because_a_job_runs_one_of_them(tmp_path: Path) -> None:
+    (tmp_path / "scf.in").write_text(INPUT)
+    (tmp_path / "notes.in").write_text("nothing of pw.x")
+    assert PwInputs().is_here(Folder(str(tmp_path)))
+    (tmp_path / "bands.in").write_text(INPUT)
+    with pytest.raises(InputError, match=r"has 2 inputs of pw.x: 'bands.in, scf.in'"):
+        PwInputs().read(Folder(str(tmp_path)))
+
+
+def test_directories_of_a_log_become_a_history_that_estimates_a_new_one(tmp_path: Path) -> None:
+    """The run time grows with the cutoff; the new job's directory has a cutoff that the history knows."""
+    rng, jobs = np.random.default_rng(7), 90
+    cutoffs = rng.choice([20, 40, 60], jobs)
+    for cutoff in (20, 40, 60):
+        (tmp_path / f"run{cutoff}").mkdir()
+        (tmp_path / f"run{cutoff}/pw.in").write_text(INPUT.replace("18.0", f"{cutoff}.0"))
+    log = Trace.from_arrays(
+        {
+            "submit_time": 4e9 + 600.0 * np.arange(jobs), "wait_time": np.zeros(jobs), "req_procs": np.full(jobs, 16.0),
+            "run_time": 100.0 * cutoffs * rng.uniform(0.95, 1.05, jobs), "user_id": ["ada"] * jobs,
+            "work_dir": [str(tmp_path / f"run{cutoff}") for cutoff in cutoffs],
+        },
+        LogInfo(source="log"),
+    )  # fmt: skip
+    done = collect(log, "/")
+    assert done.jobs == {"read": jobs}
+    (one,) = estimate(done.trace, [tmp_path / "run60"], procs=16, predictor="forest")
+    assert not one.is_fallback
+    assert one.run_s == pytest.approx(6000, rel=0.1)
+    write_parquet(done.trace, tmp_path / "jobs.parquet")
+    words = ("vasp", "estimate", tmp_path / "run20", "--history", tmp_path / "jobs.parquet", "--procs", 16)
+    (row,) = json.loads(run(*words, "--predictor", "forest", "--json").stdout)["results"]
+    assert row["run_s"] == pytest.approx(2000, rel=0.1)
+    assert row["nearest"][0]["differs"] == {}
