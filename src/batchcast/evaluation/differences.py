@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import UsageError
 from ..metrics.accuracy import relative_accuracy, size_class
 from ..metrics.bursts import geometric_mean, group_mean, top_share, user_weeks, users_better_and_worse
-from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
+from ..metrics.paired import PairedDifference, paired_differences
 from ..metrics.schedule import bounded_slowdown
 from ..predict.registry import parse_spec
 from ..table import Trace
@@ -289,24 +289,3 @@ def _amount(metric: str, value: float) -> str:
     if metric.endswith("_mib"):
         return f"{sign}{format_memory(1024.0 * abs(value))}"
     return f"{sign}{span(abs(value))}" if metric.endswith("_s") else f"{sign}{abs(value):.3g}"
-
-
-def more_history(one: Mapping[str, Any], metric: str) -> float:
-    """By what factor the log would have to be longer for a difference of this size to stand clear of zero; NaN unknown.
-
-    The half width of an interval falls as the square root of the number of groups. Where there are too few groups for
-    an interval: for the least number of them, which need not be enough.
-
-    >>> more_history({"x_difference": 1.0, "x_difference_low": -1.0, "x_difference_high": 3.0}, "x")
-    4.0
-    >>> more_history({"x_difference": 1.0, "x_difference_low": float("nan"), "x_groups": 8}, "x")
-    2.5
-    """
-    groups = one.get(f"{metric}_groups", 0)
-    if 0 < groups < LEAST_GROUPS:
-        return LEAST_GROUPS / float(groups)
-    low, high = one.get(f"{metric}_difference_low"), one.get(f"{metric}_difference_high")
-    middle = one.get(f"{metric}_difference")
-    if low is None or high is None or not middle or np.isnan(low):
-        return float("nan")
-    return float(((high - low) / 2 / middle) ** 2)

@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..evaluation.differences import more_history
 from ..metrics.curves import cdf_gap
-from ..metrics.paired import LEAST_GROUPS
 from ..predict.protocol import named
 from ..units import counted, span
 from .blocks import Block, Figure, Kind, Table, TableColumn, shown
@@ -203,23 +201,6 @@ def deciding(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequ
         for measure, title, _ in measures
         if row.get(f"{measure}_decided_by")
     ]
-
-
-MOST_HISTORY = 50.0
-"""Beyond so many times the log's length there is no use in waiting."""
-
-
-def history_needed(row: Mapping[str, Any], metric: str) -> str:
-    """How much more history would tell a difference of this size from none."""
-    times = more_history(row, metric)
-    if math.isnan(times) or times <= 1:
-        return ""
-    much = f"{max(times, 1.1):.1f} times as much history would be needed"
-    if row.get(f"{metric}_verdict") == "unknown":
-        return f"; at least {much} for an interval ({LEAST_GROUPS} groups)"
-    if times > MOST_HISTORY:
-        return f"; more than {MOST_HISTORY:.0f} times as much history would be needed, should it stay so small"
-    return f"; about {much}, should the difference stay as large"
 
 
 CURVES = "the curves"

@@ -15,12 +15,12 @@ from batchcast.cli.main import cli
 from batchcast.errors import UsageError
 from batchcast.evaluation.accuracy import figures, score
 from batchcast.evaluation.comparison import Report, compare
-from batchcast.evaluation.differences import more_history, reference_of
+from batchcast.evaluation.differences import reference_of
 from batchcast.evaluation.limits import find_limits, limit_rows
 from batchcast.report.accuracy import accuracy_table
 from batchcast.report.blocks import Figure, Folded, Table
 from batchcast.report.comparison import comparison_blocks
-from batchcast.report.difference import FORECAST, difference_blocks, difference_words, interval_figures
+from batchcast.report.difference import FORECAST, difference_blocks, interval_figures
 from batchcast.report.evaluation.first_screen import first_screen
 from batchcast.report.evaluation.page import sections
 from batchcast.results.whatif import by_group
@@ -204,13 +204,6 @@ def test_the_same_seed_gives_the_same_interval_and_another_reference_turns_it() 
 def test_the_reference_is_the_first_usual_one() -> None:
     assert reference_of(["last_2", "requested"], None, ("recent_mean", "requested")) == "requested"
     assert reference_of(["last_2"], None, ("recent_mean",)) == "last_2"
-
-
-def test_how_much_more_history_a_difference_needs() -> None:
-    row = {"x_difference": 1.0, "x_difference_low": -1.0, "x_difference_high": 3.0}
-    assert more_history(row, "x") == 4.0
-    assert np.isnan(more_history({**row, "x_difference": 0.0}, "x"))
-    assert difference_words({**row, "x_verdict": "level"}, "x", "number") == "level +1.00 (-1.00 to +3.00)"
 
 
 @pytest.mark.parametrize(
