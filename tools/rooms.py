@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from .figures.pages import BLOCK
+
 MOST_THINGS, MOST_LINES, MOST_ARGUMENTS, MOST_FUNCTION_LINES, MOST_GUIDE_WORDS = 20, 600, 8, 60, 700
 KERNELS = {"kernel", "inner", "inlined", "allocating"}
 ROOT = Path(__file__).parent.parent
@@ -230,12 +232,15 @@ def main(checkout: Path) -> None:
         too_large(package),
         "pass what belongs together as one dataclass; move a step that has a name of its own into a function",
     )
-    words = {path: len(path.read_text(encoding="utf-8").split()) for path in (checkout / "docs").rglob("*.md")}
+    # a table between marks is written by `python -m tools.figures` and not by people
+    pages = {path: BLOCK.sub("", path.read_text(encoding="utf-8")) for path in (checkout / "docs").rglob("*.md")}
+    words = {path: len(text.split()) for path, text in pages.items()}
     shelves: dict[str, int] = {}
     for path, count in words.items():
         shelf = path.relative_to(checkout / "docs").parts[0]
         shelves[shelf] = shelves.get(shelf, 0) + count
-    print("words of the docs: " + ", ".join(f"{shelf} {count:,}" for shelf, count in sorted(shelves.items())))
+    print(f"words of the docs: {sum(words.values()):,}: ", end="")
+    print(", ".join(f"{shelf} {count:,}" for shelf, count in sorted(shelves.items())))
     _advise(
         f"guides of more than {MOST_GUIDE_WORDS} words",
         [
