@@ -223,7 +223,8 @@ POLICIES = {
 JOB_KEYS = ("limits", "memory", "order", "within", "age")
 """Keys that change jobs, not the machine."""
 SETTINGS_READ = (
-    "nodes", "policy", *JOB_KEYS, "SchedulerType", "PriorityType", "SelectTypeParameters", "AccountingStorageEnforce",
+    "nodes", "add", "policy", *JOB_KEYS,
+    "SchedulerType", "PriorityType", "SelectTypeParameters", "AccountingStorageEnforce",
     "bf_interval", "bf_resolution", "bf_window", "bf_max_job_test", "bf_max_job_user", "bf_max_job_part",
     "bf_max_job_array_resv", "bf_min_age_reserve", "bf_min_prio_reserve", "sched_interval", "batch_sched_delay",
     "default_queue_depth",
@@ -245,11 +246,17 @@ def parse_changes(text: str) -> dict[str, str]:
     wrong = [key for key, equals, _ in pairs if not equals or not key]
     if wrong or not pairs:
         raise UsageError(f"not KEY=VALUE: {text!r}", hint="nodes=+10%, policy=fifo, limits=forecast, bf_interval=60")
-    return {key: value for key, _, value in pairs}
+    changes: dict[str, str] = {}
+    for key, _, value in pairs:  # several kinds of nodes can be added at once
+        changes[key] = f"{changes[key]};{value}" if key == "add" and key in changes else value
+    return changes
 
 
 def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
-    """Return the machine with `nodes=+10%` (of every group; `nodes=-3` of the largest), `policy=`, or other settings.
+    """Return the machine with `nodes=+10%` (of every group; `nodes=-3` of the largest), `policy=`, settings, or nodes.
+
+    `add=8xg1` adds 8 nodes like the node g1, to its partitions. `add=8x64cpu+512G+4gpu:h100@gpu` adds 8 nodes of a new
+    kind to the partition `gpu`; several kinds are separated by semicolons.
 
     Keys in `JOB_KEYS` are ignored. Every other key is a setting of slurm.conf. UsageError for a value that cannot be
     read, or a setting that the scheduler's model does not read.
@@ -261,6 +268,9 @@ def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
     for key, value in changes.items():
         if key == "nodes":
             machine = _resized(machine, value)
+        elif key == "add":
+            for one in value.split(";"):
+                machine = _added(machine, one)
         elif key == "policy":
             if value not in POLICIES:
                 raise UsageError(f"policy={value}: not a policy of Slurm's (accepted: {', '.join(POLICIES)})")
@@ -278,6 +288,51 @@ def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
 
 def _is_number(text: str) -> bool:
     return re.fullmatch(r"-?\d+(\.\d+)?", text) is not None
+
+
+NEW_KIND = re.compile(r"(\d+)cpu|(\d+(?:\.\d+)?)G|(\d+)(gpu(?::[\w.-]+)?)")
+ADD_FORM = "8xNODE for nodes like NODE, or 8x64cpu+512G+4gpu:h100@PARTITION"
+
+
+def _added(machine: Machine, value: str) -> Machine:
+    """The machine with new nodes; UsageError if the kind or its partition cannot be read.
+
+    >>> from batchcast.machines.machine import homogeneous
+    >>> more = vary(homogeneous(2, 4), {"add": "3xn1;1x16cpu+64G+2gpu:h100@all"})
+    >>> more.cpus, more.nodes[-1].gres, len(more.partitions[0].nodes)
+    (36, {'gpu:h100': 2}, 6)
+    """
+    count, _, kind = value.partition("x")
+    if not count.isdigit() or not int(count) or not kind:
+        raise UsageError(f"add={value}: not a number of nodes (accepted: {ADD_FORM})")
+    names = tuple(f"new{len(machine.nodes)}x{k + 1}" for k in range(int(count)))
+    like = next((group for group in machine.nodes if kind in group.names), None)
+    if like is not None:
+        group = replace(like, names=names, down=())
+        wanted = {p.name for p in machine.partitions if kind in p.nodes}
+    else:
+        kind, _, part = kind.partition("@")
+        group, wanted = _new_kind(machine, names, kind, value), {part}
+        if machine.partition(part) is None:
+            known = ", ".join(p.name for p in machine.partitions)
+            raise UsageError(f"add={value}: no partition {part!r} (accepted: {known})")
+    partitions = tuple(
+        replace(p, nodes=(*p.nodes, *names)) if p.name in wanted or (p.default and wanted == {""}) else p
+        for p in machine.partitions
+    )
+    return replace(machine, nodes=(*machine.nodes, group), partitions=partitions)
+
+
+def _new_kind(machine: Machine, names: tuple[str, ...], kind: str, value: str) -> NodeGroup:
+    """Nodes that are described by processors, memory and GPUs."""
+    found = [NEW_KIND.fullmatch(piece) for piece in kind.split("+")]
+    cpus = sum(int(one[1] or 0) for one in found if one)
+    if None in found or not 0 < cpus <= MOST:
+        nodes = next(iter(machine.node_names()), "n1")
+        raise UsageError(f"add={value}: no node and no kind of node (accepted: {ADD_FORM}; a node here is {nodes})")
+    memory = sum(float(one[2] or 0) * 1024 for one in found if one)
+    gres = {one[4]: int(one[3]) for one in found if one and one[3]}
+    return NodeGroup(names, cpus, memory_mib=memory or math.inf, gres=gres)
 
 
 def _resized(machine: Machine, value: str) -> Machine:

@@ -146,3 +146,26 @@ def extension_lines(row: Mapping[str, Any]) -> list[str]:
         f"starts later: {row['chance_that_none']:.0%}.",
         until,
     ]
+
+
+def growth_columns(rows: Cells) -> tuple[list[TableColumn], list[Mapping[str, Any]], str]:
+    """Return columns, cells and the note of a table of waits with grown work."""
+    columns = [
+        TableColumn("variant", "variant"),
+        TableColumn("reaction", "users react"),
+        TableColumn("more", "work"),
+        TableColumn("partition", "partition"),
+        TableColumn("mean", "mean wait"),
+        TableColumn("most", "90 % wait less than"),
+    ]
+    cells: list[Mapping[str, Any]] = [
+        {**row, "more": f"{row['work']:+.0%}", "mean": _spans(row, "mean_wait_s"), "most": _spans(row, "wait_90_s")}
+        for row in rows
+    ]
+    note = "Users react: which share of the added processors they fill with more work (none, half, full)."
+    return columns, cells, note
+
+
+def _spans(row: Mapping[str, Any], name: str) -> str:
+    """Return a time with its interval."""
+    return f"{span(row[name])} ({span(row[f'{name}_low'])} to {span(row[f'{name}_high'])})"

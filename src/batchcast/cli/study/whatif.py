@@ -40,6 +40,7 @@ NOW = "now"
     metavar="CHANGES",
     help="A changed machine, such as nodes=+10%; repeatable.",
 )
+@click.option("--demand", metavar="CHANGE", help="More or less work, such as +20%, by resampled user-weeks.")
 @click.option("--reserve", metavar="OUTAGE", help="A planned outage: nodes=ALL,start=TIME,hours=10.")
 @click.option("--extend", metavar="JOB", help="More time for a running job: job=4711,hours=4.")
 @click.option(
@@ -62,6 +63,7 @@ def command(**given: Any) -> None:
     \b
     Each --vary is one changed machine; commas separate its changes:
       nodes=+10%                            more or fewer nodes
+      add=8xNODE                            new nodes, like NODE or 64cpu+512G+4gpu:h100@PARTITION
       policy=fifo|backfill|multifactor      how Slurm orders and starts jobs
       limits=forecast[:PREDICTOR]           predicted time limits
       memory=forecast[:RISK]|least_waste    predicted memory requests
@@ -94,6 +96,9 @@ def command(**given: Any) -> None:
     mask = take_score(given, log) if scored else np.ones(len(log.trace), bool)
     machine, log, mask = settle(now or machine_of_log(log.trace, log.procs), log, mask)
     plan, seed = Variants.of(machine, variants), given["seed"]
+    if given["demand"]:
+        _grow(given, log, plan)
+        return
     workers = workers_for(given["workers"], len(log.trace))
     tasks = [
         Task(f"Simulating {name}", len(log.trace), partial(plan.simulate, log.trace, name, log.procs))
@@ -127,6 +132,28 @@ def command(**given: Any) -> None:
 for _parameter in command.params:
     if _parameter.name == "log":  # --reserve and --extend also answer without a log
         _parameter.required = False
+
+
+def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
+    """Simulate the variants with grown work, and print waits by variant, reaction and partition."""
+    from ...report.blocks import Table
+    from ...report.outage import growth_columns
+    from ...results.growth import growth, parse_growth
+
+    share = parse_growth(given["demand"])
+    replicates = given["replicates"] or 5
+    workers = workers_for(given["workers"], len(log.trace))
+    options = {"procs": log.procs, "replicates": replicates, "seed": given["seed"], "workers": workers}
+    with progress("Simulating grown logs", None) as tick:
+        found = growth(log.trace, plan, share, **options, tick=tick)
+    if given["as_json"]:
+        settings = {**log.settings, "variants": list(plan.machines), "demand": share, "replicates": replicates}
+        emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *found.notes], found.rows))
+        return
+    columns, rows, note = growth_columns(found.rows)
+    show_tables(
+        [Table("Waits with grown work", columns, rows, f"{note} {found.notes[0]}.")], given["every_column"], False
+    )
 
 
 def _reserve(given: dict[str, Any]) -> None:

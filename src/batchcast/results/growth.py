@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waits with more work and other machines: a log's own user-weeks are drawn again until the work has grown."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..errors import UsageError
+from ..evaluation.differences import burst_groups, shown_names
+from ..metrics.bursts import WEEK_S
+from ..processes import in_processes
+from ..table import Nominal, Trace, Values
+from ..table.result import Rows
+from ..units import counted
+from .whatif import NOW, Variants
+
+REACTIONS = {"none": 0.0, "half": 0.5, "full": 1.0}
+"""What share of the added capacity users fill with more work, because waits become shorter."""
+EVERYTHING = "all"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Growth(Rows):
+    """One row per variant, reaction of users, and partition: mean and 90 % waits (s) with intervals over replicates."""
+
+    notes: Sequence[str]
+
+    _printed: ClassVar[tuple[str, ...]] = ("variant", "reaction", "partition", "jobs", "mean_wait_s", "wait_90_s")
+
+    def __repr__(self) -> str:
+        return f"<Growth of {len(self.rows)} rows>"
+
+
+def parse_growth(text: str) -> float:
+    """Read a change of the work, in per cent, as a fraction. UsageError for anything else.
+
+    >>> parse_growth("+20%"), parse_growth("-5%"), parse_growth("0%")
+    (0.2, -0.05, 0.0)
+    """
+    found = re.fullmatch(r"([+-]?\d+(?:\.\d+)?)%", text.strip())
+    if found is None or not -100 < float(found[1]) <= 900:
+        raise UsageError(f"--demand: {text!r} (accepted: +20%, -10%, 0%; above -100% and up to 900%)")
+    return float(found[1]) / 100
+
+
+def grown(trace: Trace, share: float, rng: np.random.Generator, procs: str = "req") -> Trace:
+    """A log with more or less work, by whole user-weeks.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    share
+        Change of the processor-seconds as a fraction: 0.2 adds a fifth, -0.1 removes a tenth.
+    rng
+        Draws user-weeks (one user's submissions of one week) with replacement, and the week that each is placed in.
+    procs
+        A job's processors: `req` (requested, else allocated) or `alloc`.
+
+    Returns
+    -------
+    Trace
+        The log with the drawn jobs added (numbered anew), or with drawn user-weeks left out.
+
+    Examples
+    --------
+    >>> log = Trace.from_arrays({"submit_time": [0.0, 5.0, 9.0], "run_time": [10.0] * 3, "req_procs": [1] * 3,
+    ...                          "user_id": ["a", "b", "c"]})
+    >>> len(grown(log, 1.0, np.random.default_rng(0))), len(grown(log, -0.3, np.random.default_rng(0)))
+    (6, 2)
+    """
+    work = np.nan_to_num(trace.procs(procs) * trace.run_time)
+    target = abs(share) * float(work.sum())
+    group = np.unique(burst_groups(trace, procs), return_inverse=True)[1]
+    order = np.argsort(group, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(group))[:-1])
+    weeks = int((trace.submit_time[-1] - trace.submit_time[0]) // WEEK_S) + 1
+    drawn: list[np.ndarray] = []
+    moved: list[np.ndarray] = []
+    total, places = 0.0, rng.permutation(len(parts)).tolist()
+    while total < target and (share > 0 or places):
+        part = parts[int(rng.integers(len(parts))) if share > 0 else places.pop()]
+        amount = float(work[part].sum())
+        if amount and total + amount / 2 > target and rng.random() > (target - total) / amount:
+            break  # on average the work that was asked for, however large the last user-week is
+        week = int((trace.submit_time[part[0]] - trace.submit_time[0]) // WEEK_S)
+        drawn.append(part)
+        moved.append(np.full(len(part), (int(rng.integers(weeks)) - week) * WEEK_S))
+        total += amount
+    rows = np.arange(len(trace))
+    if share < 0:
+        return trace.take(np.setdiff1d(rows, np.concatenate(drawn)) if drawn else rows)
+    rows, shift = np.concatenate([rows, *drawn]), np.concatenate([np.zeros(len(trace)), *moved])
+    by_time = np.argsort(trace.submit_time[rows] + shift, kind="stable")
+    return _moved(trace, rows[by_time], shift[by_time])
+
+
+def _moved(trace: Trace, rows: np.ndarray, shift: np.ndarray) -> Trace:
+    """The rows of a log, each moved by some seconds and numbered anew."""
+    columns: dict[str, Values] = {}
+    for name in trace.names:
+        values = trace.column(name)
+        columns[name] = values.take(rows) if isinstance(values, Nominal) else values[rows]
+        if name in ("submit_time", "eligible_time"):
+            columns[name] = np.asarray(columns[name]) + shift
+    columns["job_id"] = np.arange(1, len(rows) + 1)
+    return Trace(columns, trace.info)
+
+
+def growth(
+    trace: Trace,
+    plan: Variants,
+    share: float,
+    *,
+    procs: str = "req",
+    replicates: int = 5,
+    seed: int = 0,
+    workers: int = 1,
+    tick: Callable[[int], None] | None = None,
+) -> Growth:
+    """Simulate a log with grown work on the present machine and on each variant, for three reactions of users.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    plan
+        The variants (`Variants.of`); the present machine is one of them.
+    share
+        Growth of the work as a fraction.
+    procs
+        A job's processors: `req` (requested, else allocated) or `alloc`.
+    replicates
+        How many logs are drawn for each row, at least 2.
+    seed
+        Random seed of the draws.
+    workers
+        Processes at once; the results are the same with any number.
+    tick
+        Called with the number of schedules done.
+
+    Returns
+    -------
+    Growth
+        For each variant with more processors, the work grows further by none, half or all of the added capacity.
+        Intervals reach from the smallest to the largest replicate.
+    """
+    if replicates < 2:
+        raise UsageError("--demand: one replicate gives no interval (accepted: --replicates 2 and more)")
+    present = plan.machines[NOW][0].cpus
+    cases = [("now", "none", share)]
+    for name, (machine, _) in plan.machines.items():
+        more = machine.cpus / present - 1
+        reactions = REACTIONS if more > 0 else {"none": 0.0}
+        cases += [(name, word, (1 + share) * (1 + part * more) - 1) for word, part in reactions.items() if name != NOW]
+    rng = np.random.default_rng(seed)
+    states = [copy.deepcopy(one) for one in rng.spawn(replicates)]
+
+    def simulate(name: str, total: float, state: np.random.Generator) -> dict[str, tuple[int, float, float]]:
+        log = grown(trace, total, copy.deepcopy(state), procs)
+        return _waits(log, plan.simulate(log, name, procs).schedule)
+
+    tasks = [partial(simulate, name, total, state) for name, _, total in cases for state in states]
+    made = in_processes(tasks, workers, tick)
+    rows = []
+    for k, (name, word, total) in enumerate(cases):
+        some = made[k * replicates : (k + 1) * replicates]
+        for part in [EVERYTHING, *sorted({p for one in some for p in one} - {EVERYTHING})]:
+            seen = [one[part] for one in some if part in one]
+            row: dict[str, Any] = {"variant": name, "reaction": word, "work": total, "partition": part}
+            row |= {"jobs": round(float(np.mean([n for n, _, _ in seen]))), "replicates": len(seen)}
+            for key, place in (("mean_wait_s", 1), ("wait_90_s", 2)):
+                values = [float(one[place]) for one in seen]
+                row |= {key: float(np.median(values)), f"{key}_low": min(values), f"{key}_high": max(values)}
+            rows.append(row)
+    notes = [f"{counted(replicates, 'log')} of drawn user-weeks for each row; intervals are their smallest and largest"]
+    return Growth(rows, notes)
+
+
+def _waits(trace: Trace, schedule: Any) -> Mapping[str, tuple[int, float, float]]:
+    """Jobs, mean wait and 90 % wait (s) of a schedule, in all and by partition if there are several."""
+    waits, codes = schedule.wait_time, trace.nominal("partition_id").codes[schedule.rows]
+    names = shown_names(trace, "partition_id")
+    found = {EVERYTHING: waits}
+    if len(np.unique(codes[codes >= 0])) > 1:
+        found |= {names[code]: waits[codes == code] for code in np.unique(codes[codes >= 0]).tolist()}
+    return {name: (len(w), float(w.mean()), float(np.quantile(w, 0.9))) for name, w in found.items()}
