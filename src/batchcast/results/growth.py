@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from ..metrics.bursts import WEEK_S
 from ..processes import in_processes
 from ..table import Nominal, Trace, Values
 from ..table.result import Rows
-from ..units import counted
+from ..units import counted, parse_span
 from .whatif import NOW, Variants
 
 REACTIONS = {"none": 0.0, "half": 0.5, "full": 1.0}
@@ -38,16 +39,32 @@ class Growth(Rows):
         return f"<Growth of {len(self.rows)} rows>"
 
 
-def parse_growth(text: str) -> float:
-    """Read a change of the work, in per cent, as a fraction. UsageError for anything else.
+def parse_growth(text: str) -> tuple[float, float]:
+    """Read a change of the work in per cent, and a target of the 90 % wait, as a fraction and seconds (NaN: none).
 
-    >>> parse_growth("+20%"), parse_growth("-5%"), parse_growth("0%")
-    (0.2, -0.05, 0.0)
+    >>> parse_growth("+20%"), parse_growth("-5%,target=4h")
+    ((0.2, nan), (-0.05, 14400.0))
     """
-    found = re.fullmatch(r"([+-]?\d+(?:\.\d+)?)%", text.strip())
+    found = re.fullmatch(r"([+-]?\d+(?:\.\d+)?)%(?:,target=(.+))?", text.strip())
     if found is None or not -100 < float(found[1]) <= 900:
-        raise UsageError(f"--demand: {text!r} (accepted: +20%, -10%, 0%; above -100% and up to 900%)")
-    return float(found[1]) / 100
+        raise UsageError(f"--demand: {text!r} (accepted: +20%, -10%, 0%; above -100% and up to 900%; and target=4h)")
+    return float(found[1]) / 100, parse_span(found[2]) if found[2] else math.nan
+
+
+def smallest(rows: Sequence[Mapping[str, Any]], target: float) -> dict[str, str]:
+    """Find for each reaction of users the variant with the fewest processors that keeps the 90 % wait below a target.
+
+    The 90 % wait of all jobs must be below the target (s) in every replicate. A reaction without such a variant has "".
+
+    >>> row = {"partition": "all", "variant": "now", "reaction": "none", "procs": 4, "wait_90_s_high": 90.0}
+    >>> smallest([row], 100.0), smallest([row], 60.0)
+    ({'none': 'now'}, {'none': ''})
+    """
+    found = {str(row["reaction"]): "" for row in rows}
+    for row in sorted(rows, key=lambda row: -float(row["procs"])):
+        if row["partition"] == EVERYTHING and row["wait_90_s_high"] < target:
+            found[str(row["reaction"])] = str(row["variant"])
+    return found
 
 
 def grown(trace: Trace, share: float, rng: np.random.Generator, procs: str = "req") -> Trace:
@@ -163,7 +180,7 @@ def growth(
     rng = np.random.default_rng(seed)
     states = [copy.deepcopy(one) for one in rng.spawn(replicates)]
 
-    def simulate(name: str, total: float, state: np.random.Generator) -> dict[str, tuple[int, float, float]]:
+    def simulate(name: str, total: float, state: np.random.Generator) -> Mapping[str, tuple[int, float, float]]:
         log = grown(trace, total, copy.deepcopy(state), procs)
         return _waits(log, plan.simulate(log, name, procs).schedule)
 
@@ -175,6 +192,7 @@ def growth(
         for part in [EVERYTHING, *sorted({p for one in some for p in one} - {EVERYTHING})]:
             seen = [one[part] for one in some if part in one]
             row: dict[str, Any] = {"variant": name, "reaction": word, "work": total, "partition": part}
+            row["procs"] = plan.machines[name][0].cpus
             row |= {"jobs": round(float(np.mean([n for n, _, _ in seen]))), "replicates": len(seen)}
             for key, place in (("mean_wait_s", 1), ("wait_90_s", 2)):
                 values = [float(one[place]) for one in seen]

@@ -102,5 +102,12 @@ def test_the_command_prints_a_row_for_each_reaction(log: Trace, tmp_path: Path) 
     assert [(r["variant"], r["reaction"]) for r in rows if r["partition"] == "all"] == [
         ("now", "none"), ("add=1xn1", "none"), ("add=1xn1", "half"), ("add=1xn1", "full"),
     ]  # fmt: skip
+    every = max(r["wait_90_s_high"] for r in rows)
+    words[-3] = f"+20%,target={every + 60:.0f}s"
+    said = CliRunner().invoke(cli, words).stdout
+    assert "users react none: now keeps 90 % of waits below" in said, "no purchase is needed"
+    assert "users react full: add=1xn1 keeps 90 % of waits below" in said
+    words[-3] = "+20%,target=1s"
+    assert "users react half: no variant keeps 90 % of waits below 1 s" in CliRunner().invoke(cli, words).stdout
     refused = CliRunner().invoke(cli, [*words[:-3], "20"])
     assert "accepted: +20%, -10%, 0%" in refused.output + str(refused.exception)

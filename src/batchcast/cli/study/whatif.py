@@ -40,7 +40,7 @@ NOW = "now"
     metavar="CHANGES",
     help="A changed machine, such as nodes=+10%; repeatable.",
 )
-@click.option("--demand", metavar="CHANGE", help="More or less work, such as +20%, by resampled user-weeks.")
+@click.option("--demand", metavar="CHANGE", help="More or less work by resampled user-weeks: +20%, or +20%,target=4h.")
 @click.option("--reserve", metavar="OUTAGE", help="A planned outage: nodes=ALL,start=TIME,hours=10.")
 @click.option("--extend", metavar="JOB", help="More time for a running job: job=4711,hours=4.")
 @click.option(
@@ -138,9 +138,10 @@ def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
     """Simulate the variants with grown work, and print waits by variant, reaction and partition."""
     from ...report.blocks import Table
     from ...report.outage import growth_columns
-    from ...results.growth import growth, parse_growth
+    from ...results.growth import growth, parse_growth, smallest
+    from ...units import span
 
-    share = parse_growth(given["demand"])
+    share, target = parse_growth(given["demand"])
     replicates = given["replicates"] or 5
     workers = workers_for(given["workers"], len(log.trace))
     options = {"procs": log.procs, "replicates": replicates, "seed": given["seed"], "workers": workers}
@@ -148,12 +149,15 @@ def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
         found = growth(log.trace, plan, share, **options, tick=tick)
     if given["as_json"]:
         settings = {**log.settings, "variants": list(plan.machines), "demand": share, "replicates": replicates}
+        settings |= {"target_s": target, "smallest": smallest(found.rows, target)} if target == target else {}
         emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *found.notes], found.rows))
         return
     columns, rows, note = growth_columns(found.rows)
-    show_tables(
-        [Table("Waits with grown work", columns, rows, f"{note} {found.notes[0]}.")], given["every_column"], False
-    )
+    table = Table("Waits with grown work", columns, rows, f"{note} {found.notes[0]}.")
+    show_tables([table], given["every_column"], False)
+    if target == target:
+        for word, name in smallest(found.rows, target).items():
+            echo(f"users react {word}: {name or 'no variant'} keeps 90 % of waits below {span(target)}")
 
 
 def _reserve(given: dict[str, Any]) -> None:
