@@ -292,7 +292,7 @@ def _not_before(reorder: Reorder, submits: np.ndarray, late: float) -> Reorder:
         known = submits[seen.places] <= seen.now - late
         factor, due = seen.factor.copy(), math.inf
         if known.any():
-            factor[known], due = reorder(Seen(seen.now, *(column[known] for column in seen[1:])))
+            factor[known], due = reorder(Seen(seen.now, *(column[known] for column in seen[1:-1]), seen.start))
         if not known.all():
             due = min(due, float(submits[seen.places][~known].min()) + late)
         return factor, due

@@ -34,6 +34,14 @@ LEAST_SHARE = 0.125
 an eighth and at a quarter, a user who teaches the predictor short run times gains nothing (order_gamed.json in
 benchmarks/planning, measured when points ordered). In the lab the mean waits of both shares do not differ.
 """
+MOST_OVERRUN = 0.25
+"""A user is ordered by time limits while a larger share of the user's recent work ran past the times that ordered it.
+
+So somebody who teaches the predictor short run times gains by a long job at most until that job has shown how long it
+runs (order_gamed.json and order_bound.json in benchmarks/planning).
+"""
+OVERRUN_WINDOW = 14 * 86_400.0
+"""Jobs that ended longer ago (s) do not count as recent work."""
 ORDER_QUANTILE, LENGTH_QUANTILE = 0.9, 0.8
 """Quantiles of the predicted run time that order jobs, and that become the planned limits of waiting jobs."""
 WITHIN = ("queue", "account", "user")
@@ -43,9 +51,11 @@ WITHIN = ("queue", "account", "user")
 class OrderRule:
     """The rule of the order: among whom, after which age (s; NaN: see `AgeFinder`), and the band of priority.
 
-    `size` is the exponent of a job's processors in its work: 0 is shortest first, 1 least work first. `least_share` is
-    the least share of its time limit that a job counts as. Raises UsageError for an unknown word, a band below 128, an
-    age that is not positive, or a size or share outside 0 to 1.
+    `size` is the power of a job's processors in its work: 0
+    is shortest first, 1 least work first. `least_share` is the least share of its time limit that a job counts as.
+    `most_overrun` is the share of a user's work that may run past what ordered it, before time limits order all jobs
+    of the user (1: no bound; see `overrunning`). Raises UsageError for an unknown word, a band below 128, an age that
+    is not positive, or a size or a share outside 0 to 1.
 
     >>> OrderRule(within="everybody")
     Traceback (most recent call last):
@@ -57,6 +67,7 @@ class OrderRule:
     band: int = 10_000
     size: float = 1.0
     least_share: float = LEAST_SHARE
+    most_overrun: float = MOST_OVERRUN
 
     def __post_init__(self) -> None:
         if self.within not in WITHIN:
@@ -69,6 +80,8 @@ class OrderRule:
             raise UsageError(f"a size of {self.size:g} (accepted: 0, shortest first, to 1, least work first)")
         if not 0 <= self.least_share <= 1:
             raise UsageError(f"a least share of {self.least_share:g} of the limit (accepted: 0, no bound, to 1)")
+        if not 0 <= self.most_overrun <= 1:
+            raise UsageError(f"a most overrun of {self.most_overrun:g} of the work (accepted: 0 to 1, no bound)")
 
     def length(self, forecast: float, limit: float) -> float:
         """Return the run time (s) that orders a job: its prediction, between the least share of its limit and its
@@ -84,6 +97,38 @@ class OrderRule:
         if not limit < math.inf:
             return forecast if forecast == forecast else math.inf
         return limit if forecast != forecast else min(max(forecast, self.least_share * limit), limit)
+
+
+class Ran(NamedTuple):
+    """Jobs that have started and ended at most `OVERRUN_WINDOW` ago or still run, arrays (n,).
+
+    `user` is a number for each user, `elapsed` how long a job ran until now (s), `length` the run time that ordered it
+    (s), `limit` its time limit (s; NaN or infinity: none), `size` its processors.
+    """
+
+    user: np.ndarray
+    elapsed: np.ndarray
+    length: np.ndarray
+    limit: np.ndarray
+    size: np.ndarray
+
+
+def overrunning(ran: Ran, most: float) -> np.ndarray:
+    """Numbers of the users more than the share `most` of whose work ran past the run times that ordered it.
+
+    A job that its time limit ordered cannot run past it: the user gained nothing. Running jobs count by what they ran
+    until now, so a user who taught the predictor short run times is found while the first long job runs. O(n).
+
+    >>> two = np.array([0, 1])
+    >>> ran = Ran(two, np.array([7200.0, 7200.0]), np.array([600.0, 6900.0]), np.full(2, 28_800.0), np.ones(2))
+    >>> overrunning(ran, 0.25)
+    array([0])
+    """
+    users = int(ran.user.max(initial=-1)) + 1
+    past = np.where(ran.length < np.where(np.isnan(ran.limit), np.inf, ran.limit), ran.elapsed - ran.length, 0.0)
+    over = np.bincount(ran.user, np.maximum(past, 0.0) * ran.size, users)
+    found: np.ndarray = np.flatnonzero(over > most * np.bincount(ran.user, ran.elapsed * ran.size, users))
+    return found
 
 
 class Queue(NamedTuple):

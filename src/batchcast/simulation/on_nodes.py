@@ -26,7 +26,17 @@ from ..machines.request import (
     RequestDetails,
     keys_by_id,
 )
-from ..planning.order import LENGTH_QUANTILE, ORDER_QUANTILE, AgeFinder, OrderRule, Queue, decide_order
+from ..planning.order import (
+    LENGTH_QUANTILE,
+    ORDER_QUANTILE,
+    OVERRUN_WINDOW,
+    AgeFinder,
+    OrderRule,
+    Queue,
+    Ran,
+    decide_order,
+    overrunning,
+)
 from ..predict.batched import quantiles_of, replay
 from ..predict.registry import method_of, parse_spec
 from ..schedule.slurm.simulate import Lengths, Reorder, Seen, SlurmSchedule, simulate_slurm
@@ -37,7 +47,10 @@ from .schedule import Schedule
 
 BY = ("none", "forecast", "limit")
 FOUND_EVERY_S = 300.0
-"""An age that is found from the queue, and exchanged priorities, are renewed at least this often."""
+"""An age that is found from the queue, and what is dealt out, are looked at anew at least so often.
+
+The users whose jobs ran past the times that ordered them are looked at anew at most so often.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +97,11 @@ def reorder_by(
     ordered = sorted(requests, key=lambda r: r.submit)
     lengths = np.array([length(r) for r in ordered])
     sizes = np.array([float(r.cpus) for r in ordered])
+    by_forecast = _ByForecast(rule, ordered, lengths, sizes)
     finder = AgeFinder(float(machine.cpus))
     where: dict[tuple[object, ...], int] = {}  # jobs exchange priorities only within a QOS and a partition
     kinds = np.array([where.setdefault((r.qos, tuple(sorted(r.partitions))), len(where)) for r in ordered], np.int64)
-    steady = rule.within == "queue" and rule.age == rule.age
+    steady = rule.within == "queue" and rule.age == rule.age and not by_forecast.may_change
 
     def reorder(seen: Seen) -> tuple[np.ndarray, float]:
         group = np.where(seen.array >= 0, len(ordered) + seen.array, seen.places)
@@ -95,7 +109,7 @@ def reorder_by(
         party = who.astype(np.int64) * len(where) + kinds[seen.places]
         queue = Queue(
             group, seen.arrival, sizes[seen.places], seen.priority, seen.factor, seen.factor != 0,
-            lengths[seen.places], party,
+            by_forecast.lengths(seen), party,
         )  # fmt: skip
         age = rule.age
         if age != age:
@@ -108,6 +122,44 @@ def reorder_by(
         return order.factor, min(crossing, seen.now + FOUND_EVERY_S)
 
     return reorder
+
+
+class _ByForecast:
+    """The run times that order waiting jobs: time limits for users whose jobs ran past the times that ordered them."""
+
+    def __init__(self, rule: OrderRule, ordered: Sequence[NodeRequest], lengths: np.ndarray, sizes: np.ndarray) -> None:
+        users: dict[str, int] = {}
+        self._user = np.array([users.setdefault(r.user, len(users)) for r in ordered], np.int64)
+        self._submit, self._limit, self._run = (
+            np.array([getattr(r, name) for r in ordered], float) for name in ("submit", "limit", "run")
+        )
+        self._by_limit = np.array([rule.length(math.nan, r.limit) for r in ordered])
+        self._length, self._size, self._most = lengths, sizes, rule.most_overrun
+        self.may_change = self._most < 1 and bool((lengths < self._by_limit).any())
+        self._over, self._due, self._first = np.zeros(len(users), bool), -math.inf, 0
+
+    def lengths(self, seen: Seen) -> np.ndarray:
+        """The run time (k,) that orders each waiting job of a look."""
+        if self.may_change and seen.now >= self._due:
+            self._due = seen.now + FOUND_EVERY_S
+            self._look(seen)
+        mine: np.ndarray = seen.places
+        chosen: np.ndarray = np.where(self._over[self._user[mine]], self._by_limit[mine], self._length[mine])
+        return chosen
+
+    def _look(self, seen: Seen) -> None:
+        """Find the users anew, from the jobs that run or ended within the window."""
+        recent = slice(self._first, int(np.searchsorted(self._submit, seen.now, side="right")))
+        start = seen.start[recent]
+        end = start + self._run[recent]
+        over_long_ago = end < seen.now - OVERRUN_WINDOW
+        counts = np.flatnonzero(~np.isnan(start) & ~over_long_ago) + self._first
+        still = np.flatnonzero(~over_long_ago)
+        self._first += int(still[0]) if len(still) else 0
+        elapsed = np.minimum(seen.now - seen.start[counts], self._run[counts])
+        columns = (column[counts] for column in (self._length, self._limit, self._size))
+        self._over[:] = False
+        self._over[overrunning(Ran(self._user[counts], elapsed, *columns), self._most)] = True
 
 
 SECOND = "+"

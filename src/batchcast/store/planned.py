@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, exists, insert, select, text
+from sqlalchemy import Connection, delete, exists, func, insert, or_, select, text
 
 from ..planning.record import ORDER_RECORD, Entry, How, State
 from ..store import clock_jobs
@@ -77,9 +77,9 @@ def closed(connection: Connection, cluster: str) -> Iterator[str]:
 
 
 def run_forecasts(connection: Connection, cluster: str, method: str) -> dict[tuple[str, float], Mapping[str, Any]]:
-    """Return the run-time predictions at submission of all waiting jobs, by job id and submit time."""
+    """Return the run-time predictions at submission of all waiting jobs, by job id and submit time, and their users."""
     query = (
-        select(jobs.c.job_id, jobs.c.submit_time, *(forecasts.c[name] for name in _FORECAST))
+        select(jobs.c.job_id, jobs.c.submit_time, jobs.c.user_id, *(forecasts.c[name] for name in _FORECAST))
         .join(forecasts, forecasts.c.row == jobs.c.row)
         .where(jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.start_time.is_(None))
         .where(forecasts.c.kind == "runtime", forecasts.c.moment == "submit", forecasts.c.method == method)
@@ -101,6 +101,53 @@ def run_outcomes(connection: Connection, cluster: str, method: str, since: float
         .limit(_CHUNK)
     )
     return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def started_jobs(
+    connection: Connection, cluster: str, method: str, users: Sequence[str], since: float, now: float
+) -> list[Mapping[str, Any]]:
+    """Return the jobs of some users that run or ended after `since`, with their run-time prediction at submission.
+
+    Parameters
+    ----------
+    connection, cluster, method
+        An open transaction, the name of the cluster, and the method whose predictions are returned.
+    users
+        Names of the users.
+    since, now
+        Epoch seconds.
+
+    Returns
+    -------
+    list of mapping
+        `user_id`, `procs`, `req_time`, `elapsed_s` (what a running job ran until `now`), and the columns of the
+        prediction, all None if the job has none. Of very many jobs only those that ran longest are returned, so
+        that short jobs cannot hide long ones.
+    """
+    found: list[Mapping[str, Any]] = []
+    elapsed = func.coalesce(jobs.c.end_time, now) - jobs.c.start_time
+    for k in range(0, len(users), _CHUNK):
+        query = (
+            select(
+                jobs.c.user_id, func.coalesce(jobs.c.alloc_procs, jobs.c.req_procs).label("procs"), jobs.c.req_time,
+                elapsed.label("elapsed_s"), *(forecasts.c[name] for name in _FORECAST),
+            )
+            .outerjoin(
+                forecasts,
+                (forecasts.c.row == jobs.c.row) & (forecasts.c.kind == "runtime")
+                & (forecasts.c.moment == "submit") & (forecasts.c.method == method),
+            )
+            .where(jobs.c.cluster == cluster, jobs.c.user_id.in_(users[k : k + _CHUNK]), elapsed > 0)
+            .where(or_(jobs.c.end_time >= since, (jobs.c.open == 1) & jobs.c.end_time.is_(None)))
+            .order_by(elapsed.desc())
+            .limit(MOST_STARTED)
+        )  # fmt: skip
+        found += [dict(row) for row in connection.execute(query).mappings()]
+    return found
+
+
+MOST_STARTED = 10_000
+"""Largest number of jobs that `started_jobs` returns for 400 users."""
 
 
 def _remove(connection: Connection, cluster: str, job_ids: Sequence[str]) -> None:

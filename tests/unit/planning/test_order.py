@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.naive.order import Row, ages, factors
 
 from batchcast.errors import UsageError
-from batchcast.planning.order import LEVELS, AgeFinder, OrderRule, Queue, decide_order, factor_of
+from batchcast.planning.order import LEVELS, AgeFinder, OrderRule, Queue, Ran, decide_order, factor_of, overrunning
 
 BANDS = (128, 1000, 10_000)
 NOW = 50_000.0
@@ -180,3 +180,16 @@ def test_nobody_is_left_behind(data: st.DataObject) -> None:
 def test_says_what_it_accepts(given_words: dict[str, object], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         OrderRule(**given_words)  # type: ignore[arg-type]
+
+
+def test_users_who_run_past_what_ordered_them_are_found_by_their_work() -> None:
+    """User 0 ran past it by a little, user 1 by much on few processors, user 2 by much, user 3 by its limit's order."""
+    rows = [
+        (0, 4000.0, 3600.0, 7200.0, 4.0), (1, 7200.0, 60.0, 28_800.0, 1.0), (1, 7200.0, 7200.0, 28_800.0, 64.0),
+        (2, 7200.0, 60.0, np.nan, 1.0), (3, 9000.0, 7200.0, 7200.0, 8.0),
+    ]  # fmt: skip
+    whose, *more = (np.array(column) for column in zip(*rows))
+    ran = Ran(whose.astype(np.int64), *more)
+    assert overrunning(ran, 0.25).tolist() == [2]
+    assert overrunning(ran, 0.0).tolist() == [0, 1, 2]
+    assert overrunning(ran, 1.0).tolist() == []

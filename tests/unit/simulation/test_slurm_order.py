@@ -75,6 +75,35 @@ def test_short_jobs_under_a_name_do_not_carry_a_long_one_past_an_honest_job(shar
     assert (start[1] < start[2]) == is_first
 
 
+def passes(most_overrun: float, second: float = 28_800.0) -> list[bool]:
+    """Whether each long job of user 0, taught to look like a minute, passes an honest job that came a minute before it.
+
+    Each pair waits behind a job of ten minutes; the pairs are ten hours apart.
+    """
+    pairs, limits, runs, submit = 2, [], [], []
+    for k in range(pairs):
+        limits += [600.0, 7200.0, 28_800.0]
+        runs += [600.0, 7200.0, (28_800.0, second)[k]]
+        submit += [k * 50_000.0, k * 50_000.0 + 1.0, k * 50_000.0 + 61.0]
+    trace = Trace.from_arrays(
+        {
+            "submit_time": submit,
+            "run_time": runs,
+            "req_time": limits,
+            "req_procs": [4] * len(runs),
+            "user_id": [1, 1, 0] * pairs,
+        }
+    )
+    order = Ordering("forecast", np.array([600.0, 7200.0, 60.0] * pairs), OrderRule(age=1e6, most_overrun=most_overrun))
+    start = simulate_on(MACHINE, trace, queue=QueuePlan(order=order)).start_time
+    return [bool(start[3 * k + 2] < start[3 * k + 1]) for k in range(pairs)]
+
+
+def test_a_user_passes_others_with_a_long_job_that_looks_short_once_and_not_twice() -> None:
+    assert passes(1.0) == [True, True]
+    assert passes(0.25) == [True, False]
+
+
 def test_a_machine_without_weights_keeps_arrival() -> None:
     trace = log([600.0, 7200.0, 60.0, 300.0])
     assert simulate_on(orderable(MACHINE), trace).start_time.tolist() == simulate_on(MACHINE, trace).start_time.tolist()

@@ -27,9 +27,9 @@ LOOKS_S = 30.0
 
 
 class Seen(NamedTuple):
-    """The waiting jobs at one instant, arrays (k,): indices of requests, since when only the queue holds each job (s,
-    NaN: something else holds it), priority, the factor in it, numbers of array (-1: none), account and user.
-    """
+    """Waiting jobs at one look, arrays (k,): places among the requests, since when only the queue holds each (s, NaN:
+    something else does), its priority, the factor in it; numbers of array (-1: none), account and user. `start` has the
+    start time of every request (n,), s; NaN: not started."""
 
     now: float
     places: np.ndarray
@@ -39,6 +39,7 @@ class Seen(NamedTuple):
     array: np.ndarray
     account: np.ndarray
     user: np.ndarray
+    start: np.ndarray
 
 
 Reorder = Callable[[Seen], tuple[np.ndarray, float]]
@@ -102,7 +103,7 @@ def _look(site: Site, jobs: Jobs, rules: Rules, s: State, factor: np.ndarray, at
     row, since = jobs.row[places], s.job["eligible"][places]
     seen = Seen(
         at, places, np.where(since >= 0, since, np.nan), -queue["order"][waits][pairs], factor[places], row["array"],
-        row["account"], row["user"],
+        row["account"], row["user"], s.job["start"],
     )  # fmt: skip
     new, changes = reorder(seen)
     if (new != seen.factor).any():

@@ -18,14 +18,14 @@ import numpy as np
 from ...errors import BatchcastError
 from ...formats.slurm.plannable import Plannable
 from ...planning.decide import is_drawn, is_opted_in
-from ...planning.order import AgeFinder, OrderRule, Queue, decide_order
+from ...planning.order import OVERRUN_WINDOW, AgeFinder, OrderRule, Queue, Ran, decide_order, overrunning
 from ...planning.record import Terms, opted_in
 from ...planning.update import task_ranges
 from ...slurm import limits
 from ...slurm.limits import Priority
 from ...slurm.transport import Transport
 from ...store import clock_jobs, planned
-from ...store.database import Store
+from ...store.database import Connection, Store
 from ...store.planned import Standing, Step
 from ..settings import Settings
 from .terms import ORDERS, method_of, order_time
@@ -35,7 +35,10 @@ MOST_CALLS = 20
 SETTLED_S = 600.0
 """A restored factor is remembered this long, because a killed slurmctld may bring the old factor back."""
 PAUSE_S = 3600.0
-"""After slurmctld denied a change, nothing is set this long: else the audit would fill with refusals."""
+"""So long nothing is set after slurmctld denied it: the audit would fill with the same refusal."""
+OVERRUN = "time limit and arrival: jobs of this user ran longer than predicted"
+OVERRUNS_EVERY_S = 300.0
+"""The users whose jobs ran past the times that ordered them are looked up anew after so long."""
 TOGETHER = 500
 """Maximum number of records per call."""
 
@@ -86,6 +89,9 @@ class Orderer:
     _not_before: float = -math.inf
     _finder: AgeFinder = field(default_factory=lambda: AgeFinder(math.nan))
     _settled: dict[str, float] = field(default_factory=dict)
+    _overrun: frozenset[str] = frozenset()
+    _overrun_due: float = -math.inf
+    _by_limit: set[str] = field(default_factory=set)
 
     def cycle(self, cluster: str, stop: str = "") -> OrderOutcome:
         """Look once and set factors; with `stop`, restore every factor of ours. Raises BatchcastError."""
@@ -135,6 +141,7 @@ class Orderer:
             record = planned.read_order(connection, cluster)
             procs = float(clock_jobs.read_meta(connection, cluster).get("total_procs") or math.nan)
             issued = planned.run_forecasts(connection, cluster, method_of(self.settings))
+            self._look_at_overruns(connection, cluster, issued)
         look = limits.look(self.transport)
         groups = self._groups(look.jobs, look.asked_at, "")
         wanted = self._decide(groups, record, issued, procs, look.asked_at)
@@ -151,7 +158,33 @@ class Orderer:
             if memory.get(planned.SWITCH):
                 stop = "off"
             issued = {} if stop else planned.run_forecasts(connection, cluster, method_of(self.settings))
+            self._look_at_overruns(connection, cluster, issued)
         return OrderOutcome(), record, stop, issued, float(memory.get("total_procs") or math.nan)
+
+    def _look_at_overruns(
+        self, connection: Connection, cluster: str, issued: Mapping[tuple[str, float], Mapping[str, Any]]
+    ) -> None:
+        """Find the users whose waiting jobs time limits order, since much of their work ran past its predictions."""
+        now = self.transport.now()
+        if now < self._overrun_due or not issued or self.settings["plan_order_by"] == "limits":
+            return
+        self._overrun_due, rule = now + OVERRUNS_EVERY_S, OrderRule()
+        users = sorted({row["user_id"] for row in issued.values() if row["user_id"]})
+        since = now - OVERRUN_WINDOW
+        rows = planned.started_jobs(connection, cluster, method_of(self.settings), users, since, now)
+        number = {name: k for k, name in enumerate(users)}
+        columns = [
+            (number[row["user_id"]], row["elapsed_s"], rule.length(order_time(row, self.settings), limit), limit,
+             row["procs"] or 1.0)
+            for row in rows
+            for limit in [math.nan if row["req_time"] is None else row["req_time"]]
+        ]  # fmt: skip
+        if not columns:
+            self._overrun = frozenset()
+            return
+        whose, *more = (np.array(column, float) for column in zip(*columns))
+        found = overrunning(Ran(whose.astype(np.int64), *more), rule.most_overrun)
+        self._overrun = frozenset(users[k] for k in found.tolist())
 
     def _groups(self, jobs: Iterable[Plannable], now: float, stop: str) -> dict[str, Group]:
         """Return the waiting records that sprio shows, by raw id."""
@@ -184,6 +217,7 @@ class Orderer:
         party: dict[tuple[object, ...], int] = {}
         within, columns, ids = self.settings["plan_within"], [], []
         rule = OrderRule(within, band=self.settings["plan_band"])
+        self._by_limit = set()
         for k, name in enumerate(names):
             group, shown = groups[name], groups[name].seen
             one = group.first
@@ -192,6 +226,9 @@ class Orderer:
             for job in group.tasks:
                 said = forecasts.get((job.job_id, job.submit_time))
                 ids.append(job.job_id)
+                if said is not None and said["user_id"] in self._overrun:
+                    said = None
+                    self._by_limit.add(name)
                 length = rule.length(order_time(said, self.settings), job.limit)
                 columns.append(
                     (k, shown.eligible, shown.cpus, shown.priority, shown.factor, _is_ours(shown, record.get(name)),
@@ -263,7 +300,8 @@ class Orderer:
         for group, factor in changes:
             name, now = group.first.raw_id, group.seen.factor
             record[name] = Standing(factor, now)
-            why = stop or (f"its place by {by} and arrival" if factor else "it may not be ordered any longer")
+            basis = OVERRUN if name in self._by_limit else f"{by} and arrival"
+            why = stop or (f"its place by {basis}" if factor else "it may not be ordered any longer")
             what = "sets" if factor else "returns"
             steps.append(Step(group.target, group.first.submit_time, what, now, factor, why))
         try:

@@ -10,12 +10,13 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given
 from hypothesis import settings as rules
 from hypothesis import strategies as st
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, func, insert, select, update
 from tests.scripted_slurm import Job, Site
 
 from batchcast.cli.main import cli
 from batchcast.errors import BatchcastError
 from batchcast.planning.record import CycleOutcome
+from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service import batch_system
 from batchcast.service.planning.checkup import ground_findings, standing_findings
 from batchcast.store import clock_jobs, planned
@@ -79,6 +80,66 @@ def test_without_a_forecast_that_rests_on_anything_the_limit_counts(tmp_path: Pa
     now = factors(one)
     assert before["1"] > now["1"] > 0
     assert now["2"] < before["2"]
+
+
+def ran(
+    one: Site, user: str, elapsed: float, predicted: float, *, limit: float = 28_800.0, running: bool = False
+) -> None:
+    """Store a job of a user that started, how long it ran, and what was predicted when it was submitted."""
+    with one.store.begin() as connection:
+        number = connection.scalar(select(func.max(jobs.c.row))) + 1
+        now = one.slurm.time
+        values = {
+            "row": number, "cluster": "c", "job_id": f"9{number}", "submit_time": now - elapsed - 10.0, "user_id": user,
+            "start_time": now - elapsed, "end_time": None if running else now, "open": int(running), "state": "x",
+            "first_seen": 0.0, "req_procs": 8.0, "req_time": limit,
+        }  # fmt: skip
+        connection.execute(insert(jobs).values(**values))
+        said = Prediction(predicted, (0.5, 0.9), (predicted, predicted), "like jobs", Grounds.CLASS)
+        shared = {"kind": "runtime", "moment": "submit", "method": "kernel", "as_of": now, "issued_at": now}
+        clock_jobs.issue(connection, [{"row": number, **shared, "prediction": said}])
+
+
+def belongs_to(one: Site, **users: str) -> None:
+    """Give waiting jobs a user: job1="eve"."""
+    with one.store.begin() as connection:
+        for name, user in users.items():
+            connection.execute(update(jobs).where(jobs.c.job_id == name.removeprefix("job")).values(user_id=user))
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_a_user_whose_jobs_run_past_their_predictions_is_ordered_by_time_limits(tmp_path: Path, running: bool) -> None:
+    """Eve taught the predictor 15 min with a hundred short jobs. Then her long job ran on; Ada's ended as predicted."""
+    one = site(tmp_path, Job("1", 600), Job("2", 120), Job("3", 600))
+    belongs_to(one, job1="eve", job2="ada", job3="ada")
+    for _ in range(100):
+        ran(one, "eve", 60.0, 60.0)
+    look(one)
+    before = factors(one)
+    assert before["1"] == before["3"]
+    ran(one, "eve", 18_000.0, 60.0, running=running)
+    ran(one, "ada", 3000.0, 3600.0, running=running)
+    one.slurm.time += 300.0
+    look(one)
+    now = factors(one)
+    assert now["1"] < before["1"]
+    assert now["3"] == before["3"]
+    with Reader(str(tmp_path / "s.db")) as reader:
+        whys = [step["why"] for step in reader.ask("plan_changes", cluster="c", since=0.0) if step["job_id"] == "1"]
+    assert any("jobs of this user ran longer than predicted" in why for why in whys)
+
+
+def test_what_ran_past_its_prediction_is_forgotten_after_two_weeks(tmp_path: Path) -> None:
+    one = site(tmp_path, Job("1", 600))
+    belongs_to(one, job1="eve")
+    ran(one, "eve", 9000.0, 60.0)
+    look(one)
+    by_limit = factors(one)["1"]
+    one.settings = one.settings.replaced(plan_lag_s=1e9)
+    one.restarted()
+    one.slurm.time += 15 * 86_400.0
+    look(one)
+    assert factors(one)["1"] != by_limit
 
 
 def test_by_limits_the_shorter_limit_goes_first_and_no_prediction_counts(tmp_path: Path) -> None:
