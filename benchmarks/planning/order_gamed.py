@@ -5,10 +5,11 @@
 Each seed is a machine of 32 processors and three days of eleven users who repeat themselves and pad their limits. A
 twelfth user submits `--long` jobs of six hours, and before each of them `--short` jobs of a minute. If the user is
 honest, the short jobs have a name of their own and a limit of ten minutes. If not, they have the name, the size and
-the limit of the long jobs. Nothing else differs. Each row is a least share of the limit that counts as work in the
-order (0: no bound). Columns: the mean wait of the long jobs, honest and gamed; what gaming gains, in minutes and as a
-share of the honest wait, and what it costs a job of others, each with a 90 % interval over seeds; and the mean wait
-of all honest jobs, which shows what the bound itself costs.
+the limit of the long jobs. Nothing else differs. Each row is an order: by time limits, or by forecasts under the two
+bounds of `OrderRule`. Columns: the mean wait of the long jobs, honest and gamed; what gaming gains, in minutes and as a
+share of the honest wait; what the gamed long jobs gain over the order by time limits on the same jobs, all of them and
+the last of each seed; and what gaming costs a job of others, each difference with a 90 % interval over seeds. The mean
+wait of all honest jobs shows what the bounds themselves cost.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,14 @@ from batchcast.table import Trace
 NODES, CPUS, USERS, DAYS = 4, 8, 11, 3
 LONG_S, LIMIT_S, LONG_PROCS = 6 * 3600.0, 8 * 3600.0, 8.0
 SHORT_S, SHORT_LIMIT_S = 60.0, 600.0
-SHARES = (0.0, 1 / 8, 1 / 4, 1 / 2)
+ARMS: dict[str, OrderRule | None] = {
+    "time limits": None,
+    "no bound": OrderRule(least_share=0.0, most_overrun=1.0),
+    "least share": OrderRule(most_overrun=1.0),
+    "overruns": OrderRule(least_share=0.0),
+    "both": OrderRule(),
+}
+"""The rule of each order; None: time limits."""
 LOAD = 0.7
 GAMER = "gamer"
 
@@ -68,31 +75,29 @@ def _job(at: float, run: float, procs: float, limit: float, user: str, name: str
     }  # fmt: skip
 
 
-def waits(rows: list[dict[str, Any]], shares: tuple[float, ...]) -> list[np.ndarray]:
-    """The waits (n,) of the rows under each share; forecasts are made on the schedule that arrival gives."""
+def waits(rows: list[dict[str, Any]]) -> list[np.ndarray]:
+    """The waits (n,) of the rows under each order; forecasts are made on the schedule that arrival gives."""
     machine = homogeneous(NODES, CPUS, **SETTINGS)
     log = Trace.from_arrays({"job_id": list(range(len(rows))), **{n: [r[n] for r in rows] for n in rows[0]}})
     log = log.with_columns({"wait_time": simulate_on(machine, log).wait_time})
-    order = Ordering("forecast", "kernel")
-    return [
-        simulate_on(machine, log, queue=QueuePlan(order=replace(order, rule=OrderRule(least_share=share)))).wait_time
-        for share in shares
-    ]
+    orders = (Ordering("limit") if rule is None else Ordering("forecast", "kernel", rule) for rule in ARMS.values())
+    return [simulate_on(machine, log, queue=QueuePlan(order=order)).wait_time for order in orders]
 
 
 SETTINGS = {"SchedulerType": "sched/backfill", "PriorityType": "priority/basic"}
 
 
-def one_seed(seed: int, long: int, short: int, shares: tuple[float, ...]) -> dict[str, list[list[float]]]:
-    """The waits by arm and share: of the long jobs, and of everybody else's."""
+def one_seed(seed: int, long: int, short: int) -> dict[str, list[list[float]]]:
+    """The waits by arm and order: of the long jobs, and of everybody else's."""
     found: dict[str, list[list[float]]] = {}
     for arm, games in (("honest", False), ("gamed", True)):
         rows = crowd(np.random.default_rng([seed, 1])) + gamers(np.random.default_rng([seed, 2]), long, short, games)
         rows.sort(key=lambda r: r["submit_time"])
         is_long = np.array([r["run_time"] == LONG_S and r["user_id"] == GAMER for r in rows])
         others = np.array([r["user_id"] != GAMER for r in rows])
-        for wait in waits(rows, shares):
+        for wait in waits(rows):
             found.setdefault(f"long, {arm}", []).append(wait[is_long].tolist())
+            found.setdefault(f"last, {arm}", []).append(wait[is_long][-1:].tolist())
             found.setdefault(f"others, {arm}", []).append(wait[others].tolist())
     return found
 
@@ -104,19 +109,23 @@ def interval(differences: np.ndarray) -> str:
     return f"{differences.mean():.1f} ({low:.1f} to {high:.1f})"
 
 
-def table(runs: list[dict[str, list[list[float]]]], shares: tuple[float, ...]) -> list[dict[str, Any]]:
-    """A row for each share, in minutes."""
-    rows = []
-    for k, share in enumerate(shares):
-        mean = {name: np.array([np.mean(run[name][k]) for run in runs]) / 60 for name in runs[0]}
+def table(runs: list[dict[str, list[list[float]]]]) -> list[dict[str, Any]]:
+    """A row for each order, in minutes."""
+    rows, limits = [], {}
+    for k, name in enumerate(ARMS):
+        mean = {one: np.array([np.mean(run[one][k]) for run in runs]) / 60 for one in runs[0]}
+        limits = limits or mean
         gain = mean["long, honest"] - mean["long, gamed"]
+        over = {one: limits[one] - mean[one] for one in ("long, gamed", "last, gamed")}
         rows.append(
             {
-                "least share": share,
+                "order, bounds": name,
                 "honest": round(float(mean["long, honest"].mean()), 1),
                 "gamed": round(float(mean["long, gamed"].mean()), 1),
                 "gain": interval(gain),
                 "of the wait": f"{gain.mean() / mean['long, honest'].mean():.0%}",
+                "over limits": interval(over["long, gamed"]),
+                "of the last": interval(over["last, gamed"]),
                 "costs others": interval(mean["others, gamed"] - mean["others, honest"]),
                 "others, honest": round(float(mean["others, honest"].mean()), 1),
             }
@@ -133,7 +142,7 @@ def main() -> int:
     given = parser.parse_args()
     first, _, last = given.seeds.partition(":")
     seeds = range(int(first), int(last or first) + 1)
-    rows = table([one_seed(seed, given.long, given.short, SHARES) for seed in seeds], SHARES)
+    rows = table([one_seed(seed, given.long, given.short) for seed in seeds])
     widths = {name: max(len(name), *(len(str(row[name])) for row in rows)) for name in rows[0]}
     print("  ".join(name.rjust(width) for name, width in widths.items()))
     for row in rows:
