@@ -51,7 +51,10 @@ def home() -> Iterator[Path]:
 def inputs(store: str) -> dict[str, tuple[int, str | None]]:
     """What the store has of each job: whether it has left by the clock's events, and its features."""
     with contextlib.closing(sqlite3.connect(store)) as database:
-        rows = database.execute("SELECT job_id, told & 4, inputs FROM jobs").fetchall()
+        try:
+            rows = database.execute("SELECT job_id, told & 4, inputs FROM jobs").fetchall()
+        except sqlite3.OperationalError as error:  # the collector has not made its tables yet
+            raise RuntimeError(str(error)) from error
     return {job_id: (gone, features) for job_id, gone, features in rows}
 
 
@@ -85,7 +88,9 @@ def test_walltime_of_a_vasp_directory_rests_on_its_inputs(lab_here: None, home: 
             of_job = json.loads(follower.run("walltime", last, "-u", USER, "--json"))["results"][0]
             assert of_job["limit_s"] == said[jobs[last]]["limit_s"]
             scored = json.loads(follower.run("accuracy", "--json"))["results"]
-            (share,) = {one["fell_back_share"] for one in scored if one["predictor"] == SPEC and one["kind"] == "runtime"}
+            (share,) = {
+                one["fell_back_share"] for one in scored if one["predictor"] == SPEC and one["kind"] == "runtime"
+            }
             print(f"fell back: {share:.0%}")
             assert 0.0 < share < 1.0
             assert json.loads(follower.run("start", "--test", str(home / "long"), "--json"))["results"]

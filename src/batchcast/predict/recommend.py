@@ -181,6 +181,9 @@ class LimitAdvice:
         self.namesakes = Namesakes("time")
         self.risk = risk
         self.uses = tuple(getattr(self.inner, "uses", ()))
+        for name in ("refit_every_jobs", "refit_every_s", "refit"):  # else the driver would never train the predictor
+            if hasattr(self.inner, name):
+                setattr(self, name, getattr(self.inner, name))
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Return the suggested limit at the risk given to the constructor."""

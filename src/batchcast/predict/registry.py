@@ -48,7 +48,7 @@ def _own(kind: str) -> dict[str, Registered]:
 
 @cache
 def available(kind: str) -> Mapping[str, Registered]:
-    """Return every registered method of a kind (`runtime`, `wait`, `heuristic`, `inputs`) by name, sorted, without importing."""
+    """Return every registered method of a kind (a key of `GROUPS`) by name, sorted, without importing."""
     from importlib.metadata import entry_points
 
     others = {point.name: Registered(point.name, point.value) for point in entry_points(group=GROUPS[kind])}

@@ -212,13 +212,19 @@ def open_keys(connection: Connection, cluster: str) -> Iterator[tuple[int, str, 
         yield row[0], row[1], row[2], row[3]
 
 
-def without_inputs(connection: Connection, cluster: str) -> list[tuple[int, str, str, float]]:
-    """Return row, user, working directory and submit time of open jobs whose input files were not read.
+SEEN_AT_ONCE_S = 3600.0
+"""A short job may have ended before the collector sees it; its input files are read if it was submitted so lately."""
 
-    Left out are jobs that the clock knows, because their predictions have been made.
+
+def without_inputs(connection: Connection, cluster: str) -> list[tuple[int, str, str, float]]:
+    """Return row, user, working directory and submit time of jobs whose input files were not read.
+
+    Left out are jobs that the clock knows, because their predictions have been made, and jobs that were first seen
+    long after their submission and have ended: they come from accounting, and their directories may have new files.
     """
     query = select(jobs.c.row, jobs.c.user_id, jobs.c.work_dir, jobs.c.submit_time).where(
-        jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.told == 0, jobs.c.inputs.is_(None),
+        jobs.c.cluster == cluster, jobs.c.told == 0, jobs.c.inputs.is_(None),
+        or_(jobs.c.open == 1, jobs.c.first_seen - jobs.c.submit_time <= SEEN_AT_ONCE_S),
         jobs.c.user_id.is_not(None), jobs.c.work_dir.is_not(None),
     )  # fmt: skip
     return [(row[0], row[1], row[2], row[3]) for row in connection.execute(query.order_by(jobs.c.row))]

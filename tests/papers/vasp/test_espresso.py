@@ -17,7 +17,6 @@ from batchcast.trace import write_parquet
 from batchcast.trace.input_files import Folder
 
 
-
 def run(*arguments: object) -> Result:
     """Run batchcast, and raise what it raises."""
     return CliRunner().invoke(cli, [str(word) for word in arguments], catch_exceptions=False, standalone_mode=False)
@@ -56,8 +55,8 @@ def test_variables_and_cards_are_read_with_the_defaults_of_pw_x() -> None:
 
 @pytest.mark.parametrize(
     ("card", "points"),
-    [("K_POINTS gamma\n", 1.0), ("K_POINTS crystal\n 10\n 0 0 0 1\n", 10.0), ("k_points (automatic)\n 2 2 2 0 0 0\n", 8.0),
-     ("K_POINTS\n 3\n 0 0 0 1\n", 3.0)],
+    [("K_POINTS gamma\n", 1.0), ("K_POINTS crystal\n 10\n 0 0 0 1\n", 10.0),
+     ("k_points (automatic)\n 2 2 2 0 0 0\n", 8.0), ("K_POINTS\n 3\n 0 0 0 1\n", 3.0)],
 )  # fmt: skip
 def test_every_style_of_k_points_gives_their_number(card: str, points: float) -> None:
     assert parse_pw(INPUT[: INPUT.index("K_POINTS")] + card)["qe_kpoints"] == points

@@ -32,7 +32,9 @@ NAMES = ("CTC", "SDSC-DS", "NREL")
     metavar="FILE",
     help="Your own log instead, with job names or application numbers; `-o` has its page.",
 )
-@click.option("--timezone", metavar="ZONE", help="Time zone of the hours of submission, with --log. Default: the log's.")
+@click.option(
+    "--timezone", metavar="ZONE", help="Time zone of the hours of submission, with --log. Default: the log's."
+)
 @click.option(
     "--also",
     default="",

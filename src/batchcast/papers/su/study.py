@@ -180,7 +180,7 @@ PRINTED = {
 
 
 def local_offset(trace: Trace, timezone: str) -> float:
-    """Return the seconds that turn a log's clock into local time, by the time zone's offset in the middle of the log."""
+    """Return the seconds that turn a log's clock into local time, by the zone's offset in the middle of the log."""
     middle = trace.info.unix_start + (float(np.median(trace.submit_time)) if len(trace) else 0.0)
     ahead = datetime.fromtimestamp(middle, ZoneInfo(timezone)).utcoffset() or timedelta(0)
     return float(trace.info.unix_start % 86400.0 + ahead.total_seconds())
@@ -357,9 +357,7 @@ class Gathered:
         return [*tables, noise_table(self.rows["noise"]), class_table(self.rows["class"])]
 
     def _part(self, name: str, kind: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
-        return self.kept.part(
-            f"{name}-{kind}", {"log": self.hashes[name], "first": self.first, **made_of}, compute
-        )
+        return self.kept.part(f"{name}-{kind}", {"log": self.hashes[name], "first": self.first, **made_of}, compute)
 
     def _classes(self, name: str, trace: Trace, part: Mapping[str, Any]) -> None:
         """Add measures by class of names and by size, and the paper's pictures."""

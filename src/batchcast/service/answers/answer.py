@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from ...units import parse_when as time_of
 from ...units import span
 
-
 INPUTS = "inputs"
 """The option of a script that holds features of its input files, in JSON, beside sbatch's options."""
 

@@ -237,7 +237,9 @@ def features_in(options: Mapping[str, str]) -> dict[str, float | str]:
     try:
         return checked_features(json.loads(options.get(INPUTS) or "{}"))
     except (ValueError, RecursionError, InputError):
-        raise UsageError(f"{INPUTS}: not features of input files (accepted: a JSON object of numbers and texts)") from None
+        raise UsageError(
+            f"{INPUTS}: not features of input files (accepted: a JSON object of numbers and texts)"
+        ) from None
 
 
 def read_script(path: str) -> str:

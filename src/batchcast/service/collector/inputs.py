@@ -22,7 +22,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...errors import InputError, UsageError
-from ...trace.input_files import NO_DIRECTORY, STATUS, UNREADABLE, checked_features, features_at_submission, folder_below
+from ...trace.input_files import (
+    NO_DIRECTORY,
+    STATUS,
+    UNREADABLE,
+    checked_features,
+    features_at_submission,
+    folder_below,
+)
 
 MOST_JOBS = 500
 """The most directories that one cycle reads."""

@@ -386,7 +386,8 @@ def _operation(place: str, endpoint: Endpoint) -> dict[str, Any]:
         "summary": endpoint.summary,
         "parameters": [
             {"name": n, "in": "query", "required": False, "description": _meaning(n, name)[0],
-             "schema": {"type": "string", "maxLength": LONGEST if n == INPUTS else 500, "examples": [_meaning(n, name)[1]]}}
+             "schema": {"type": "string", "maxLength": LONGEST if n == INPUTS else 500,
+                        "examples": [_meaning(n, name)[1]]}}
             for n in endpoint.parameters
         ],
         "responses": {"200": right, "304": {"description": "as before"}, **wrong},

@@ -6,7 +6,6 @@ import json
 import os
 import pwd
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -219,7 +218,7 @@ def test_walltime_and_accuracy_use_the_features_that_the_collector_stored(
     spec = "bayesian_ridge:features=core_num+qe_ecutwfc,min_jobs=20"
     given = {"store": str(tmp_path / "s.db"), "runtime": spec, "limits": spec, "wait": "recent_wait",
              "input_roots": str(tmp_path), "settle_s": 0.0, "memory": "", "machine": "none", "private": "no",
-             "listen": str(tmp_path / "none.sock"), "history_days": 0.01, "history_every_s": 0.0, "input_s": 60.0}  # fmt: skip
+             "listen": str(tmp_path / "none.sock"), "history_days": 0.01, "history_every_s": 0.0}  # fmt: skip
     settings = load(given, {})
     reads: list[int] = []
     monkeypatch.setattr(InputReader, "read", lambda self, jobs: reads.append(len(jobs)) or _cheap(jobs))
