@@ -10,7 +10,7 @@ from typing import Any
 from ...report.blocks import Block, Callout, Figure, Section, Table, TableColumn, page
 from ...report.figures import lines
 from ..shared import columns_of
-from .paper_study import REASONS_WHY, against_emin_min, by_rate, floors, growth, relations
+from .paper_study import REASONS_WHY, against_emin_min, by_rate, by_share, floors, growth, relations
 from .study import SHORT
 
 Rows = Sequence[Mapping[str, Any]]
@@ -93,14 +93,33 @@ def _spread(row: Mapping[str, Any], key: str) -> str:
     return f"{row[key]:,.{digits}f}" + (f"\u00a0±\u00a0{wide:.{digits}f}" if wide == wide else "")
 
 
-def _with_bars(figure: Figure, rows: Rows, names: Sequence[str], key: str) -> Figure:
-    """Add the 95 % intervals over the runs to the figure's lines as error bars."""
+SHARES_IN_WORDS = {
+    "data_share": "p, share of data-intensive jobs",
+    "large_share": "q, share of large jobs",
+}
+
+
+def _figures(rows: Rows, names: Sequence[str], x: str, words: str, caption: str) -> list[Block]:
+    """Figures 2 to 4 against the column `x`."""
+    figures: list[Block] = []
+    for key, title in TITLES.items():
+        series = {
+            n: ([r[x] for r in rows if r["heuristic"] == n], [r[key] for r in rows if r["heuristic"] == n])
+            for n in names
+        }
+        drawn = lines(f"{title} by {words.partition(',')[0]}", series, x=words, y=SHORT[key], markers=True)
+        figures.append(_with_bars(drawn, rows, names, key, caption))
+    return figures
+
+
+def _with_bars(figure: Figure, rows: Rows, names: Sequence[str], key: str, caption: str) -> Figure:
+    """The figure's lines with the 95 % intervals over the runs as error bars."""
     wide = [[row[f"{key}_ci95"] for row in rows if row["heuristic"] == name] for name in names]
     drawn = [
         {**trace, "error_y": {"type": "data", "array": [None if v != v else v for v in widths], "visible": True}}
         for trace, widths in zip(figure.data, wide)
     ]
-    return replace(figure, data=drawn, caption="Means over nine mixes; bars: 95 % interval over the runs, at most.")
+    return replace(figure, data=drawn, caption=f"{caption}; bars: 95 % interval over the runs, at most.")
 
 
 def _worded(rows: Rows) -> list[dict[str, Any]]:
@@ -113,22 +132,17 @@ def paper_page(results: Rows, swept: Sequence[Table], provenance: Mapping[str, A
     rows = by_rate(results)
     # second readings are only in the tables: the palette has eight colours, and the lines overlap
     names = [name for name in dict.fromkeys(row["heuristic"] for row in rows) if ":" not in name]
-    figures: list[Block] = []
-    for key, title in TITLES.items():
-        series = {
-            n: ([r["rate"] for r in rows if r["heuristic"] == n], [r[key] for r in rows if r["heuristic"] == n])
-            for n in names
-        }
-        figures.append(
-            _with_bars(
-                lines(title, series, x="arrival rate, jobs a time unit", y=SHORT[key], markers=True), rows, names, key
-            )
-        )
+    figures = _figures(rows, names, "rate", "arrival rate, jobs a time unit", "Means over nine mixes")
+    by_mix: list[Block] = []
+    for share, words in SHARES_IN_WORDS.items():
+        found = by_share(results, share)
+        by_mix += _figures(found, names, share, words, "Means over the rates and the other share")
     tables = paper_tables(results)
     why: list[Block] = [Callout(f"{name}: {words}.", "warning") for name, words in REASONS_WHY.items()]
     sections = [
         Section("Printed and ours", [tables[0], *why]),
         Section("Figures 2 to 4", figures),
+        Section("Figures 2 to 4 by p and q", by_mix),
         Section("Tables", tables[1:]),
     ]
     if swept:

@@ -92,6 +92,21 @@ def by_rate(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+def by_share(results: Sequence[Mapping[str, Any]], share: str) -> list[dict[str, Any]]:
+    """Figures 2 to 4 by p (`data_share`) or q (`large_share`): each heuristic's mean over rates and the other share.
+
+    `..._ci95` as in `by_rate`.
+    """
+    rows: list[dict[str, Any]] = []
+    for value in sorted({row[share] for row in results}):
+        for name in _names(results):
+            cells = [row for row in results if row[share] == value and row["heuristic"] == name]
+            means = {key: float(np.mean([row[key] for row in cells])) for key in MEASURES}
+            wide = {f"{key}_ci95": _mean_width(cells, key) for key in MEASURES}
+            rows.append({share: value, "heuristic": name, **means, **wide})
+    return rows
+
+
 def _mean_width(cells: Sequence[Mapping[str, Any]], key: str) -> float:
     return float(np.mean([row.get(f"{key}_ci95", np.nan) for row in cells]))
 

@@ -41,7 +41,7 @@ class Gathered:
         needed = {"accuracy", "minh", "local", "baselines", "schedules", "sensitivity"}
         for protocol in paper.PROTOCOLS if wanted & needed else ():
             forecasts[protocol] = self._accuracy(each, trace, protocol)
-            for part, specs in {"minh": [paper.MINH], "local": paper.LOCAL}.items():
+            for part, specs in {"minh": [paper.MINH, paper.MINH_APART], "local": paper.LOCAL}.items():
                 if part in wanted:
                     forecasts[protocol] |= self._more(each, trace, protocol, part, specs)
         for protocol, said in forecasts.items():
@@ -182,8 +182,8 @@ def _accuracy_rows(
 
 
 def _is_the_papers(spec: str) -> bool:
-    """Return whether the paper prints figures of a method, with its settings."""
-    return spec in (paper.METHOD, paper.MINH)
+    """Whether a method is one the paper prints figures of, at its settings."""
+    return spec in (paper.METHOD, paper.MINH, paper.MINH_APART)
 
 
 def _latest(rows: Sequence[Mapping[str, Any]]) -> str:

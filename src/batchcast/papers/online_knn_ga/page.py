@@ -251,6 +251,10 @@ def _short(spec: str) -> str:
 
 
 READING = (
+    "The baseline minh_wolters follows this paper's description of it: its authors printed no settings, so it is "
+    "searched as thoroughly as knn_ga. It stands with and without large and small jobs apart (apart=yes), and the "
+    "printed figures, of one reading that the paper does not name, stand beside both. A gain over it is therefore a "
+    "gain over our reading: compare knn_ga with last_2 and recent_mean too, which have no settings to choose.",
     "Honest protocol: a neighbour has ended before the job is submitted. Paper protocol: history is taken in log order "
     "whether it has finished or not, which no running system can do.",
     "In Tables 5 and 6 the first 4500 jobs, before whose end no window is full, are planned with their requests.",
