@@ -17,7 +17,7 @@ from batchcast.trace import write_parquet
 
 def own(jobs: int) -> Trace:
     """Jobs of one user and one name whose run time follows from the mesh alone."""
-    mesh = np.tile([1e5, 9e5, 4e5], jobs)[:jobs]
+    mesh = np.random.default_rng(5).choice([1e5, 4e5, 9e5], jobs)
     columns = {
         "submit_time": 7200.0 * np.arange(jobs), "wait_time": np.zeros(jobs), "run_time": mesh / 100,
         "req_procs": np.full(jobs, 16.0), "user_id": ["ada"] * jobs, "job_name": ["wing"] * jobs, "mesh": mesh,
