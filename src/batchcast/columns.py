@@ -111,6 +111,8 @@ _ALL = (
            sacct="ReqTRES", squeue="tres-alloc", pbs="Resource_List.ngpus"),
     Column("gpu_type", "nominal", "", "submission", "Type of the GPUs requested, if the job names one: a100",
            sacct="ReqTRES", squeue="tres-alloc"),
+    Column("alloc_gpu_type", "nominal", "", "start", "Type of the GPUs allocated, if accounting names one",
+           sacct="AllocTRES"),
     Column("used_gpus", "number", "GPUs", "end", "Mean number of busy GPUs in the busiest step",
            sacct="TRESUsageInTot"),
     Column("used_gpu_mem_kib", "number", "KiB", "end", "Memory of all GPUs in the step that used most of it",

@@ -202,6 +202,10 @@ def _whole(table: _Table, records: Records, source: str, notes: Sequence[str]) -
     return table.trace(source, records, notes)
 
 
+_GPU_TYPES = {"gpu_type": ("reqtres", "reqgres"), "alloc_gpu_type": ("alloctres",)}
+"""Fields that name the type of GPU that a job requested, and the type that it got, which submission does not know."""
+
+
 class _Table:
     """Collects the columns of jobs, batch by batch."""
 
@@ -210,9 +214,10 @@ class _Table:
         self.problems, self._clock = problems, clock
         self.names: Mapping[str, int] = {}
         self._numbers = {name: GrowingColumn(np.nan) for name in _NUMBERS}
-        self._codes = {name: GrowingColumn(-1) for name in (*_NAMES, *_SAID, "gpu_type", "status")}
+        self._codes = {name: GrowingColumn(-1) for name in (*_NAMES, *_SAID, *_GPU_TYPES, "status")}
         self._words = {name: Codes(name_or_null) for name in (*_NAMES, *_SAID)}
-        self._words |= {"status": Codes(status_from_sacct), "gpu_type": Codes(lambda text: gpu_type(text) or None)}
+        self._words |= {name: Codes(lambda text: gpu_type(text) or None) for name in _GPU_TYPES}
+        self._words["status"] = Codes(status_from_sacct)
         self._ids: list[np.ndarray] = []
         self._memo = memos()
 
@@ -232,7 +237,7 @@ class _Table:
                 self.add(layout, [[column[k] for k in good] for column in columns], [numbers[k] for k in good])
             return
         codes = {name: batch.codes(self._words[name], *_NAMES.get(name, ("state",))) for name in (*_NAMES, "status")}
-        codes["gpu_type"] = batch.codes(self._words["gpu_type"], "reqtres", "reqgres")
+        codes |= {name: batch.codes(self._words[name], *fields) for name, fields in _GPU_TYPES.items()}
         batch.report_states("state")
         for name, option in _SAID.items():
             said = batch.said(self._words[name], option)

@@ -236,7 +236,7 @@ def _of_trace(log: Any) -> list[JobUse]:
         names("cluster") if "cluster" in log.names else [""] * len(log),
         [1] * len(log),
         log.number("used_gpu_mem_kib"),
-        names("gpu_type") if "gpu_type" in log.names else [""] * len(log),
+        names("alloc_gpu_type") if "alloc_gpu_type" in log.names else [""] * len(log),
     )
     rows = (column.tolist() if isinstance(column, np.ndarray) else column for column in columns)
     return [JobUse(*row) for row in zip(*rows)]
