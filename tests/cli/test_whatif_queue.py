@@ -102,6 +102,13 @@ def test_an_outage_after_the_log_has_no_answer_instead_of_no_delay(log: str, mac
     assert "the outage is not within the log" in str(run(*words, code=3).exception)
 
 
+def test_near_the_end_of_the_log_no_start_is_called_the_best(log: str, machine: str) -> None:
+    words = (log, "--timezone", "UTC", "--machine", machine, "--reserve", "nodes=ALL,start=2026-01-19T11:30,hours=8")
+    run_of = run(*words)
+    assert "No other start was simulated." in " ".join(run_of.stdout.split())
+    assert "the log ends within two days after the outage" in run_of.stderr
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The queue of `test_live`, and a job that has run for 45 minutes of its two hours."""

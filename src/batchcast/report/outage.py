@@ -38,18 +38,20 @@ def outage_blocks(rows: Cells, groups: Cells, explain: bool) -> tuple[list[Block
         TableColumn("now_s", "mean wait without", "seconds"),
         TableColumn("then_s", "with the outage", "seconds"),
     ]
-    blocks: list[Block] = [_advice(asked, best), table]
+    blocks: list[Block] = [_advice(asked, best, len(rows) == 1), table]
     return blocks + ([Table("Whose jobs wait longer at the asked start", whose, some)] if some else []), (
         [] if len(shown) == len(rows) or explain else [Callout("--explain shows every start.")]
     )
 
 
-def _advice(asked: Mapping[str, Any], best: Mapping[str, Any]) -> Callout:
+def _advice(asked: Mapping[str, Any], best: Mapping[str, Any], alone: bool) -> Callout:
     """Return the sentence that says which start delays the least work, and how surely."""
     text = (
         f"Starting at {asked['start']}, the outage delays {counted(asked['delayed_jobs'])} of "
         f"{counted(asked['delayed_users'], 'user')}, by {_hours(asked, 'delayed_hours')} processor-hours. "
     )
+    if alone:
+        return Callout(f"{text}No other start was simulated.", "note")
     if asked is best:
         return Callout(f"{text}No start of that week delays less work.", "good")
     text += f"Of that week, {best['start']} delays the least work"
