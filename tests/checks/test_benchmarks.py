@@ -55,6 +55,7 @@ ON_RECORDS = {
     "recorded_waits.py": "reference/slurm/fifo-1",
 }
 ON_SLURM = (
+    "clusters/lab.py",
     "order_decisions.py",
     "order_gain.py",
     "order_load.py",

@@ -15,10 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from . import papers, studies
 from .files import SHARED, FigureError, Study, content, keep, missing_logs, read_files, run_study
 from .pages import faults, pages, unbound, with_blocks
-from .studies import STUDIES
 
+STUDIES: tuple[Study, ...] = (*studies.STUDIES, *papers.STUDIES)
 NEAR = 1e-3
 """Relative difference that is accepted between machines."""
 

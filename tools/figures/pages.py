@@ -25,16 +25,18 @@ MARKED = "\0"
 FEW = 2
 """A table with at least this many cells that begin with a number is a table of figures."""
 LONG = {
-    "docs/papers/grid.md": ("ratio",),
+    # a genetic search after every 1,000 jobs, twice a set: an hour of processor time
     "docs/papers/online-knn-ga.md": ("data set",),
-    "docs/papers/quick-starters.md": ("log", "item"),
-    "docs/papers/su.md": ("log", "log, jobs", "regression"),
-    "docs/papers/vasp.md": ("predictor",),
-    "docs/evidence/limits.md": ("log",),
+    # a forest for each scored job: 17 minutes
+    "docs/papers/su.md": ("log, jobs",),
+    # twenty replicates of four logs under three policies
     "docs/evidence/policy-study.md": ("`forecast` with `kernel`",),
+    # two to ten minutes each
+    "docs/papers/grid.md": ("ratio",),
+    "docs/papers/quick-starters.md": ("log", "item"),
     "docs/evidence/waits.md": ("",),
 }
-"""Tables without a file, by page and first title. The command above each takes minutes to hours of processor time."""
+"""Tables without a file, by page and first title, because the command takes too long to be run again."""
 
 
 def pages(root: Path = ROOT) -> list[Path]:
