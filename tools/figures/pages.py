@@ -31,8 +31,7 @@ LONG = {
     "docs/papers/su.md": ("log, jobs",),
     # twenty replicates of four logs under three policies
     "docs/evidence/policy-study.md": ("`forecast` with `kernel`",),
-    # two to ten minutes each
-    "docs/papers/grid.md": ("ratio",),
+    # a minute for each of four logs
     "docs/papers/quick-starters.md": ("log", "item"),
     "docs/evidence/waits.md": ("",),
 }

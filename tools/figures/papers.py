@@ -161,7 +161,7 @@ def each(command: str, names: Iterable[str]) -> tuple[str, ...]:
 
 COMPARED = f"forecast,{','.join(EARLIER)} --against ibl --all-columns"
 STUDIES = (
-    Study("paper-grid", ("batchcast reproduce grid --jobs 2000 --runs 10",), read_grid),
+    Study("paper-grid", ("batchcast reproduce grid --jobs 2000 --runs 10",), read_grid, rerun="long"),
     Study(
         "paper-quick-starters", each("batchcast reproduce pqstar --logs {}", QUICK_STARTERS),
         read_quick_starters, tuple(QUICK_STARTERS.values()), rerun="long",
