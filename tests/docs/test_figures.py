@@ -149,6 +149,18 @@ fifo-2  50      1512    97%    99%   100%
     }  # fmt: skip
 
 
+def test_bounds_are_read_from_what_the_benchmark_prints() -> None:
+    printed = """bounds of `calibrated`: share that held, and share of windows of 5,000 jobs within 2 points
+KTH       lots 80.0% 0.801 1.000   90.0% 0.900 0.990   95.0% 0.950 1.000
+KTH            80.0% 0.802 0.970   90.0% 0.895 0.858   95.0% 0.949 0.990
+          windows that fail at 90 %: 2 of 40; the user with most misses owns 40% of them at the median
+"""
+    study = next(study for study in command.STUDIES if study.name == "bounds-windows")
+    figures = study.read([printed], Path())
+    assert figures.blocks["windows"][2:] == ["| KTH | 0.895 | 0.858 | 0.900 | 0.990 |"]
+    assert figures.values == {"logs": 1, "near": 0}
+
+
 def test_a_sample_runs_a_command_and_finds_what_moved(capsys: pytest.CaptureFixture[str]) -> None:
     def read(printed: list[str], _: Path) -> Figures:
         return Figures(json.loads(printed[0]), {"line": printed[0].splitlines()})
