@@ -77,7 +77,8 @@ def read_grid(documents: list[Any], _: Path) -> Figures:
     """The printed ratios between heuristics beside ours."""
     given = [row for row in documents[0]["results"] if row["table"] == "relations"]
     by_name = {(row["heuristic"], row["against"], row["measure"]): row for row in given}
-    rows, values = [], {}
+    rows = []
+    values: dict[str, float] = {}
     for name, against, measures in RELATIONS:
         cells = [by_name[name, against, measure] for measure in measures.split()]
         gap = max(abs(cell["gap_points"]) for cell in cells)
