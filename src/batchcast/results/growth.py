@@ -13,12 +13,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from batchcast import plots
+
 from ..errors import UsageError
 from ..evaluation.differences import burst_groups, shown_names
 from ..metrics.bursts import WEEK_S
 from ..processes import in_processes
 from ..table import Nominal, Trace, Values
-from ..table.result import Rows
+from ..table.result import Picture, Rows
 from ..units import counted, parse_span
 from .whatif import NOW, Variants
 
@@ -37,6 +39,15 @@ class Growth(Rows):
 
     def __repr__(self) -> str:
         return f"<Growth of {len(self.rows)} rows>"
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        keys = ("wait_90_s", "wait_90_s_low", "wait_90_s_high")
+        each = {
+            f"{row['variant']}, {row['reaction']}": tuple(float(row[key]) / 60 for key in keys)
+            for row in self.rows
+            if row["partition"] == EVERYTHING
+        }
+        return {"waits": partial(plots.intervals, each, "90 % of jobs wait at most (min)")}
 
 
 def parse_growth(text: str) -> tuple[float, float]:

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from batchcast import plots
+
 from ..errors import NoAnswer, UsageError
 from ..evaluation.differences import burst_groups
 from ..machines.machine import Machine
@@ -19,7 +21,7 @@ from ..simulation.on_nodes import simulate_on
 from ..simulation.outage import HOUR_S, WEEK_S, Outage
 from ..simulation.schedule import Schedule
 from ..table import Trace
-from ..table.result import Rows
+from ..table.result import Picture, Rows
 from ..trace.select import format_date, zone
 from ..units import counted
 from .whatif import by_group
@@ -48,6 +50,11 @@ class OutageResult(Rows):
 
     def __repr__(self) -> str:
         return f"<OutageResult of {len(self.rows)} starts>"
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        keys = ("delayed_hours", "delayed_hours_low", "delayed_hours_high")
+        each = {str(row["start"]): tuple(float(row[key]) for key in keys) for row in self.rows}
+        return {"starts": partial(plots.intervals, each, "delayed work (processor-hours)")}
 
 
 def outage(

@@ -15,6 +15,10 @@ from tools.rooms import ROOT, modules
 import batchcast
 from batchcast.errors import UsageError
 from batchcast.machines.machine import homogeneous
+from batchcast.results.growth import growth
+from batchcast.results.outage import outage
+from batchcast.results.whatif import Variants
+from batchcast.simulation.outage import Outage
 from batchcast.sweep.compare import SweepPlans
 from batchcast.table.result import Result
 
@@ -62,6 +66,8 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         batchcast.evaluate_waits(jobs, "recent_wait,qbets"),
         batchcast.limits(jobs, by="queue"),
         batchcast.whatif(jobs, homogeneous(2, 4, 4000.0), ["nodes=+50%"]),
+        growth(jobs, Variants.of(homogeneous(2, 4, 4000.0), ["nodes=+50%"]), 0.2, replicates=2),
+        outage(jobs, homogeneous(2, 4, 4000.0), Outage("ALL", float(jobs.submit_time[100]), 3600.0, 2 * 86400.0)),
         batchcast.compare(fcfs, easy, log=jobs),
         batchcast.compare(*places),
         batchcast.read_report(places[0]),
