@@ -37,7 +37,7 @@ Maker = Any  # a name, a class, an object or a function of the log that makes on
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What predictors said of a log's run times, and which jobs count.
+    """Forecasts of several predictors for one log, and which jobs are scored.
 
     `points` holds one array (n,) per predictor, NaN where it was not asked; `scored` (n,) marks jobs inside the score
     mask that ran; `never_ran` counts those inside it that did not. `seconds` is the time spent inside each predictor,
@@ -69,12 +69,12 @@ class Scores:
     _drawn: list[Keys] = field(default_factory=list, init=False, compare=False)
 
     def held_against(self, method: str | None) -> Scores:
-        """The same, compared with this method; UsageError where it is not among them. None: as they are."""
+        """Return the same scores with this reference method, None for the present one. UsageError if it was not run."""
         return replace(self, against=reference_of(list(self.points), method, RUN_TIME)) if method else self
 
     def differences(self) -> Keys:
-        """Every method against the reference, and against the users' limits where they are another one."""
-        if self.against and not self._drawn:  # every table of a report asks, and the intervals are drawn once
+        """Return the differences of every method to the reference, and to the users' limits."""
+        if self.against and not self._drawn:  # every table of a report asks, and drawing the intervals takes long
             self._drawn.append(_differences(self))
         return self._drawn[0] if self._drawn else {}
 
@@ -134,14 +134,14 @@ def score(
 
 
 def _trains_from(method: Any) -> int:
-    """The submissions before the first training of a method that has never trained in this replay; 0 for any other."""
+    """Return the number of submissions before a method's first training, if it never trained in this replay; else 0."""
     while not hasattr(method, "trains_from") and hasattr(method, "inner"):
         method = method.inner
     return method.trains_from if hasattr(method, "is_untrained") and method.is_untrained() else 0
 
 
 def error_pictures(scores: Scores) -> dict[str, Picture]:
-    """Pictures of the forecasts: how far off, how often within their bounds, and the differences to the reference."""
+    """Return the pictures of forecasts: errors, coverage of the quantiles, and differences to the reference."""
     jobs, names = scores.scored, names_of(scores.per)
     errors = {spec: np.abs(points - scores.trace.run_time)[jobs] for spec, points in scores.points.items()}
     unit = f"MiB per {scores.per}" if scores.per else "s"
@@ -155,7 +155,7 @@ def error_pictures(scores: Scores) -> dict[str, Picture]:
 
 
 def names_of(per: str) -> tuple[str, str]:
-    """The figures that are compared: of run times, or of memory `per` something."""
+    """Return the names of the figures that are compared: of run times, or of memory `per` node or processor."""
     return ("mae_mib", "apa") if per else ("mae_s", "apa")
 
 
@@ -171,7 +171,7 @@ def _differences(scores: Scores) -> Keys:
 
 
 def _scorable(points: np.ndarray, spec: str, trace: Trace) -> np.ndarray:
-    """The forecasts; of `requested` only where a user asked for a time: an invented limit is nobody's to be scored."""
+    """Return the forecasts; for `requested`, NaN for jobs without a request of the user."""
     return np.where(known_request(trace.req_time), points, np.nan) if _is_limit(spec) else points
 
 
@@ -180,7 +180,7 @@ def _is_limit(spec: str) -> bool:
 
 
 def known_request(req_time: np.ndarray) -> np.ndarray:
-    """Where a user's limit is a time: known, finite, above 0 (n,).
+    """Return the jobs whose requested time is known, finite and above 0, as booleans (n,).
 
     >>> known_request(np.array([60.0, np.nan, np.inf, 0.0])).tolist()
     [True, False, False, False]
@@ -191,7 +191,7 @@ def known_request(req_time: np.ndarray) -> np.ndarray:
 def _stood_in(
     forecasts: Mapping[str, Forecasts], timed: Mapping[str, Timed], scored: np.ndarray
 ) -> dict[str, tuple[str, float]]:
-    """Which method answered in a predictor's place, and for which share of the scored jobs; only where one did."""
+    """Return the method that answered in place of a predictor, and its share of the scored jobs, if there is one."""
     stand_ins = {}
     for spec, forecast in forecasts.items():
         if Grounds.FALLBACK not in forecast.grounds:
@@ -204,7 +204,7 @@ def _stood_in(
 
 
 def coverage(forecasts: Forecasts, run_time: np.ndarray) -> dict[float, float]:
-    """The share of jobs that ran no longer than each quantile given, by its level; jobs without one do not count.
+    """Return, by level, the share of jobs that ran no longer than that quantile; jobs without a quantile are left out.
 
     >>> coverage(Forecasts(np.ones(2), (0.9,), np.array([[5.0], [1.0]]), ["", ""]), np.array([4.0, 2.0]))
     {0.9: 0.5}
@@ -219,7 +219,7 @@ def coverage(forecasts: Forecasts, run_time: np.ndarray) -> dict[float, float]:
 
 
 def predictor(spec: str, trace: Trace, total: float, seed: int, makers: Mapping[str, Maker] | None = None) -> Predictor:
-    """A fresh run-time predictor for this log, by name or as one of `makers` gives it: of an object a copy."""
+    """Return a fresh run-time predictor for this log, by name or from `makers`; an object is copied."""
     given = makers[spec] if makers and spec in makers else spec
     return fresh_predictor(fresh(given), trace, total, seed, who=spec)
 
@@ -227,7 +227,7 @@ def predictor(spec: str, trace: Trace, total: float, seed: int, makers: Mapping[
 def fresh_predictor(
     given: Any, trace: Trace, total: float, seed: int, *, kind: str = "runtime", who: str = ""
 ) -> Predictor:
-    """A predictor for this log, by name, class or maker, or an object as it is; only oracles get the log's answers."""
+    """Return a predictor for this log, by name, class, maker or as an object. Only oracles get the log's run times."""
     method: Predictor = method_of(
         kind,
         given,
@@ -243,7 +243,7 @@ def fresh_predictor(
 
 
 def figures(scores: Scores, by: str | None = None) -> list[dict[str, Any]]:
-    """One flat row per predictor (and group: rows with the keys `by` and `group`, in `groups` order).
+    """Return one flat row per predictor (and per group: keys `by` and `group`, in the order of `groups`).
 
     `requested` has a row only where users asked for a time.
     """
@@ -263,7 +263,7 @@ def figures(scores: Scores, by: str | None = None) -> list[dict[str, Any]]:
 
 
 def _keys_within(scores: Scores, mask: np.ndarray, bursts: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
-    """Every method against the same reference over some of the scored jobs."""
+    """Return the differences of every method to the same reference, over some of the scored jobs."""
     return forecast_differences(
         scores.trace,
         scores.points,
@@ -292,7 +292,7 @@ def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> d
 
 
 def groups(trace: Trace, by: str, procs: str = "req") -> tuple[np.ndarray, Sequence[str]]:
-    """Group of each job as an index (n,) into names, -1 unknown: by user, queue, size class or month (log's zone).
+    """Return the group of each job as an index (n,) into names, -1 if unknown; months are local.
 
     >>> trace = Trace.from_arrays({"submit_time": [0.0, 1.0], "req_procs": [1, 8]})
     >>> codes, names = groups(trace, "size"); [names[k] for k in codes]
@@ -312,7 +312,7 @@ LEAST, MOST = 0.3, 0.95
 
 
 class Planned(NamedTuple):
-    """Planning with the quantile at `level`: mean absolute error, seconds, and the share of jobs that ran longer."""
+    """Result of planning with one quantile: mean absolute error (s), share of jobs that ran longer."""
 
     level: float
     mae_s: float
@@ -320,7 +320,7 @@ class Planned(NamedTuple):
 
 
 def planned_with(forecasts: Forecasts, run_time: np.ndarray, scored: np.ndarray) -> tuple[Planned, ...]:
-    """One for each level from 0.3 to 0.95 that the method gives, over the jobs (n,) marked; a point where it has none.
+    """Return a `Planned` for each level from 0.3 to 0.95 of the method, over the jobs marked in `scored` (n,).
 
     >>> both = Forecasts(np.array([6.0, 9.0]), (0.5, 0.9), np.array([[5.0, 9.0], [np.nan, np.nan]]), ["", ""])
     >>> planned_with(both, np.array([7.0, 7.0]), np.ones(2, bool))
@@ -340,7 +340,7 @@ def planned_with(forecasts: Forecasts, run_time: np.ndarray, scored: np.ndarray)
 
 
 def planned_keys(planned: tuple[Planned, ...]) -> dict[str, Any]:
-    """The same as flat keys of a predictor's row.
+    """Return the results of planning with quantiles as flat keys of a predictor's row.
 
     >>> planned_keys((Planned(0.3, 60.0, 0.7),))
     {'mae_s_at_30': 60.0, 'underestimate_rate_at_30': 0.7}

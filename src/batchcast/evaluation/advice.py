@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which columns of a log would help a forecast: chosen on its past, held against what was tried on what follows."""
+"""Find the columns of a log that would improve a forecast: chosen on the past, judged on the jobs that follow."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from ..predict.runtime.recent_mean import FIELDS
 from ..table import Nominal, Trace
 
 MOST_PAST = 20_000
-"""Jobs of the past that are looked at: the last ones."""
+"""Maximum number of past jobs on which columns are chosen: the latest ones."""
 LEAST_PAST = 300
 MOST_ADDED = 3
 LEAST_GAIN = 0.05
-"""A set of columns must cut the mean error of the past by so much, and each further column by a fifth of it."""
+"""Least reduction of the past mean error by a set of columns; each further column must reduce it by a fifth of this."""
 SIZE = ("req_time", "procs")
 NOT_A_CLASS = {"job_id", "submit_time", "req_procs"}
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A forecast by columns that the log holds, better than those tried.
+    """A forecast from columns of the log that is better than the methods that ran.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Advice:
     difference: PairedDifference
 
     def row(self) -> dict[str, Any]:
-        """One flat object for JSON."""
+        """Return one flat object for JSON."""
         return {
             "part": "advice",
             "predictor": self.predictor,
@@ -78,7 +78,7 @@ class Advice:
 def advise(
     trace: Trace, points: Mapping[str, np.ndarray], scored: np.ndarray, *, procs: str = "req", seed: int = 0
 ) -> Advice | None:
-    """Columns by which `recent_mean` would forecast better than what was tried; None where there are none.
+    """Return columns with which `recent_mean` forecasts better than the methods that ran; None if there are none.
 
     Parameters
     ----------
@@ -118,13 +118,13 @@ def advise(
 
 
 class _Chosen(NamedTuple):
-    """The columns that win on the past; none where none is worth it."""
+    """The columns chosen on the past; empty if none reduces the error enough."""
 
     columns: tuple[str, ...]
     since: int
-    """The first job that had no part in the choice."""
+    """Index of the first job that had no part in the choice."""
     jobs: int
-    """How many jobs of the past were looked at."""
+    """Number of past jobs on which columns were chosen."""
 
     @property
     def predictor(self) -> str:
@@ -134,7 +134,7 @@ class _Chosen(NamedTuple):
 def _held(
     trace: Trace, chosen: _Chosen, points: Mapping[str, np.ndarray], scored: np.ndarray, procs: str, seed: int
 ) -> Advice | None:
-    """The advice, if it holds on jobs that had no part in it."""
+    """Return the advice, if the chosen columns are also better on the jobs that had no part in the choice."""
     spec, run = chosen.predictor, trace.run_time
     window = scored & (np.arange(len(trace)) >= chosen.since)
     ours = _replayed(trace, {spec: chosen.columns}, window, procs)
@@ -153,7 +153,7 @@ def _held(
 
 
 def _cut(scored: np.ndarray) -> int:
-    """The first job that the choice may not look at."""
+    """Return the index of the first job that has no part in the choice."""
     rows = np.flatnonzero(scored)
     if not len(rows):
         return 0
@@ -161,7 +161,7 @@ def _cut(scored: np.ndarray) -> int:
 
 
 def _columns(trace: Trace, cut: int) -> list[str]:
-    """Columns known at submission that part the past into classes: not all alike, not all different."""
+    """Return columns known at submission that divide the past jobs into classes."""
     vouched = set(trace.info.known_at_submit)
     names = [name for name in (*DECLARED, *sorted(vouched)) if name in KNOWN_AT_SUBMISSION | vouched]
     return [name for name in names if name in trace.names and name not in NOT_A_CLASS and _parts(trace, name, cut)]
@@ -179,7 +179,7 @@ def _parts(trace: Trace, name: str, cut: int) -> bool:
 
 
 def _choose(trace: Trace, cut: int, columns: Sequence[str], procs: str) -> _Chosen:
-    """The columns that win on the past, by forward selection."""
+    """Return the columns that forward selection chooses on the past."""
     first = max(0, cut - MOST_PAST)
     past = trace.take(np.arange(first, cut))
     submit, wait, run = outcome(past)
@@ -211,7 +211,7 @@ def _limits(past: Trace, known: np.ndarray) -> float:
 
 
 def _replayed(trace: Trace, sets: Mapping[str, tuple[str, ...]], ask: np.ndarray, procs: str) -> dict[str, np.ndarray]:
-    """What `recent_mean` with each set of columns says of the jobs asked about, knowing only what had ended by then."""
+    """Return the forecasts of `recent_mean` with each set of columns for the jobs in `ask`, from jobs ended by then."""
     vouched = trace.info.known_at_submit
     methods = {
         name: make("runtime", f"recent_mean:fields={'+'.join(fields)}", known_at_submit=vouched)

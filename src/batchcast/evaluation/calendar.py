@@ -20,7 +20,7 @@ MOST = 400
 
 
 def calendar(trace: Trace, time: float) -> datetime:
-    """An instant of the log's clock as local time; InputError when no calendar reaches that far."""
+    """Return an instant of the log's clock as local time; InputError if it is outside the calendar."""
     try:
         return datetime.fromtimestamp(trace.info.unix_start + time, zone(trace.info.timezone))
     except (OverflowError, OSError, ValueError):
@@ -31,7 +31,7 @@ def calendar(trace: Trace, time: float) -> datetime:
 
 
 def month_starts(trace: Trace) -> tuple[np.ndarray, list[str]]:
-    """Instants (log clock) at which the months of a log's submissions begin, local midnight, and names YYYY-MM.
+    """Return the instants (log clock) of the local midnights at which months begin, and the months' names (YYYY-MM).
 
     >>> trace = Trace.from_arrays({"submit_time": [0.0, 32 * 86400.0]})
     >>> [column.tolist() if not isinstance(column, list) else column for column in month_starts(trace)]
@@ -51,7 +51,7 @@ def month_starts(trace: Trace) -> tuple[np.ndarray, list[str]]:
 
 
 def periods(trace: Trace) -> tuple[np.ndarray, list[str], str]:
-    """Even pieces of a log's submissions for drawing: edges (m + 1,), local start of each as ISO text, and the unit.
+    """Return even periods of a log's submissions: edges (m + 1,), local start of each as ISO text, and the unit.
 
     Weeks; days where there are under ten weeks, hours under five days; several weeks together where there are more than
     `MOST`. The first starts at local midnight (or the hour) before the first submission; a change of daylight time
@@ -82,7 +82,7 @@ QUARTER = 900.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Of each cell (rows, columns): how many jobs, and the median of their values, NaN where they are too few."""
+    """Number of jobs and median of their values in each cell (rows, columns). NaN in cells with too few jobs."""
 
     jobs: np.ndarray
     median: np.ndarray
@@ -91,7 +91,7 @@ class Cells:
 def median_cells(
     row: np.ndarray, column: np.ndarray, values: np.ndarray, shape: tuple[int, int], least: int = LEAST_JOBS
 ) -> Cells:
-    """Counts and medians of values (n,) by two classes (n,); class -1 and value NaN are in no cell.
+    """Return counts and medians of values (n,) by two classes (n,). Class -1 and NaN are left out.
 
     >>> cells = median_cells(np.array([0, 0, 0, -1]), np.array([1, 1, 0, 0]), np.array([5.0, 7.0, 9.0, 1.0]), (1, 2), 2)
     >>> cells.jobs.tolist(), cells.median.tolist()
@@ -107,7 +107,7 @@ def median_cells(
 
 
 def weekday_hour(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
-    """The weekday (0: Monday) and the hour of each submission (n,), by the clock of the log's zone.
+    """Return the weekday (0: Monday) and the hour of each submission (n,), in the log's time zone.
 
     >>> [column.tolist() for column in weekday_hour(Trace.from_arrays({"submit_time": [0.0, 3600.0 * 33]}))]
     [[3, 4], [0, 9]]
@@ -119,18 +119,18 @@ def weekday_hour(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
 
 
 def by_time(trace: Trace, waits: np.ndarray) -> Cells:
-    """Median waits (n,), seconds, by weekday of submission and by `HOURS` hours of the day: 7 rows."""
+    """Return median waits (n,), seconds, by weekday of submission (7 rows) and by `HOURS` hours of the day."""
     day, hour = weekday_hour(trace)
     return median_cells(day, hour // HOURS, waits, (7, 24 // HOURS))
 
 
 def by_size(trace: Trace, values: np.ndarray, procs: str = "req") -> Cells:
-    """Medians of values (n,) by size (rows) and limit (columns), in the classes that the service's page shows."""
+    """Return medians of values (n,) by size (rows) and limit (columns), in the classes of the service's page."""
     size = _classes(trace.procs(procs), [high for _, high in SIZES[:-1]])
     limit = np.where(trace.req_time > 0, _classes(trace.req_time, [high for _, high in LIMITS[:-1]]), -1)
     return median_cells(size, limit, values, (len(SIZES), len(LIMITS)))
 
 
 def _classes(values: np.ndarray, ends: list[float]) -> np.ndarray:
-    """Which class each value (n,) is in, classes reaching up to and with their ends; -1 where it is unknown."""
+    """Return the class of each value (n,), -1 if unknown. A class includes its upper end."""
     return np.where(np.isfinite(values), np.searchsorted(ends, values, side="left"), -1)

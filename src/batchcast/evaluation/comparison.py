@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares two evaluations: their settings, their results, and how far a difference could be chance."""
+"""Compare two evaluations: their settings, their results, and whether differences are larger than chance."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Comparison(Rows):
         return f"<Comparison of two reports: {len(self.part('schedule'))} schedules in both>"
 
     def part(self, name: str) -> list[Mapping[str, Any]]:
-        """The rows of one part."""
+        """Return the rows of one part."""
         return [row for row in self.rows if row["part"] == name]
 
     def _pictures(self) -> Mapping[str, Picture]:
@@ -74,7 +74,7 @@ class Comparison(Rows):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `evaluate` left: its document, the columns of a row's schedule (None: not there), what the methods said."""
+    """A report of `evaluate`: its document, the schedule of each row (None if not kept), and the forecasts."""
 
     document: Document
     schedules: Waits = lambda row: None
@@ -113,7 +113,7 @@ def compare(a: Report, b: Report, *, seed: int = 0, resamples: int = 1000) -> Co
 
 
 class _Found(NamedTuple):
-    """The interval of one row as keys, or why there is none, and the samples that it is of."""
+    """The interval of one row as keys, or why there is none; and the samples it was computed from."""
 
     keys: dict[str, Any]
     samples: tuple[np.ndarray, np.ndarray] | None = None
@@ -144,7 +144,7 @@ def _validity(a: Document, b: Document) -> list[dict[str, Any]]:
 def _of_schedules(
     row: Mapping[str, Any], ours: Columns | None, theirs: Columns | None, seed: int, resamples: int
 ) -> _Found:
-    """The interval of one schedule's difference of mean waits, or why there is none."""
+    """Return the interval of one schedule's difference of mean waits, or why there is none."""
     none = {"wait_change_low_s": float("nan"), "wait_change_high_s": float("nan"), "blocks": ""}
     if ours is None or theirs is None:
         return _Found({**none, "no_interval": "a schedule's file is not there"})
@@ -186,7 +186,7 @@ def compare_starts(
     level: float = 0.9,
     resamples: int = 1000,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Two schedules of the same jobs (`trace.schedule.read_starts`) side by side: what they share, and a row a mean.
+    """Compare two schedules of the same jobs (`trace.schedule.read_starts`): what they share, and a row per mean.
 
     Jobs are matched by their id; submissions, ends and processors that one of them does not tell are the other's. Rows
     are `wait` and `turnaround` in seconds and `bounded_slowdown`, each of A, of B, and B less A with an interval that
@@ -233,12 +233,12 @@ def compare_starts(
 
 
 def _differ(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray], name: str, apart: float) -> np.ndarray:
-    """Where both tell a value, and tell another."""
+    """Return the jobs whose value is known in both and differs."""
     return np.asarray(np.abs(a[name] - b[name]) > apart)  # NaN is not above
 
 
 def _clock_apart(a: np.ndarray, b: np.ndarray) -> float:
-    """How many seconds B's clock is behind A's: what all submissions that both tell differ by, else 0.
+    """Return by how many seconds B's clock is behind A's, if all submissions known in both differ by the same; else 0.
 
     A workload that was written for Batsim begins at 0 wherever the log's own clock stood.
     """
@@ -249,7 +249,7 @@ def _clock_apart(a: np.ndarray, b: np.ndarray) -> float:
 def _means(
     ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], submit: np.ndarray | None
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """What is compared, of both."""
+    """Return what is compared, from both schedules."""
     starts = ours["start_time"], theirs["start_time"]
     if submit is None:
         return {"start": starts}
@@ -268,7 +268,7 @@ GROUPED_BY = "groups of one user's submissions of one week (where no user is nam
 def _of_forecasts(
     row: Mapping[str, Any], a: Forecasts | None, b: Forecasts | None, seed: int, resamples: int
 ) -> _Found:
-    """The intervals of one method's changes over the same jobs, or why there are none."""
+    """Return the intervals of one method's changes over the same jobs, or why there are none."""
     name = row["predictor"]
     if a is None or b is None or name not in a.points or name not in b.points:
         return _Found({"no_interval": "a report keeps no forecasts.csv"})
@@ -289,7 +289,7 @@ def _of_forecasts(
 
 
 def _decided(one: PairedDifference, key: str, words: Callable[[float], str]) -> dict[str, str]:
-    """The sentence on a change that one group decides; reports keep groups as numbers, which name nobody."""
+    """Return a sentence on a change that one group decides. Reports keep groups as numbers, so nobody is named."""
     if not one.is_decided_by_one:
         return {}
     rest = "unknown" if math.isnan(one.without) else words(one.without)
@@ -300,7 +300,7 @@ def _decided(one: PairedDifference, key: str, words: Callable[[float], str]) -> 
 
 
 def signed_time(value: float) -> str:
-    """A difference of times with its sign.
+    """Return a difference of times as text with its sign.
 
     >>> signed_time(-90.0), signed_time(0.0)
     ('-1 min 30 s', '0')
@@ -309,14 +309,14 @@ def signed_time(value: float) -> str:
 
 
 def _measures(points: np.ndarray, run_time: np.ndarray) -> dict[str, np.ndarray]:
-    """What the means of a method's row are means of, (n,) each; NaN where it said nothing."""
+    """Return the values (n,) whose means are in a method's row; NaN without a forecast."""
     late = np.where(np.isnan(points), np.nan, points < run_time)
     parts = np.abs(points - run_time), relative_accuracy(points, run_time), late
     return dict(zip(FORECAST_MEANS, parts))
 
 
 def _groups(schedule: Mapping[str, np.ndarray]) -> tuple[np.ndarray, str]:
-    """The groups a schedule's report keeps, else its weeks and classes of sizes, and what they are."""
+    """Return the groups that a report keeps for its schedule, else weeks and size classes; and their description."""
     if "group" in schedule:
         return schedule["group"], GROUPED_BY
     nobody = np.full(len(schedule["procs"]), -1)
@@ -324,14 +324,14 @@ def _groups(schedule: Mapping[str, np.ndarray]) -> tuple[np.ndarray, str]:
 
 
 def _settings(a: Document, b: Document) -> list[tuple[str, Any, Any]]:
-    """Settings that differ, with both values."""
+    """Return the settings that differ, with both values."""
     ours, theirs = a["settings"], b["settings"]
     names = dict.fromkeys([*ours, *theirs])
     return [(name, ours.get(name), theirs.get(name)) for name in names if ours.get(name) != theirs.get(name)]
 
 
 def _unlike(a: Document, b: Document, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Why the two do not compare like for like."""
+    """Return the reasons why the two reports are not comparable."""
     reasons = []
     logs = a["log"], b["log"]
     sums = [log.get("sha256") for log in logs]

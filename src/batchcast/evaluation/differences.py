@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def shown_names(trace: Trace, column: str) -> list[str]:
-    """The categories of a nominal column as results may show them, in the order of its codes.
+    """Return the names of a nominal column's codes, as results may show them.
 
     Where the site is private users are numbered in the order of the log's categories, which names none of them.
 
@@ -47,16 +47,16 @@ HIGHER_IS_BETTER = ("apa",)
 RUN_TIME = ("recent_mean", "requested")
 WAIT = ("recent_wait",)
 Keys = dict[str, dict[str, Any]]
-"""For each method the keys that its row gains."""
+"""The keys that the comparison adds to the row of each method."""
 
 
 def burst_groups(trace: Trace, procs: str = "req") -> np.ndarray:
-    """The group of each job (n,): one user's submissions of one week; of unknown users, a week and class of sizes."""
+    """Return the group of each job (n,): one user's (else one size class's) submissions of one week."""
     return user_weeks(trace.nominal("user_id").codes, trace.submit_time, size_class(trace.procs(procs)))
 
 
 def groups_of(trace: Trace, scored: np.ndarray) -> str:
-    """What the groups of the jobs scored are, in words: users and weeks, where the log names users.
+    """Return a description of the groups of the scored jobs: users and weeks, if the log names users.
 
     >>> print(groups_of(Trace.from_arrays({"submit_time": [0.0], "run_time": [5.0]}), np.array([True])))
     one week's submissions of one class of sizes (the log names no users)
@@ -70,7 +70,7 @@ def groups_of(trace: Trace, scored: np.ndarray) -> str:
 
 
 def reference_of(methods: Sequence[str], against: str | None, usual: Sequence[str]) -> str:
-    """The method that the others are compared with: `against`, else the first of the usual ones that is there.
+    """Return the reference method: `against`, else the first of the usual ones that was run.
 
     A method counts as named when its spec or its name is `against`. UsageError where none is.
 
@@ -97,7 +97,7 @@ def forecast_differences(
     names: tuple[str, ...] = ("mae_s", "apa"),
     groups: np.ndarray | None = None,
 ) -> Keys:
-    """What each method's row gains: its difference to the reference in mean absolute error and accuracy.
+    """Return the keys for each method's row: its difference to the reference in mean absolute error and accuracy.
 
     `points` are seconds (n,), as the trace's run times; pairs are the jobs `scored` of which both are known. The
     reference's own row gains only the figures that no burst owns. `groups` (n,) are those of `burst_groups`, if they
@@ -125,7 +125,7 @@ def wait_differences(
     procs: str = "req",
     seed: int = 0,
 ) -> Keys:
-    """What each wait forecast's row gains: its difference to the reference in mean absolute error and CRPS.
+    """Return the keys for each wait forecast's row: its difference to the reference in mean absolute error and CRPS.
 
     `points` are seconds, `crps` that of log(1 + wait), of the log's jobs up to the last one scored.
     """
@@ -138,7 +138,7 @@ def wait_differences(
 
 
 def cut(values: np.ndarray, scored: np.ndarray) -> np.ndarray:
-    """The scored ones of values that reach up to the last of them."""
+    """Return the values of the scored jobs; `values` end at the last scored job."""
     kept: np.ndarray = values[scored[: len(values)]]
     return kept
 
@@ -152,7 +152,7 @@ def schedule_differences(
     procs: str = "req",
     seed: int = 0,
 ) -> Keys:
-    """What each schedule's row gains: its difference to the reference in mean wait and mean bounded slowdown.
+    """Return the keys for each schedule's row: its difference to the reference in mean wait and mean bounded slowdown.
 
     Pairs are the waits and slowdowns of one run of each: how one change moves all the rest of a schedule is in them,
     but not how it would have moved had the log been another (`evaluation.replicates` for that).
@@ -166,7 +166,7 @@ def schedule_differences(
 
 
 def _of_scored(trace: Trace, schedule: Schedule, scored: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """What a schedule says of its jobs, for the scored jobs of the log; NaN of those it has not."""
+    """Return a schedule's values for the scored jobs of the log; NaN for jobs that are not in it."""
     whole = np.full(len(trace), np.nan)
     whole[schedule.rows] = values
     return np.asarray(whole[scored])
@@ -176,7 +176,7 @@ def wait_intervals(
     trace: Trace, schedules: Mapping[str, Schedule], scored: np.ndarray, against: str, *, procs: str = "req",
     seed: int = 0,
 ) -> dict[str, PairedDifference]:  # fmt: skip
-    """Each other schedule's difference to the reference in mean wait alone, at less than half the cost."""
+    """Return each schedule's difference to the reference in mean wait alone, at less than half the cost."""
     group = np.unique(burst_groups(trace, procs)[scored], return_inverse=True)[1]
     waits = {name: _of_scored(trace, one, scored, one.wait_time) for name, one in schedules.items()}
     others = [name for name in waits if name != against]
@@ -186,7 +186,7 @@ def wait_intervals(
 
 
 def difference_keys(metric: str, one: PairedDifference) -> dict[str, Any]:
-    """A difference as a flat row of JSON has it: metric_difference, its interval, metric_verdict and its groups."""
+    """Return a difference as flat keys: metric_difference, its interval, metric_verdict and its groups."""
     return {
         f"{metric}_difference": one.difference,
         f"{metric}_difference_low": one.low,
@@ -199,7 +199,7 @@ def difference_keys(metric: str, one: PairedDifference) -> dict[str, Any]:
 
 
 def against_limits(keys: Keys, limits: Keys, metric: str) -> Keys:
-    """The keys, with one metric's comparison with the users' limits under names of its own (`mae_s_limits_...`)."""
+    """Return the keys, with one metric's comparison with the users' limits added (`mae_s_limits_...`)."""
     parts = ("difference", "difference_low", "difference_high", "verdict")
     return {
         name: {**mine, **{f"{metric}_limits_{part}": limits[name][f"{metric}_{part}"] for part in parts}}
@@ -218,7 +218,7 @@ def compared(
     metrics: Sequence[str],
     seed: int,
 ) -> Keys:
-    """The keys of every method; `values` are by method and metric, over the scored jobs (`group`, any n numbers)."""
+    """Return the keys of every method; `values` are over the scored jobs, by method and metric."""
     group = np.unique(group, return_inverse=True)[1]
     others = [name for name in values if name != against]
     rows: Keys = {name: _even(trace, scored, group, values[name], values[against], metrics[0]) for name in values}
@@ -245,7 +245,7 @@ def _even(
     theirs: Mapping[str, np.ndarray],
     metric: str,
 ) -> dict[str, Any]:
-    """Figures that no burst owns: the mean over user-weeks, users better and worse off, what the top ten groups own."""
+    """Return the mean over user-weeks, users better and worse off, and the share of the ten largest groups."""
     better, worse = users_better_and_worse(mine[metric] - theirs[metric], trace.nominal("user_id").codes[scored])
     keys = {
         f"{metric}_user_weeks": group_mean(mine[metric], group),
@@ -259,7 +259,7 @@ def _even(
 
 
 def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, metric: str, one: PairedDifference) -> str:
-    """One sentence: whose jobs of which hours decide a difference, and what it is without them."""
+    """Return a sentence on the jobs that decide a difference (whose, and when), and the difference without them."""
     rows = np.flatnonzero(scored)[group == one.largest]
     submit = trace.submit_time[rows] + trace.info.unix_start
     who = _who(trace, int(rows[0]))
@@ -274,7 +274,7 @@ def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, metric: str
 
 
 def _who(trace: Trace, row: int) -> str:
-    """The user of a job as the site lets results name him."""
+    """Return the user of a job, as the site allows results to name users."""
     code = trace.nominal("user_id").codes[row]
     if code < 0:
         return "a user that is not known"
@@ -282,7 +282,7 @@ def _who(trace: Trace, row: int) -> str:
 
 
 def _amount(metric: str, value: float) -> str:
-    """A difference as people read it, with its sign."""
+    """Return a difference as text with its sign and unit."""
     if np.isnan(value):
         return "unknown"
     sign = "-" if value < 0 else "+"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job: how wrong are limits, how good are forecasts, how much sooner would jobs start."""
+"""Evaluate a log: errors of time limits and forecasts, and how much sooner jobs would start."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ PREDICTORS = ("kernel", "last_2", "recent_mean")
 POLICIES = ("easy", "easy-sjbf", "forecast")
 WORDS = {"protocol": PROTOCOLS, "loop": LOOPS, "partitions": ("together", "split"),
          "scheduler": ("auto", "policy", SLURM)}  # fmt: skip
-"""Settings that are one of some words."""
+"""Check the settings that accept only certain words."""
 LEARN_LEAST, LEARN_JOBS = 1000, 60_000
-"""A log of so many jobs is learned from without being asked. More jobs take longer than a minute."""
+"""A longer log needs `learn=True` to be learned from, because that takes more than a minute."""
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 
 
@@ -107,11 +107,11 @@ class Evaluation(Result):
         return f"<Evaluation of {len(self.trace)} jobs: {', '.join(self.scores.points)}; {schedules}>"
 
     def accuracy_rows(self) -> list[dict[str, Any]]:
-        """One flat row per predictor."""
+        """Return one flat row per predictor."""
         return self._once("accuracy", lambda: figures(self.scores))
 
     def schedule_rows(self) -> list[dict[str, Any]]:
-        """One flat row per policy and predictor; `share_of_perfect` as `share_of_perfect_knowledge` defines it."""
+        """Return one flat row per policy and predictor. `share_of_perfect` is from `share_of_perfect_knowledge`."""
         waits = {(o.policy, o.predictor): o.measures["mean_wait_s"] for o in self.outcomes}
         rows = []
         for o in self.outcomes:
@@ -128,19 +128,19 @@ class Evaluation(Result):
         return rows
 
     def limit_rows(self) -> list[dict[str, Any]]:
-        """One flat row for each way to choose limits: the calibrated advice, the rule of thumb, the users' own."""
+        """Return one flat row per way to choose limits: advice, rule of thumb, the users' own limits."""
         return self._once("limits", lambda: limit_rows(self.limits) if self.limits else [])
 
     def findings(self) -> Findings | None:
-        """What may be said of the schedules: what to try first, and how much of it is the order; None without any."""
-        if not self._found:  # every part of a report asks, and its intervals are drawn once
+        """Return the findings on the schedules; None without schedules."""
+        if not self._found:  # every part of a report asks, and drawing the intervals takes long
             verdict = Verdict.UNCHECKED if self.validity is None else self.validity.verdict
             error_s = math.nan if self.validity is None else self.validity.error_s
             self._found.append(find(self.schedule_rows(), verdict, self._difference, self._optimism, error_s))
         return self._found[0]
 
     def _difference(self, row: Mapping[str, Any], other: Mapping[str, Any]) -> PairedDifference | None:
-        """The difference in wait of one row of `schedule_rows` to another; None without both schedules."""
+        """Return the difference in wait between two rows of `schedule_rows`; None without both schedules."""
         named = {f"{o.policy}, {o.predictor}": o.schedule for o in self.outcomes}
         one, against = (f"{each['policy']}, {each['predictor']}" for each in (row, other))
         pair = {one: named[one], against: named[against]}
@@ -150,10 +150,10 @@ class Evaluation(Result):
         return wait_intervals(self.trace, pair, self.mask, against, procs=self.procs, seed=seed)[one]
 
     def _optimism(self, rows: Sequence[Mapping[str, Any]]) -> float:
-        """How much too short the shortest mean wait of these rows of `schedule_rows` is because it was picked."""
+        """Return by how much the shortest mean wait of these rows is too short because it was selected."""
         named = {(o.policy, o.predictor): o.schedule for o in self.outcomes}
         today = self.outcomes[0].schedule
-        if any(schedule is None for schedule in named.values()):  # rows made by hand
+        if any(schedule is None for schedule in named.values()):  # rows that were not made by `evaluate`
             return 0.0
         before, changes = self._waits(today), {}
         for row in rows:
@@ -162,23 +162,23 @@ class Evaluation(Result):
         return optimism(changes, self.trace.submit_time[self.mask])
 
     def _waits(self, schedule: Schedule) -> np.ndarray:
-        """The simulated wait of each job of the log (n,), NaN if it was not simulated."""
+        """Return the simulated wait of each job of the log (n,), NaN if it was not simulated."""
         waits = np.full(len(self.trace), np.nan)
         waits[schedule.rows] = schedule.wait_time
         return waits
 
     def waste_rows(self) -> list[dict[str, Any]]:
-        """Flat rows of core-hours used, asked and unused: the whole, then by user, account, queue and application."""
+        """Return flat rows of core-hours used, requested and unused: total, then by group."""
         return self._once("waste", lambda: waste_rows(self.trace, self.mask, procs=self.procs))
 
     def _once(self, name: str, make: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        """Rows made at the first call: every part of a report asks, and most have intervals."""
+        """Return rows that are made at the first call: every part of a report asks, and most have intervals."""
         if name not in self._rows:
             self._rows[name] = make()
         return [dict(row) for row in self._rows[name]]
 
     def results(self) -> list[dict[str, Any]]:
-        """Every row for JSON: forecasts, schedules, validity; `part` tells them apart."""
+        """Return every row for JSON: forecasts, schedules, validity. The key `part` distinguishes them."""
         rows = [{"part": "forecast", **row} for row in self.accuracy_rows()]
         rows += [{"part": "schedule", **row} for row in self.schedule_rows()]
         found = self.findings()
@@ -191,7 +191,7 @@ class Evaluation(Result):
         return rows + ([self.advice.row()] if self.advice else [])
 
     def columns(self) -> dict[str, Any]:
-        """`results()` as columns."""
+        """Return `results()` as columns."""
         return by_column(self.results())
 
     def _tables(self) -> Mapping[str, Mapping[str, Any]]:
@@ -208,7 +208,7 @@ class Evaluation(Result):
         return (schedules if named else {}) | error_pictures(self.scores)
 
     def warnings(self) -> list[str]:
-        """What a reader of the numbers must know: irregular records, jobs left aside, gains in doubt."""
+        """Return what a reader must know of the numbers: irregular records, jobs left out, gains in doubt."""
         warnings = [
             f"recorded clock: {counted(count)} {rule}" for rule, count in irregular(self.trace).items() if count
         ]
@@ -368,7 +368,7 @@ def evaluate(
 
 
 def _beside_yardstick(methods: Mapping[str, Any]) -> dict[str, Any]:
-    """The methods asked for after the yardstick; UsageError where one of somebody's own has a name of ours."""
+    """Return the methods after `requested`; UsageError if a method of the caller has the name of a built-in one."""
     for name in (YARDSTICK, ORACLE):
         if name in methods and not (isinstance(methods[name], str) and methods[name] == name):
             raise UsageError(f"predictor: {name} is the name of a method of batchcast (accepted: any other name)")
@@ -379,7 +379,7 @@ def _with_schedules(
     forecasts: Evaluation, plans: Mapping[str, Policy | OwnPolicy], planners: Mapping[str, Any], model: Chosen,
     workers: int, bar: Progress,
 ) -> Evaluation:  # fmt: skip
-    """The evaluation of forecasts with every policy's schedules beside it, or why there are none."""
+    """Return the evaluation of forecasts with every policy's schedules, or with the reason why there are none."""
     if model.model is None:
         return replace(forecasts, why_not=model.why_not or NO_MACHINE, other=model.other)
     trace, inside, loops = forecasts.trace, forecasts.mask, isinstance(model.model, Nodes)
@@ -389,13 +389,13 @@ def _with_schedules(
     except (
         InputError,
         NoAnswer,
-    ) as error:  # no job has a request or a size: what is known of forecasts is still worth a report
+    ) as error:  # no job has a request or a size: the forecasts are still worth a report
         return replace(forecasts, why_not=not_simulated(error))
     outcomes = [_outcome(name, spec, schedule, inside) for name, spec, schedule in made]
     checked = model.checked
     if checked is None:
         checked = judge(model.model, trace, inside, outcomes[0].schedule)
-    forecasts.scores.differences()  # here, so that the processes of the schedules' find its samples drawn
+    forecasts.scores.differences()  # here, so that the processes that simulate schedules inherit its samples
     settings = {**forecasts.settings, "scheduler": SLURM if loops else "policy"}
     differences = outcome_differences(trace, outcomes, inside, procs=forecasts.procs, seed=settings["seed"],
                                      workers=workers)  # fmt: skip
@@ -445,5 +445,5 @@ def _notes(schedule: Schedule) -> list[str]:
 
 @contextmanager
 def silent(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Progress for nobody."""
+    """Show no progress."""
     yield lambda done: None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an evaluation concludes from its schedules: are they valid, what shortens waits, how much is the order."""
+"""Conclusions from the schedules of an evaluation: validity, the schedule to try first, and the part of the order."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .validity import Verdict
 
 Row = Mapping[str, Any]
 Optimism = Callable[[Sequence[Row]], float]
-"""How much too short, in seconds, the shortest mean wait of these rows is because it was picked."""
+"""Seconds by which the shortest mean wait of these rows is too short because it was selected."""
 Compare = Callable[[Row, Row], PairedDifference | None]
-"""The paired difference in wait of the first row's schedule to the second row's; None without both schedules."""
+"""The paired difference in wait of two rows' schedules; None without both schedules."""
 SAME = 0.02
-"""A mean wait that differs by less is the same to whoever waits."""
+"""Mean waits that differ by less are treated as equal."""
 LEAST_GAIN_S = 10.0
-"""A mean wait below this (tau of the bounded slowdown) leaves nothing that anybody would notice."""
+"""No user notices a mean wait below this (tau of the bounded slowdown)."""
 LEAST_GAIN = 0.05
 STATED = (Verdict.CLOSE, Verdict.ROUGH)
-"""The verdicts on a simulation under which a report states gains."""
+"""The verdicts on a simulation for which a report states gains."""
 
 
 def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -> float:
@@ -60,7 +60,7 @@ class Step:
     verdict: str = ""
 
     def row(self) -> dict[str, Any]:
-        """One flat object for JSON."""
+        """Return one flat object for JSON."""
         return {
             "part": "step", "step": self.name, "policy": self.policy, "predictor": self.predictor,
             "mean_wait_s": self.mean_wait_s, "change_s": self.change_s, "change_low_s": self.low_s,
@@ -103,7 +103,7 @@ class Gain:
         return bool(self.error_s > -self.change_s / 2)
 
     def row(self) -> dict[str, Any]:
-        """One flat object for JSON."""
+        """Return one flat object for JSON."""
         return {
             "part": "gain", "change_s": self.change_s, "change_low_s": self.low_s, "change_high_s": self.high_s,
             "candidates": self.candidates, "optimism_s": self.optimism_s, "mean_wait_error_s": self.error_s,
@@ -163,7 +163,7 @@ def find(
     rows: Sequence[Row], verdict: Verdict, compare: Compare, optimism: Optimism = lambda rows: 0.0,
     error_s: float = float("nan"),
 ) -> Findings | None:  # fmt: skip
-    """The findings of schedules' rows (`Evaluation.schedule_rows`); None where no simulated job is scored.
+    """Return the findings from the rows of schedules (`Evaluation.schedule_rows`); None if no simulated job is scored.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def find(
 
 
 def _gain(best: Row, today: Row, candidates: int, optimism_s: float, error_s: float) -> Gain:
-    """The best row's change against today, with its interval, moved by the optimism of the choice."""
+    """Return the best row's change against today with its interval, corrected for having been selected."""
     change = float(best["mean_wait_s"]) - float(today["mean_wait_s"])
     low, high = (float(best.get(f"mean_wait_s_difference_{end}", math.nan)) for end in ("low", "high"))
     return Gain(change + optimism_s, low + optimism_s, high + optimism_s, candidates, optimism_s, error_s)
@@ -223,7 +223,7 @@ def _is_ahead(row: Row, today: Row) -> bool:
 
 
 def _best(ahead: Sequence[Row], compare: Compare) -> tuple[Row | None, Row | None]:
-    """What to try first, and the best with a forecast: limits go before it where they do as well."""
+    """Return the schedule to try first, and the best one with a forecast. Limits are preferred if they do as well."""
     plain = [row for row in ahead if row["predictor"] == YARDSTICK]
     planned = [row for row in ahead if row["predictor"] != YARDSTICK]
     forecast = _least(planned) if planned else None
@@ -250,7 +250,7 @@ def _steps(rows: Sequence[Row], today: Row, policy: str, compare: Compare) -> li
 
 
 def step_between(name: str, before: Row, row: Row, compare: Compare) -> Step:
-    """The step from one row to another, with the 90 % interval of the paired difference of their waits."""
+    """Return the step between two rows, with the 90 % interval of the paired difference of their waits."""
     wait = float(row["mean_wait_s"])
     change = wait - float(before["mean_wait_s"])
     pair = compare(row, before)

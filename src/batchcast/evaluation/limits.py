@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which limits to ask for: what calibrated advice, the usual rule and the users' own limits would have cost a log."""
+"""Compare time limits on a log: calibrated advice, the usual rule of thumb, and the users' own limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RISK = 0.05
 PROMISED = (0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 LATEST = 50_000
 LEAST_SCORED = 300
-"""Fewer jobs with a limit say little about one kill in twenty."""
+"""With fewer jobs, the rate of jobs killed (one in twenty) is too uncertain."""
 RULES = ("advice", "rule_of_thumb", "own")
 MEAN_UNUSED, KILLED = "mean_unused_core_h", "killed_beyond_own_per_thousand"
 MOST_GROUPS = 20
@@ -32,7 +32,7 @@ COLUMNS = {"user": "user_id", "account": "account", "queue": "queue_id", "applic
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limit (n,) of every job under each rule, seconds, known at its submission; NaN where it ran without one.
+    """The limit (n,) of every job by rule, seconds, known at its submission; NaN if the job ran without one.
 
     `scored` (n,) marks jobs that ran and had a limit of their own. `bounds` are the calibrated ones (n,) by level.
     """
@@ -55,7 +55,7 @@ def find_limits(
     by_name: bool = True,
     tick: Callable[[int], None] | None = None,
 ) -> Limits:
-    """Limits as they would have been advised at each submission, from what had ended by then.
+    """Return the limits that would have been advised at each submission, from the jobs ended by then.
 
     Advice: the bound of `calibrated` at level 1 - `risk`, without lots, at least `floor`, rounded up to a multiple
     of `step`, never above the user's own limit. With `by_name` a job with a name is spoken for by those of the same
@@ -91,7 +91,7 @@ def latest_limits(
     procs: str = "req",
     tick: Callable[[int], None] | None = None,
 ) -> Limits | None:
-    """`find_limits` on the last `most` jobs, of which those in `mask` (n,) count; None with too few of them."""
+    """Return `find_limits` for the last `most` jobs, scored on `mask` (n,); None if there are too few of them."""
     last = np.arange(max(len(trace) - most, 0), len(trace))
     known = (trace.req_time > 0) & np.isfinite(trace.req_time) & ~np.isnan(trace.run_time)
     if np.count_nonzero((known & mask)[last]) < LEAST_SCORED:
@@ -101,7 +101,7 @@ def latest_limits(
 
 
 def rounded(seconds: np.ndarray, floor: float, step: float) -> np.ndarray:
-    """At least `floor`, up to a multiple of `step` (0: as it is).
+    """Return at least `floor`, rounded up to a multiple of `step` (0: not rounded).
 
     >>> rounded(np.array([10.0, 301.0]), 60.0, 300.0).tolist()
     [300.0, 600.0]
@@ -111,7 +111,7 @@ def rounded(seconds: np.ndarray, floor: float, step: float) -> np.ndarray:
 
 
 def _thumb(trace: Trace, own: np.ndarray, procs: str) -> np.ndarray:
-    """The usual rule at each submission: `rule_of_thumb` of the last ended of the user's size, else of the user."""
+    """Return `rule_of_thumb` at each submission, from the last ended jobs of the user's size, else of the user."""
     plan, run, seen = timeline(trace), outcome(trace)[2], trace.at_submission(procs)
     like, any_size = (
         np.nanmax(recent_runs(plan, class_codes(seen, names, len(trace))[0], run, RECENT), axis=1, initial=-np.inf)
@@ -123,7 +123,7 @@ def _thumb(trace: Trace, own: np.ndarray, procs: str) -> np.ndarray:
 
 
 def limit_rows(limits: Limits, by: str | None = None) -> list[dict[str, Any]]:
-    """One flat row a rule: jobs, kills per thousand, core-hours asked for and not used; of each group with `by`.
+    """Return one flat row per rule: jobs, kills per thousand, core-hours requested and unused; per group with `by`.
 
     A job is killed by a limit that it outran. One that its own limit cut is killed by every limit up to that one; what
     a longer limit would have made of it nobody knows, so it counts as `undecided` there and not as killed. Groups are
@@ -138,7 +138,7 @@ def limit_rows(limits: Limits, by: str | None = None) -> list[dict[str, Any]]:
 
 
 def largest_groups(trace: Trace, by: str, scored: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """The groups of most scored jobs, the largest first: how each is shown, and its scored jobs as booleans (n,)."""
+    """Return the groups with the most scored jobs, largest first: the name to show, and the jobs as booleans (n,)."""
     codes, names = trace.nominal(COLUMNS[by]).codes, shown_names(trace, COLUMNS[by])
     count = np.bincount(codes[scored & (codes >= 0)], minlength=len(names))
     for code in np.argsort(-count, kind="stable")[:MOST_GROUPS].tolist():
@@ -147,7 +147,7 @@ def largest_groups(trace: Trace, by: str, scored: np.ndarray) -> Iterator[tuple[
 
 
 def _with_differences(limits: Limits, rows: list[dict[str, Any]], seed: int = 0) -> list[dict[str, Any]]:
-    """The rules' rows with their paired differences over groups of one user's submissions of one week."""
+    """Return the rows with paired differences over groups of one user's submissions of one week."""
     trace, scored = limits.trace, limits.scored
     group = burst_groups(trace)[scored]
     values = {}
@@ -163,7 +163,7 @@ def _with_differences(limits: Limits, rows: list[dict[str, Any]], seed: int = 0)
 
 
 def _per_job(limits: Limits, rule: str, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each job inside: whether its own limit cut it, whether this one kills it, and processor-seconds unused."""
+    """Return for each job: cut by its own limit, killed by this one, unused processor-seconds."""
     limit, own = limits.limits[rule][inside], limits.limits["own"][inside]
     run, procs = limits.trace.run_time[inside], np.nan_to_num(limits.procs[inside], nan=1.0)
     cut = run >= own
@@ -187,7 +187,7 @@ def _row(limits: Limits, rule: str, inside: np.ndarray) -> dict[str, Any]:
 
 
 def recommended_rule(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
-    """The rule to recommend: the plain rule of thumb if it wastes less than the advice at the promised risk.
+    """Return the rule to recommend: the rule of thumb if it wastes less than the advice at the promised risk.
 
     It must end at most the share `risk` of the jobs early that their own limits did not end, and leave clearly fewer
     core-hours unused than the advice (by the 90 % interval, where there is one).
@@ -204,7 +204,7 @@ def recommended_rule(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
 
 
 def advice_words(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
-    """What the limits would have saved and cost; and that the plain rule is better, if it is."""
+    """Return a sentence on what the limits would have saved and cost, and on the rule of thumb if it is better."""
     by_rule = {row["limits"]: row for row in rows}
     advice, own = by_rule["advice"], by_rule["own"]
     asked, left = own["over_request_core_h"], advice["over_request_core_h"]
@@ -227,6 +227,6 @@ def advice_words(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
 
 
 def _doubt(advice: Mapping[str, Any]) -> str:
-    """What is to be said where the log cannot tell the saving from none."""
+    """Return a sentence for a saving that cannot be distinguished from none."""
     verdict = advice.get(f"{MEAN_UNUSED}_verdict", "ahead")
     return "" if verdict in ("ahead", "behind") else ", which this log cannot tell from nothing"

@@ -34,12 +34,12 @@ RULES = ("advice", "least_waste", "rule_of_thumb", "own")
 SPENT, RAN_OUT = "mean_spent_gib_h", "killed_per_thousand"
 GIB_H = 1024.0 * 3600.0
 OWN_KNOWN = 0.5
-"""Where fewer of the measured jobs have a request of their own, requests are left out of the comparison."""
+"""With a smaller share of measured jobs that have a request, users' requests are left out of the comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """The request (n,) of every job under each rule, MiB per `use.per`, known at its submission; NaN unknown.
+    """The request (n,) of every job by rule, MiB per `use.per`, known at its submission; NaN if unknown.
 
     `scored` (n,) marks jobs that ran with a measured peak, or ran out of memory, and under `own` had a request; `units`
     (n,) are the nodes or processors they held, `most` MiB what a node has.
@@ -54,7 +54,7 @@ class MemoryLimits:
 
     @property
     def peak(self) -> np.ndarray:
-        """MiB (n,); of a job that ran out of memory what it got, which was not enough."""
+        """Return peak memory, MiB (n,); for a job that ran out of memory, its allocation (which was not enough)."""
         got = np.fmax(self.use.used, np.where(self.use.ended, self.use.asked, np.nan))
         return np.asarray(np.maximum(np.where(self.use.ended, got, self.use.used) / MIB, 1.0))
 
@@ -69,7 +69,7 @@ def find_memory_limits(
     procs: str = "req",
     tick: Callable[[int], None] | None = None,
 ) -> MemoryLimits:
-    """Requests as they would have been advised at each submission, from what had ended by then; MiB.
+    """Return the memory requests that would have been advised at each submission, MiB, from the jobs ended by then.
 
     `advice` is the bound that `kernel` gives at level 1 - `risk` (between its levels linear in the logarithm),
     `least_waste` the one of its bounds with the least expected memory-time, every attempt counted in full
@@ -110,7 +110,7 @@ def find_memory_limits(
 
 
 def _at_risk(forecasts: Forecasts, risk: float) -> np.ndarray:
-    """The bound promised at the risk; the point where a forecast has none."""
+    """Return the bound at the promised risk; the point if a forecast has no bounds."""
     bound = forecasts.points.copy()
     for row in _with_bounds(forecasts):
         bound[row] = math.exp(np.interp(1.0 - risk, forecasts.levels, np.log(forecasts.quantiles[row])))
@@ -118,7 +118,7 @@ def _at_risk(forecasts: Forecasts, risk: float) -> np.ndarray:
 
 
 def _of_least_waste(forecasts: Forecasts, own: np.ndarray) -> np.ndarray:
-    """The quantile of least expected waste; a second attempt asks what the user did."""
+    """Return the quantile with the least expected waste, if a second attempt uses the user's request."""
     chosen = forecasts.points.copy()
     for row in _with_bounds(forecasts):
         chosen[row] = least_waste(forecasts.levels, forecasts.quantiles[row], own[row])
@@ -126,7 +126,7 @@ def _of_least_waste(forecasts: Forecasts, own: np.ndarray) -> np.ndarray:
 
 
 def _with_bounds(forecasts: Forecasts) -> list[int]:
-    """The rows whose forecast has quantiles."""
+    """Return the rows whose forecast has quantiles."""
     if not forecasts.levels:
         return []
     rows: list[int] = np.flatnonzero(~np.isnan(forecasts.quantiles[:, 0])).tolist()
@@ -134,7 +134,7 @@ def _with_bounds(forecasts: Forecasts) -> list[int]:
 
 
 def memory_limit_rows(limits: MemoryLimits, by: str | None = None) -> list[dict[str, Any]]:
-    """One flat row a rule: jobs, out of memory per thousand, memory-time asked over used; of each group with `by`.
+    """Return one flat row per rule: jobs, out of memory per thousand, memory-time requested/used; per group with `by`.
 
     A job runs out of memory under a request below its peak. One that ran out under its own runs out under every request
     up to that one; what a larger one would have made of it nobody knows, and it is `undecided` there. `spent` counts
@@ -150,12 +150,12 @@ def memory_limit_rows(limits: MemoryLimits, by: str | None = None) -> list[dict[
 
 
 def reference(limits: MemoryLimits) -> str:
-    """What the others are compared with: the users' own requests where known, else the usual rule."""
+    """Return the reference of the comparison: the users' own requests if known, else the usual rule."""
     return "own" if "own" in limits.limits else "rule_of_thumb"
 
 
 def _per_job(limits: MemoryLimits, rule: str, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each job inside: whether it runs out of memory, and GiB-hours asked at first and in all attempts."""
+    """Return for each job whether it runs out of memory, and GiB-hours requested at first and in all attempts."""
     limit, peak, ended = limits.limits[rule][inside], limits.peak[inside], limits.use.ended[inside]
     killed = np.where(ended, limit <= peak, limit < peak)
     hours = np.nan_to_num(limits.units[inside], nan=1.0) * limits.trace.run_time[inside] / GIB_H
@@ -191,7 +191,7 @@ def _row(limits: MemoryLimits, rule: str, inside: np.ndarray) -> dict[str, Any]:
 
 
 def _nodes(limits: MemoryLimits, saved: float) -> float:
-    """How many nodes' memory is free on average, from the first submission to the last end; NaN where unknown."""
+    """Return the mean number of nodes whose memory is freed, from first submission to last end; NaN if unknown."""
     trace = limits.trace
     ends = trace.submit_time + np.nan_to_num(trace.wait_time) + np.nan_to_num(trace.run_time)
     hours = float(ends.max() - trace.submit_time[0]) / 3600.0
@@ -210,7 +210,7 @@ def _with_differences(limits: MemoryLimits, rows: list[dict[str, Any]], seed: in
 
 
 def memory_words(rows: Sequence[Mapping[str, Any]], risk: float, most: float) -> str:
-    """What the advice would have saved and cost, in sentences."""
+    """Return sentences on what the advice would have saved and cost."""
     by_rule = {row["limits"]: row for row in rows}
     against, whose = ("own", "the users did") if "own" in by_rule else ("rule_of_thumb", "the usual rule does")
     advice, waste, other = by_rule["advice"], by_rule["least_waste"], by_rule[against]
@@ -229,7 +229,7 @@ def memory_words(rows: Sequence[Mapping[str, Any]], risk: float, most: float) ->
 
 
 def _saved(amount: float) -> str:
-    """GiB-hours in words.
+    """Return a change in GiB-hours as text.
 
     >>> _saved(1234.0), _saved(-5.0)
     ('1,234 GiB-hours less', '5 GiB-hours more')
@@ -241,7 +241,7 @@ STEP = 64.0  # MiB
 
 
 def placed_by(trace: Trace, machine: Machine, rule: str, risk: float, procs: str = "req") -> MemoryPlan:
-    """The memory each job is placed by: `advice` at the risk, or `least_waste`, never above the largest node.
+    """Return the memory by which each job is placed: `advice` at the risk, or `least_waste`, at most the largest node.
 
     NoAnswer where the log has no measured peak. Costs what `find_memory_limits` costs.
     """
@@ -257,7 +257,7 @@ def placed_by(trace: Trace, machine: Machine, rule: str, risk: float, procs: str
 
 
 def memory_note(name: str, plan: MemoryPlan, rows: np.ndarray) -> str:
-    """What placing by advice did to the jobs that were simulated, in a sentence."""
+    """Return a sentence on how placing by advice changed the simulated jobs."""
     unmeasured = plan.unmeasured(rows)
     jobs = len(rows) - unmeasured
     return (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs made of a log's own weeks: the whole effect of a change, simulated again and again."""
+"""Resample a log by weeks, to simulate a change on many similar logs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Simulate = Callable[[Trace, str], Schedule]
 
 
 def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) -> Trace:
-    """A log of as many weeks, drawn from this one's with replacement, each in a place of its own, some jobs left out.
+    """Return a log of as many weeks, drawn from this one with replacement, with a share of the jobs left out.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) 
 
 
 def _drawn(submit: np.ndarray, rng: np.random.Generator, dropped: float) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of a replicate, and by how many seconds each job is moved."""
+    """Return the rows of a replicate, and by how many seconds each job is moved."""
     week = ((submit - float(submit[0])) // WEEK_S).astype(int)
     edges = np.searchsorted(week, np.arange(week[-1] + 2))
     drawn = rng.integers(0, week[-1] + 1, size=week[-1] + 1)
@@ -69,13 +69,13 @@ def replicated(
     tick: Callable[[int], None] | None = None,
     workers: int = 1,
 ) -> dict[str, dict[str, Any]]:
-    """How each named schedule's means differ from the reference's over replicates: keys that its row gains.
+    """Return keys for each row: how the schedule's means differ from the reference's over replicates.
 
     `simulate(trace, name)` makes a schedule. For each metric: the 5th and 95th percentile of the difference of means,
     and the share of replicates in which it was below the reference. Costs `count` times what the schedules cost.
     """
     rng = np.random.default_rng(seed)
-    states = []  # what draws each replicate: it is made where it is simulated
+    states = []  # the generator's state before each replicate, which is drawn in the process that simulates it
     for _ in range(count):
         states.append(copy.deepcopy(rng))
         _drawn(trace.submit_time, rng, DROPPED)

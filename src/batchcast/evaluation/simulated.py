@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated clock of an evaluation: which model of the machine holds, and every schedule on it."""
+"""Simulate the schedules of an evaluation: choose a model of the machine, then run every policy on it."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ DOUBTS = {
     Verdict.UNCHECKED: "the log records no waits to check the simulation by: its gains are not to be trusted",
 }
 MADE_FROM_LOG = {SOURCE: "slurm_by_log", LEARNED: "slurm_learned"}
-"""What a schedule's policy is called on a machine that was made from the log."""
+"""Name of a schedule's policy on a machine that was derived from the log."""
 
 
 def planner_of(spec: str, makers: Mapping[str, Maker], seed: int) -> Any:
-    """What `Model.run` makes a fresh predictor from: the name of the yardstick or the oracle, else a function."""
+    """Return what `Model.run` makes a fresh predictor from: a name for limits and run times, else a function."""
     if spec in (YARDSTICK, ORACLE):
         return spec
 
     def make(trace: Trace, max_procs: float) -> Any:
         return predictor(spec, trace, max_procs, seed, makers)
 
-    make.__name__ = spec  # what a note on the predictor calls it
+    make.__name__ = spec  # the name that notes on the predictor use
     return make
 
 
 def judge(
     model: Model, trace: Trace, mask: np.ndarray | None, limits: Schedule | None = None, *, kill: bool = True
 ) -> Validity:
-    """How near a model comes to the record where users' limits plan; `limits` is that schedule, if it is there.
+    """Return the validity of a model under users' limits. `limits` is that schedule, if it was simulated already.
 
     A pool is judged under EASY on the recorded machine, whatever its size and its policies are. `kill` says whether
     jobs end at their limits there.
@@ -64,7 +64,7 @@ def judge(
 def judged_on(
     machine: Machine, trace: Trace, schedule: Schedule, mask: np.ndarray | None, procs: str = "req"
 ) -> Validity:
-    """Slurm's loops with the users' limits on a machine against the record; of a log's own machine less is modelled."""
+    """Return the validity of Slurm's loops on a machine; a machine derived from the log models less."""
     from_log, policy = machine.name == SOURCE, MADE_FROM_LOG.get(machine.name, "slurm")
     modelled = MODELLED_AS_LEARNED if machine.name == LEARNED else MODELLED_ON_NODES
     return judge_validity(
@@ -75,7 +75,7 @@ def judged_on(
 
 
 class Chosen(NamedTuple):
-    """The model that is simulated on, how near it comes to the record, and how near the one came that is not."""
+    """The model that is used, its validity, and the validity of the model that is not used."""
 
     model: Model | None
     checked: Validity | None
@@ -86,7 +86,7 @@ class Chosen(NamedTuple):
 def choose_model(
     trace: Trace, pool: Pool | None, nodes: Callable[[], Nodes] | None, inside: np.ndarray, kill: bool, tick: Tick
 ) -> Chosen:
-    """The model that holds: the pool of processors where it does, else Slurm's loops where they do.
+    """Return the model that reproduces the record: the pool of processors, else Slurm's loops.
 
     The loops (None: never), on the machine that the log itself implies, are tried where the pool is not close to the
     record and the log has what they model beyond it (nodes, partitions, memory, GPUs, classes of service), or where the
@@ -118,7 +118,7 @@ def is_stated(model: Chosen) -> bool:
 def learn_model(
     trace: Trace, inside: np.ndarray, procs: str, protocol: str, tick: Tick
 ) -> tuple[Chosen, Trace, np.ndarray, str] | None:
-    """The machine learned from the log's first part, if it reproduces the waits of the rest.
+    """Return the machine learned from the log's first part, if it reproduces the waits of the rest.
 
     Returns the model, the log with the releases of held jobs, the scored jobs after the first part, and what was
     learned in a sentence. None if the log tells too little, or if the learned machine does not reproduce the rest.
@@ -140,7 +140,7 @@ def learn_model(
 def simulate_all(
     trace: Trace, model: Model, policies: Mapping[str, Any], planners: Mapping[str, Any], workers: int, bar: Any
 ) -> list[tuple[str, str, Schedule]]:
-    """The schedule of every policy with every predictor, each run with predictors of its own."""
+    """Return the schedule of every policy with every predictor; each run has predictors of its own."""
     pairs = [(name, spec) for name in policies for spec in planners]
 
     def run(name: str, spec: str, tick: Tick) -> Schedule:
@@ -160,5 +160,5 @@ def _has_more(checked: Validity) -> bool:
 
 
 def not_simulated(error: BatchcastError) -> str:
-    """Why nothing was simulated, in a sentence."""
+    """Return a sentence on why nothing was simulated."""
     return f"Nothing was simulated: {error.message} ({error.hint})."

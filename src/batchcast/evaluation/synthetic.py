@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How like a real log a synthetic one is: the same machine, jobs and load, side by side."""
+"""Compare a synthetic log with a real one: same machine, number of jobs and load."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMPARED = ("procs", "run_time", "interarrival", "req_time", "accuracy", "last_r
 
 
 def recipe_like(log: Trace, *, longest: float, **more: Any) -> Recipe:
-    """A recipe with the log's jobs, machine, load and number of users; NoAnswer where the log does not tell them.
+    """Return a recipe with the log's jobs, machine, load and number of users; NoAnswer if the log lacks one of them.
 
     `longest` is the longest request; nothing else is taken from the log.
     """
@@ -40,7 +40,7 @@ def recipe_like(log: Trace, *, longest: float, **more: Any) -> Recipe:
 
 
 def compare(log: Trace, seed: int, *, longest: float | None = None) -> list[dict[str, Any]]:
-    """Two flat rows, the log's and a synthetic one's like it, and in the second the distances between them.
+    """Return two flat rows, of the log and of a synthetic log; the second has the distances between them.
 
     `distance_*` is the largest difference of two cumulative distributions (Kolmogorov & Smirnov's), between 0 and 1.
     `longest` defaults to the longest request that at least one job in a hundred makes.
@@ -62,7 +62,7 @@ def compare(log: Trace, seed: int, *, longest: float | None = None) -> list[dict
 
 
 def samples(log: Trace) -> dict[str, np.ndarray]:
-    """The quantities compared: n values of each, unknown left out; ratios between 0 and 1.
+    """Return the values of each quantity that is compared, without unknown ones; ratios are between 0 and 1.
 
     `accuracy` is min/max of run time and request; `last_run_ratio` the same of a run time and that of its user's job
     before: what a predictor from history can know.
@@ -82,7 +82,7 @@ def samples(log: Trace) -> dict[str, np.ndarray]:
 
 
 def figures(log: Trace, of: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Jobs, load, quantiles, users' accuracy and the popularity of requests, as one flat row."""
+    """Return jobs, load, quantiles, users' accuracy and the popularity of requests, as one flat row."""
     area = float(np.nansum(log.run_time * log.procs("alloc")))
     _, count = np.unique(of["req_time"], return_counts=True)
     user = log.nominal("user_id").codes

@@ -17,7 +17,7 @@ from ..table.memory import MemoryUse, memory_use
 
 
 def in_mebibytes(row: Mapping[str, Any], per: str) -> dict[str, Any]:
-    """A row of `metrics.accuracy` about memory: `mae_s` is `mae_mib`, and so on; `per` says of what.
+    """Return a row of `metrics.accuracy` with memory's names: `mae_s` is `mae_mib`, and so on.
 
     >>> in_mebibytes({"predictor": "kernel", "mae_s": 3.0, "apa": 0.9}, "node")
     {'predictor': 'kernel', 'per': 'node', 'mae_mib': 3.0, 'apa': 0.9}
@@ -32,7 +32,7 @@ TARGETS = (RUN_TIME, MEMORY)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A log as its methods are scored: `view.run_time` is the truth (n,) and `view.req_time` the request.
+    """The quantity that is forecast: `view.run_time` is the actual value (n,), `view.req_time` the request.
 
     Seconds, or MiB of memory per `per`; the truth is NaN where there is none to score. `within` (n,) is what a bound
     is held to. `wrap` makes of a run-time method one that is told the log's events and learns the target.
@@ -46,13 +46,13 @@ class Target:
 
 
 def run_time_target(trace: Trace) -> Target:
-    """Run times as they are: a bound at the limit holds, since a batch system takes some seconds to kill."""
+    """Return the run times unchanged; a bound at the limit holds, since a batch system needs seconds to kill a job."""
     within = np.where(trace.req_time > 0, np.minimum(trace.run_time, trace.req_time), trace.run_time)
     return Target(RUN_TIME, trace, within, lambda method: method)
 
 
 def memory_target(trace: Trace) -> Target:
-    """Peak memory, MiB per node or processor as `table.memory` decides.
+    """Return peak memory, MiB per node or processor as `table.memory` decides.
 
     Jobs that ran out of memory teach that they needed more, and are not scored: nobody knows how much. NoAnswer where
     no job has a measured peak.
@@ -64,13 +64,13 @@ def memory_target(trace: Trace) -> Target:
     """
     use = measured(trace)
     truth = np.where(use.ended | np.isnan(trace.run_time), np.nan, use.used) / MIB
-    truth = np.maximum(truth, 1.0)  # NaN stays
+    truth = np.maximum(truth, 1.0)  # NaN remains NaN
     view = trace.with_columns({"run_time": truth, "req_time": use.asked / MIB})
     return Target(MEMORY, view, truth, lambda method: of_memory(method, use), use.per)
 
 
 def measured(trace: Trace) -> MemoryUse:
-    """What the log's jobs asked and used; NoAnswer where it has no measured peak."""
+    """Return the memory that jobs requested and used; NoAnswer without a measured peak."""
     from ..formats.slurm.sacct_layout import COMMAND
 
     use = memory_use(trace)
@@ -88,11 +88,11 @@ def measured(trace: Trace) -> MemoryUse:
 
 
 def of_memory(method: Any, use: MemoryUse, most: float = math.inf) -> PeakMemory:
-    """A run-time method as one of the peak memory of a recorded log; a job's use is read at its End alone."""
+    """Return a run-time method as a predictor of peak memory, which it reads from each job's End."""
     asked, used = use.asked.tolist(), use.used.tolist()
     return PeakMemory(method, lambda job: asked[job.row], lambda end: used[end.job.row], most)
 
 
 def target_of(trace: Trace, name: str) -> Target:
-    """The target by its name, one of `TARGETS`."""
+    """Return the target by its name, one of `TARGETS`."""
     return memory_target(trace) if name == MEMORY else run_time_target(trace)

@@ -23,9 +23,9 @@ from ..simulation.simulate import simulate, simulate_split
 from ..table import Trace
 
 MINUTE = 60.0
-"""Waits below it count as none: a log's clock and a scheduler's cycle are in them, no queue."""
+"""Shorter waits count as none: they come from the log's clock and the scheduler's cycle, not from a queue."""
 NEAR = 2.0
-"""Waits within this factor of each other are alike."""
+"""Waits within this factor of each other count as equal."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class ComparedWaits:
     from_eligible: bool = False
 
     def shares(self) -> tuple[float, float, float]:
-        """Of the jobs: those whose waits are alike, those that waited longer as recorded, and longer as simulated.
+        """Return three shares of jobs: equal waits, longer as recorded, longer as simulated.
 
         Alike are waits below a minute in both, or less than a factor of `NEAR` apart, where less than a minute counts
         as one. The three add up to 1; NaN of no jobs. O(m).
@@ -60,7 +60,7 @@ class ComparedWaits:
 def compared_waits(
     trace: Trace, schedule: Schedule, inside: np.ndarray, *, without_holds: bool = False
 ) -> ComparedWaits:
-    """The waits of the jobs in `inside` (n,) that were simulated and whose wait is recorded.
+    """Return the waits of the jobs in `inside` (n,) that were simulated and have a recorded wait.
 
     `without_holds` leaves out the time that a job was on hold, where any was for more than a minute.
     """
@@ -69,35 +69,35 @@ def compared_waits(
     recorded, simulated = recorded[both], schedule.wait_time[both]
     held = trace.number("eligible_time") - trace.submit_time
     apart = without_holds and bool((held > MINUTE).any())
-    if apart:  # time on hold is the same in both by construction, and would only make them look alike
+    if apart:  # time on hold is taken from the record, so it would make the waits look more alike than they are
         held = np.maximum(np.nan_to_num(held), 0.0)[schedule.rows][both]
         recorded, simulated = np.maximum(recorded - held, 0.0), np.maximum(simulated - held, 0.0)
     return ComparedWaits(schedule.rows[both], recorded, simulated, apart)
 
 
 FACTOR = 2.0
-"""Mean waits farther apart than this, either way, are not the same."""
+"""Mean waits that differ by more than this factor are not the same."""
 MOST_DISTANCE = 0.2
 """Two runs of one real Slurm on one workload differ by .02 to .09, another policy by .09 to .15 and more."""
 MOST_LEFT = 0.05
-"""The share of core-hours, jobs or utilization that a simulation may miss."""
+"""Share of core-hours, jobs or utilization that a simulation may lack and still be close."""
 SAME_JOBS = 0.9
-"""A rank correlation of waits from which the same jobs wait: what the model leaves out cannot matter much then."""
+"""From this rank correlation, the same jobs wait: what the model leaves out matters little."""
 NEAR_MEANS = 1.5
 """A simulation is close only if the recorded and the simulated mean wait differ by less than this factor."""
 LEAST_RANK = 0.3
-"""Below this rank correlation of recorded and simulated waits, other jobs wait in the simulation than did in truth."""
+"""Below this rank correlation, the jobs that wait in the simulation are not the jobs that waited in the record."""
 LEAST_WAITED = 200
-"""A simulation is close only if at least this many jobs waited for a minute or more: fewer agree by chance."""
+"""A simulation is close only if at least this many jobs waited a minute or more: fewer may agree by chance."""
 
 
 MODELLED_ON_NODES = ("memory", "GPUs", "partitions", "priorities", "holds")
 MODELLED_AS_LEARNED = MODELLED_ON_NODES[1:]
-"""What the simulation of a described, and of a learned machine does model, by the names of `not_covered`."""
+"""Reasons of `not_covered` that the simulation of a described machine, and of a learned machine, does model."""
 
 
 class Verdict(StrEnum):
-    """How far a simulation may be believed."""
+    """How well a simulation reproduces the recorded waits."""
 
     CLOSE = "close"
     ROUGH = "rough"
@@ -106,7 +106,7 @@ class Verdict(StrEnum):
 
 
 class Doubt(StrEnum):
-    """What speaks against it."""
+    """A reason against a simulation."""
 
     MEAN_WAIT = "mean_wait"
     MEAN_NOT_NEAR = "mean_not_near"
@@ -122,7 +122,7 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validity:
-    """What was recorded and what the simulation of the same jobs says; waits in seconds, shares as fractions.
+    """Recorded and simulated waits of the same jobs, compared. Waits are seconds, shares are fractions.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class Validity:
 
     @property
     def ratio(self) -> float:
-        """recorded / simulated mean wait; 1 where nobody waits a minute in either, NaN without recorded waits."""
+        """Return recorded / simulated mean wait; 1 if no job waits a minute in either, NaN without recorded waits."""
         recorded, simulated = self.recorded_mean_wait_s, self.simulated_mean_wait_s
         if recorded < MINUTE and simulated < MINUTE:
             return 1.0
@@ -187,12 +187,12 @@ class Validity:
 
     @property
     def error_s(self) -> float:
-        """The difference between the recorded and the simulated mean wait, seconds, at least 0."""
+        """Return the absolute difference between the recorded and the simulated mean wait, seconds."""
         return abs(self.recorded_mean_wait_s - self.simulated_mean_wait_s)
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
-        """What speaks against believing the simulation, the gravest first."""
+        """Return the reasons against the simulation, the most serious first."""
         signs = {
             Doubt.MEAN_WAIT: not 1 / FACTOR <= self.ratio <= FACTOR,
             Doubt.MEAN_NOT_NEAR: not 1 / NEAR_MEANS <= self.ratio <= NEAR_MEANS,
@@ -227,7 +227,7 @@ class Validity:
         return self.verdict is Verdict.CLOSE
 
     def row(self) -> dict[str, Any]:
-        """One flat object for JSON."""
+        """Return one flat object for JSON."""
         return {
             "policy": self.policy,
             "predictor": "requested",
@@ -266,7 +266,7 @@ def validity(
     kill: bool = True,
     partitions: str = "together",
 ) -> Validity:
-    """Simulate what was recorded and judge how near it comes.
+    """Simulate the recorded jobs under the recorded limits and compare the waits.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def validity(
 
 
 def recorded_procs(trace: Trace, procs: str = "req") -> tuple[float, str]:
-    """The processors of the machine that the log was recorded on, and where that is known from.
+    """Return the processors of the recorded machine, and the source of that number.
 
     The header's, unless recorded jobs held far more; else what the reader says (or their peak).
 
@@ -322,7 +322,7 @@ def judge_validity(
     modelled: Collection[str] = (),
     policy: str = "easy",
 ) -> Validity:
-    """Judge a schedule that is meant to be what was recorded.
+    """Compare the waits of a schedule with the recorded ones.
 
     Parameters
     ----------
@@ -376,7 +376,7 @@ def judge_validity(
 
 
 def _work(trace: Trace, schedule: Schedule, procs: str) -> tuple[float, float, float]:
-    """Processors busy on average as recorded, the core-seconds of all jobs, and those of jobs not simulated."""
+    """Return mean busy processors as recorded, core-seconds of all jobs, and core-seconds of jobs not simulated."""
     submit, wait, run = outcome(trace)
     work = run * trace.procs(procs)
     known = ~np.isnan(work)
@@ -390,7 +390,7 @@ def _work(trace: Trace, schedule: Schedule, procs: str) -> tuple[float, float, f
 
 
 def not_covered(trace: Trace) -> dict[str, np.ndarray]:
-    """Which jobs need what the model does not have, as masks (n,) by reason; a single pool of processors is all it has.
+    """Return the jobs that need what a single pool of processors does not model, as masks (n,) by reason.
 
     memory: the job asked for an amount of memory. GPUs: it asked for at least one. partitions, priorities: the log
     names several partitions, or several classes of service (QOS), and the job was not in the one with most jobs

@@ -27,13 +27,13 @@ from .differences import shown_names
 
 AT_MISGUIDED = 0.04
 TOLD_S = {"10min": 600.0, "1h": 3600.0, "4h": 14400.0, "1d": 86400.0}
-"""Intervals are judged apart for jobs told to wait so long: the mass that starts at once hides these."""
+"""Intervals of jobs with at least this predicted wait are scored separately: immediate starts would hide them."""
 WINDOW = 5000
 _RANGES = [int(np.flatnonzero(end == ENDS_S)[0]) for end in BINS_S]
 
 
 def crps_of(wait: np.ndarray, forecasts: Forecasts) -> np.ndarray:
-    """The CRPS (n,) of log(1 + wait) of each forecast: by its quantiles where it has a median, else by its point.
+    """Return the CRPS (n,) of log(1 + wait) of each forecast: from its quantiles if it has a median, else its point.
 
     One second is the shortest that a method may answer, so it counts as no wait.
     """
@@ -43,14 +43,14 @@ def crps_of(wait: np.ndarray, forecasts: Forecasts) -> np.ndarray:
 
 
 def quick_score(forecasts: Forecasts, chances: np.ndarray | None, threshold: float) -> np.ndarray:
-    """What ranks jobs (n,) by how likely they start within `threshold`: the chance itself, else the nearer point."""
+    """Return the score that ranks jobs (n,) by how likely they start within `threshold`: the chance, else the point."""
     if chances is None:
         return -forecasts.points
     return reached(chances, np.full(len(chances), threshold))
 
 
 def transforms(chances: np.ndarray, wait: np.ndarray) -> np.ndarray:
-    """The chance (n,) that was given to a wait no longer than it was, spread evenly within its whole second."""
+    """Return the predicted probability (n,) of a wait no longer than the actual one, spread evenly within a second."""
     spread = (0.5 + np.arange(len(wait)) * 0.6180339887498949) % 1.0
     return reached(chances, wait - spread)
 
@@ -58,7 +58,7 @@ def transforms(chances: np.ndarray, wait: np.ndarray) -> np.ndarray:
 def chance_figures(
     forecasts: Forecasts, chances: np.ndarray | None, wait: np.ndarray, run: np.ndarray, threshold: float
 ) -> dict[str, Any]:
-    """Keys of a row: CRPS, identified at 4 % misguided, intervals kept, good share of the likeliest range.
+    """Return the keys of a row: CRPS, identified at 4 % misguided, coverage, share of correct likeliest ranges.
 
     All arrays are of the scored jobs alone, in the log's order. `_low` and `_high` are the least and the most over
     windows of 5,000 jobs; `told_1h_80` and the like are of jobs whose point was an hour or more. Figures a method
@@ -94,7 +94,7 @@ def chance_figures(
 
 
 def likeliest_point(chances: np.ndarray) -> np.ndarray:
-    """The median (n,) within the likeliest of the paper's ranges (1, 3, 6, 12, 24, 48 h, more), in seconds.
+    """Return the median (n,), seconds, within the likeliest of the paper's ranges (1, 3, 6, 12, 24, 48 h, more).
 
     >>> likeliest_point(np.linspace(0.0, 1.0, 33)[None, :]).round().tolist()
     [147.0]
@@ -111,7 +111,7 @@ DEFAULT_PROTOCOL = "honest"
 
 @dataclass(frozen=True, slots=True)
 class WaitRun:
-    """One method on one log: its forecasts (NaN where not asked), what it commits itself to, and the cost."""
+    """One method on one log: its forecasts (NaN if not asked), its probabilities, and its cost."""
 
     predictor: str
     protocol: str
@@ -123,7 +123,7 @@ class WaitRun:
     seconds: float
     search_s: float
     chances: np.ndarray | None = None
-    """What a method that knows them said of each job (n, bins of predict/hazard): the chance of a wait so long."""
+    """Return the probabilities by bin of predict/hazard (n, bins) for each job, from methods that have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def run_wait(
     machine: Machine | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> WaitRun:
-    """Ask one method for the waits of the jobs in `ask` (n,) bool, history everything before each.
+    """Ask one method for the waits of the jobs in `ask` (n,), each from the history before its submission.
 
     `machine` is for methods that take one (`scheduler_replay`). `seconds` is the CPU time of the forecasts with their
     replay, `search_s` that of a search of settings beforehand (`ibl`).
@@ -161,7 +161,7 @@ def run_wait(
     method = method_of("wait", settings, known_at_submit=vouched, trace=trace, machine=machine)
     clock = str(on.protocol or getattr(method, "protocol", DEFAULT_PROTOCOL))
     procs, size = on.procs, trace.info.max_procs if on.total is None else on.total
-    if is_named and hasattr(method, "predict_trace"):  # compiled kernels are loaded before the clock runs
+    if is_named and hasattr(method, "predict_trace"):  # compiled kernels are loaded before the time is measured
         make("wait", spec, known_at_submit=vouched).predict_trace(
             trace.take(np.arange(min(len(trace), 50))), clock, procs, total=size
         )
@@ -189,14 +189,14 @@ def run_wait(
 
 
 def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> WaitScore:
-    """The measures of a run over the scored rows."""
+    """Return the measures of a run over the scored rows."""
     bound = run.forecasts.quantiles[:, -1] if run.forecasts.levels else np.full(len(trace), np.nan)
     points, marked, answer = run.forecasts.points[rows], run.marked[rows], run.answer[rows]
     return score_waits(recorded_wait(trace)[rows], trace.run_time[rows], points, bound[rows], marked, answer, threshold)
 
 
 def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> dict[str, Any]:
-    """One flat row for `--json`: the measures, the near history's share of quick starters and length, the cost."""
+    """Return one flat row for `--json`: the measures, quick starters in the recent history, and the cost."""
     score = score_run(run, trace, rows, threshold)._asdict()
     chances = None if run.chances is None else run.chances[rows]
     waited = recorded_wait(trace)[rows]
@@ -215,17 +215,17 @@ def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> d
 
 
 def crps(run: WaitRun, trace: Trace) -> np.ndarray:
-    """The CRPS (n,) of log(1 + wait) of a run; NaN where it was not asked."""
+    """Return the CRPS (n,) of log(1 + wait) of a run; NaN for jobs that were not asked about."""
     return crps_of(recorded_wait(trace), run.forecasts)
 
 
 def taken(forecasts: Forecasts, rows: np.ndarray) -> Forecasts:
-    """The forecasts of some rows, without their words."""
+    """Return the forecasts of some rows, without their reasons."""
     return Forecasts(forecasts.points[rows], forecasts.levels, forecasts.quantiles[rows], ())
 
 
 def scored_groups(trace: Trace, rows: np.ndarray, procs: str = "req") -> dict[str, list[str]]:
-    """The partition, the queue (each where there are several) and the processors of every scored job, in words."""
+    """Return the partition, the queue (if there are several) and the processors of every scored job, as text."""
     groups: dict[str, list[str]] = {}
     for name in ("partition", "queue"):
         codes, names = trace.nominal(f"{name}_id").codes[rows], shown_names(trace, f"{name}_id")
@@ -248,12 +248,12 @@ def at_pqstars_share(rows: Sequence[dict[str, Any]], runs: Sequence[tuple[float,
 
 
 def recorded_wait(trace: Trace) -> np.ndarray:
-    """Waits as scored: NaN where the record has none or a negative one."""
+    """Return the waits that are scored: NaN if the record has none or a negative one."""
     return np.where(trace.wait_time >= 0, trace.wait_time, np.nan)
 
 
 def scored_rows(trace: Trace, jobs: tuple[int, int] | None = None, cancelled: str = "count") -> np.ndarray:
-    """The jobs scored, as booleans: places `jobs` (from 1, both ends in) of the log order, with a known wait.
+    """Return the scored jobs as booleans: places `jobs` of the log (from 1, both ends included) with a known wait.
 
     `cancelled="skip"` leaves out jobs that never ran. Raises NoAnswer when nothing is left.
     """
@@ -272,7 +272,7 @@ def scored_rows(trace: Trace, jobs: tuple[int, int] | None = None, cancelled: st
 
 
 def irregular_waits(trace: Trace, procs: str = "req") -> dict[str, int]:
-    """How many records teach no wait, by reason: what is said to people. Outages as in `SystemState.taught`."""
+    """Return the number of records that are not learned from, by reason. Outages are those of `SystemState.taught`."""
     wait, sizes = trace.wait_time, trace.procs(procs)
     spoiled, outages = outage_waits(trace, procs)
     which = "an outage" if outages == 1 else f"one of {outages} outages"
@@ -285,13 +285,13 @@ def irregular_waits(trace: Trace, procs: str = "req") -> dict[str, int]:
 
 
 def outage_waits(trace: Trace, procs: str = "req") -> tuple[np.ndarray, int]:
-    """Which jobs waited through an outage (n,) bool, and how many outages there were: as the clock's state says."""
+    """Return the jobs that waited through an outage (n,), and the number of outages, as `SystemState` finds them."""
     columns = after_the_log(trace, "honest", procs, total=trace.info.max_procs)
     return columns.jobs["lesson"][: len(trace)] == SPOILED, int(columns.record["outages"][0])
 
 
 def with_settings(spec: str, **settings: Any) -> str:
-    """The spec with each setting its method knows and the spec does not name.
+    """Return the spec with each setting that its method has and the spec does not name.
 
     >>> with_settings("recent_wait:k=9", cancelled="skip", threshold=60.0)
     'recent_wait:k=9,cancelled=skip'
@@ -302,7 +302,7 @@ def with_settings(spec: str, **settings: Any) -> str:
 
 
 def parse_jobs(text: str) -> tuple[int, int]:
-    """`10001:50000`, `10001:`, `:50000` as places from 1, both ends in.
+    """Parse `10001:50000`, `10001:` or `:50000` as places from 1, both ends included.
 
     >>> parse_jobs("10001:50000"), parse_jobs(":9")
     ((10001, 50000), (1, 9))

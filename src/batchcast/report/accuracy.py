@@ -47,7 +47,7 @@ PROTOCOLS = {
 def accuracy_table(
     rows: Sequence[Mapping[str, Any]], protocol: str, settings: Mapping[str, Any], by: str | None = None, per: str = ""
 ) -> Table:
-    """Rows of `evaluate.accuracy.figures` as a table; `by` adds the group's column, with `per` they are of memory."""
+    """Return rows of `evaluation.accuracy.figures` as a table; `by` adds the group's column."""
     columns, note = list(of_memory(COLUMNS) if per else COLUMNS), ""
     if not any("coverage_90" in row for row in rows):
         columns = [column for column in columns if column.key != "coverage_90"]
@@ -70,7 +70,7 @@ def accuracy_table(
 
 
 def of_memory(columns: Sequence[TableColumn]) -> list[TableColumn]:
-    """The columns of a table of run times as those of one of memory.
+    """Return the columns of a table of run times as columns of memory.
 
     >>> of_memory(COLUMNS)[2].kind
     'memory'
@@ -97,7 +97,7 @@ WITHIN = "with its 90 % interval over groups of {}, within the rows' jobs"
 
 
 def _marked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], str]:
-    """Methods that had to do without a field they use, marked, and the note that says which."""
+    """Return the rows with a mark at methods that lacked a column they use, and a note with the columns."""
     lacking = {named(row["predictor"]): row["lacking"] for row in rows if row.get("lacking")}
     marked = [{**row, "predictor": f"{named(row['predictor'])} *"} if row.get("lacking") else row for row in rows]
     by_fields: dict[str, list[str]] = {}
@@ -107,7 +107,7 @@ def _marked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]],
 
 
 def stand_ins(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Who answered in whose place, for how much of the jobs.
+    """Return which method answered in place of another, and for what share of the jobs.
 
     >>> stand_ins([{"predictor": "irpa", "answered_by": "recent_mean", "answered_by_share": 1.0}])
     'irpa: 100 % answered by recent_mean.'
@@ -121,7 +121,7 @@ def stand_ins(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def untrained(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Which methods never trained, because the log is shorter than their first windows.
+    """Return which methods never trained, because the log is shorter than their first window.
 
     >>> untrained([{"predictor": "knn_ga", "trains_from_jobs": 4500}])
     'knn_ga: never trained, since its first search needs 4,500 submissions; its parameters are those it began with.'
@@ -136,7 +136,7 @@ def untrained(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def trainings(rows: Sequence[Mapping[str, Any]]) -> str:
-    """How often each method that trains was trained in this log.
+    """Return how often each method that trains was trained on this log.
 
     >>> trainings([{"predictor": "knn_ga", "trainings": 36}, {"predictor": "irpa", "trainings": 1}, {"predictor": "x"}])
     'Trained: knn_ga 36 times, irpa once.'
@@ -147,7 +147,7 @@ def trainings(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _largest(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:
-    """The rows of the groups with most jobs, in the order they had, and a note when some were left out."""
+    """Return the rows of the groups with the most jobs, in their order, and a note if some were left out."""
     jobs = {row["group"]: row["jobs"] for row in rows}
     if len(jobs) <= GROUPS_SHOWN:
         return rows, ""
@@ -157,7 +157,7 @@ def _largest(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, A
 
 
 def selection_words(settings: Mapping[str, Any]) -> str:
-    """What was read and what was scored, in words.
+    """Return a description of the selected and the scored jobs.
 
     >>> selection_words({"from": "2004-01-01", "status": ["1"], "score_from": "2004-06-01"})
     "papers' selection (cut first, cold start): from 2004-01-01, status 1; scored from 2004-06-01"
@@ -182,12 +182,12 @@ PLANNED_COLUMNS = (
 
 
 def shown_method(planned: Mapping[str, Sequence[Planned]]) -> str:
-    """The method whose quantiles are shown: `kernel`, else the first that has some; empty where none has."""
+    """Return the method whose quantiles are shown: `kernel`, else the first that has quantiles; empty without one."""
     return DEFAULT if planned.get(DEFAULT) else next((name for name, found in planned.items() if found), "")
 
 
 def planned_table(planned: Mapping[str, Sequence[Planned]]) -> list[Block]:
-    """What planning with each quantile would come to; nothing where no method gives any."""
+    """Return the results of planning with each quantile; empty if no method has quantiles."""
     name = shown_method(planned)
     if not name:
         return []
@@ -199,7 +199,7 @@ def planned_table(planned: Mapping[str, Sequence[Planned]]) -> list[Block]:
 def planned_figure(
     planned: Mapping[str, Sequence[Planned]], rows: Sequence[Mapping[str, Any]], slots: Mapping[str, int]
 ) -> list[Figure]:
-    """The curve of that method's quantiles, the forecasts of all methods as points beside it, its own among them."""
+    """Return the curve of that method's quantiles, with the forecasts of all methods as points."""
     name = shown_method(planned)
     if not name:
         return []
@@ -245,7 +245,7 @@ ROUNDING = 1e-9
 
 
 def bound_figures(limits: Limits) -> list[Figure]:
-    """Coverage in windows of 5,000 jobs (a fifth of a shorter log); nothing where jobs are too few."""
+    """Return the coverage in windows of 5,000 jobs (a fifth of a shorter log); empty with too few jobs."""
     rows = np.flatnonzero(limits.scored)
     window = min(WINDOW, len(rows) // 5)
     if window < LEAST or not limits.bounds:
@@ -277,7 +277,7 @@ def bound_figures(limits: Limits) -> list[Figure]:
 
 
 def name(level: float) -> str:
-    """A level as people write it.
+    """Return a level as text.
 
     >>> name(0.8)
     '80 %'

@@ -21,7 +21,7 @@ Tone = Literal["good", "note", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Callout:
-    """A sentence that must not be missed: `tone` is good, note or warning.
+    """A sentence that no reader may miss: `tone` is good, note or warning.
 
     `place` is its place on a first screen, empty elsewhere.
     """
@@ -34,7 +34,7 @@ class Callout:
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """One column of a table: the key in its rows, the heading, how values print, and what the heading means.
+    """One column of a table: the key in its rows, the heading, the format of values, and the meaning of the heading.
 
     `text` names what a row is about or says what was seen there; a `difference` is words with figures in them;
     `memory` is MiB. One with `more` stays off a terminal unless all columns are asked for.
@@ -49,7 +49,7 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of flat mappings under columns; `caption` heads it on the page and on the terminal.
+    """Rows of flat mappings under columns; `caption` is printed above, on the page and in the terminal.
 
     A `folded` one opens when its caption is pressed; it is not on the terminal, nor on paper.
     """
@@ -63,7 +63,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Colouring:
-    """One way to tell a trace's marks apart, picked by its `name` where a figure has several.
+    """One way to colour the marks of a trace, selected by its `name` if a figure has several.
 
     `column`, of the trace or of the figure's `rows`, holds for each mark the place of its series; a series is a
     mapping of `name`, `slot` (its colour), `pattern` (its hatching) and perhaps `opacity`.
@@ -76,7 +76,7 @@ class Colouring:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure as plain JSON values, with the words that stand for it where it cannot be seen.
+    """A figure as plain JSON values, with an alternative text.
 
     `data` and `layout` are written as in plotly's JSON, of which `assets/draw.js` draws this much. A trace: `scatter`
     with `mode` (lines, markers), `line.shape` hv, `line.dash`, `marker.symbol`, `error_x`, `error_y`; or `bar` lying
@@ -121,7 +121,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Boxes that hide policies and predictors all over the page: what stands on each, by name."""
+    """Checkboxes that hide policies and predictors everywhere on the page, by name."""
 
     policies: Mapping[str, str]
     predictors: Mapping[str, str]
@@ -129,7 +129,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One key figure: what it is, the figure, what stands beside it."""
+    """One key figure: its title, the figure, and a short explanation."""
 
     title: str
     value: str
@@ -139,7 +139,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """Key figures side by side, the verdict first; the page shows them, sentences say the same on the terminal."""
+    """Key figures side by side, the verdict first, on the page; the terminal shows sentences instead."""
 
     cards: Sequence[Card]
 
@@ -165,14 +165,14 @@ class BarChart:
     caption: str = ""
 
     def left(self, value: float) -> float:
-        """The place of a value on the chart's axis, in percent."""
+        """Return the position of a value on the chart's axis, in percent."""
         ends = [x for row in self.rows for x in (row.value, row.high) if x == x]
         return round(100 * max(0.0, value) / max([*ends, 1e-9]), 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Tables, figures and paragraphs that open when their title is pressed; not on the terminal, nor on paper."""
+    """Tables, figures and paragraphs that open at a click on their title; not in the terminal, not in print."""
 
     title: str
     blocks: Sequence[str | Callout | Table | Figure]
@@ -182,21 +182,21 @@ Block = str | Callout | Table | Figure | Choices | Cards | BarChart | Folded
 
 
 def folded(title: str, blocks: Sequence[Block]) -> list[Block]:
-    """The blocks behind a title, where there are any."""
+    """Return the blocks behind a title; empty without blocks."""
     inside = [block for block in blocks if isinstance(block, str | Callout | Table | Figure)]
     return [Folded(title, inside)] if inside else []
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what stands under it, in order; a `str` is a paragraph."""
+    """A heading and its blocks, in order; a `str` is a paragraph."""
 
     title: str
     blocks: Sequence[Block]
 
 
 def shown(value: Any, kind: Kind) -> str:
-    """A value as people read it; an en dash where there is none.
+    """Return a value as text; an en dash for None.
 
     >>> shown(0.4774, "share"), shown(8733.2, "seconds"), shown(8992.56, "count"), shown(float("nan"), "number")
     ('47.7 %', '2 h 26 min', '8,993', '–')
@@ -235,7 +235,7 @@ _SCRIPTS = (
 
 
 def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any]) -> str:
-    """The page's HTML: uPlot is inlined once (51 kB), styles and script too; light and dark, wide and narrow.
+    """Return the page's HTML, self-contained, for light and dark schemes and for wide and narrow screens.
 
     Everything that comes from a log is escaped. `provenance` prints last: text, lists and mappings by name.
 
@@ -279,7 +279,7 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
 
 
 def _figures(blocks: Sequence[Block]) -> list[Figure]:
-    """The figures in order, those that are folded away too."""
+    """Return the figures in order, including folded ones."""
     found = []
     for block in blocks:
         found += [block] if isinstance(block, Figure) else _figures(block.blocks) if isinstance(block, Folded) else []
@@ -287,7 +287,7 @@ def _figures(blocks: Sequence[Block]) -> list[Figure]:
 
 
 def _described(figure: Figure) -> dict[str, Any]:
-    """What the page's script draws a figure from."""
+    """Return the values from which the page's script draws a figure."""
     described = {"data": figure.data, "layout": figure.layout, "layouts": figure.layouts, "policy": figure.policy}
     more = {"rows": figure.rows, "overview": figure.overview, "below": [_described(strip) for strip in figure.below],
             "colourings": [asdict(one) for one in figure.colourings]}  # fmt: skip
@@ -295,7 +295,7 @@ def _described(figure: Figure) -> dict[str, Any]:
 
 
 def unbroken(text: str) -> str:
-    """The text with numbers held to their units, so that no line begins with a percent sign or a `min`.
+    """Return the text with no-break spaces between numbers and units, so that no line begins with a unit.
 
     >>> unbroken("9 % of 1 h 5 min")
     '9\\xa0% of 1\\xa0h\\xa05\\xa0min'
@@ -304,7 +304,7 @@ def unbroken(text: str) -> str:
 
 
 def prose(text: str) -> Any:
-    """A sentence as markup: escaped, numbers held to their units, what stands between backticks as code.
+    """Return a sentence as markup: escaped, with no-break spaces before units, and text between backticks as code.
 
     >>> str(prose("run `batchcast info <log>`"))
     'run <code>batchcast info &lt;log&gt;</code>'
@@ -315,13 +315,13 @@ def prose(text: str) -> Any:
 
 
 def _code(match: re.Match[str]) -> str:
-    """Text between backticks as code; an option such as `--dry-run` does not break at its hyphens."""
+    """Return text between backticks as code; an option such as `--dry-run` does not break at its hyphens."""
     words = (f"<span>{word}</span>" if "-" in word else word for word in match[1].split(" "))
     return f"<code>{' '.join(words)}</code>"
 
 
 def script_json(value: Any) -> str:
-    """JSON that may stand inside a script element: no `<` can close it, no line separator can break it.
+    """Return JSON that is safe inside a script element: it has no `<` and no line separator.
 
     >>> script_json({"name": "</script>"})
     '{"name":"\\\\u003c/script>"}'
@@ -331,7 +331,7 @@ def script_json(value: Any) -> str:
 
 
 def _script() -> str:
-    """The page's own script: one function around its files, so that nothing of it is global."""
+    """Return the page's own script: its files inside one function, so that nothing is global."""
     return '(() => {\n"use strict";\n' + "\n".join(_asset(name) for name in _SCRIPTS) + "})();"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two evaluations side by side: as words and tables for the terminal, and as a page."""
+"""Show two evaluations side by side: sentences and tables for the terminal, and a page."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def comparison_blocks(comparison: Comparison, level: float) -> list[Block]:
 
 
 def settings_table(comparison: Comparison) -> Table:
-    """The settings that differ, with both values."""
+    """Return the settings that differ, with both values."""
     columns = [TableColumn("setting", "setting"), TableColumn("a", "A"), TableColumn("b", "B")]
     rows = [{k: _plain(v) for k, v in row.items() if k != "part"} for row in comparison.part("setting")]
     return Table("Settings that differ", columns, rows)
 
 
 def validity_words(comparison: Comparison) -> list[str]:
-    """How far the simulations of both may be believed, a sentence where both were judged."""
+    """Return a sentence on how well each simulation reproduces the recorded waits, if both were judged."""
     return [
         "Validity, recorded over simulated mean wait: "
         f"{_ratio(row['recorded_over_simulated_a'])} in A ({_trust(row['trusted_a'])}), "
@@ -59,7 +59,7 @@ def validity_words(comparison: Comparison) -> list[str]:
 
 
 def only_words(comparison: Comparison) -> list[str]:
-    """What only one of the two has, a sentence each."""
+    """Return one sentence per item that only one of the two reports has."""
     return [f"{text[0].upper()}{text[1:]}." for text in comparison.only]
 
 
@@ -85,7 +85,7 @@ def verdict(comparison: Comparison, level: float) -> Callout:
 
 
 def forecast_table(rows: list[Mapping[str, Any]], level: float) -> Table:
-    """The forecasts of both, changes and their intervals."""
+    """Return the forecasts of both, the changes and their intervals."""
     columns = [TableColumn("predictor", "predictor")]
     of = _columns(FORECAST)
     for place, (key, _, _) in enumerate(FORECAST):
@@ -107,7 +107,7 @@ def _interval_words(row: Mapping[str, Any], key: str, kind: Kind) -> str:
 
 
 def schedule_table(rows: list[Mapping[str, Any]], level: float) -> Table:
-    """The schedules of both, changes and their intervals."""
+    """Return the schedules of both, the changes and their intervals."""
     columns = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with"), *_columns(SCHEDULE)]
     columns.insert(5, TableColumn("interval", f"{100 * level:g} % interval", "difference"))
     columns.insert(9, TableColumn("slow_interval", f"{100 * level:g} % interval", "difference"))
@@ -122,7 +122,7 @@ def schedule_table(rows: list[Mapping[str, Any]], level: float) -> Table:
 
 
 def _note(rows: list[Mapping[str, Any]], what: str, measures: Sequence[tuple[str, str]]) -> str:
-    """What intervals are drawn over, why there are none, and each change that one group of submissions decides."""
+    """Return the groups of the intervals, why intervals are missing, and each change that one group decides."""
     blocks, reasons = (dict.fromkeys(r[key] for r in rows if r.get(key)) for key in ("blocks", "no_interval"))
     note = [f"{what}: bootstrap over {', '.join(blocks)}."] if blocks else []
     note += [f"No interval where {reason}." for reason in reasons]
@@ -136,7 +136,7 @@ def _note(rows: list[Mapping[str, Any]], what: str, measures: Sequence[tuple[str
 
 
 def _columns(measures: tuple[tuple[str, str, Kind], ...]) -> list[TableColumn]:
-    """Three columns a measure; beside the first one a terminal shows changes alone."""
+    """Return three columns per measure; after the first measure a terminal shows changes alone."""
     return [
         TableColumn(
             f"{key}_{side}",
@@ -155,7 +155,7 @@ def _shown(row: Mapping[str, Any], measures: tuple[tuple[str, str, Kind], ...]) 
 
 
 def _change(row: Mapping[str, Any], key: str, kind: Kind) -> str:
-    """B - A with its share of A where that says something."""
+    """Return B - A, with its share of A if that is meaningful."""
     change, base = row[f"{key}_change"], row[f"{key}_a"]
     if change != change:
         return "–"
@@ -188,7 +188,7 @@ CHANGES: tuple[tuple[str, str, str, str, Kind], ...] = (
 
 
 def comparison_sections(comparison: Comparison, level: float) -> list[Section]:
-    """The page's sections: in short with the settings that differ, forecasts, simulated schedules."""
+    """Return the page's sections: summary with the settings that differ, forecasts, simulated schedules."""
     short: list[Block] = [comparison_cards(comparison, level), verdict(comparison, level), *validity_words(comparison)]
     settings = [settings_table(comparison)] if comparison.part("setting") else []
     sections = [Section("In short", [*short, *only_words(comparison), *settings])]
@@ -204,7 +204,7 @@ def comparison_sections(comparison: Comparison, level: float) -> list[Section]:
 
 
 def comparison_cards(comparison: Comparison, level: float) -> Cards:
-    """The verdict, how many forecasts and schedules changed beyond chance, the largest change, settings that differ."""
+    """Return the verdict, the numbers of changes beyond chance, the largest change, and the settings that differ."""
     said = verdict(comparison, level)
     cards = [Card("Verdict", said.label.rstrip(":"), (*comparison.unlike, "the same log and selection")[0], said.tone)]
     for part, metric, key, title, _ in CHANGES[:2]:
@@ -215,7 +215,7 @@ def comparison_cards(comparison: Comparison, level: float) -> Cards:
 
 
 def _change_cards(rows: Sequence[Row], part: str, metric: str, title: str, level: float) -> list[Card]:
-    """How many changed beyond chance, and the largest change among those, else among all."""
+    """Return the number of changes beyond chance, and the largest of these, else the largest of all."""
     if not rows:
         return [Card(f"{part.capitalize()}s", "the same", f"none changed in {title}")]
     clear = [row for row in rows if row[f"{metric}_verdict"] in ("ahead", "behind")]
@@ -234,7 +234,7 @@ def _change_cards(rows: Sequence[Row], part: str, metric: str, title: str, level
 
 
 def _changed(rows: Sequence[Row], metric: str, key: str) -> list[dict[str, Any]]:
-    """What differs between A and B, as differences of B against A with the keys of `evaluation.differences`."""
+    """Return the differences of B to A, with the keys of `evaluation.differences`."""
     found = []
     for row in rows:
         if row[f"{metric}_change"] != row[f"{metric}_change"] or not row[f"{metric}_change"]:
@@ -259,7 +259,7 @@ def _name(row: Row) -> str:
 
 
 def _intervals(comparison: Comparison, part: str) -> list[Figure]:
-    """The changes with their intervals, a figure for each measure that has any."""
+    """Return the changes with their intervals, one figure per measure."""
     drawn = []
     for of, metric, key, title, kind in CHANGES:
         rows = _changed(comparison.part(of), metric, key) if of == part else []
@@ -269,7 +269,7 @@ def _intervals(comparison: Comparison, part: str) -> list[Figure]:
 
 
 def _distributions(comparison: Comparison, part: str, what: str, reads: str) -> list[Figure]:
-    """The share of jobs up to each value in B minus that in A, a curve for each row that differs."""
+    """Return the share of jobs up to each value in B minus that in A, one curve per row that differs."""
     pairs = {}
     for row in comparison.part(part):
         pair = comparison.samples.get((part, str(row.get("policy", "")), str(row["predictor"])))

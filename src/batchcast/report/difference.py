@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences to a reference as people read them: with their interval and a word, and what decides them.
+"""Show differences to a reference as text and figures: with interval and verdict, and the jobs that decide them.
 
 And drawn: curves as differences to one of them, intervals sorted.
 """
@@ -33,7 +33,7 @@ WAIT: Measures = (("mean_abs_error_s", "mean error", "seconds"), ("crps_log", "C
 def difference_blocks(
     rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequence[TableColumn]
 ) -> list[Block]:
-    """The differences of a comparison: a table, and a sentence for each that one user's burst decides.
+    """Return the table of differences, and a sentence for each difference that one user's burst decides.
 
     `rows` are results with the keys of `evaluation.differences`; nothing where there is no second method. `naming` are
     the columns that say what a row is about.
@@ -76,12 +76,12 @@ def difference_blocks(
 
 
 def named_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row with its predictor named for people, where it has one."""
+    """Return a row with its predictor, if it has one, under the name that readers see."""
     return {**row, "predictor": named(str(row["predictor"]))} if "predictor" in row else row
 
 
 def plan_named(against: str) -> str:
-    """A predictor, or a policy and the predictor that plans it, named for people.
+    """Return the name that readers see, of a predictor or of a policy and its predictor.
 
     >>> plan_named("requested"), plan_named("easy, actual")
     ("users' limits", 'easy, perfect knowledge')
@@ -91,7 +91,7 @@ def plan_named(against: str) -> str:
 
 
 def beside(table: Table, results: Sequence[Mapping[str, Any]], measures: Measures) -> Table:
-    """The table with a column more: how each row's first measure differs from the reference's, with its interval.
+    """Return the table with another column: the difference of each row's first measure to the reference, with interval.
 
     `results` are the table's rows in its order, with the keys of `evaluation.differences`; as it was where there is no
     reference.
@@ -107,13 +107,13 @@ def beside(table: Table, results: Sequence[Mapping[str, Any]], measures: Measure
 
 
 def _no_interval(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
-    """Why a difference has no interval; empty where each has one."""
+    """Return why a difference has no interval; empty if each has one."""
     few = next((row[f"{metric}_groups"] for row in rows if row.get(f"{metric}_verdict") == "unknown"), None)
     return f"No interval: {counted(few, 'group')}, 20 are needed." if few is not None else ""
 
 
 def groups_in(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What the groups of compared rows are, as `evaluation.differences.groups_of` says it."""
+    """Return the groups of the compared rows, from `evaluation.differences.groups_of`."""
     return next((str(row["groups_of"]) for row in rows if row.get("groups_of")), "one user's submissions of one week")
 
 
@@ -128,7 +128,7 @@ _REPLICATES = "5th to 95th percentile of the difference over logs made of this o
 
 
 def _of_replicates(row: Mapping[str, Any], metric: str, kind: Kind) -> str | None:
-    """A difference over replicates in words."""
+    """Return a difference over replicates as text."""
     if f"{metric}_replicates_low" not in row:
         return None
     low, high = (signed(row[f"{metric}_replicates_{end}"], kind) for end in ("low", "high"))
@@ -136,7 +136,7 @@ def _of_replicates(row: Mapping[str, Any], metric: str, kind: Kind) -> str | Non
 
 
 def difference_words(row: Mapping[str, Any], metric: str, kind: Kind) -> str | None:
-    """A difference with its interval and word; None where there is none.
+    """Return a difference with its interval and verdict as text; None if there is none.
 
     >>> difference_words({"x_difference": -60.0, "x_difference_low": -90.0, "x_difference_high": -30.0,
     ...                   "x_verdict": "ahead"}, "x", "seconds")
@@ -156,7 +156,7 @@ UNITS = ((100.0, 1.0, "s"), (6000.0, 60.0, "min"), (2 * 86400.0, 3600.0, "h"), (
 
 
 def interval_words(row: Mapping[str, Any], metric: str, kind: Kind) -> str | None:
-    """A difference and its interval, times in one unit so that they compare; None where there is none.
+    """Return a difference and its interval as text, times in one unit; None if there is none.
 
     >>> interval_words({"x_difference": -792.0, "x_difference_low": -1008.0, "x_difference_high": -586.0}, "x",
     ...                "seconds")
@@ -177,7 +177,7 @@ def interval_words(row: Mapping[str, Any], metric: str, kind: Kind) -> str | Non
 
 
 def signed(value: float, kind: Kind) -> str:
-    """A difference with its sign.
+    """Return a difference as text with its sign.
 
     >>> signed(-0.5, "seconds"), signed(12.0, "number"), signed(0.0, "seconds")
     ('-0.5 s', '+12.0', '0')
@@ -193,7 +193,7 @@ def signed(value: float, kind: Kind) -> str:
 
 
 def deciding(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequence[str]) -> list[str]:
-    """A sentence for each difference that one group of submissions decides."""
+    """Return a sentence for each difference that one group of submissions decides."""
     return [
         f"{', '.join(str(named_row(row)[key]) for key in naming)} against {plan_named(row['against'])}, {title}: "
         f"{row[f'{measure}_decided_by']}."
@@ -205,26 +205,26 @@ def deciding(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequ
 
 CURVES = "the curves"
 SHARE, NUMBER, AT_MOST = "%{y:+.1%}", "%{y:+}", " ≤ %{x:span}"
-"""Templates of a difference that is read off, and of the value up to which it is counted."""
+"""Hover texts of a difference, and of the value at which it is counted."""
 POINTS = 200
-NEAR = 0.1  # of the figure's largest value: curves that part by less are shown as differences first
+NEAR = 0.1  # of the figure's largest value: curves that differ by less are first shown as differences
 
 
 class Gap(NamedTuple):
-    """By how much a curve lies above the reference: (m,) places on the other axis, (m,) differences."""
+    """Difference of a curve to the reference: (m,) positions on the other axis, (m,) differences."""
 
     x: Sequence[Any] | np.ndarray
     y: np.ndarray
 
 
 def cdf_minus(figure: Figure, series: Mapping[str, np.ndarray], against: str, reads: str) -> Figure:
-    """A figure of `figures.cdf` with the differences of its shares to those of one series; see `or_minus`."""
+    """Return a figure of `figures.cdf` that can also show the differences to one series; see `or_minus`."""
     gaps = {name: _gap(values, series[against]) for name, values in series.items() if name != against}
     return or_minus(figure, gaps, against, reads, share=True, at=AT_MOST)
 
 
 def cdf_change(title: str, pairs: Mapping[str, tuple[np.ndarray, np.ndarray]], x: str) -> Figure:
-    """By how much the distribution of the second of each pair lies above that of the first, a curve a pair."""
+    """Return the distribution of the second of each pair minus that of the first, one curve per pair."""
     gaps = {name: _gap(b, a) for name, (a, b) in pairs.items()}
     figure = lines(title, gaps, x=x, y="share of jobs, B minus A", kind="share")
     data = [
@@ -245,7 +245,7 @@ def cdf_change(title: str, pairs: Mapping[str, tuple[np.ndarray, np.ndarray]], x
 def or_minus(
     figure: Figure, gaps: Mapping[str, Gap], against: str, reads: str, *, share: bool = False, at: str = ""
 ) -> Figure:
-    """The figure with a second variant: its curves of the names in `gaps` minus that of `against`.
+    """Return the figure with a second variant: its curves of the names in `gaps` minus that of `against`.
 
     The differences come first where none is above `NEAR` of the figure's largest value and no curve is without.
     `reads` says how they are read, `share` whether they are of shares, `at` what stands behind one that is read off.
@@ -276,13 +276,13 @@ def or_minus(
 
 
 def _gap(values: np.ndarray, reference: np.ndarray) -> Gap:
-    """The difference of two distribution functions as drawn: from a second on, to a hundredth of a point."""
+    """Return the difference of two distribution functions, from 1 s, rounded to 0.01 percentage points."""
     x, y = cdf_gap(np.maximum(values, SHORTEST_DRAWN), np.maximum(reference, SHORTEST_DRAWN), POINTS)
     return Gap(x, y.round(4))
 
 
 def _minus(trace: Mapping[str, Any], gap: Gap, variant: str, words: str) -> dict[str, Any]:
-    """One trace of differences in the colour and dash of the curve it is of."""
+    """Return one trace of differences in the colour and dash of its curve."""
     kept = {key: value for key, value in trace.items() if key != "customdata"}
     meta = {**trace["meta"], "variant": variant}
     return {**kept, "x": plain_numbers(gap.x), "y": plain_numbers(gap.y), "meta": meta, "hovertemplate": words}
@@ -290,11 +290,11 @@ def _minus(trace: Mapping[str, Any], gap: Gap, variant: str, words: str) -> dict
 
 _UNITS = (("hours", 3600.0, 2 * 3600.0), ("minutes", 60.0, 120.0), ("seconds", 1.0, 0.0))
 _SYMBOLS = {"ahead": ("circle", 3), "level": ("circle-open", 0), "behind": ("diamond", 2), "unknown": ("x", 0)}
-"""The marker and the palette's slot of each word: nothing hangs on colour alone."""
+"""The marker and the palette's slot of each verdict: both differ, so that colour is not needed to read them."""
 
 
 def interval_figures(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequence[str]) -> list[Figure]:
-    """For the first measure: dots and bars of the differences; nothing where nothing is compared."""
+    """Return dots and bars of the differences in the first measure; empty if nothing is compared."""
     metric, title, kind = measures[0]
     compared = [
         row for row in rows if row.get("against") and row[f"{metric}_difference"] == row[f"{metric}_difference"]
@@ -306,7 +306,7 @@ def interval_figures(rows: Sequence[Mapping[str, Any]], measures: Measures, nami
 def interval_figure(
     rows: Sequence[Mapping[str, Any]], metric: str, title: str, kind: Kind, names: Mapping[int, str]
 ) -> Figure:
-    """Dots with bars, the smallest difference on top, a line at no difference; `names` are by the `id` of a row."""
+    """Return dots with bars, the smallest difference on top, and a line at zero; `names` are by the `id` of a row."""
     ordered = sorted(rows, key=lambda row: row[f"{metric}_difference"])
     unit, size = _unit(ordered, metric) if kind == "seconds" else ("", 1.0)
     data = []
@@ -352,7 +352,7 @@ def interval_figure(
 
 
 def _unit(rows: Sequence[Mapping[str, Any]], metric: str) -> tuple[str, float]:
-    """The unit in which the largest difference is a number of a few digits."""
+    """Return the unit in which the largest difference has few digits."""
     ends = [abs(row[f"{metric}_difference{end}"]) for row in rows for end in ("", "_low", "_high")]
     largest = max((end for end in ends if end == end), default=0.0)
     return next((unit, size) for unit, size, least in _UNITS if largest >= least)

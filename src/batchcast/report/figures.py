@@ -32,7 +32,7 @@ _STEPS = (
 
 
 def tick(seconds: float) -> str:
-    """A round span of time as an axis says it.
+    """Return a round span of time as the label of an axis.
 
     >>> [tick(s) for s in (0, 30, 600, 5400, 172800)]
     ['0', '30 s', '10 min', '1.5 h', '2 d']
@@ -44,7 +44,7 @@ def tick(seconds: float) -> str:
 
 
 def between(low: float, high: float) -> str:
-    """From one round span to the next, the unit once where both have it.
+    """Return a range between two round spans as text, with the unit once if both have it.
 
     >>> between(120, 240), between(1800, 3600), between(57600, 129600)
     ('2–4 min', '30 min–1 h', '16 h–1.5 d')
@@ -54,7 +54,7 @@ def between(low: float, high: float) -> str:
 
 
 def signed(seconds: float) -> str:
-    """A change in time, in words.
+    """Return a change in time as text.
 
     >>> signed(90.0), signed(-90.0), signed(0.0)
     ('+1 min 30 s', '-1 min 30 s', '0 s')
@@ -63,7 +63,7 @@ def signed(seconds: float) -> str:
 
 
 def log_time_axis(title: str, low: float = 1.0, high: float = 365 * 86400.0) -> dict[str, Any]:
-    """A logarithmic axis of seconds with round ticks from 1 s to a year; closer ones where it spans little.
+    """Return a logarithmic axis of seconds with round ticks from 1 s to a year, closer ones for a short range.
 
     >>> log_time_axis("wait", 300.0, 1200.0)["ticktext"]
     ['5 min', '10 min', '15 min', '20 min']
@@ -85,7 +85,7 @@ def log_time_axis(title: str, low: float = 1.0, high: float = 365 * 86400.0) -> 
 
 
 def linear_time_axis(title: str, highest: float) -> dict[str, Any]:
-    """A linear axis of seconds from 0 with about five round ticks up to `highest`."""
+    """Return a linear axis of seconds from 0 with about five round ticks up to `highest`."""
     step = next((s for s in _STEPS if 5 * s >= highest), _STEPS[-1])
     values = [step * k for k in range(int(max(highest, 0) // step) + 2)][:20]
     return {
@@ -111,7 +111,7 @@ def cdf(
     slots: Slots = None,
     caption: str = "",
 ) -> Figure:
-    """Distribution functions of seconds on a logarithmic axis; values under a second are drawn at 1 s (and said)."""
+    """Return distribution functions of seconds on a logarithmic axis; values under 1 s are drawn at 1 s."""
     data, words = [], []
     for place, (name, values) in enumerate(series.items()):
         at, share = distribution(np.maximum(values, SHORTEST_DRAWN))
@@ -149,7 +149,7 @@ def lines(
     caption: str = "",
     markers: bool = False,
 ) -> Figure:
-    """Lines over numbers or ISO dates; y is `seconds`, a `share` or a `number`; the last values go into the alt."""
+    """Return lines over numbers or ISO dates; y is `seconds`, a `share` or a `number`."""
     data: list[dict[str, Any]] = []
     words = []
     for place, (name, (at, values)) in enumerate(series.items()):
@@ -188,7 +188,7 @@ def bars(
     slots: Slots = None,
     caption: str = "",
 ) -> Figure:
-    """Grouped bars lying on their side (readable on a phone): a group per category, each value written at its bar.
+    """Return grouped horizontal bars (readable on a phone): one group per category, with the value at each bar.
 
     Values are `seconds`, a `share` or a `number`.
     """
@@ -230,7 +230,7 @@ def scatter(
     alt: str,
     slots: Slots = None,
 ) -> Figure:
-    """Points."""
+    """Return a figure of points."""
     data = [
         _trace(name, place, slots)
         | {
@@ -259,7 +259,7 @@ def _style(styles: Sequence[str], name: str, place: int, slots: Slots) -> str:
 
 
 def plain_numbers(values: Sequence[Any] | np.ndarray) -> list[Any]:
-    """JSON numbers with five significant digits (a page stays light); text as it is; unknown as null."""
+    """Return JSON numbers with five significant digits (to keep pages small); text unchanged; unknown as null."""
     plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
     return [v if isinstance(v, (str, int)) else None if v != v else float(f"{v:.6g}") for v in plain]
 

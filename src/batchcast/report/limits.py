@@ -24,7 +24,7 @@ Row = Mapping[str, Any]
 
 
 class Asked(NamedTuple):
-    """What jobs ask for, as tables and sentences say it: its rules by name, its columns, what is compared."""
+    """How tables and sentences describe what jobs request: rules by name, columns, and what is compared."""
 
     heading: str
     rules: Mapping[str, str]
@@ -34,11 +34,11 @@ class Asked(NamedTuple):
 
     @property
     def rule(self) -> TableColumn:
-        """The column that names the rule."""
+        """Return the column that names the rule."""
         return self.columns[0]
 
     def named(self, rows: Sequence[Row]) -> list[Row]:
-        """Rows with their rule, and the one they are compared with, named for people."""
+        """Return rows with their rule, and its reference, under the names that readers see."""
         keys = [[key for key in ("limits", "against") if row.get(key)] for row in rows]
         return [{**row, **{key: self.rules[row[key]] for key in known}} for row, known in zip(rows, keys)]
 
@@ -99,7 +99,7 @@ MEMORY = Asked(
 
 
 def advice_table(asked: Asked, rows: Sequence[Row], risk: float, by: str | None = None) -> Table:
-    """Rows of `evaluation.limits` or `.memory_limits` as a table; `by` adds the group and its latest job's request."""
+    """Return rows of `evaluation.limits` or `.memory_limits` as a table; `by` adds the group and its latest request."""
     columns = [c for c in asked.columns if c.key != "saved_nodes" or any(row[c.key] == row[c.key] for row in rows)]
     if by is not None:
         columns = [replace(column, more=column.more or column.key == "spent_over_used") for column in columns]
@@ -112,7 +112,7 @@ def advice_table(asked: Asked, rows: Sequence[Row], risk: float, by: str | None 
 
 
 def advice_differences(asked: Asked, rows: Sequence[Row]) -> list[Block]:
-    """How the rules of the whole differ from the users' own, and advice from the usual rule, with intervals."""
+    """Return how the rules differ from the users' own requests, and advice from the usual rule, with intervals."""
     blocks = difference_blocks(asked.named(rows), asked.measures, [asked.rule])
     advice = next((row for row in rows if row["limits"] == "advice"), {})
     words = [
@@ -124,7 +124,7 @@ def advice_differences(asked: Asked, rows: Sequence[Row]) -> list[Block]:
 
 
 def limit_blocks(evaluation: Evaluation) -> list[Block]:
-    """Which limits to advise and what they would have saved; nothing where too few jobs had one."""
+    """Return the advised limits and what they would have saved; empty if too few jobs had a limit."""
     rows = evaluation.limit_rows()
     if not rows:
         return []
@@ -155,7 +155,7 @@ PATTERNS = {0: "", 1: "", 2: "/", 5: "x"}
 
 
 def waste_blocks(evaluation: Evaluation) -> list[Block]:
-    """What the whole log left unused, then by each grouping; nothing where the log knows none or no limits."""
+    """Return what the whole log left unused, then by group; empty if the log has no core-hours or no limits."""
     rows = evaluation.waste_rows()
     whole, groupings = rows[0], list(dict.fromkeys(row["by"] for row in rows[1:]))
     if not whole["asked_core_h"] > 0 or not groupings:
@@ -166,7 +166,7 @@ def waste_blocks(evaluation: Evaluation) -> list[Block]:
 
 
 def _words(whole: Row, by: Mapping[str, Sequence[Row]]) -> str:
-    """The whole in a sentence or two, and how few groups make the half of it."""
+    """Return one or two sentences on the total, and on how few groups make half of it."""
     unused, used = whole["unused_core_h"], whole["used_core_h"]
     lost = [
         f"{_hours(whole[key])} ({shown(whole[key] / used, 'share')}) {words}"
@@ -189,7 +189,7 @@ def _words(whole: Row, by: Mapping[str, Sequence[Row]]) -> str:
 
 
 def _most(by: str, rows: Sequence[Row]) -> str:
-    """What is left by as few groups as leave half of it, else by those with a row."""
+    """Return the unused share of the fewest groups that make half of it, else of the groups with a row."""
     named = [row["unused_share"] for row in rows if row["group"] is not None]
     count = sum(row["groups"] for row in rows)
     reached = next((k for k in range(1, len(named) + 1) if sum(named[:k]) >= 0.5), len(named))
@@ -201,14 +201,14 @@ def _hours(value: float) -> str:
 
 
 def _name(row: Row) -> str:
-    """What a row is called."""
+    """Return the name of a row."""
     if row["group"] is not None:
         return str(row["group"])
     return counted(row["groups"], "other") if row["groups"] else "not known"
 
 
 def _table(by: str, rows: Sequence[Row], whole: Row, folded: bool) -> Table:
-    """The largest groups, the others in a line; the first grouping is open, the rest opens when pressed."""
+    """Return the largest groups, and the others in one row; all but the first grouping are folded."""
     columns = [c for c in WASTE_COLUMNS if c.key != "failed_core_h" or whole[c.key] is not None]
     columns += [WITHOUT] if whole["jobs_without_limit"] else []
     return Table(
@@ -220,7 +220,7 @@ def _table(by: str, rows: Sequence[Row], whole: Row, folded: bool) -> Table:
 
 
 def _bars(by: Mapping[str, Sequence[Row]]) -> Figure:
-    """Stacked bars of one grouping at a time; the others together would dwarf them."""
+    """Return stacked bars of one grouping at a time; the other groups together would dwarf them."""
     data, words = [], []
     largest = {name: [row for row in rows if row["group"] is not None] for name, rows in by.items()}
     for name, rows in largest.items():

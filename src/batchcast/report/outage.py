@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a planned outage delays, and what more time for a running job costs others, for a terminal."""
+"""Show in the terminal which jobs a planned outage delays, and what more time for a running job costs others."""
 
 from __future__ import annotations
 

@@ -41,13 +41,13 @@ _BEHIND = "Behind each mean the 5th to 95th percentile over the replicates, pair
 
 
 def cost_table(rows: Sequence[Row], workers: int, source: str) -> Table:
-    """What `--dry-run` prints."""
+    """Return the table that `--dry-run` prints."""
     note = f"Seconds a task: {source}. The time is that of an even share, and no shorter than the longest task."
     return Table(f"What is to be done, on {counted(workers, 'worker')}", _COST, rows, note)
 
 
 def study_tables(rows: Sequence[Row]) -> list[Block]:
-    """The comparison, the part that is against the reference with its intervals, and what one burst decides."""
+    """Return the comparison, the differences to the reference, and those that one burst decides."""
     naming = _naming(rows)
     plain = [
         *naming,
@@ -81,7 +81,7 @@ def study_tables(rows: Sequence[Row]) -> list[Block]:
 
 
 def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: str) -> Table:
-    """Each plan less the reference, or over it, with what the replicates and the groups of jobs say."""
+    """Return each plan minus the reference, or divided by it, with the results of replicates and of groups of jobs."""
     columns = [
         *naming,
         TableColumn("slowdown", "bounded slowdown less", "difference"),
@@ -99,13 +99,13 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
 
 
 def _cells(row: Row) -> dict[str, Any]:
-    """A row as a table names it, with the difference of its slowdown and its ratios."""
+    """Return a row for a table, with the difference of its slowdown and its ratios."""
     ratios = {column.key: interval(row, f"{column.key}_ratio", "{:.2f}") for column in _RATIOS}
     return {**named_row(row), **ratios, "slowdown": interval(row, "mean_bounded_slowdown_difference", "{:+.1f}")}
 
 
 def ablation_table(rows: Sequence[Row]) -> Table:
-    """What each word of a plan is worth: the plan without it against the plan with it."""
+    """Return the effect of each word of a plan: the plan without it against the plan with it."""
     columns = [
         *_naming(rows),
         TableColumn("without", "without"),
@@ -118,12 +118,12 @@ def ablation_table(rows: Sequence[Row]) -> Table:
 
 
 def _naming(rows: Sequence[Row]) -> list[TableColumn]:
-    """The columns that name a plan: policy and predictor, and what else differs from nothing."""
+    """Return the columns that name a plan: policy and predictor, and other settings that vary."""
     return [c for c in _NAMING if c.key in ("policy", "predictor") or any(row[c.key] for row in rows)]
 
 
 def interval(row: Row, key: str, form: str) -> str:
-    """A figure with its interval; empty where it is unknown.
+    """Return a figure with its interval as text; empty if it is unknown.
 
     >>> interval({"x": 1.0, "x_low": 0.5, "x_high": 2.0}, "x", "{:.1f}"), interval({"x": 1.0}, "x", "{:.1f}")
     ('1.0, 0.5 to 2.0', '1.0')
@@ -158,13 +158,13 @@ def _of_one_burst(row: Row) -> str:
 
 PlanRow = Mapping[str, Any]
 PANEL, WIDE, HIGH, EDGE, LINE = 2, 400.0, 280.0, 56.0, 18.0  # panels abreast, a panel's box, its margin, a line of text
-BESIDE = (((6, -5), "start"), ((-6, 13), "end"), ((6, 13), "start"), ((-6, -5), "end"))  # where a letter stands
+BESIDE = (((6, -5), "start"), ((-6, 13), "end"), ((6, 13), "start"), ((-6, -5), "end"))  # position of a letter
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 def frontier_svg(rows: Sequence[PlanRow]) -> str:
-    """The picture of `sweep.compare`'s rows.
+    """Draw the rows of `sweep.compare`.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def frontier_svg(rows: Sequence[PlanRow]) -> str:
 
 
 def _panel(name: str, rows: Sequence[PlanRow], letters: Mapping[str, str], place: int) -> str:
-    """One log's axes and points."""
+    """Return one log's axes and points."""
     left = EDGE + place % PANEL * (WIDE + EDGE)
     top = EDGE / 2 + place // PANEL * (HIGH + 1.6 * EDGE)
     points = [(row["mean_bounded_slowdown"], max(row["max_wait_s"], 1.0) / 3600.0, row) for row in rows]
@@ -235,7 +235,7 @@ def _panel(name: str, rows: Sequence[PlanRow], letters: Mapping[str, str], place
 
 
 def ticks(values: Sequence[float]) -> list[float]:
-    """Round numbers for a logarithmic axis of positive values, from below the least to above the largest.
+    """Return round numbers for a logarithmic axis of positive values, from below the least to above the largest.
 
     >>> ticks([13.2, 39.0])
     [10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0]
@@ -258,7 +258,7 @@ def ticks(values: Sequence[float]) -> list[float]:
 
 
 def _share(value: float, axis: Sequence[float]) -> float:
-    """Where a value stands on a logarithmic axis, 0 at its begin and 1 at its end."""
+    """Return the position of a value on a logarithmic axis, 0 at its start and 1 at its end."""
     return math.log(value / axis[0]) / math.log(axis[-1] / axis[0])
 
 

@@ -30,7 +30,7 @@ COLUMNS = (
 
 
 def simulation_table(rows: Sequence[Mapping[str, Any]], jobs: int, total: int) -> Table:
-    """Flat rows, one for a policy and a predictor, under what was simulated."""
+    """Return a table with one row per policy and predictor, and the simulated jobs in its caption."""
     return Table(
         f"{counted(jobs)} simulated on {total:,} processors; bounded slowdown with tau = 10 s",
         COLUMNS,
@@ -62,7 +62,7 @@ _SINGLE = (
 
 
 def comparison_table(real: Mapping[str, Any], synthetic: Mapping[str, Any]) -> Table:
-    """Quantities down, the log, the synthetic one and the distance of their distributions across."""
+    """Return a table with a row per quantity: the log, the synthetic log, and the distance of their distributions."""
     rows = []
     for key, label, digits in _SINGLE:
         distance = {"apa": "distance_accuracy", "like_last_run": "distance_last_run_ratio"}.get(key, "")
@@ -92,7 +92,7 @@ NOTE = "Medians, percentiles and intervals need every job at once: each job's an
 
 
 def totals_table(rows: Sequence[Mapping[str, Any]], jobs: int, periods: int, source: str) -> Table:
-    """Rows of `metrics.totals` as a table with the columns of `runtime` or `simulate` that they have."""
+    """Return rows of `metrics.totals` as a table with their columns of `runtime` or `simulate`."""
     columns = [column for column in (COLUMNS if "policy" in rows[0] else FORECASTS) if column.key in rows[0]]
     return Table(
         f"{jobs:,} jobs in {periods:,} periods, the state carried on · {source}",
@@ -152,7 +152,7 @@ CLOCKS = {
 
 
 def wait_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
-    """Rows of `evaluate.wait.figures` under a heading; the note says which clock and which readings are in it."""
+    """Return rows of `evaluation.wait.figures` as a table; the note names the protocol and the conventions."""
     notes = []
     for clock in dict.fromkeys(row["protocol"] for row in rows):
         who = dict.fromkeys(row["predictor"] for row in rows if row["protocol"] == clock)

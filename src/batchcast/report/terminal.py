@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables and callouts of a page, on a terminal or in a pipe: at no width is a column or a figure lost."""
+"""Print the tables and callouts of a page in a terminal or a pipe; no column or figure is lost at any width."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .blocks import BarChart, Block, Callout, Cards, Choices, Figure, Folded, Ta
 _TONES = {"good": "green", "note": "cyan", "warning": "bold yellow"}
 WORDS = ("text", "difference")
 FOLDED = 24
-"""Text wider than this may fold where room is short."""
+"""Longer text may wrap in a narrow terminal."""
 
 
 def rich_table(
     table: Table, columns: Sequence[TableColumn] | None = None, *, broken: bool = False, first: bool = True,
     last: bool = True, folded: int = FOLDED,
 ) -> Any:  # fmt: skip
-    """A rich table of some of the columns (default: all); text from logs is never read as markup.
+    """Return a rich table of some of the columns (default: all); text from logs is never read as markup.
 
     `broken` titles stand on several lines, no wider than the cells where their words allow; `first` and `last` say
     whether the caption and the note are printed; text wider than `folded` may fold.
@@ -47,7 +47,7 @@ def rich_table(
         whole = column.kind not in WORDS or widest <= folded
         title = _broken(column.title, widest if whole else folded) if broken else column.title
         justify: Any = "left" if column.kind in WORDS else "right"
-        # rich measures the longest word, also where nothing may fold: it would cut what has blanks
+        # rich measures the longest word even for text that may not wrap: it would cut text with blanks
         least = max(widest, *map(len, title.split("\n"))) if whole else folded
         grid.add_column(Text(title), justify=justify, overflow="fold", no_wrap=whole, min_width=least)
     chosen = table.columns if columns is None else columns
@@ -57,7 +57,7 @@ def rich_table(
 
 
 def _broken(title: str, width: int) -> str:
-    """A title on as many lines as the column's cells, so wide, call for; a number stays with its percent sign.
+    """Return a title on as few lines as fit the width of the column's cells; a number stays with its percent sign.
 
     >>> _broken("mean error against recent_mean", 15).split("\\n")
     ['mean error', 'against', 'recent_mean']
@@ -68,7 +68,7 @@ def _broken(title: str, width: int) -> str:
 
 
 def fitted(console: Any, table: Table, widest: float = math.inf) -> list[Any]:
-    """The table as it fits: whole, with broken titles, or in blocks of columns that repeat the first ones.
+    """Return the table as it fits: whole, with wrapped titles, or in blocks of columns that repeat the first ones.
 
     Titles are broken, too, where that keeps the lines within `widest` characters.
     """
@@ -77,7 +77,7 @@ def fitted(console: Any, table: Table, widest: float = math.inf) -> list[Any]:
         return [whole if _width(console, whole) <= widest else broken]
     if _fits(console, broken):
         return [broken]
-    names = console.width // 2  # names stay whole where half the width holds them
+    names = console.width // 2  # names are not wrapped if they fit half the width
     blocks = _blocks(console, table, names)
     if blocks is None:
         names, blocks = FOLDED, _blocks(console, table, FOLDED)
@@ -96,12 +96,12 @@ def _fits(console: Any, grid: Any) -> bool:
 
 
 def _width(console: Any, grid: Any) -> int:
-    """How wide the grid is where nothing folds."""
+    """Return the width of the table without wrapping."""
     return int(_measured(console, grid).maximum)
 
 
 def _measured(console: Any, grid: Any) -> Any:
-    """The caption and the note may fold, so they do not count."""
+    """Return the table without caption and note, which may wrap and so do not count."""
     caption, title, grid.caption, grid.title = grid.caption, grid.title, None, None
     measured = console.measure(grid, options=console.options.update(width=9999))
     grid.caption, grid.title = caption, title
@@ -109,7 +109,7 @@ def _measured(console: Any, grid: Any) -> Any:
 
 
 def _blocks(console: Any, table: Table, folded: int) -> list[list[TableColumn]] | None:
-    """Columns in groups that fit, each behind those that name a row; None when not even one fits."""
+    """Return groups of columns that fit, each after the columns that name a row; None if not even one fits."""
     keys = _naming(table.columns)
     groups: list[list[TableColumn]] = []
     for column in table.columns[len(keys) :]:
@@ -123,13 +123,13 @@ def _blocks(console: Any, table: Table, folded: int) -> list[list[TableColumn]] 
 
 
 def _naming(columns: Sequence[TableColumn]) -> list[TableColumn]:
-    """The columns that say what a row is about: text at the left; the first one where all is text."""
+    """Return the columns that name a row: text at the left; the first one if all columns are text."""
     count = next((place for place, column in enumerate(columns) if column.kind != "text"), 1)
     return list(columns[: max(count, 1)])
 
 
 def _records(table: Table) -> Any:
-    """A line a value, for a terminal too narrow for a row's name and one figure."""
+    """Return one line per value, for a terminal too narrow for a row's name and one figure."""
     from rich.text import Text
 
     lines = [table.caption]
@@ -139,7 +139,7 @@ def _records(table: Table) -> Any:
 
 
 WIDEST = 110
-"""Characters of a line that eyes still follow; a table is wider only where all its columns are asked for."""
+"""Longest line in characters; a table is wider only if all its columns are asked for."""
 
 
 def show(console: Any, blocks: Iterable[Block], every_column: bool = False) -> None:

@@ -48,7 +48,7 @@ GAPS = {
 
 
 def validity_line(evaluation: Evaluation) -> Callout:
-    """The validity line of an evaluation; never missing."""
+    """Return the validity line of an evaluation; it is never missing."""
     if evaluation.validity is None:
         reason = "" if evaluation.trace.info.max_procs > 0 else "The machine's size is unknown. "
         tried = evaluation.other
@@ -64,7 +64,7 @@ def validity_line(evaluation: Evaluation) -> Callout:
 
 
 def with_judgement(tables: Sequence[Block], judged: Callout) -> list[Block]:
-    """Tables and what they may be taken for, which comes first where they are not to be trusted.
+    """Return the tables and the judgement on them, which comes first if they are not to be trusted.
 
     >>> from batchcast.report.blocks import Table
     >>> [type(block).__name__ for block in with_judgement([Table("waits", [], [])], Callout("no", "warning"))]
@@ -74,7 +74,7 @@ def with_judgement(tables: Sequence[Block], judged: Callout) -> list[Block]:
 
 
 def judgement(validity: Validity, asked: float = float("nan"), *, brief: bool = False) -> Callout:
-    """How far a simulation can be trusted; `asked` is the machine that the tables are of, in processors.
+    """Return how far a simulation can be trusted; `asked` is the size of the machine of the tables, in processors.
 
     `brief` gives the recorded and the simulated mean wait, their rank correlation and the verdict, in one sentence.
     """
@@ -122,7 +122,7 @@ def _factor(validity: Validity) -> str:
 
 
 def _what_if(validity: Validity, asked: float) -> str:
-    """That another machine than the recorded one is looked at."""
+    """Return a sentence if the machine of the tables is not the recorded one."""
     if not validity.procs > 0 or not asked > 0 or int(asked) == int(validity.procs):
         return ""
     return (
@@ -132,7 +132,7 @@ def _what_if(validity: Validity, asked: float) -> str:
 
 
 def _cut(validity: Validity) -> str:
-    """What is lost where runs end at their limit, and how to keep it."""
+    """Return the core-hours lost by runs that end at their limit, and how to keep them."""
     if not validity.cut_jobs:
         return ""
     lost = shown(validity.cut_share, "share") if validity.cut_share >= 0.0005 else "less than 0.1 %"
@@ -141,12 +141,12 @@ def _cut(validity: Validity) -> str:
         if validity.cut_jobs == 1
         else (f"{validity.cut_jobs:,} jobs that ran past their limit are")
     )
-    switch = " (--no-kill keeps them)" if validity.policy == "easy" else ""  # Slurm's own loops have no such switch
+    switch = " (--no-kill keeps them)" if validity.policy == "easy" else ""  # Slurm's own loops have no such option
     return f"{who} cut there, which loses {lost} of all core-hours{switch}."
 
 
 def _doubts(validity: Validity) -> list[str]:
-    """What else speaks against believing it."""
+    """Return the other reasons against the simulation."""
     words = {
         Doubt.RANK: f"Other jobs wait than in the record (rank correlation {validity.rank_correlation:.2f}).",
         Doubt.FEW_WAITED: f"Only {validity.waited_jobs:,} of the jobs waited for a minute or more in the record.",
@@ -162,7 +162,7 @@ def _doubts(validity: Validity) -> list[str]:
 
 
 def coverage(validity: Validity) -> str:
-    """How many jobs need what the model leaves out."""
+    """Return the number of jobs that need what the model leaves out."""
     if validity.policy == "slurm" and not validity.uncovered_jobs:
         return "Memory, GPUs, partitions and priorities are as the machine's description has them."
     if validity.policy == "slurm_learned" and not validity.uncovered_jobs:
@@ -181,5 +181,5 @@ def coverage(validity: Validity) -> str:
 
 
 def _part(count: int, jobs: int) -> str:
-    """A share, or the count itself where a share would read 0.0 %."""
+    """Return a share, or the count if the share would read 0.0 %."""
     return shown(count / jobs, "share") if count >= 0.001 * jobs else f"{count:,} of {jobs:,}"

@@ -24,7 +24,7 @@ LEAST, MOST_GROUPS = 20, 20
 
 
 class Scored(NamedTuple):
-    """What one method said of the scored jobs (n,), and the chances (n, bins) where it knows any."""
+    """One method's forecasts of the scored jobs (n,), and its probabilities (n, bins) if it has them."""
 
     predictor: str
     forecasts: Forecasts
@@ -32,14 +32,14 @@ class Scored(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of the same jobs: waits (n,) in seconds, and by a grouping's name the group of each."""
+    """Outcomes of the same jobs: waits (n,) in seconds, and the group of each job by the grouping's name."""
 
     wait: np.ndarray
     groups: Mapping[str, Sequence[str]]
 
 
 def wait_sections(table: Table, methods: Sequence[Scored], outcome: Outcome, threshold: float) -> list[Section]:
-    """The page of `batchcast wait`: the table, the pictures, and how each group fared. Jobs without a wait are out."""
+    """Return the page of `batchcast wait`: the table, the pictures, and the results by group, for jobs with a wait."""
     known = ~np.isnan(outcome.wait)
     wait = outcome.wait[known]
     methods = [_of(one, known) for one in methods]
@@ -55,7 +55,7 @@ def wait_sections(table: Table, methods: Sequence[Scored], outcome: Outcome, thr
 
 
 def short_and_whole(table: Table) -> list[Block]:
-    """The columns that are read first, a row a method, and behind it the table with all of them."""
+    """Return the main columns, one row per method, and the folded table with all of them."""
     columns = [column for column in table.columns if not column.more]
     if len(columns) == len(table.columns):
         return [table]
@@ -65,7 +65,7 @@ def short_and_whole(table: Table) -> list[Block]:
 
 
 def promised(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
-    """The reliability diagram of quantiles: of each level the share of jobs that had started by it."""
+    """Return the reliability diagram of quantiles: the share of jobs that had started by each level."""
     series: dict[str, tuple[Any, Any]] = {"as promised": ([0.0, 1.0], [0.0, 1.0])}
     for one in methods:
         kept = []
@@ -92,7 +92,7 @@ def promised(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
 
 
 def chances_said(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
-    """The reliability diagram of chances: of the jobs given a chance to start within a span, how many did."""
+    """Return the reliability diagram of probabilities: the share of jobs that started within a span."""
     series: dict[str, tuple[Any, Any]] = {"as said": ([0.0, 1.0], [0.0, 1.0])}
     for one in methods:
         if one.chances is None:
@@ -116,7 +116,7 @@ def chances_said(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
 
 
 def sharpness(methods: Sequence[Scored]) -> Figure | None:
-    """How wide the 80 % intervals are: among honest ones the narrower say more."""
+    """Return the width of the 80 % intervals: among calibrated methods, narrower is better."""
     widths = {}
     for one in methods:
         levels = list(one.forecasts.levels)
@@ -135,7 +135,7 @@ def sharpness(methods: Sequence[Scored]) -> Figure | None:
 
 
 def errors(methods: Sequence[Scored], wait: np.ndarray) -> Figure:
-    """Mean absolute error of the point by range of the actual wait."""
+    """Return the mean absolute error of the point by range of the actual wait."""
     return figures.bars(
         "Mean error by range of the actual wait",
         [f"{name} ({count:,})" for name, count in zip(RANGES, _counts(wait))],
@@ -148,7 +148,7 @@ def errors(methods: Sequence[Scored], wait: np.ndarray) -> Figure:
 
 
 def finders(methods: Sequence[Scored], wait: np.ndarray, threshold: float) -> Figure:
-    """Quick starters identified against jobs misguided, from the job that is likeliest quick on."""
+    """Return quick starters identified against jobs misguided, from the likeliest quick starter on."""
     quick, series = wait <= threshold, {}
     for one in methods:
         late, found = identified_curve(quick_score(one.forecasts, one.chances, threshold), quick)
@@ -169,7 +169,7 @@ def finders(methods: Sequence[Scored], wait: np.ndarray, threshold: float) -> Fi
 
 
 def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequence[str]) -> Table:
-    """How each method fared in each group of at least 20 jobs, the largest 20 groups."""
+    """Return each method's results in the 20 largest groups of at least 20 jobs."""
     names, which = np.unique(np.asarray(of, dtype=str), return_inverse=True)
     sizes = np.bincount(which, minlength=len(names))
     largest = [k for k in np.argsort(-sizes, kind="stable").tolist() if sizes[k] >= LEAST][:MOST_GROUPS]
@@ -203,7 +203,7 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequenc
 
 
 def _of(one: Scored, rows: np.ndarray) -> Scored:
-    """The same of some of the jobs."""
+    """Return the forecasts of some of the jobs."""
     said = one.forecasts
     chances = None if one.chances is None else one.chances[rows]
     return Scored(one.predictor, Forecasts(said.points[rows], said.levels, said.quantiles[rows], ()), chances)

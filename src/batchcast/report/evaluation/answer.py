@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The terminal's answer of an evaluation: the first screen of the report in at most 24 lines of 100 characters.
+"""The short answer of an evaluation in the terminal: the report's first screen in at most 24 lines.
 
 `--details` prints every table instead.
 """
@@ -18,7 +18,7 @@ BAR = 12
 
 
 def answer(evaluation: Evaluation) -> list[Block]:
-    """The blocks of the short answer.
+    """Return the blocks of the short answer.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def answer(evaluation: Evaluation) -> list[Block]:
 
 
 def _table(screen: FirstScreen) -> Table:
-    """The bars of the first screen, with their differences to the first bar."""
+    """Return the bars of the first screen, with their differences to the first bar."""
     longest = max(bar.value_s for bar in screen.bars)
     is_wait = screen.measure == "mean wait"
     first = screen.bars[0]
@@ -62,7 +62,7 @@ def _table(screen: FirstScreen) -> Table:
 
 
 def _change(bar: Bar, first: Bar) -> str:
-    """The difference to the first bar, with its interval and whether that contains zero."""
+    """Return the difference to the first bar, with its interval and whether that contains zero."""
     if math.isnan(bar.change_s):
         return ""
     if math.isnan(bar.low_s):
@@ -72,5 +72,5 @@ def _change(bar: Bar, first: Bar) -> str:
 
 
 def _bar(value: float, longest: float) -> str:
-    """A bar of block characters, as long as the value's share of the longest value."""
+    """Return a bar of block characters, as long as the value's share of the longest value."""
     return "█" * round(BAR * value / longest) or "▏" if longest > 0 else "▏"

@@ -79,12 +79,12 @@ class FirstScreen:
     example: str = ""
 
     def row(self) -> dict[str, Any]:
-        """The content as an object for JSON."""
+        """Return the content as an object for JSON."""
         return {"part": "first_screen", **asdict(self)}
 
 
 def first_screen(evaluation: Evaluation) -> FirstScreen:
-    """The first screen of an evaluation.
+    """Return the first screen of an evaluation.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def _schedule_bars(evaluation: Evaluation, findings: Findings) -> list[Bar]:
 
 
 def _prediction_bars(evaluation: Evaluation) -> list[Bar]:
-    """Mean errors of the time limits and of the best four predictors, with the intervals against the reference."""
+    """Return the mean errors of time limits and of the best four predictors, with intervals against the reference."""
     rows = [row for row in evaluation.accuracy_rows() if row["jobs"] and not math.isnan(row["mae_s"])]
     rows = sorted(rows, key=lambda row: (row["predictor"] != YARDSTICK, row["mae_s"]))[:5]
     reference = {row["predictor"]: float(row["mae_s"]) for row in rows}
@@ -228,7 +228,7 @@ def _record_headline(evaluation: Evaluation) -> str:
 
 
 def _why_no_gain(evaluation: Evaluation) -> str:
-    """Why no shorter wait is stated."""
+    """Return why no shorter wait is stated."""
     checked = evaluation.validity
     if checked is None:
         tried = evaluation.other
@@ -246,7 +246,7 @@ def _why_no_gain(evaluation: Evaluation) -> str:
 
 
 def _unused_tile(evaluation: Evaluation) -> Tile:
-    """How much of the requested core-hours was not used."""
+    """Return the share of requested core-hours that was not used."""
     whole = evaluation.waste_rows()[0]
     requested, unused = whole["asked_core_h"], whole["unused_core_h"]
     if not requested > 0:
@@ -259,7 +259,7 @@ def _unused_tile(evaluation: Evaluation) -> Tile:
 
 
 def _prediction_tile(evaluation: Evaluation) -> Tile:
-    """The smallest mean error of a run-time prediction beside that of the users' time limits."""
+    """Return the smallest mean error of a run-time prediction, with the error of the users' time limits."""
     rows = {row["predictor"]: row for row in evaluation.accuracy_rows() if row["jobs"] and row["mae_s"] == row["mae_s"]}
     limits = rows.pop(YARDSTICK, None)
     if not rows:
@@ -270,7 +270,7 @@ def _prediction_tile(evaluation: Evaluation) -> Tile:
 
 
 def _wait_tile(evaluation: Evaluation) -> Tile:
-    """How many jobs started by their 90 % time, and the median error beside the simplest method."""
+    """Return how many jobs started by their 90 % time, and the median error beside the simplest method's."""
     waits, title = evaluation.waits, "Wait prediction coverage"
     if waits is None:
         return Tile(title, "not judged", f"({evaluation.why_no_waits})")
@@ -282,7 +282,7 @@ def _wait_tile(evaluation: Evaluation) -> Tile:
 
 
 def _example(evaluation: Evaluation) -> str:
-    """One prediction as a user would have read it, and what happened."""
+    """Return one prediction as a user would have read it, and what happened."""
     example = evaluation.waits.example if evaluation.waits is not None else None
     if example is None:
         return ""
@@ -293,7 +293,7 @@ def _example(evaluation: Evaluation) -> str:
 
 
 def _step_with_gain(findings: Findings) -> str:
-    """What to do about a gain: the settings of `batchcast plan`, or how to get a simulation that it can carry out."""
+    """Return the step for a gain: settings of `batchcast plan`, or how to get a simulation that it can carry out."""
     best = findings.best
     if best is None:
         return "`batchcast limits LOG` lists the time limits to suggest to users; keep today's queue order."
@@ -308,7 +308,7 @@ def _step_with_gain(findings: Findings) -> str:
 
 
 def _step_without_gain(evaluation: Evaluation) -> str:
-    """What can be done although no gain is stated: describe or learn the machine, else advise limits."""
+    """Return the step without a gain: describe or learn the machine, else advise limits."""
     checked = evaluation.validity
     if checked is not None and checked.verdict is Verdict.UNCHECKED:
         return "export the start times too (sacct: -o ALL), and run `batchcast evaluate` again."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies and methods in words, the colours of methods, and the boxes that choose what a page shows."""
+"""Names of policies and methods for readers, colours of methods, and the checkboxes of a page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..blocks import Choices, Figure
 
 
 def policy_words(policy: str) -> str:
-    """A policy's name as a sentence says it.
+    """Return a policy's name as text.
 
     >>> policy_words("easy-sjbf"), policy_words("easy:correct=doubling"), policy_words("conservative")
     ('EASY-SJBF', 'EASY (correct=doubling)', 'conservative backfilling')
@@ -49,7 +49,7 @@ _NOTES = {
 
 
 def policy_notes(policies: Sequence[str]) -> list[str]:
-    """What the policies of a table do and what plans them, in one paragraph."""
+    """Return one paragraph on the policies of a table and their predictors."""
     notes = dict.fromkeys(_NOTES[name] for name in (p.partition(":")[0] for p in policies) if name in _NOTES)
     plans = (
         "Planned with: users' limits; perfect knowledge, the true run times, which nobody has; or forecasts made at "
@@ -64,7 +64,7 @@ FREE = (1, 2, 4, 5, 6, 7)
 
 
 def slots_of(evaluation: Evaluation) -> dict[str, int]:
-    """A place in the page's palette for every predictor: the yardstick, the oracle and the record keep theirs.
+    """Return each predictor's slot in the page's palette; limits, perfect knowledge and the record have fixed slots.
 
     By spec and by the name that people read. More than six forecasts share colours: the boxes help.
     """
@@ -74,21 +74,21 @@ def slots_of(evaluation: Evaluation) -> dict[str, int]:
 
 
 def choices(evaluation: Evaluation) -> Choices:
-    """The boxes of a page: its policies and its predictors, by the words that stand on them."""
+    """Return the checkboxes of a page: its policies and its predictors, under the names that readers see."""
     policies = list(dict.fromkeys(each.policy for each in evaluation.outcomes))
     specs = list(dict.fromkeys([*evaluation.scores.points, *(each.predictor for each in evaluation.outcomes)]))
     return Choices({name: policy_words(name) for name in policies}, {name: named(name) for name in specs})
 
 
 def mark_choices(figure: Figure, predictors: Sequence[str], *, policy: str = "") -> Figure:
-    """The figure with what the boxes work on: its traces' predictors in order, and its policy."""
+    """Return the figure with the data for the checkboxes: its traces' predictors in order, and its policy."""
     marks = [{"predictor": predictor} for predictor in predictors] + [{}] * len(figure.data)
     data = [{**trace, "meta": {**trace["meta"], **mark}} for trace, mark in zip(figure.data, marks)]
     return replace(figure, data=data, policy=policy)
 
 
 def row_marks(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A table row that hides with its policy and its predictor."""
+    """Return a table row that is hidden with its policy and its predictor."""
     return {**row, "_policy": row.get("policy", ""), "_predictor": row.get("predictor", "")}
 
 
@@ -96,7 +96,7 @@ Row = Mapping[str, Any]
 
 
 def plan_words(row: Row) -> str:
-    """A policy and what plans it.
+    """Return a policy and its predictor as text.
 
     >>> plan_words({"policy": "easy", "predictor": "requested"})
     "EASY with users' limits"
@@ -105,7 +105,7 @@ def plan_words(row: Row) -> str:
 
 
 def harm_words(evaluation: Evaluation) -> list[str]:
-    """Forecasts that lengthen waits, clearly; nothing where the simulation is not believed."""
+    """Return the forecasts that clearly lengthen waits; empty if the simulation does not reproduce the record."""
     found = evaluation.findings()
     if found is None or not found.believed or found.idle:
         return []
@@ -132,7 +132,7 @@ PLAIN = {
 
 
 def method_words(spec: str) -> str:
-    """A run-time method with its plain meaning before its name.
+    """Return a run-time method with its plain meaning before its name.
 
     >>> method_words("kernel"), method_words("requested"), method_words("mine:k=3")
     ('similar-jobs predictor (kernel)', "users' time limits", 'mine:k=3')

@@ -30,7 +30,7 @@ OTHERS = {"slot": 0, "pattern": "", "opacity": 0.5}
 
 
 def owners(users: Nominal, held: np.ndarray) -> tuple[Colouring | None, list[int]]:
-    """How n jobs are coloured by their users, and for each job the place of its series.
+    """Return the colours of n jobs by user, and each job's position in its series.
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ def owners(users: Nominal, held: np.ndarray) -> tuple[Colouring | None, list[int
 
 
 def job_words(ids: Sequence[Any], users: Nominal) -> list[str]:
-    """What a read-out calls each job: its number, and whose it is where that is known."""
+    """Return the hover text of each job: its number, and its user if known."""
     return [f"job {job}" if user is None else f"job {job} of {said(user)}" for job, user in zip(ids, users.decode())]
 
 
 def said(user: int | str) -> str:
-    """A user as the log names them.
+    """Return a user as the log names them.
 
     >>> said(7), said("carl")
     ('user 7', 'user carl')
@@ -90,7 +90,7 @@ Times = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 def strips(
     schedules: Mapping[str, Times], total: int, low: float, high: float, xaxis: Mapping[str, Any]
 ) -> tuple[Figure, ...]:
-    """The two strips of schedules by name (submit, start, end, processors) between two instants on the log's clock.
+    """Return the two strips of schedules by name (submit, start, end, processors) between two instants.
 
     `xaxis` is that of the figure above them, without its title.
     """
@@ -144,7 +144,7 @@ def _area(name: str, variant: str, slot: int) -> dict[str, Any]:
 def waiting(
     submit: np.ndarray, start: np.ndarray, procs: np.ndarray, low: float, high: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Instants, processors and jobs that wait from each on, at `high` too; a job waits from submission up to its start.
+    """Return instants, and the processors and jobs waiting from each of them on; a job waits from submission to start.
 
     Where they change more than `POINTS` times: means of so many parts of the time, each at its beginning.
     """
@@ -159,7 +159,7 @@ def waiting(
 
 
 def short(values: np.ndarray, digits: int = 3) -> list[int | float]:
-    """Numbers as JSON writes them in few characters: whole ones without a point.
+    """Return numbers in few JSON characters: whole ones without a decimal point.
 
     >>> short(np.array([1.0, 2.34567]))
     [1, 2.346]
@@ -181,11 +181,11 @@ HOW = Colouring(
         {"name": PASSED, "slot": 3, "pattern": "/"},
     ],
 )
-INSTANT = 1.0  # seconds: a batch system looks around about so often
+INSTANT = 1.0  # seconds: shorter differences come from the batch system's cycle
 
 
 class Jobs(NamedTuple):
-    """What is drawn of one schedule: arrays (n,), seconds on the log's clock; `row` is the job's in the log."""
+    """The drawn jobs of one schedule: arrays (n,), seconds on the log's clock; `row` is the job's row in the log."""
 
     row: np.ndarray
     submit: np.ndarray
@@ -195,13 +195,13 @@ class Jobs(NamedTuple):
     backfilled: np.ndarray
 
     def within(self, low: float, high: float) -> Jobs:
-        """The jobs that run at some time between two instants."""
+        """Return the jobs that run at some time between two instants."""
         inside = (self.start < high) & (self.end > low) & (self.end > self.start) & (self.procs > 0)
         return Jobs(*(column[inside] for column in self))
 
 
 def gantt(evaluation: Evaluation) -> Figure | None:
-    """The excerpt, with every schedule to choose from (`MOST_SCHEDULES` at most); None where nothing was simulated.
+    """Return the excerpt with a choice of schedules (at most `MOST_SCHEDULES`); None if nothing was simulated.
 
     The window is the week in which the first schedule gives most processor time to jobs that passed a waiting one
     (where none does: in which most processors are waited for), or the log where it is shorter. Where more than
@@ -254,7 +254,7 @@ def gantt(evaluation: Evaluation) -> Figure | None:
 
 
 def window(jobs: Jobs, total: int) -> tuple[float, float]:
-    """The part worth drawing, as two instants, see `gantt`; no more bars than `MOST_BARS`."""
+    """Return the part to draw as two instants, with at most `MOST_BARS` bars; see `gantt`."""
     low, high = float(jobs.submit.min()), float(jobs.end.max())
     for length in LENGTHS:
         if high - low > length:
@@ -272,12 +272,12 @@ def window(jobs: Jobs, total: int) -> tuple[float, float]:
 
 
 def _passing(jobs: Jobs) -> np.ndarray:
-    """Which jobs waited and then passed another one."""
+    """Return the jobs that waited and then started before another one that was submitted earlier."""
     return np.asarray(jobs.backfilled & (jobs.start - jobs.submit >= INSTANT))
 
 
 def pieces(jobs: Jobs, total: int) -> np.ndarray:
-    """Blocks of neighbouring processors, (3, m) whole numbers: the place of the job, the first processor, how many.
+    """Return blocks of adjacent processors, (3, m) integers: position of the job, first processor, count.
 
     A recorded log may hold more at once than the machine has; they are drawn above it.
     """
@@ -290,7 +290,7 @@ def pieces(jobs: Jobs, total: int) -> np.ndarray:
 
 
 def _schedules(evaluation: Evaluation) -> dict[str, Jobs]:
-    """Every schedule by the name people read; as recorded comes last."""
+    """Return every schedule under the name that readers see; the recorded one comes last."""
     schedules = {}
     for each in evaluation.outcomes[:MOST_SCHEDULES]:
         schedule = each.schedule
@@ -313,7 +313,7 @@ def _schedules(evaluation: Evaluation) -> dict[str, Jobs]:
 
 
 def _bars(jobs: Jobs, total: int, low: float, variant: str) -> tuple[dict[str, Any], int]:
-    """The trace of a schedule, a bar a piece, and how many pieces were left out."""
+    """Return the trace of a schedule, one bar per piece, and the number of pieces left out."""
     held = pieces(jobs, total)
     wait, length = jobs.start - jobs.submit, jobs.end - jobs.start
     kept = np.sort(np.argsort(-held[2] * length[held[0]], kind="stable")[:MOST_BARS])
@@ -332,7 +332,7 @@ def _bars(jobs: Jobs, total: int, low: float, variant: str) -> tuple[dict[str, A
 def _shared(
     evaluation: Evaluation, schedules: Mapping[str, Jobs], traces: Sequence[dict[str, Any]], low: float, high: float
 ) -> tuple[dict[str, Any], tuple[Colouring, ...]]:
-    """What the bars of all schedules say of their jobs, and how they can be coloured; traces then point to it.
+    """Return the columns that the bars of all schedules share, and the possible colourings.
 
     A user's colour is the same under every schedule: ranked by the processor time within the window over all of them.
     """
@@ -346,7 +346,7 @@ def _shared(
     for bars in traces:
         row, own = np.searchsorted(used, bars["row"]), bars.pop("procs")
         bars["row"] = row.tolist()
-        if (own != procs[row]).any():  # a job was cut to the machine
+        if (own != procs[row]).any():  # a job was reduced to the machine's size
             bars["procs"] = own.tolist()
     users = trace.nominal("user_id").take(used)
     colouring, whose = owners(users, time[used])

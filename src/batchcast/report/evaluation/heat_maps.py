@@ -24,20 +24,20 @@ from ..figures import signed, span, tick
 from .gains import mark_choices, policy_words
 
 SEQUENTIAL, DIVERGING = "sequential", "diverging"
-"""Five shades from little to much; seven with nothing in the middle."""
+"""Five shades from little to much; seven for changes, with an empty middle."""
 HIGH = 34
 NARROW = 24
 
 
 class Axis(NamedTuple):
-    """What the rows of a heat map are, or its columns, and the name of each, of rows from the top."""
+    """The meaning of a heat map's rows or columns, and the name of each, rows from the top."""
 
     title: str
     names: Sequence[str]
 
 
 class Shades(NamedTuple):
-    """The shade of each cell (rows, columns) from 0, -1: the cell stays empty; what each shade means, in numbers."""
+    """The shade of each cell (rows, columns), -1 for an empty cell; and the meaning of each shade."""
 
     of: np.ndarray
     legend: Sequence[str]
@@ -45,7 +45,7 @@ class Shades(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """What is read off a cell, by its row and column, and what is written into it where there is room."""
+    """The hover text of each cell, by row and column, and the text written into it if it fits."""
 
     words: Callable[[int, int], str]
     short: Callable[[int, int], str]
@@ -54,7 +54,7 @@ class Texts(NamedTuple):
 def heat(
     title: str, down: Axis, across: Axis, shades: Shades, texts: Texts, *, alt: str, caption: str, high: int = HIGH
 ) -> Figure:
-    """A heat map; where rows and columns have the same names, the cells of row name = column name are framed.
+    """Return a heat map; if rows and columns have the same names, cells of equal names are framed.
 
     `alt` says the main figures; `high` are the pixels that a row takes.
     """
@@ -100,7 +100,7 @@ CHANGES = (
 
 
 def class_words(low: float, high: float) -> str:
-    """A class of processors.
+    """Return a class of processors as text.
 
     >>> class_words(1, 1), class_words(5, 16), class_words(65, math.inf)
     ('1', '5–16', '65 and more')
@@ -111,7 +111,7 @@ def class_words(low: float, high: float) -> str:
 
 
 def limit_words(low: float, high: float) -> str:
-    """A class of limits.
+    """Return a class of limits as text.
 
     >>> limit_words(0, 3600), limit_words(3600, 14400), limit_words(86400, math.inf)
     ('to 1 h', '1–4 h', 'over 1 d')
@@ -130,7 +130,7 @@ SIZE, LIMIT = Axis("processors", SIZE_NAMES), Axis("limit", LIMIT_NAMES)
 
 
 def recorded_heats(evaluation: Evaluation) -> list[Figure]:
-    """Recorded median waits by weekday and hour of submission, and by size and limit; none where no wait is known."""
+    """Return recorded median waits by weekday and hour, and by size and limit; empty without known waits."""
     trace = evaluation.trace
     waits = np.where(trace.wait_time >= 0, trace.wait_time, np.nan)
     waits = np.where(np.isnan(trace.run_time), np.nan, waits)
@@ -149,7 +149,7 @@ MOST_PARTITIONS = 4
 
 
 def _by_partition(evaluation: Evaluation, waits: np.ndarray) -> list[Figure]:
-    """Recorded median waits by size and limit in each of the partitions with the most jobs; none of a single one."""
+    """Return recorded median waits by size and limit for the partitions with the most jobs, if there are several."""
     trace = evaluation.trace
     codes, names = trace.nominal("partition_id").codes, shown_names(trace, "partition_id")
     jobs = np.bincount(codes[(codes >= 0) & np.isfinite(waits)], minlength=len(names))
@@ -180,7 +180,7 @@ def _recorded(title: str, cells: Cells, down: Axis, across: Axis, first: str, jo
 
 
 def change_heat(evaluation: Evaluation) -> list[Figure]:
-    """The change in median wait by size and limit under a forecast, against the limits under the same policy."""
+    """Return the change in median wait by size and limit under a forecast, against limits under the same policy."""
     pair = _forecast(evaluation)
     if pair is None:
         return []
@@ -206,7 +206,7 @@ def change_heat(evaluation: Evaluation) -> list[Figure]:
 
 
 def _forecast(evaluation: Evaluation) -> tuple[Outcome, Outcome] | None:
-    """The limits and the best forecast under one policy: what to try first, else that of the steps."""
+    """Return limits and the best forecast under one policy: the schedule to try first, else the policy of the steps."""
     found = evaluation.findings()
     step = next((step for step in found.steps if step.name == "forecasts"), None) if found else None
     if found is None or step is None:
@@ -218,7 +218,7 @@ def _forecast(evaluation: Evaluation) -> tuple[Outcome, Outcome] | None:
 
 
 def _waits(evaluation: Evaluation, outcome: Outcome) -> np.ndarray:
-    """The waits (n,) of scored jobs in a schedule, NaN where a job is not in it."""
+    """Return the waits (n,) of scored jobs in a schedule, NaN for jobs that are not in it."""
     waits = np.full(len(evaluation.trace), np.nan)
     waits[outcome.schedule.rows] = outcome.schedule.wait_time
     return np.where(evaluation.mask, waits, np.nan)
@@ -229,7 +229,7 @@ def _shades(values: np.ndarray, limits: Sequence[float]) -> np.ndarray:
 
 
 def brief(seconds: float, sign: bool = False) -> str:
-    """A span of time in a cell.
+    """Return a span of time as text for a cell.
 
     >>> brief(42.0), brief(2820.0), brief(3580.0), brief(12600.0, sign=True), brief(-2e5, sign=True), brief(0.2, True)
     ('42 s', '47 min', '1.0 h', '+3.5 h', '-2.3 d', '0 s')
@@ -245,7 +245,7 @@ _UNITS = (("d", 86400, 1), ("h", 3600, 1), ("min", 60, 0), ("s", 1, 0))
 
 
 def _extremes(cells: Cells, down: Axis, across: Axis, sign: bool = False) -> str:
-    """The largest and the smallest cell, for the alternative text."""
+    """Return the largest and the smallest cell, for the alternative text."""
     said = []
     for word, place in (("most", np.nanargmax(cells.median)), ("least", np.nanargmin(cells.median))):
         r, c = divmod(int(place), cells.median.shape[1])

@@ -31,7 +31,7 @@ RECORDED = "recorded"
 
 
 def machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Block]:
-    """Per policy, queue length and utilization over time, a line per predictor beside the record; a Gantt excerpt."""
+    """Return queue length and utilization over time per policy, one line per predictor, and a Gantt excerpt."""
     if not evaluation.outcomes:
         return [evaluation.why_not]
     excerpt = gantt(evaluation)
@@ -44,7 +44,7 @@ def machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Blo
     total = evaluation.outcomes[0].schedule.total
     submit, wait, run = outcome(evaluation.trace)
     procs = evaluation.trace.procs(evaluation.procs)
-    waited = np.where(evaluation.trace.wait_time >= 0, submit + wait, np.nan)  # an unknown wait has no length
+    waited = np.where(evaluation.trace.wait_time >= 0, submit + wait, np.nan)  # NaN if the wait is unknown
     busy = {RECORDED: busy_share(submit + wait, submit + wait + run, procs, edges, total)}
     queue = {RECORDED: mean_count(submit, waited, edges)} if not np.isnan(waited).all() else {}
     blocks: list[Block] = []
@@ -116,7 +116,7 @@ MUCH = 0.5
 
 
 def recorded_wait_blocks(evaluation: Evaluation) -> list[Block]:
-    """Words and two pictures; nothing where no wait is recorded or nothing was simulated."""
+    """Return sentences and two pictures; empty if no wait is recorded or nothing was simulated."""
     validity = evaluation.validity
     if validity is None or validity.waits is None or not validity.jobs:
         return []
@@ -136,7 +136,7 @@ def _words(evaluation: Evaluation, waits: ComparedWaits, how: str) -> str:
 
 
 def _by_size(evaluation: Evaluation, waits: ComparedWaits) -> str:
-    """The size class that makes most of the difference, where that is far more than its share of the jobs."""
+    """Return the size class that makes most of the difference, if that exceeds its share of the jobs by far."""
     size = size_class(evaluation.trace.procs(evaluation.procs)[waits.rows])
     apart = np.abs(waits.recorded - waits.simulated)
     known = size >= 0
@@ -167,13 +167,13 @@ def _distributions(waits: ComparedWaits, distance: float, how: str) -> Figure:
 
 
 def density(waits: ComparedWaits, how: str) -> Figure:
-    """How many jobs waited so long as recorded and so long as simulated."""
+    """Return the number of jobs by recorded and simulated wait."""
     across, down = (np.searchsorted(EDGES_S, one, side="right") for one in (waits.recorded, waits.simulated))
     top = int(max(across.max(), down.max())) + 1
     count = np.bincount(down * top + across, minlength=top * top).reshape(top, top)[::-1]
     names = NAMES[:top]
     outside = count.copy()
-    outside[-1, 0] = 0  # under a minute in both: often most of the jobs, and no news
+    outside[-1, 0] = 0  # under a minute in both: often most of the jobs, and of no interest
     ends = _ends(int(outside.max()))
     shade = np.where(count > 0, np.searchsorted(ends, count, side="left"), -1)
     same = shown(float(np.trace(count[::-1]) / len(waits.rows)), "share")
@@ -197,7 +197,7 @@ def density(waits: ComparedWaits, how: str) -> Figure:
 
 
 def _ends(most: int) -> list[int]:
-    """The largest count of each shade but the last: round numbers, about four times the one before.
+    """Return the largest count of each shade but the last: round numbers, about four times the one before.
 
     >>> _ends(20_000), _ends(3)
     ([100, 500, 2000, 5000], [1, 2])
@@ -208,7 +208,7 @@ def _ends(most: int) -> list[int]:
 
 
 def _round(value: float) -> int:
-    """The nearest of 1, 2, 5, 10, ... from above."""
+    """Return the smallest of 1, 2, 5, 10, ... that is not below the value."""
     size = 10.0 ** np.floor(np.log10(max(value, 1.0)))
     return int(next(step * size for step in (1, 2, 5, 10) if step * size >= value))
 

@@ -104,7 +104,7 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
 
 
 def screen_blocks(evaluation: Evaluation, screen: FirstScreen, preface: str = "") -> list[Block]:
-    """The first screen: headline, bars, tiles, next step; explanations are folded.
+    """Return the first screen: headline, bars, tiles, next step; explanations are folded.
 
     A `preface` takes the place of the caution, which the folded validity line repeats in full.
     """
@@ -130,7 +130,7 @@ FEW = 100
 
 
 def bar_chart(screen: FirstScreen) -> BarChart:
-    """The bars of the first screen, each with its value and its difference to the first bar."""
+    """Return the bars of the first screen, each with its value and its difference to the first bar."""
     rows = []
     for bar in screen.bars:
         change = "" if bar.change_s != bar.change_s else f" ({'+' if bar.change_s > 0 else ''}{span(bar.change_s)})"
@@ -143,7 +143,7 @@ def bar_chart(screen: FirstScreen) -> BarChart:
 
 
 def _limit_blocks(evaluation: Evaluation) -> list[Block]:
-    """The table of limits; what tells their differences apart is folded."""
+    """Return the table of limits; the differences are folded."""
     words, *rest = limit_blocks(evaluation) or [""]
     if not words:
         return []
@@ -158,13 +158,13 @@ def _record_blocks(evaluation: Evaluation) -> list[Block]:
 
 
 def _machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Block]:
-    """The queue, utilization, and which job ran where, all of it folded."""
+    """Return the queue, utilization, and the Gantt excerpt, all folded."""
     blocks = machine_blocks(evaluation, slots) if evaluation.outcomes else []
     return folded("The queue and utilization under each policy, and which job ran where", blocks)
 
 
 def _section(title: str, blocks: list[Block]) -> list[Section]:
-    """A section where there is something to say."""
+    """Return a section if it has blocks."""
     return [Section(title, blocks)] if blocks else []
 
 
@@ -192,7 +192,7 @@ def _schedule_differences(evaluation: Evaluation) -> list[Block]:
 
 
 def _against(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a row is compared with, as people read it: `easy, requested` is EASY with users' limits."""
+    """Return the row's reference under the name that readers see: `easy, requested` is EASY with users' limits."""
     if not row.get("against"):
         return {}
     policy, _, planner = str(row["against"]).rpartition(", ")
@@ -225,7 +225,7 @@ def _glance_figures(evaluation: Evaluation) -> list[Figure]:
     submit, wait, run = outcome(trace)
     if total > 0:
         begun = submit + wait
-        inside = np.clip(edges, submit[0], submit[-1])  # not the days before the log or after its last submission
+        inside = np.clip(edges, submit[0], submit[-1])  # not the days before the log or after it
         with np.errstate(invalid="ignore"):
             busy = busy_share(begun, begun + run, trace.procs(evaluation.procs), inside, total)
         drawn.append(
@@ -287,7 +287,7 @@ def _error_figures(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Fig
 
 
 def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed: bool) -> list[Block]:
-    """The steps from today to perfect knowledge, the table, one curve of waits; the rest folded."""
+    """Return the steps from today to perfect knowledge, the table, one curve of waits; the rest is folded."""
     if not evaluation.outcomes:
         return [evaluation.why_not]
     rows = evaluation.schedule_rows()
@@ -313,7 +313,7 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed:
 
 
 def _main_rows(rows: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The places of the rows that lead: of each policy the users' limits, the best forecast and perfect knowledge."""
+    """Return the main rows: for each policy the users' limits, the best forecast and perfect knowledge."""
     kept = []
     for policy in dict.fromkeys(row["policy"] for row in rows):
         mine = [place for place, row in enumerate(rows) if row["policy"] == policy]
@@ -330,7 +330,7 @@ NOT_BELIEVED = (
 
 
 def _shown_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A schedule's row with its names in words and its change against today."""
+    """Return a schedule's row with the names that readers see and its change against today."""
     words = interval_words(row, "mean_wait_s", "seconds")
     return {
         **row_marks(row), "policy": policy_words(row["policy"]), "predictor": named(row["predictor"]), "_change": words,
@@ -338,7 +338,7 @@ def _shown_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _wait_curves(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figure]:
-    """The distribution of waits under each policy, that of the steps first."""
+    """Return the distribution of waits under each policy, the policy of the steps first."""
     drawn = []
     found = evaluation.findings()
     first = found.steps[-1].policy if found else evaluation.outcomes[0].policy

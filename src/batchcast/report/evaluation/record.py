@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a log says before anything is predicted or simulated: counts, limits, waits; and which columns would help."""
+"""Describe a log before anything is predicted or simulated: counts, limits, waits, and columns that would help."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..figures import span
 
 
 def record_blocks(trace: Trace, mask: np.ndarray, procs: str) -> list[Block]:
-    """What the record alone says, before anything is forecast or simulated: blocks that the page has as well.
+    """Return the blocks on the record alone, before anything is predicted or simulated, as on the page.
 
     `mask` (n,) are the jobs to score, and `procs` the rule for a job's processors. O(n log n).
     """
@@ -31,7 +31,7 @@ def record_blocks(trace: Trace, mask: np.ndarray, procs: str) -> list[Block]:
 
 
 def limits_used(trace: Trace, scored: np.ndarray, procs: str) -> str:
-    """How much of their limits the scored jobs use."""
+    """Return the share of their limits that the scored jobs use."""
     run, limit = trace.run_time[scored], trace.req_time[scored]
     known = ~np.isnan(limit) & np.isfinite(limit)
     if not known.any():
@@ -53,7 +53,7 @@ def limits_used(trace: Trace, scored: np.ndarray, procs: str) -> str:
 
 
 def limits_sentence(trace: Trace, scored: np.ndarray) -> str:
-    """The median limit beside the median run time."""
+    """Return the median limit and the median run time as a sentence."""
     limit, run = trace.req_time[scored], trace.run_time[scored]
     limit = limit[np.isfinite(limit)]
     if not len(limit) or not len(run):
@@ -65,7 +65,7 @@ def limits_sentence(trace: Trace, scored: np.ndarray) -> str:
 
 
 def advised_columns(evaluation: Evaluation) -> str:
-    """Columns of the log that would improve the prediction, and by how much; empty if none would.
+    """Return the columns of the log that would improve the prediction, and by how much; empty if none would.
 
     The columns are chosen on one part of the log and judged on the other.
     """
@@ -89,11 +89,11 @@ def advised_columns(evaluation: Evaluation) -> str:
     )
 
 
-LEAST_PERIODS = 3  # fewer points over time are no picture
+LEAST_PERIODS = 3  # fewer points over time make no useful picture
 
 
 def glance_table(trace: Trace, scored: np.ndarray, rule: str) -> Table:
-    """What the log holds: counts, dates, machine, load, waits, sizes and the users' accuracy."""
+    """Return the contents of the log: counts, dates, machine, load, waits, sizes and the users' accuracy."""
     submit, wait, run = outcome(trace)
     ran = ~np.isnan(run)
     first, last = calendar(trace, float(submit[0])), calendar(trace, float(submit[-1]))

@@ -96,7 +96,7 @@ def fill(
 
 
 def _write_forecasts(path: Path, evaluation: Evaluation) -> None:
-    """What every method said of the scored jobs, with the group of each."""
+    """Write every method's forecasts of the scored jobs, with the group of each job."""
     scores = evaluation.scores
     rows, log = np.flatnonzero(scores.scored), evaluation.trace
     group = burst_groups(log, evaluation.procs)[rows]
@@ -105,14 +105,14 @@ def _write_forecasts(path: Path, evaluation: Evaluation) -> None:
 
 
 def _write_groups(path: Path, evaluation: Evaluation) -> None:
-    """The group of each simulated job, one user's submissions of one week, as a number that names nobody."""
+    """Write the group of each simulated job (one user's submissions of one week) as a number that names nobody."""
     schedule = evaluation.outcomes[0].schedule
     group = burst_groups(evaluation.trace, evaluation.procs)[schedule.rows]
     write_groups(path, schedule.job_id, group)
 
 
 def _provenance(result: dict[str, Any], command: str) -> dict[str, Any]:
-    """Everything it takes to make the same page again, and what was done to the log on the way."""
+    """Return everything needed to make the same page again, and the changes made to the log."""
     from datetime import UTC, datetime
 
     log, settings = result["log"], result["settings"]
@@ -136,7 +136,7 @@ def _provenance(result: dict[str, Any], command: str) -> dict[str, Any]:
 
 
 def versions() -> str:
-    """The versions of what computed."""
+    """Return the versions of the programs that computed the report."""
     from importlib.metadata import version
     from platform import python_version
 
