@@ -19,9 +19,9 @@ from .errors import InputError, UsageError, input_error
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _UNCHECKED = 64 << 20
-"""Unpacked bytes from which the ratio counts: what is smaller does no harm."""
+"""Unpacked bytes below which the ratio is not checked: a smaller file does no harm."""
 SMALL = 16 << 20
-"""The most bytes of a file that people write: TOML, a slurm.conf."""
+"""Maximum bytes of a file that is written by hand: TOML, a slurm.conf."""
 _MOST_DOTS = 100
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
@@ -32,7 +32,7 @@ _KINDS = (
 
 
 class Ceilings(NamedTuple):
-    """The most bytes that a packed file unpacks to, and how many for each packed one; bytes of a line; records."""
+    """Maximum bytes of an unpacked file, their ratio to the packed ones, bytes of a line, and number of records."""
 
     unpacked: float = 64 << 30
     ratio: float = 300
@@ -41,7 +41,7 @@ class Ceilings(NamedTuple):
 
     @classmethod
     def set(cls) -> Ceilings:
-        """The ceilings of this process: the defaults, and what the environment says."""
+        """Return the ceilings of this process: the defaults, or the values in environment variables."""
         return cls(*(_of_environment(name, default) for name, default in cls()._asdict().items()))
 
     def check_unpacked(self, name: str, unpacked: float, packed: float) -> None:
@@ -60,8 +60,8 @@ class Ceilings(NamedTuple):
             raise InputError(f"{name}: {what}", hint=f"BATCHCAST_MAX_RATIO={10 * self.ratio:g} {_TRUST}")
 
     def lines(self, blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
-        """The blocks of a text of lines; InputError for a line that is too long, or for too many lines."""
-        begun, records = 0, 0  # bytes of the line that goes on into the next block
+        """Return the blocks of a text of lines; InputError for a line that is too long, or for too many lines."""
+        begun, records = 0, 0  # bytes of the line that continues in the next block
         for block in blocks:
             first, last = block.find(b"\n"), block.rfind(b"\n")
             longest = max(begun + (first if first >= 0 else len(block)), len(block) - last - 1)
@@ -98,7 +98,7 @@ def _of_environment(name: str, default: float) -> float:
 
 
 def open_regular(path: str | Path, *, or_pipe: bool = False) -> BufferedReader:
-    """A regular file, open to read; InputError for a pipe, a device or a socket, OSError as `open` raises it.
+    """Open a regular file for reading; InputError for a pipe, a device or a socket, OSError as from `open`.
 
     With `or_pipe` a pipe is opened too, and waited for until somebody writes to it: for a log that the user names, as
     `<(zcat log.gz)` of a shell does. What a file names is never opened so: a pipe without a writer has no end.
@@ -139,7 +139,7 @@ def without_links(path: str, flags: int) -> int:
 
 
 def small_text(path: str | Path, most: int = SMALL) -> str:
-    """The text of a regular file that people write; InputError for a larger one, OSError and ValueError as usual."""
+    """Return the text of a regular file written by hand; InputError for one larger than `most`."""
     with open_regular(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
@@ -148,7 +148,7 @@ def small_text(path: str | Path, most: int = SMALL) -> str:
 
 
 def parse_toml(text: str, path: str, hint: str = "") -> dict[str, Any]:
-    """The tables of a TOML text; InputError for what is no TOML, and for keys that go too deep.
+    """Return the tables of a TOML text; InputError if it is not TOML or nested too deeply.
 
     >>> parse_toml("a.b = 1", "m.toml")
     {'a': {'b': 1}}
@@ -167,6 +167,6 @@ def parse_toml(text: str, path: str, hint: str = "") -> dict[str, Any]:
 
 
 def _dots_outside_texts(line: str) -> int:
-    """How many dots of a line stand in no quotes."""
+    """Return the number of dots in a line outside quotes."""
     pieces = line.replace('\\"', "").split('"')
     return sum(piece.count(".") for piece in pieces[::2])

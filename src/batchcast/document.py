@@ -17,7 +17,7 @@ def document(
     warnings: Sequence[str],
     results: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """The one JSON document: schema, log, settings (defaults included), warnings, results (flat objects)."""
+    """Return the one JSON document: schema, log, settings (defaults included), warnings, results (flat objects)."""
     return {
         "schema": f"batchcast/{verb}/1",
         "log": dict(log),
@@ -41,7 +41,7 @@ _SINGULAR = {
 
 
 def in_number(text: str) -> str:
-    """A sentence that counts, with the singular where it counts one.
+    """Return a sentence with the singular after the number 1.
 
     >>> in_number("1 jobs have no limit: 1 lines torn, 21 jobs are kept")
     '1 job has no limit: 1 line torn, 21 jobs are kept'
@@ -50,7 +50,7 @@ def in_number(text: str) -> str:
 
 
 def dumps(value: Any, indent: int | None = 2) -> str:
-    """JSON text; NaN and infinities become null, numpy scalars plain numbers.
+    """Return JSON text; NaN and infinities become null, numpy scalars plain numbers.
 
     >>> dumps({"a": float("nan"), "b": (1, 2.5)}, indent=None)
     '{"a": null, "b": [1, 2.5]}'
@@ -59,7 +59,7 @@ def dumps(value: Any, indent: int | None = 2) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value in JSON's own types."""
+    """Return the value in JSON's own types."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, (str, int, bool)) or value is None:

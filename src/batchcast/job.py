@@ -16,7 +16,7 @@ from .columns import DECLARED, KNOWN_AT_SUBMISSION
 
 Name = int | str | None
 TOLD_SUBMIT, DELIVERED_START, DELIVERED_GONE = 1, 2, 4
-"""Bits of a live job's `told`: which of its events the live clock has passed on. A store keeps them."""
+"""Bits of a live job's `told`: the events that the live clock has already sent. A store keeps them."""
 NO_EXTRA: Mapping[str, Any] = {}
 
 

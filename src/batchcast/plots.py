@@ -168,7 +168,7 @@ def intervals(each: Mapping[str, tuple[float, ...]], xlabel: str, ax: Any = None
 
 
 def axes(ax: Any = None) -> Any:
-    """The Axes to draw on, a new one where none is given; UsageError where matplotlib is not installed."""
+    """Return the Axes to draw on, a new one by default; UsageError if matplotlib is not installed."""
     if ax is not None:
         return ax
     try:

@@ -227,5 +227,5 @@ def _verb_of(ctx: click.Context) -> str:
 
 
 def _long(parameter: click.Parameter) -> str:
-    """The option's long name, as people write it."""
+    """Return the option's long name, as it is typed."""
     return next((each for each in parameter.opts if each.startswith("--")), parameter.opts[0])

@@ -235,7 +235,7 @@ def compare(
 
 
 def _starts(a: str, b: str, path: Path | None, settings: dict[str, Any], as_json: bool) -> None:
-    """Two schedules side by side."""
+    """Compare two schedules."""
     from ...evaluation.comparison import compare_starts, signed_time
     from ...results.comparison import users_of
     from ...trace.read import read_trace
@@ -280,7 +280,7 @@ def _starts(a: str, b: str, path: Path | None, settings: dict[str, Any], as_json
 def _write_page(
     page: Path, comparison: Comparison, documents: tuple[dict[str, Any], dict[str, Any]], drawn: dict[str, int]
 ) -> None:
-    """The page: the verdict in figures, changes with intervals, differences of distributions."""
+    """Write the page: the verdict in figures, changes with intervals, differences of distributions."""
     import shlex
     import sys
 

@@ -250,7 +250,7 @@ MOST_GROUPS = 5
 
 
 def _most_changed(groups: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The groups whose jobs together gain or lose the most time, in their order."""
+    """Return the groups whose jobs together gain or lose the most time, in their order."""
     total = {k: row["jobs"] * abs(row["then_s"] - row["now_s"]) for k, row in enumerate(groups)}
     return [groups[k] for k in sorted(sorted(total, key=lambda k: -total[k])[:MOST_GROUPS])]
 

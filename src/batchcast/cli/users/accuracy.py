@@ -63,7 +63,7 @@ def command(
 
 
 def _of_submissions(since: float, until: float) -> tuple[list[dict[str, Any]], list[str]]:
-    """What came of this user's own `batchcast submit`, and a sentence for each cluster that does not say."""
+    """Return the results of this user's `batchcast submit`, and a sentence for each cluster without an answer."""
     import os
 
     from ...clusters.configured import configured
@@ -80,7 +80,7 @@ def _of_submissions(since: float, until: float) -> tuple[list[dict[str, Any]], l
 
 
 def _print_sent(row: Mapping[str, Any]) -> None:
-    """Two sentences about the jobs that `batchcast submit` sent to a cluster."""
+    """Print two sentences about the jobs that `batchcast submit` sent to a cluster."""
     from ...units import counted, span
 
     echo(
@@ -158,7 +158,7 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_fallbacks(results: Sequence[Mapping[str, Any]]) -> None:
-    """A line for each method that another one answered for, with the share and the most frequent reason."""
+    """Print one line per method that another one replaced, with the share and the most frequent reason."""
     for r in results:
         share = r.get("fell_back_share") or 0.0
         if r["moment"] == "submit" and share > 0:

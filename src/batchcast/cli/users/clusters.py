@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `start --test --where` and `submit` share over several clusters: the question, and the table of offers."""
+"""Question and table of offers that `start --test --where` and `submit` share for several clusters."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def ask_clusters(
 
 
 def _sent_lately(now: float) -> Mapping[str, Any]:
-    """The jobs that this user sent by `batchcast submit` in the last hour, by cluster."""
+    """Return the jobs that this user sent by `batchcast submit` in the last hour, by cluster."""
     from ...store.ledger import Ledger, ledger_path
 
     path = ledger_path(os.environ)
@@ -64,7 +64,7 @@ def _sent_lately(now: float) -> Mapping[str, Any]:
 
 
 def print_clusters(rows: Sequence[Mapping[str, Any]], now: float, deadline: bool, script: str) -> None:
-    """One line an offer, then the best as a command to paste, and by which rule it is the best."""
+    """Print one line per offer, then the best one as a command to copy, and the rule that selected it."""
     from ...units import span
 
     moves = any(row["transfer_s"] for row in rows)

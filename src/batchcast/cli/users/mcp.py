@@ -17,7 +17,7 @@ from ..grammar import verb
 from ..site_options import clock, site_options
 
 NOT_KNOWN = "not known"
-LONGEST_S = 120.0  # an answer that takes longer is given up: assistants stop waiting at about this time
+LONGEST_S = 120.0  # an answer that takes longer is abandoned: assistants stop waiting at about this time
 MOST_TEXT = 200_000  # characters of a script; sbatch itself refuses scripts above 4 MB
 MOST_JOBS = 200  # of one answer: an assistant reads all of it
 INSTRUCTIONS = (
@@ -28,9 +28,17 @@ INSTRUCTIONS = (
 )
 TIMES = ("start_s", "end_s", "time_s", "now_s", "as_of_s", "since_s", "endtime_s")
 REASONS = (
-    "job_id", "reason", "reason_in_words", "maintenance", "why_it_moved", "moved_by", "moved_since", "basis",
-    "likely_start", "by_90_start",
-)  # fmt: skip
+    "job_id",
+    "reason",
+    "reason_in_words",
+    "maintenance",
+    "why_it_moved",
+    "moved_by",
+    "moved_since",
+    "basis",
+    "likely_start",
+    "by_90_start",
+)  # Fields of `why` about a job.
 """What `why` tells of a job."""
 SHARES = ("share", "chance", "came_true", "coverage", "risk")
 
@@ -52,7 +60,7 @@ def command(**site: str | None) -> None:
 
 
 def server(site: Mapping[str, str | None]) -> Any:
-    """The MCP server with its five tools; `site` are the options that every question is asked with."""
+    """Return the MCP server with its five tools; `site` has the options of every question."""
     try:
         from mcp.server import MCPServer
         from mcp_types import ToolAnnotations
@@ -114,12 +122,12 @@ def server(site: Mapping[str, str | None]) -> Any:
 
 
 def _jobs(job_ids: Sequence[str] | None) -> list[str]:
-    """Job numbers as arguments that cannot be taken for options."""
+    """Return job numbers as arguments that cannot be read as options."""
     return ["--", *job_ids] if job_ids else ["--me"]
 
 
 async def ask(verb: str, arguments: Sequence[str], text: str = "") -> dict[str, Any]:
-    """What `batchcast VERB --json` says in a process of its own, with times, spans and shares in words.
+    """Return the answer of `batchcast VERB --json`, with times, spans and shares as text.
 
     A process of its own, since the answer is then exactly what this user may ask for on the command line, and since
     stdout belongs to the assistant here.
@@ -144,7 +152,7 @@ async def ask(verb: str, arguments: Sequence[str], text: str = "") -> dict[str, 
 
 
 def in_words(document: Mapping[str, Any], now: float | None = None) -> dict[str, Any]:
-    """A document of `--json` for an assistant: times, spans and shares in words, and what is missing as "not known".
+    """Return a `--json` document for an assistant: times, spans and shares as text, missing values as "not known".
 
     >>> told = {"warnings": [], "results": [{"job_id": "7", "likely_wait_s": 5400.0, "came_true": 0.8, "memory": None}]}
     >>> in_words(told, 0.0)["results"]
@@ -166,12 +174,12 @@ def in_words(document: Mapping[str, Any], now: float | None = None) -> dict[str,
 
 
 def _spoken(result: Mapping[str, Any], now: float) -> dict[str, Any]:
-    """One result with its values in words, its keys without the unit that the words now have."""
+    """Return one result with its values as text, its keys without the units that are now in the text."""
     told: dict[str, Any] = {}
     for key, value in result.items():
         if value == "" or (value is None and key.startswith("moved_")):  # it did not move: nothing is missing
             continue
-        if key.endswith("_s") and key[:-2] in result:  # the same value stands there in words already
+        if key.endswith("_s") and key[:-2] in result:  # the text is in another key already
             continue
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             told[key.removesuffix("_s")] = NOT_KNOWN

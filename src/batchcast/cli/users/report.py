@@ -327,7 +327,7 @@ USERS = 8
 
 
 def _print_users(rows: Sequence[Mapping[str, Any]]) -> None:
-    """One line per user, the largest first; shares are of what was requested."""
+    """Print one line per user, the largest first; shares are of the requested amount."""
     lines = [["USER", "JOBS", "CPU HOURS", "CPU", "TIME", "MEM", "CUT OFF", "NO MEMORY", "WAITED"]]
     for row in rows[:USERS]:
         lines.append([
@@ -353,7 +353,7 @@ def _print_months(rows: Sequence[Mapping[str, Any]], by: str) -> None:
 
 
 def _print_advice(advised: Sequence[Mapping[str, Any]], most: int = 8) -> None:
-    """A sentence for each kind of job that could ask for less, or needs more."""
+    """Print a sentence for each kind of job that could request less, or needs more."""
     for one in advised[:most]:
         echo(
             f"advice: {_short_name(one['job_name'])} ({one['user'] or '-'}, {counted(one['jobs'])}): {one['advice']}"

@@ -200,7 +200,7 @@ def command(
 
 
 def _clusters(names: str | None, inputs: Sequence[str]) -> Configured | None:
-    """The clusters to compare, if the settings have several or `-M` names one of them; else None."""
+    """Return the clusters to compare, if the settings have several or `-M` names one of them; else None."""
     from ...clusters.configured import chosen, configured
     from ...errors import UsageError
 
@@ -213,7 +213,7 @@ def _clusters(names: str | None, inputs: Sequence[str]) -> Configured | None:
 
 
 def deadline_of(by: str | None, now: float) -> float | None:
-    """`--done-by` in epoch seconds; a time of day that is over is tomorrow's, as for sbatch."""
+    """Return `--done-by` in epoch seconds; a time of day that has passed means tomorrow, as in sbatch."""
     if by is None:
         return None
     until = parse_when(by, now)
@@ -355,7 +355,7 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
 
 
 def _extreme(tasks: Sequence[Mapping[str, Any]], least: bool) -> Mapping[str, Any]:
-    """The first (or last) task by likely start, with the earliest (or latest) of each time over all tasks.
+    """Return the first (or last) task by likely start, with the earliest (or latest) of each time over all tasks.
 
     The task that likely starts first need not have the earliest 90 % time.
     """
@@ -368,7 +368,7 @@ def _extreme(tasks: Sequence[Mapping[str, Any]], least: bool) -> Mapping[str, An
 
 
 def _from_to(first: str, last: str) -> str:
-    """Two cells as one; the day once where it is the same.
+    """Return a range of two cells as text, with the day once if it is the same.
 
     >>> _from_to("2026-11-27T01:00:00", "2026-11-27T02:30:00"), _from_to("main", "main")
     ('2026-11-27T01:00:00 to 02:30:00', 'main')
@@ -378,7 +378,7 @@ def _from_to(first: str, last: str) -> str:
 
 
 def _bases(said: Sequence[str]) -> list[str]:
-    """What the answers rest on, once for each kind: those that differ in their figures alone are counted.
+    """Return the bases of the answers; bases that differ only in their figures are counted.
 
     >>> _bases(["model: behind 2 jobs", "model: behind 3 jobs", "it cannot start as it is"])
     ['basis: model: behind 2 jobs (1 other answer with other figures: --json)', 'basis: it cannot start as it is']
@@ -396,7 +396,7 @@ def _others(count: int) -> str:
 
 
 def _record(r: Mapping[str, Any]) -> str:
-    """How the answering method's forecasts have come out so far, from the first on."""
+    """Return the record of the answering method's forecasts so far."""
     from ...predict.protocol import method_name
     from ...units import span
 
@@ -416,7 +416,7 @@ def _record(r: Mapping[str, Any]) -> str:
 
 
 def _columns(r: Mapping[str, Any], now: float, slurm: bool) -> tuple[str, ...]:
-    """What a line says of a job, after its id. A wait that counts from something unknown is shown as +wait."""
+    """Return the columns of a job after its id. A wait from an unknown instant is shown as +wait."""
     from ...units import span
 
     lines = []
@@ -430,7 +430,7 @@ def _columns(r: Mapping[str, Any], now: float, slurm: bool) -> tuple[str, ...]:
 
 
 def _together(ids: list[str]) -> str:
-    """One name for tasks of an array, at most `LONGEST` characters: of many spans the first ones and the last.
+    """Return one name for tasks of an array, at most `LONGEST` characters: the first spans and the last one.
 
     >>> _together(["15_2", "15_3", "15_4", "15_9"])
     '15_[2-4,9]'

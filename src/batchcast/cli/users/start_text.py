@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `start` prints: a sentence for one job, and a table of the choices for a script, the best first."""
+"""What `start` prints: a sentence per job, and a table of the choices for a script, the best first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def say_ignored(options: Sequence[str]) -> None:
 
 
 def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool, any_size: bool, script: str) -> None:
-    """One line a way, then the best one, to be copied, and by which rule it is the best."""
+    """Print one line per choice, then the best one to copy, and the rule that selected it."""
     from ...units import format_memory, span
 
     asks = any(_known(r["memory_kib"]) for r in results)
@@ -74,7 +74,7 @@ def print_chunks(results: Sequence[Mapping[str, Any]], now: float) -> None:
 
 
 def best_words(ways: Sequence[Mapping[str, Any]], deadline: bool, any_size: bool, script: str) -> str:
-    """The rule by which the first way is the best, and its options; without a way at the size asked for, that.
+    """Return the rule that selected the first choice, and its options; or that none has the requested size.
 
     >>> ways = [{"same_size": True, "flags": "--ntasks=4"}, {"same_size": False, "flags": "--ntasks=8"}]
     >>> print(best_words(ways, False, False, "job.sh"))
@@ -97,7 +97,7 @@ SPANS = {"10_min": "10 min", "1_hour": "1 h", "4_hours": "4 h", "1_day": "1 day"
 
 
 def sentences(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -> list[str]:
-    """One line for each of the first `most` jobs that have an answer with times; tasks that share one are one.
+    """Return one line for each of the first `most` jobs that have an answer; tasks with the same answer share a line.
 
     What came of such answers stands at the end, once for all of whom it is the same.
     """
@@ -111,7 +111,7 @@ def sentences(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -
 
 
 def why_moved(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -> list[str]:
-    """One line for each of the first `most` reasons why an answer has moved, with the jobs that share it."""
+    """Return one line for each of the first `most` reasons why an answer moved, with the jobs that share it."""
     lines: dict[str, list[str]] = {}
     for r in results:
         if r.get("why_it_moved"):
@@ -121,7 +121,7 @@ def why_moved(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -
 
 
 def before_maintenance(results: Iterable[Mapping[str, Any]], most: int = 5) -> list[str]:
-    """One line for each of the first `most` limits that let jobs start before a maintenance, and how to set it.
+    """Return one line for each of the first `most` limits with which jobs start before a maintenance.
 
     A user may shorten the limit of an own waiting job; the job keeps its place in the queue.
     """
@@ -135,7 +135,7 @@ def before_maintenance(results: Iterable[Mapping[str, Any]], most: int = 5) -> l
 
 
 def sentence(r: Mapping[str, Any], now: float, record: str = "") -> str:
-    """Between the 10 and the 90 % time, most likely at the middle; the chances; the record given.
+    """Return a job's answer as a sentence: the 10 and 90 % times, the median, the chances, and the track record.
 
     >>> sentence({"likely_start_s": math.inf}, 0.0)
     ''
@@ -152,7 +152,7 @@ def sentence(r: Mapping[str, Any], now: float, record: str = "") -> str:
 
 
 def came_of(r: Mapping[str, Any]) -> str:
-    """How many of the last such answers came true."""
+    """Return how many of the last such answers were right."""
     count, share = r.get("track_record_like_this") or 0, r.get("track_record_came_true")
     if not count or share is None or share != share:
         return "no answer like this has come out yet"
@@ -169,12 +169,12 @@ def _between(early: float, late: float, now: float) -> str:
 
 
 def _minute(epoch: float, now: float) -> str:
-    """A time as people say it: without seconds where it is more than ten minutes away."""
+    """Return a time as text, without seconds if it is more than ten minutes away."""
     return clock(epoch, now)[:-3] if epoch - now > 600.0 else clock(epoch, now)
 
 
 def _percent(share: float) -> str:
-    """A share as people say it; only what is certain is 0 or 100 %.
+    """Return a share as text; only a certain one is 0 or 100 %.
 
     >>> _percent(0.004), _percent(0.5), _percent(0.999)
     ('under 1 %', '50 %', 'over 99 %')
@@ -189,7 +189,7 @@ def _names(ids: list[str]) -> str:
 
 
 def advice_lines(r: Mapping[str, Any]) -> list[str]:
-    """What a script should ask for, where that is known: limit and memory together, as sbatch takes them, and why.
+    """Return the advice for a script, if there is any: limit and memory as options of sbatch, and the reasons.
 
     >>> advice_lines({"advised_limit": "01:00:00", "advised_why": "a.", "advised_memory": "2G",
     ...               "advised_memory_why": "b."})

@@ -108,7 +108,7 @@ def command(
 
 
 def reason(offers: Any, home: str, now: float) -> str:
-    """Why this cluster: when the job is expected to be done there, and at home or at the next best.
+    """Return why a cluster was chosen: the expected end of the job there, and at home or at the next best.
 
     >>> offers = [{"cluster": "b", "expected_end_s": 600.0}, {"cluster": "a", "expected_end_s": 4200.0}]
     >>> reason(offers, "a", 0.0).partition(":")[0], reason(offers, "a", 0.0).rpartition(", ")[2]

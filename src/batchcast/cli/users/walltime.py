@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast walltime`: one #SBATCH --time line, one of --mem where memory is measured, and a sentence why for each."""
+"""`batchcast walltime`: suggests a time limit and, if memory is measured, a memory request, each with a reason."""
 
 from __future__ import annotations
 
@@ -74,5 +74,5 @@ def command(
         echo(f"# {answer['memory_why']}")
     elif memory_alone:
         raise NoAnswer(f"no --mem: {answer['memory_why']}", hint="batchcast doctor says what measures memory")
-    elif answer["memory_jobs"]:  # where nothing is measured, only doctor and --json say so
+    elif answer["memory_jobs"]:  # without measured memory, only doctor and --json mention it
         say(f"no --mem: {answer['memory_why']}")
