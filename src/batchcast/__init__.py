@@ -12,8 +12,8 @@ Results of earlier runs: `compare`, `read_report`, `read_sweep`.
 
 Methods of your own: `Predictor`, `Prediction`, `SklearnRuntime`, `testing`.
 
-`print` shows a result as a table, `.plot()` draws it, `.to_polars()` and `.to_pandas()` give all of its columns. Each
-name is loaded when it is first used. docs/start/tutorial.md is a tour.
+`print` shows a result as a table, `.summary()` returns its main figures, `.plot()` draws it, `.to_polars()` and
+`.to_pandas()` give all of its columns. Each name is loaded when it is first used. docs/start/tutorial.md is a tour.
 """
 
 from __future__ import annotations

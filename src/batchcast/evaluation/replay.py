@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`replay`: predictors, by name or of one's own, driven through a log on the recorded clock.
+"""Replay a log through predictors on the recorded clock.
 
 Whole, or in periods with each method's state carried from one to the next.
 """
@@ -25,7 +25,7 @@ from .wait import DEFAULT_PROTOCOL, recorded_wait, with_settings
 
 
 def jobs_mask(name: str, mask: Any, trace: Trace) -> np.ndarray:
-    """One boolean a job, all true where nothing is given; UsageError for another shape.
+    """Return one boolean per job, all true by default; UsageError for another shape.
 
     >>> jobs_mask("mask", None, Trace.from_arrays({"submit_time": [0.0, 1.0]}))
     array([ True,  True])
@@ -38,7 +38,7 @@ def jobs_mask(name: str, mask: Any, trace: Trace) -> np.ndarray:
 
 
 class Replay(dict[str, Forecasts], Result):
-    """What `replay` found: each method's `Forecasts` by its name, beside what came true (n,), in log order."""
+    """Result of `replay`: the `Forecasts` of each method by name, and the actual values (n,), in log order."""
 
     def __init__(self, forecasts: Mapping[str, Forecasts], trace: Trace, target: str) -> None:
         super().__init__(forecasts)
@@ -49,17 +49,19 @@ class Replay(dict[str, Forecasts], Result):
 
     @property
     def outcome(self) -> np.ndarray:
-        """What came true (n,), seconds, NaN unknown."""
+        """Actual values (n,), seconds, NaN if unknown."""
         return self.trace.run_time if self.target == "run_time" else recorded_wait(self.trace)
 
     def columns(self) -> dict[str, Any]:
-        """Job, submission and outcome, then of each method NAME and NAME q0.9 for each level."""
+        """Return job, submission and actual value, then NAME and, per level, NAME q0.9 of each method."""
         found: dict[str, Any] = {"job_id": self.trace.job_id, "submit_time": self.trace.submit_time}
         found[self.target] = self.outcome
         for name, said in self.items():
             found[name] = said.points
             found |= {f"{name} q{level:g}": said.quantiles[:, k] for k, level in enumerate(said.levels)}
         return found
+
+    _summary = Result._described
 
     def _pictures(self) -> Mapping[str, Picture]:
         return {
@@ -82,7 +84,7 @@ def replay(
     ask: np.ndarray | None = None,
     tick: Any = None,
 ) -> Replay:
-    """What each predictor says of every job at its submission, knowing only what had ended by then.
+    """Return each predictor's forecast for every job at its submission, from the jobs ended by then.
 
     Parameters
     ----------
@@ -162,7 +164,7 @@ def forecast_periods(
     cancelled: str = "count",
     tick: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[Trace, int, dict[str, Forecasts]]]:
-    """Each period with its first row and what every method said of its jobs: those of the whole log at once.
+    """Yield each period with its first row and every method's forecasts, equal to those for the whole log.
 
     `kind` is `runtime` or `wait`; periods come in order of submission (`trace.parquet.LogFolder.periods`) and part no
     instant. Methods are asked event by event; their history, the queue, the running jobs and the clock go on from one

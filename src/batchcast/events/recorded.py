@@ -281,6 +281,8 @@ class Forecasts(Result):
         levels = {f"q{level:g}": self.quantiles[:, k] for k, level in enumerate(self.levels)}
         return {"point": self.points, **levels, "basis": list(self.basis) or [""] * len(self.points)}
 
+    _summary = Result._described
+
     def _pictures(self) -> Mapping[str, Picture]:
         near = (0.1, 0.5, 0.9) if self.levels else ()  # some methods have 15 levels, whose curves would overlap
         few = {min(range(len(self.levels)), key=lambda k: abs(self.levels[k] - level)) for level in near}

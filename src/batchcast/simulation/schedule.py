@@ -15,6 +15,7 @@ from .. import plots
 from ..errors import InputError
 from ..metrics.schedule import measures
 from ..table.result import Picture, Result
+from ..table.text import cell
 
 Intervals = list[tuple[int, int]]
 
@@ -71,6 +72,11 @@ class Schedule(Result):
     def _tables(self) -> Mapping[str, Mapping[str, Any]]:
         figures = self.measures()
         return {f"schedule of {len(self):,} jobs": {name: [value] for name, value in figures.items()}}
+
+    def _summary(self) -> Mapping[str, Mapping[str, Any]]:
+        figures = self.measures()
+        values = [cell(name, value) for name, value in figures.items()]
+        return {f"schedule of {len(self):,} jobs": {"measure": list(figures), "value": values}}
 
     def _pictures(self) -> Mapping[str, Picture]:
         return {

@@ -244,10 +244,12 @@ Picture = Callable[..., Any]
 Columns = Mapping[str, Any]
 FIRST = 10
 """Number of rows that a notebook shows of a table with one row per job."""
+FITS = 14
+"""Number of rows of a table in `summary`, which fits one screen."""
 
 
 class Result:
-    """Base class of results: `plot`, `to_polars`, `to_pandas`, an Arrow stream, and a table in notebooks.
+    """Base class of results: `summary`, `plot`, `to_polars`, `to_pandas`, an Arrow stream, a table in notebooks.
 
     `print` shows the main columns of at most 20 rows.
 
@@ -277,6 +279,32 @@ class Result:
         rows = len(next(iter(columns.values()), ()))
         caption = repr(self).strip("<>") + (f", the first {FIRST}" if rows > FIRST else "")
         return {caption: {name: _first(values) for name, values in columns.items()}}
+
+    def _summary(self) -> Mapping[str, Columns]:
+        """Returns the tables of `summary`, by caption."""
+        return self._tables()
+
+    def summary(self) -> str:
+        """Return the main figures as text that fits one screen: tables of at most 14 rows.
+
+        A result with a row per method, policy or variant shows its main columns. A result with a row per job shows, for
+        each column, the number of known values with their 10 %, 50 % and 90 % quantiles.
+
+        Examples
+        --------
+        >>> from batchcast import Trace
+        >>> print(Trace.from_arrays({"submit_time": [0.0, 5.0], "run_time": [60.0, 180.0]}).summary().split("\\n")[-1])
+        run_time      2  1 min 12 s  2 min   2 min 48 s
+        """
+        from .text import text_table  # imported here because few commands print a result this way
+
+        return "\n\n".join(text_table(table, title, self._printed, FITS) for title, table in self._summary().items())
+
+    def _described(self) -> Mapping[str, Columns]:
+        """Returns the summary of a result with a row per job."""
+        from .text import described
+
+        return {repr(self).strip("<>").partition(": ")[0]: described(self.columns())}
 
     @property
     def pictures(self) -> tuple[str, ...]:

@@ -8,17 +8,22 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..columns import COLUMNS
 from ..units import format_memory, span
+from .columns import Nominal
 
 ROWS = 20
 WIDTH = 100
+PLAIN = ("submit_time", "eligible_time", "start_time", "end_time", "job_id")
+"""Instants and ids: shown without a unit, and not summarized."""
 _CHANGE = re.compile(r"(.+)_(?:difference|change)(?:_low|_high)?")
 _SHARE = re.compile(r".*_(?:share|rate)|share_.*|coverage_\d+|interval_\d+|users_better|users_worse|utilization")
 
 
-def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequence[str] = ()) -> str:
-    """Format the first 20 rows as a table of at most 100 characters per line.
+def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequence[str] = (), rows: int = ROWS) -> str:
+    """Format the first rows as a table of at most 100 characters per line.
 
     Parameters
     ----------
@@ -28,6 +33,8 @@ def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequen
         First line of the table.
     names
         The columns to show. Default: all. Columns that do not exist or exceed the width are left out.
+    rows
+        Maximum number of rows.
 
     Returns
     -------
@@ -43,31 +50,64 @@ def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequen
     b          1 h 30 min     -
     """
     total = len(next(iter(columns.values()), ()))
-    wanted = [name for name in (names or columns) if name in columns]
+    wanted = [name for name in names if name in columns] or list(columns)
     shown: list[list[str]] = []
     width = -2
     for name in wanted:
-        cells = [name, *_cells(name, columns)]
+        cells = [name, *_cells(name, columns, rows)]
         width += 2 + max(map(len, cells))
         if shown and width > WIDTH:
             break
-        is_text = all(isinstance(value, str) or value is None for value in list(columns[name])[:ROWS])
+        is_text = all(isinstance(value, str) or value is None for value in list(columns[name])[:rows])
         widest = max(map(len, cells))
         shown.append([text.ljust(widest) if is_text else text.rjust(widest) for text in cells])
-    lines = [caption, *("  ".join(row).rstrip() for row in zip(*shown))]
-    beyond = [f"{total - ROWS:,} more rows"] if total > ROWS else []
+    lines = [caption, *("  ".join(line).rstrip() for line in zip(*shown))]
+    beyond = [f"{total - rows:,} more rows"] if total > rows else []
     beyond += [f"{len(columns) - len(shown)} more columns"] if len(columns) > len(shown) else []
     return "\n".join([*lines, f"({' and '.join(beyond)}: to_pandas() has them)"] if beyond else lines)
 
 
-def _cells(name: str, columns: Mapping[str, Sequence[Any]]) -> list[str]:
+def _cells(name: str, columns: Mapping[str, Sequence[Any]], rows: int) -> list[str]:
     """Returns the first values of a column as text; a difference is followed by its interval, if there is one."""
-    texts = [cell(name, value) for value in list(columns[name])[:ROWS]]
-    low, high = (list(columns.get(f"{name}_{end}", ()))[:ROWS] for end in ("low", "high"))
+    texts = [cell(name, value) for value in list(columns[name])[:rows]]
+    low, high = (list(columns.get(f"{name}_{end}", ()))[:rows] for end in ("low", "high"))
     if not name.endswith("_difference") or not low or not high:
         return texts
     ends = [(cell(f"{name}_low", a), cell(f"{name}_high", b)) for a, b in zip(low, high)]
     return [text if "-" in pair else f"{text} ({pair[0]} to {pair[1]})" for text, pair in zip(texts, ends)]
+
+
+def described(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Describe columns with one row per job: known values, and quantiles of numbers or the number of names.
+
+    Parameters
+    ----------
+    columns
+        Columns by name.
+
+    Returns
+    -------
+    dict
+        A row per column, with texts in the columns' units.
+
+    Examples
+    --------
+    >>> described({"run_time": np.array([60.0, np.nan, 180.0]), "user_id": ["ada", "bo", "ada"]})["median"]
+    ['2 min', '2 names']
+    """
+    rows = []
+    for name, values in columns.items():
+        if name in PLAIN:
+            continue
+        array = values.codes[values.codes >= 0] if isinstance(values, Nominal) else np.asarray(values)
+        if isinstance(values, Nominal) or array.dtype.kind not in "fiub":
+            known = [value for value in array.tolist() if value not in ("", None)]
+            rows.append((name, len(known), "", f"{len(set(known)):,} names", ""))
+            continue
+        numbers = array[~np.isnan(array)].astype(float)
+        ends = np.quantile(numbers, (0.1, 0.5, 0.9)).tolist() if len(numbers) else [math.nan] * 3
+        rows.append((name, len(numbers), *(cell(name, value) for value in ends)))
+    return {key: [row[k] for row in rows] for k, key in enumerate(("column", "known", "10 %", "median", "90 %"))}
 
 
 def cell(name: str, value: Any) -> str:
@@ -103,7 +143,7 @@ def _amount(name: str, value: Any) -> str:
     """Returns an amount as text, in the unit that its column's name implies."""
     unit = COLUMNS[name].unit if name in COLUMNS else "s" if name.endswith("_s") else ""
     number = float(value)
-    if name in ("submit_time", "eligible_time", "start_time", "end_time", "job_id"):
+    if name in PLAIN:
         return f"{value:.0f}"
     if not math.isfinite(number):
         return str(number)

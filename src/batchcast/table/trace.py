@@ -261,6 +261,8 @@ class Trace(Result):
         columns = {name: first[name].tolist() for name in self._columns}
         return {f"{self._length:,} jobs from {self.info.source}{beyond}": columns}
 
+    _summary = Result._described
+
     def _pictures(self) -> Mapping[str, Picture]:
         known = {"run time": self.run_time, "wait": self.wait_time, "limit": self.req_time}
         each = {name: np.where(np.isfinite(v), v, np.nan) for name, v in known.items() if np.isfinite(v).any()}

@@ -140,6 +140,28 @@ def test_each_picture_is_drawn(examples: dict[str, Result], name: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_summary_fits_one_screen(examples: dict[str, Result], name: str) -> None:
+    lines = examples[name].summary().splitlines()
+    assert 2 < len(lines) <= 24, lines
+    assert max(map(len, lines)) <= 100, lines
+
+
+def test_a_summary_of_jobs_has_quantiles_in_the_units_of_the_columns() -> None:
+    run = np.array([60.0, np.nan, 180.0])
+    jobs = batchcast.Trace.from_arrays({"submit_time": [0.0, 1.0, 2.0], "run_time": run, "user_id": ["a", None, "a"]})
+    cells = {line.split()[0]: line.split() for line in jobs.summary().splitlines()}
+    assert cells["run_time"] == ["run_time", "2", "1", "min", "12", "s", "2", "min", "2", "min", "48", "s"]
+    assert cells["user_id"] == ["user_id", "2", "1", "names"]
+
+
+def test_a_summary_of_a_schedule_has_its_measures() -> None:
+    schedule = batchcast.simulate(log(), "fcfs", "requested")
+    cells = {line.split()[0]: line.split()[1:] for line in schedule.summary().splitlines()}
+    assert cells["jobs"] == [str(len(schedule))]
+    assert cells["utilization"] == [f"{100 * schedule.measures()['utilization']:.1f}", "%"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_frames_and_tables_hold_the_columns(examples: dict[str, Result], name: str) -> None:
     result = examples[name]
     columns = result.columns()
