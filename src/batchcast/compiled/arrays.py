@@ -125,7 +125,7 @@ def _lowest(builder: Any, word: Any) -> Any:
 
 
 bits = _of_a_word(_bits)  # how many bits are set
-lowest = _of_a_word(_lowest)  # the place of the lowest bit set; of 0 it is not defined
+lowest = _of_a_word(_lowest)  # position of the lowest set bit; undefined for 0
 
 
 @inlined

@@ -125,7 +125,7 @@ def reorder_by(
 
 
 class _ByForecast:
-    """The run times that order waiting jobs: time limits for users whose jobs ran past the times that ordered them."""
+    """Run times that order waiting jobs: predicted, or time limits for users with too many jobs that ran longer."""
 
     def __init__(self, rule: OrderRule, ordered: Sequence[NodeRequest], lengths: np.ndarray, sizes: np.ndarray) -> None:
         users: dict[str, int] = {}

@@ -42,7 +42,7 @@ class Problem(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """A mapping that moves change in place: the resource of each job (n,), loads (m,), and the jobs of each resource.
+    """A mapping, modified in place: the resource of each job (n,), loads (m,), and the jobs of each resource.
 
     `member[r, :held[r]]` are the jobs on r, unordered; `place[i]` is job i's index there. `touched` (m,) marks
     resources that changed since all exchanges were last examined.

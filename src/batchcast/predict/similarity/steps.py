@@ -192,9 +192,9 @@ def met(m: Memory, slot: int, codes: np.ndarray) -> None:
 
 @kernel
 def answer(m: Memory, o: Options, slot: int, itself: int, now: float, levels: np.ndarray, out: np.ndarray) -> int:
-    """Write a prediction into `out`: the point, quantiles at `levels` (ascending), and what it rests on.
+    """Write a prediction into `out`: the point, quantiles at `levels` (ascending), and its evidence.
 
-    Returns the number of candidates. What it rests on: the weight of the user's own candidates, of those with this
+    Returns the number of candidates. The evidence is: the weight of the user's own candidates, of those with this
     limit, with these processors, and with both, and 1 / (sum of squares) of all weights. `itself` is the slot of a job
     that is predicted while it runs, else NOBODY.
     """
