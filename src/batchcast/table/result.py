@@ -304,7 +304,8 @@ class Result:
         """Returns the summary of a result with a row per job."""
         from .text import described
 
-        return {repr(self).strip("<>").partition(": ")[0]: described(self.columns())}
+        caption = repr(self).strip("<>").partition(": ")[0].partition(", ")[0]  # `1,000 jobs` has no blank
+        return {caption: described(self.columns())}
 
     @property
     def pictures(self) -> tuple[str, ...]:
