@@ -38,7 +38,7 @@ MOST_OVERRUN = 0.25
 """A user is ordered by time limits while a larger share of the user's recent work ran past the times that ordered it.
 
 So somebody who teaches the predictor short run times gains by a long job at most until that job has shown how long it
-runs (order_gamed.json and order_bound.json in benchmarks/planning).
+runs (order_gamed.json in benchmarks/planning).
 """
 OVERRUN_WINDOW = 14 * 86_400.0
 """Jobs that ended longer ago (s) do not count as recent work."""
