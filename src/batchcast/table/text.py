@@ -95,7 +95,7 @@ def described(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
     >>> described({"run_time": np.array([60.0, np.nan, 180.0]), "user_id": ["ada", "bo", "ada"]})["median"]
     ['2 min', '2 names']
     """
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for name, values in columns.items():
         if name in PLAIN:
             continue

@@ -198,7 +198,7 @@ class Su:
     """
 
     levels = LEVELS
-    uses = ("user_id", "job_name", "app_id", "procs")
+    uses: tuple[str, ...] = ("user_id", "job_name", "app_id", "procs")
     either = (("job_name", "app_id"),)
 
     model: Literal["linear", "forest", "svr"] = "svr"
