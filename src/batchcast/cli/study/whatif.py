@@ -40,7 +40,7 @@ NOW = "now"
     metavar="CHANGES",
     help="A changed machine, such as nodes=+10%; repeatable.",
 )
-@click.option("--demand", metavar="CHANGE", help="More or less work by resampled user-weeks: +20%, or +20%,target=4h.")
+@click.option("--demand", metavar="CHANGE", help="More or less work: +20%, or +20%,target=4h.")
 @click.option("--reserve", metavar="OUTAGE", help="A planned outage: nodes=ALL,start=TIME,hours=10.")
 @click.option("--extend", metavar="JOB", help="More time for a running job: job=4711,hours=4.")
 @click.option(
