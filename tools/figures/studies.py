@@ -378,6 +378,29 @@ def read_lab_control(printed: list[Any], _: Path) -> Figures:
     return found
 
 
+def read_lab_clusters(printed: list[Any], _: Path) -> Figures:
+    """Read the table of ways to choose among three real clusters, and each way's share of the race's gain."""
+    rows = list(cells_of(printed[0].splitlines()))
+    found = Figures()
+    gains = {}
+    for row in rows:
+        arm = row["arm"]
+        found.values |= {f"{arm}.mean_min": float(row["mean, min"]), f"{arm}.submissions": int(row["submissions"])}
+        found.values |= {f"{arm}.free_jobs": int(row["free jobs"]), f"{arm}.held": row["90 % ends held"]}
+        for name, title in (("home", "shorter than at home, min"), ("slurm", "shorter than slurm, min")):
+            if ends := INTERVAL.match(row[title]):
+                middle, low, high = map(float, ends.groups())
+                gains[arm, name] = middle
+                found.values |= {f"{arm}.from_{name}": middle, f"{arm}.from_{name}.low": low}
+                found.values[f"{arm}.from_{name}.high"] = high
+    if ("race", "home") in gains:
+        for arm in ("slurm", "batchcast"):
+            found.values[f"{arm}.of_race"] = round(gains[arm, "home"] / gains["race", "home"], 3)
+    titles = [title for title in rows[0] if title != "free jobs"]
+    found.blocks["table"] = table(" | ".join(titles), [tuple(row[title] for title in titles) for row in rows])
+    return found
+
+
 def read_clusters(printed: list[Any], _: Path) -> Figures:
     """Read the ways to choose among clusters: waits of movable jobs, their gains, and waits of other jobs."""
     found = Figures()
@@ -717,6 +740,12 @@ STUDIES = (
         (f"python -m benchmarks.clusters.simulated {KTH} {SP2} {CTC} {HPC2N} {BLUE} --jobs 1500",
          f"python -m benchmarks.clusters.simulated {ITP} --jobs 300 --follow 1.0"),
         read_clusters, (KTH, SP2, CTC, HPC2N, BLUE, ITP),
+    ),
+    Study(
+        "lab-clusters",
+        ("python -m benchmarks.clusters.lab --seeds 1,2 --jobs 300 --arms home,slurm,batchcast,race "
+         "-o clusters.jsonl",),
+        read_lab_clusters, rerun="lab",
     ),
     Study("limits-logs", tuple(f"batchcast limits {log}" for log in LIMITED), read_limits, LIMITED),
     Study(
