@@ -42,6 +42,8 @@ runs (order_gamed.json in benchmarks/planning).
 """
 OVERRUN_WINDOW = 14 * 86_400.0
 """Jobs that ended longer ago (s) do not count as recent work."""
+OVERRUNS_EVERY_S = 1800.0
+"""Overruns are looked up this often (s): they take hours to build up, and each look costs a pass over recent jobs."""
 ORDER_QUANTILE, LENGTH_QUANTILE = 0.9, 0.8
 """Quantiles of the predicted run time that order jobs, and that become the planned limits of waiting jobs."""
 WITHIN = ("queue", "account", "user")

@@ -30,6 +30,7 @@ from ..planning.order import (
     LENGTH_QUANTILE,
     ORDER_QUANTILE,
     OVERRUN_WINDOW,
+    OVERRUNS_EVERY_S,
     AgeFinder,
     OrderRule,
     Queue,
@@ -47,10 +48,7 @@ from .schedule import Schedule
 
 BY = ("none", "forecast", "limit")
 FOUND_EVERY_S = 300.0
-"""An age that is found from the queue, and what is dealt out, are looked at anew at least so often.
-
-The users whose jobs ran past the times that ordered them are looked at anew at most so often.
-"""
+"""An age that is found from the queue, and exchanged priorities, are renewed at least this often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +139,7 @@ class _ByForecast:
     def lengths(self, seen: Seen) -> np.ndarray:
         """The run time (k,) that orders each waiting job of a look."""
         if self.may_change and seen.now >= self._due:
-            self._due = seen.now + FOUND_EVERY_S
+            self._due = seen.now + OVERRUNS_EVERY_S
             self._look(seen)
         mine: np.ndarray = seen.places
         chosen: np.ndarray = np.where(self._over[self._user[mine]], self._by_limit[mine], self._length[mine])

@@ -18,7 +18,16 @@ import numpy as np
 from ...errors import BatchcastError
 from ...formats.slurm.plannable import Plannable
 from ...planning.decide import is_drawn, is_opted_in
-from ...planning.order import OVERRUN_WINDOW, AgeFinder, OrderRule, Queue, Ran, decide_order, overrunning
+from ...planning.order import (
+    OVERRUN_WINDOW,
+    OVERRUNS_EVERY_S,
+    AgeFinder,
+    OrderRule,
+    Queue,
+    Ran,
+    decide_order,
+    overrunning,
+)
 from ...planning.record import Terms, opted_in
 from ...planning.update import task_ranges
 from ...slurm import limits
@@ -37,8 +46,6 @@ SETTLED_S = 600.0
 PAUSE_S = 3600.0
 """So long nothing is set after slurmctld denied it: the audit would fill with the same refusal."""
 OVERRUN = "time limit and arrival: jobs of this user ran longer than predicted"
-OVERRUNS_EVERY_S = 300.0
-"""The users whose jobs ran past the times that ordered them are looked up anew after so long."""
 TOGETHER = 500
 """Maximum number of records per call."""
 

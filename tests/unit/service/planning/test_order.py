@@ -15,6 +15,7 @@ from tests.scripted_slurm import Job, Site
 
 from batchcast.cli.main import cli
 from batchcast.errors import BatchcastError
+from batchcast.planning.order import OVERRUNS_EVERY_S
 from batchcast.planning.record import CycleOutcome
 from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service import batch_system
@@ -118,8 +119,8 @@ def test_a_user_whose_jobs_run_past_their_predictions_is_ordered_by_time_limits(
     before = factors(one)
     assert before["1"] == before["3"]
     ran(one, "eve", 18_000.0, 60.0, running=running)
-    ran(one, "ada", 3000.0, 3600.0, running=running)
-    one.slurm.time += 300.0
+    ran(one, "ada", 3000.0, 6000.0, running=running)
+    one.slurm.time += OVERRUNS_EVERY_S
     look(one)
     now = factors(one)
     assert now["1"] < before["1"]
