@@ -65,9 +65,9 @@ FIXED = "knn_ga:h=1000000,first=0"  # no batch has this much history: template {
 LOCAL = ("knn_ga:local_model=linear", "knn_ga:local_model=svr")
 TRAINED = (METHOD, NO_TRADE, FIXED)
 MINH = "minh_wolters:population=50,generations=100,sample=1500"
+"""The paper's only baseline, searched as hard as knn_ga: as many genomes, on the whole TrainingSet."""
 MINH_APART = f"{MINH},apart=yes"
 """The baseline with large and small jobs apart, to which Xu et al. ascribe a part of its accuracy."""
-"""The paper's only baseline, searched as hard as knn_ga: as many genomes, on the whole TrainingSet."""
 BESIDE = (NO_TRADE, FIXED, "requested", "last_2", "recent_mean")
 OPERATORS = (METHOD, FIXED, "requested", "last_2", "recent_mean")
 UNTRAINED = 4500

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from ...errors import NoAnswer, UsageError
 from ...evaluation.accuracy import figures, score
 from ...evaluation.differences import burst_groups
 from ...metrics.accuracy import accuracy, relative_accuracy
@@ -330,9 +331,11 @@ class Gathered:
         A log without completed jobs, for example one without status, is not cut.
         """
         self.hashes[name] = whole.info.sha256
-        completed = select(whole, Selection(status=("completed",)))
-        for failed in (True, False) if len(completed) else (True,):
-            trace = whole if failed else completed
+        completed: Trace | None = None
+        with suppress(NoAnswer, UsageError):  # no job would be left
+            completed = select(whole, Selection(status=("completed",)))
+        for failed in (True, False) if completed is not None else (True,):
+            trace = whole if failed or completed is None else completed
             trace = trace.take(np.arange(min(self.first or len(trace), len(trace))))
             kept = "all" if failed else "completed"
             compute = partial(scored_jobs, trace, self.every, self.progress, f"{name}, {kept} jobs", more)
