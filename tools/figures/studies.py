@@ -395,7 +395,7 @@ def read_lab_clusters(printed: list[Any], _: Path) -> Figures:
                 found.values[f"{arm}.from_{name}.high"] = high
     if ("race", "home") in gains:
         for arm in ("slurm", "batchcast"):
-            found.values[f"{arm}.of_race"] = round(gains[arm, "home"] / gains["race", "home"], 3)
+            found.values[f"{arm}.of_race_share"] = round(gains[arm, "home"] / gains["race", "home"], 3)
     titles = [title for title in rows[0] if title != "free jobs"]
     found.blocks["table"] = table(" | ".join(titles), [tuple(row[title] for title in titles) for row in rows])
     return found
