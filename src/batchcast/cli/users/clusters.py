@@ -15,7 +15,7 @@ from .start_text import say_ignored
 
 if TYPE_CHECKING:
     from ...clusters.configured import Configured
-    from ...service.answers.answer import INPUTS, Answer
+    from ...service.answers.answer import Answer
     from ...service.settings import Settings
 
 
@@ -33,7 +33,7 @@ def ask_clusters(
     """Return the offers of all clusters for a script, the best first; if `strict`, a missing input file is an error."""
     from ...clusters.configured import inputs_of
     from ...clusters.offers import Question, offers
-    from ...service.answers.answer import Answer
+    from ...service.answers.answer import INPUTS, Answer
     from ...service.answers.forecaster import options_of
     from ...service.answers.script import check_deadline
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -198,7 +198,7 @@ class Su:
     """
 
     levels = LEVELS
-    uses: tuple[str, ...] = ("user_id", "job_name", "app_id", "procs")
+    uses: ClassVar[tuple[str, ...]] = ("user_id", "job_name", "app_id", "procs")
     either = (("job_name", "app_id"),)
 
     model: Literal["linear", "forest", "svr"] = "svr"
@@ -221,7 +221,7 @@ class Su:
         self.pu_weight = 1.0 if self.objective == "balanced" else 0.0
         self.k, self.alpha = 10, 1.0
         self.limits = LargestLimit()
-        self.uses = (*type(self).uses, *self.also)
+        self.uses = (*type(self).uses, *self.also)  # type: ignore[misc]
         width = 3 + len(self.also)
         self.centre, self.spread = np.zeros(width), np.ones(width)
         self.finished = Rows(values=(width, np.float64), run=(0, np.float64), limit=(0, np.float64), done=(0, np.int64))

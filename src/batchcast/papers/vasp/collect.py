@@ -40,7 +40,17 @@ LIVE_TAGS = (*NUMBER_TAGS, *(tag for tag in TEXT_TAGS if tag != "LREAL"))
 
 
 class VaspInputs:
-    """Reads the features of a VASP job, for the collector and for every verb that is given a directory."""
+    """Reads the features of a VASP job, for the collector and for every verb that is given a directory.
+
+    References
+    ----------
+    G. Wu et al., "Runtime prediction of jobs for backfilling optimization", 2019, Table 1 (the features).
+
+    Examples
+    --------
+    >>> VaspInputs().columns["incar_nsw"]
+    'NSW of the INCAR'
+    """
 
     columns = MEANINGS | {f"{TAG_PREFIX}{tag.lower()}": f"{tag} of the INCAR" for tag in LIVE_TAGS}
 

@@ -39,7 +39,22 @@ MEANINGS = {
 
 
 class PwInputs:
-    """Reads the features of a Quantum ESPRESSO job from the input of pw.x."""
+    """Reads the features of a Quantum ESPRESSO job from the input of pw.x.
+
+    References
+    ----------
+    P. Giannozzi et al., "QUANTUM ESPRESSO: a modular and open-source software project for quantum simulations of
+    materials", J. Phys. Condens. Matter 21, 395502, 2009; the names and defaults are those of its page INPUT_PW.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     text = "&CONTROL\\n/\\n&SYSTEM\\n ecutwfc = 30, nat = 2, ntyp = 1\\n/\\nK_POINTS gamma\\n"
+    ...     _ = pathlib.Path(name, "pw.in").write_text(text)
+    ...     PwInputs().read(Folder(name))["qe_ecutwfc"]
+    30.0
+    """
 
     columns = MEANINGS
 

@@ -187,7 +187,7 @@ def test_figures_over_too_few_users_stay_hidden(made: Callable[[bool], Settings]
         ("/v1/start?user=a&user=b", 400, "accepted: once"),
         ("/v1/accuracy?starttime=yesteryear", 400, "not a time"),
         ("/v1/start?job=999", 404, "not waiting"),
-        ("/v1/start?job=" + "1" * 3000, 400, "longer than"),
+        ("/v1/start?job=" + "1" * 7000, 400, "longer than"),
     ],
 )
 def test_errors_teach(made: Callable[[bool], Settings], target: str, status: int, said: str) -> None:
