@@ -14,8 +14,9 @@ from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.store.place import clock_path
 
-WAITING, RUNNING, PROCS, LIMIT_S = 43, 3, 389.0, 41_940.0
-"""Of the owner's jobs: so many wait and run, of so many processors and such a limit. Nothing else has these figures."""
+WAITING, RUNNING, PROCS, LIMIT_S = 83, 3, 389.0, 41_940.0
+"""Of the owner's jobs: so many wait and run, of so many processors and such a limit. Nothing else has these figures:
+of the sixty finished jobs, private figures count those of complete days, as many as the hour of the test has it."""
 OWNER, OTHER = "ownera", "otherb"
 SECRETS = (OWNER, "secretname", "secretaccount", "secretqos", "88100", "/home/secretdir")
 """Words of the owner's jobs; ids begin with 88100."""
