@@ -80,6 +80,7 @@ def test_changes_are_b_minus_a_with_an_interval_around_them(reports: Path) -> No
     assert any("loop" in text for text in found["warnings"])
 
 
+@pytest.mark.long
 def test_the_changes_of_forecasts_have_intervals_too(reports: Path, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.swf", jobs=2000, stretch=500)
     for name, protocol in (("honest", "honest"), ("paper", "paper")):

@@ -112,6 +112,7 @@ def few_groups() -> Trace:
     )
 
 
+@pytest.mark.long
 def test_the_sentence_says_what_is_saved(log: Path) -> None:
     result = CliRunner().invoke(cli, ["limits", str(log), "--risk", "10%", "--step", "1:00"])
     assert result.exit_code == 0, result.output

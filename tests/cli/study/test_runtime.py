@@ -105,6 +105,7 @@ def test_a_method_answered_by_another_says_so_with_the_share(log: Path) -> None:
     assert "boosted: 100 % answered by recent_mean" in " ".join(table.split())
 
 
+@pytest.mark.long
 def test_a_method_that_never_trained_says_so(log: Path) -> None:
     document = run(str(log), "--predictor", "knn_ga,minh_wolters,knn_ga:generations=0,last_2")
     assert [row.get("trains_from_jobs") for row in document["results"]] == [200, 200, None, None]

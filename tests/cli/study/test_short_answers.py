@@ -20,7 +20,7 @@ LINES, CHARACTERS = 24, 100
 @pytest.mark.parametrize(
     "words",
     [
-        ["evaluate", LOG, "--first", "600"],
+        pytest.param(["evaluate", LOG, "--first", "600"], marks=pytest.mark.long),  # compiles most kernels
         ["wait", LOG, "--first", "600", "--predictor", "recent_wait,ibl"],
         ["runtime", LOG, "--first", "600"],
         ["simulate", LOG, "--first", "600", "--policy", "easy,easy-sjbf"],

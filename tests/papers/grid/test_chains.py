@@ -49,6 +49,7 @@ def test_the_best_chain_is_the_best_of_all_chains(m, n, seed):
         assert any(end == was.tolist() for _, end in every)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_descents_and_kicks_by_chains_never_lose_the_best(kind):
     times = draw_times(np.random.default_rng(5), 256, 16, kind, whole=True)

@@ -133,6 +133,7 @@ def test_after_a_deep_descent_no_exchange_of_two_against_two_helps(m, n, seed):
                 assert not (both_below and (a == full or dear < -1e-6)), (a, b, left, right, dear)
 
 
+@pytest.mark.long
 def test_search_asks_its_box_inside_the_descent():
     """A box that is used up at the first look ends everything at once, with a whole plan."""
     times = draw_times(np.random.default_rng(3), 4096, 128, "c_lolo", whole=True)
@@ -145,6 +146,7 @@ def test_search_asks_its_box_inside_the_descent():
     assert bound > 0
 
 
+@pytest.mark.long
 @given(st.integers(2, 3), st.integers(2, 6), st.integers(0, 10**6))
 def test_a_whole_bound_is_no_higher_than_what_trying_everything_finds(m, n, seed):
     times = np.random.default_rng(seed).integers(1, 12, (n, m)).astype(float)

@@ -205,6 +205,7 @@ class Batch:
         return []
 
 
+@pytest.mark.long
 def test_walltime_and_accuracy_use_the_features_that_the_collector_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ class TwoSizes(Script):
         return seen._replace(asked=asked, held={"alloc_procs": procs})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limits", ["", None])
 def test_three_verbs_advise_one_limit(tmp_path: Path, limits: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {
