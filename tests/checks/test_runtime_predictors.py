@@ -14,7 +14,7 @@ TRAINED = {
     "smith_templates": "smith_templates:h=40,t1=20,t2=20,population=4,generations=2",
     "trip": "trip:count=3,window=20,every=20,trust=0.5",
     "plain_regression": "plain_regression:every=40,window=60",
-    "su": "su:every=40,search=3",
+    "su": "su:every=40,search=3,starts=2",
     "user_clusters": "user_clusters:every=40,clusters=3",
     **{name: f"{name}:features=procs+req_time+user_id,refit_every_jobs=40,min_jobs=20" for name in LEARNERS},
 }
@@ -29,8 +29,8 @@ MORE = (
     "brbf:features=core_num+app_id+user_id,refit_every_jobs=40,min_jobs=20,warm_start=yes,key_min=10",
 )
 SLOW = (
-    "su:model=forest,every=20,search=2",
-    "su:model=linear,every=20,search=10,objective=mae",
+    "su:model=forest,every=20,search=2,starts=2",
+    "su:model=linear,every=20,search=10,objective=mae,starts=2",
     "su:model=linear,clusters=no,every=20",
     "plain_regression:model=forest,every=20",
     "irpa:features=core_num+app_id+user_id,refit_every_jobs=20,min_jobs=10,upper=forest",

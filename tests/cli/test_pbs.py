@@ -75,6 +75,7 @@ def four_jobs(kind: str) -> tuple[str, str]:
     return document(*(one_json(n, *invalid.get(n, ())) for n in numbers)), "".join(map(one_text, numbers))
 
 
+@pytest.mark.long
 def test_one_jobs_words_do_not_stop_the_collector(tmp_path: Path) -> None:
     env = serve(tmp_path, *four_jobs("leading zero"))
     store = tmp_path / "pbs.db"
@@ -100,6 +101,7 @@ def test_whatever_makes_json_invalid_every_job_is_read_from_text(kind: str) -> N
     assert [one.asked["req_procs"] for one in seen.jobs] == [4.0] * 4
 
 
+@pytest.mark.long
 def test_a_job_that_the_text_cannot_tell_is_counted(tmp_path: Path) -> None:
     unreadable = one_text(103).replace(f"time = {SUBMITTED}", "time = ?")
     imitated = one_text(104) + one_text(104).replace("job_state = Q", "job_state = F")

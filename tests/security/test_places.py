@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 USER, OTHER, GROUP = 4321, 4322, 4400
 """Numbers that no account of the machine has; both users are members of the group."""
 UMASKS = (0o002, 0o022)

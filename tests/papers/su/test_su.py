@@ -25,7 +25,7 @@ def named_log(n=240):
 
 def test_a_name_never_seen_gets_the_run_times_of_its_family():
     log = named_log()
-    methods = {"su": Su(model="linear", every=40), "without": Su(model="linear", every=40, clusters=False)}
+    methods = {"su": Su(model="linear", every=40, starts=5), "without": Su(model="linear", every=40, clusters=False)}
     said = replay(log, methods)
     late = slice(160, None)
     errors = {name: np.abs(f.points - log.run_time)[late].mean() for name, f in said.items()}
@@ -35,7 +35,7 @@ def test_a_name_never_seen_gets_the_run_times_of_its_family():
 
 
 def test_what_the_search_found_is_written_down():
-    method = Su(model="linear", every=40, search=20)
+    method = Su(model="linear", every=40, search=20, starts=5)
     replay(named_log(), {"it": method})
     assert [row["first_job"] for row in method.trained] == list(range(40, 240, 40))
     assert all(row["k"] in (5, 10, 20, 40) and 0.8 <= row["alpha"] <= 2.0 for row in method.trained)

@@ -38,6 +38,7 @@ def test_beyond_the_limit_texts_join_their_nearest():
     assert found.labels["ada_wing_77"] == found.labels["ada_wing_0"]
 
 
+@pytest.mark.long
 def test_the_clusters_are_within_a_percent_of_the_best_of_fifty_starts():
     """Two starts, as before, end up to 21 % above it."""
     from rapidfuzz.distance import Levenshtein

@@ -31,6 +31,7 @@ def test_a_numba_that_was_never_tried_is_said_once_and_runs_public(version: str)
         assert not own_passes(version, "public")
 
 
+@pytest.mark.long
 def test_every_kind_of_kernel_gives_the_same_by_public_decorators() -> None:
     code = "from batchcast.compiled import versions; from tests.unit.compiled.kinds import results; "
     code += "print(versions.OWN_PASSES, results())"

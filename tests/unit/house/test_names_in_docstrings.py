@@ -84,6 +84,7 @@ def missing(package: Path, known: dict[str, set[str]]) -> list[str]:
     return [f"{path.relative_to(package)}:{line}: `{name}`" for path, line, name in used if name in lost]
 
 
+@pytest.mark.long
 def test_names_in_docstrings_exist() -> None:
     lost = missing(PACKAGE, modules())
     assert not lost, "\n".join(lost)

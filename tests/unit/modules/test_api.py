@@ -33,6 +33,7 @@ def test_reading_the_demo_log_loads_no_compiler():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("verb", "most", "without"),
     [

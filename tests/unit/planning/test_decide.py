@@ -201,6 +201,7 @@ EVENTS = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 @settings(max_examples=250, deadline=None)
 @given(
     st.lists(

@@ -140,6 +140,7 @@ def test_of_two_as_long_the_one_that_takes_less_of_the_machine_goes_first() -> N
     assert wide == narrow
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(st.data())
 def test_nobody_is_left_behind(data: st.DataObject) -> None:

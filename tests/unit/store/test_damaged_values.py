@@ -18,6 +18,7 @@ WORDS = ("", "{", "\\u0000", "[[1]]", '"x"', '{"private": "perhaps"}', "[" * 500
 PLACES = ("/v1/start?user=ada", "/v1/hint?user=ada", "/v1/report?user=ada", "/v1/accuracy")
 
 
+@pytest.mark.long
 def test_a_damaged_value_is_one_clear_error_and_no_failure(url: str) -> None:
     sound = {"site": {"private": True, "partitions": {"main": {"procs": 8.0}}}, "cycle_at": 900.0, "told_until": 900.0,
              "snapshot_at": 900.0, "interval_s": 30.0, "total_procs": 8.0, "wait_methods": ["recent_wait"],

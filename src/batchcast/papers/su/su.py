@@ -36,7 +36,9 @@ class TextClusters(NamedTuple):
     score: tuple[float, ...]
 
 
-def cluster_texts(counts: Mapping[str, int], most: int = 500, seed: int = 0) -> TextClusters:
+def cluster_texts(
+    counts: Mapping[str, int], most: int = 500, seed: int = 0, starts: int = STARTS
+) -> TextClusters:
     """Cluster texts that occurred `counts` times each by Levenshtein distance (rapidfuzz) and k-means++ (scikit-learn).
 
     Wang et al. 2021, eqs. 1 to 3. A sample is a row of the distance matrix LD over all jobs; clustering the distinct
@@ -57,7 +59,7 @@ def cluster_texts(counts: Mapping[str, int], most: int = 500, seed: int = 0) -> 
 
     weights = np.array([float(counts[text]) for text in texts])
     distances = cdist(texts, texts, scorer=Levenshtein.distance, dtype=np.float64) * np.sqrt(weights)
-    labels, k, tried, sse, score = _best_of(distances, weights, seed)
+    labels, k, tried, sse, score = _best_of(distances, weights, seed, starts)
     cluster_of = {text: int(label) for text, label in zip(texts, labels)}
     for text in counts:
         if text not in cluster_of:
@@ -74,7 +76,7 @@ def nearest_text(text: str, texts: list[str]) -> str:
 
 
 def _best_of(
-    table: np.ndarray, weights: np.ndarray, seed: int
+    table: np.ndarray, weights: np.ndarray, seed: int, starts: int
 ) -> tuple[np.ndarray, int, tuple[int, ...], tuple[float, ...], tuple[float, ...]]:
     from sklearn.cluster import KMeans
 
@@ -84,7 +86,7 @@ def _best_of(
     tried = tuple(k for k in TRIED if k < len(np.unique(table, axis=0)))
     labels, sse, score = [np.zeros(len(table), dtype=int)], [], []
     for k in tried:
-        fit = KMeans(k, n_init=STARTS, random_state=seed).fit(table, sample_weight=weights)
+        fit = KMeans(k, n_init=starts, random_state=seed).fit(table, sample_weight=weights)
         labels.append(fit.labels_)
         sse.append(float(fit.inertia_))
         score.append(calinski_harabasz(total, sse[-1], n, k))
@@ -162,6 +164,8 @@ class Su:
         A value that is unknown or not a number is 1 standard deviation away.
     seed
         Random seed of k-means and of the models.
+    starts
+        Starts of k-means for each number of clusters; the best one counts.
 
     Raises
     ------
@@ -209,6 +213,7 @@ class Su:
     utc_offset: float = 0.0
     also: tuple[str, ...] = ()
     seed: int = 0
+    starts: int = STARTS
 
     def __post_init__(self) -> None:
         if self.model not in REGRESSIONS:
@@ -316,7 +321,7 @@ class Su:
     def _recluster(self, user: str) -> None:
         for label in set(self.label.get(user, {0: 0}).values()):
             self.members.pop((user, label), None)
-        self.label[user] = cluster_texts(self.names[user], seed=self.seed).labels
+        self.label[user] = cluster_texts(self.names[user], seed=self.seed, starts=self.starts).labels
         for place, text in self.ends.get(user, ()):
             cluster = self._cluster(user, text)
             self.members.setdefault(cluster, []).append(place)

@@ -86,6 +86,7 @@ def test_the_twin_covers_all_but_what_is_drawn():
     assert left_out - drawn == {"nodes", "memory", "gpus", "account's processors", "queue's running"}
 
 
+@pytest.mark.long
 @pytest.mark.lightgbm
 @pytest.mark.parametrize("shift", [0, 3])
 def test_nothing_after_an_instant_moves_any_feature_or_promise_up_to_it(shift):

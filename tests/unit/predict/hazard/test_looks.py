@@ -63,6 +63,7 @@ def test_looks_and_all_they_teach_are_the_same_told_one_by_one_and_as_a_whole_lo
     assert (whole.renewal.expected(last, np.tile(np.linspace(0.01, 1.0, BINS), (len(last.row), 1))).way == MODEL).all()
 
 
+@pytest.mark.long
 @pytest.mark.lightgbm
 def test_looking_changes_nothing_that_is_said_at_a_submission():
     log = busy_log(300, 4)

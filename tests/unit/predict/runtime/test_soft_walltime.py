@@ -28,6 +28,7 @@ def by_the_rule(log: Trace, row: int) -> float:
     return min((2 * soft if limit > DAY else soft) + 900.0, limit)
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 60), st.integers(0, 9999))
 def test_every_answer_is_that_of_the_rule(jobs: int, seed: int) -> None:

@@ -145,6 +145,7 @@ def test_a_file_that_is_wrong_in_any_way_is_as_if_not_there(
     assert len(issued(learning)) > len(before)
 
 
+@pytest.mark.long
 def test_a_fit_that_fails_costs_no_forecast_and_is_said(learning: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """LightGBM that is there and cannot be loaded, for want of a library of the system, is the usual case."""
 

@@ -82,6 +82,7 @@ def conforms(value: Any, schema: dict[str, Any]) -> None:
         conforms(one, schema["items"])
 
 
+@pytest.mark.long
 @settings(max_examples=ASKED, deadline=None)
 @given(questions(), st.booleans(), st.sampled_from([None, "user1", "bob", "nobody at all"]))
 def test_every_answer_is_one_that_the_document_gives(

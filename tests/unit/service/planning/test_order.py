@@ -393,6 +393,7 @@ def mixed_queues(draw: st.DrawFn) -> list[Job]:
     return some
 
 
+@pytest.mark.long
 @rules(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mixed_queues(), st.sampled_from(["account", "user"]), st.sampled_from([128, 1000, 10_000]))
 def test_within_an_account_priorities_stay_in_their_qos_and_partition(
