@@ -132,12 +132,12 @@ def past(crowd: Sequence[Person], seed: int, now: float) -> list[dict[str, Any]]
     for who, person in enumerate(crowd):
         for at in np.sort(rng.uniform(now - 10 * 86400, now - 4 * 3600, PAST)):
             limit, runs = job_of(person, rng)
-            rows.append(_row(float(round(at)), 0.0, float(round(runs)), person.procs, limit, who))
+            rows.append(job_row(float(round(at)), 0.0, float(round(runs)), person.procs, limit, who))
     rows.sort(key=lambda row: row["submit_time"])
     return rows
 
 
-def _row(submit: float, wait: float, runs: float, procs: int, limit: int, who: int) -> dict[str, Any]:
+def job_row(submit: float, wait: float, runs: float, procs: int, limit: int, who: int) -> dict[str, Any]:
     return {
         "submit_time": submit, "wait_time": wait, "run_time": runs, "req_procs": float(procs),
         "req_time": limit * 60.0, "user_id": USERS[who % 2], "job_name": f"person{who}", "partition_id": "main",
@@ -170,8 +170,9 @@ def remember(store: str, rows: Sequence[dict[str, Any]], now: float, cluster: st
     asked = ("req_procs", "req_time", "user_id", "job_name", "partition_id", "account")
     seen = [
         Sighting(
-            str(10**6 + k), str(10**6 + k), row["submit_time"], "COMPLETED", start_time=row["submit_time"],
-            end_time=row["submit_time"] + row["run_time"], eligible_time=row["submit_time"],
+            str(10**6 + k), str(10**6 + k), row["submit_time"], "COMPLETED",
+            start_time=row["submit_time"] + row["wait_time"],
+            end_time=row["submit_time"] + row["wait_time"] + row["run_time"], eligible_time=row["submit_time"],
             asked={name: row[name] for name in asked}, held={"alloc_procs": row["req_procs"]},
         )
         for k, row in enumerate(rows)
@@ -248,7 +249,7 @@ def simulated(
     crowd, wishes = workload(seed, run["jobs"], run["load"], run.get("padding", "people"))
     before = past(crowd, seed, run["now"])
     since = [
-        _row(r["submit"], r["start"] - r["submit"], r["end"] - r["start"], w.procs, w.limit, w.who)
+        job_row(r["submit"], r["start"] - r["submit"], r["end"] - r["start"], w.procs, w.limit, w.who)
         for r, w in zip(run["rows"], wishes)
     ]
     order = sorted(range(len(since)), key=lambda k: (since[k]["submit_time"], k))

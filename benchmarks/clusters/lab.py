@@ -12,7 +12,7 @@ random    | any cluster with the same probability
 loaded    | the fewest processor-seconds of limits per processor, running and waiting, as squeue shows them
 slurm     | the earliest start of `sbatch --test-only` on each; `sbatch -M` asks the controllers the same
 race      | everywhere; at the first start the others are cancelled
-batchcast | the best offer of `batchcast start --test --where` and `batchcast submit`
+batchcast | the best offer of `batchcast submit`, which reads what became of that user's earlier submissions
 
 A job that is sent away from its files begins after their transfer. One line a run in the file; a run that stands there
 is not made again. A run takes five to ten minutes, on a machine that does nothing else.
@@ -24,6 +24,7 @@ import argparse
 import json
 import math
 import re
+import secrets
 import signal
 import sys
 import time
@@ -36,22 +37,27 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from planning_gain import DEFAULT, Person, job_of, past, remember, show
+from planning_gain import DEFAULT, Person, job_of, job_row, remember, show
 from planning_lab import agent
 from slurm_lab import USERS, Lab, missing
 
+from batchcast import Trace, simulate
 from batchcast.clusters.configured import Cluster, Configured, Input
-from batchcast.clusters.offers import Question, offers
+from batchcast.clusters.offers import LEVELS, Question, offers
+from batchcast.clusters.outcomes import learn_outcomes
 from batchcast.errors import BatchcastError
 from batchcast.metrics.paired import paired_differences
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.settings import load
+from batchcast.store.ledger import SUBMITTED, Entry, Ledger
 
 CPUS = 8
 SIZES = {"alpha": 2, "beta": 4, "gamma": 2}
 """Nodes of each cluster."""
 LOADS = {"alpha": 1.7, "beta": 1.1, "gamma": 0.6}
 """Work of the people at home there, over what the cluster does in the span."""
+SPANS, APART = 6, 36 * 3600.0
+"""Earlier spans of the same load that the collectors know, and seconds from the beginning of one to the next."""
 PEOPLE, FREE, INPUTS, DEADLINES = 4, 1 / 3, 1 / 3, 1 / 3
 BANDWIDTH = "50M"
 ARMS = ("home", "random", "loaded", "slurm", "race", "batchcast")
@@ -87,14 +93,16 @@ def people(seed: int, home: str) -> list[Person]:
     ]
 
 
-def workload(seed: int, jobs: int) -> list[Wish]:
+def workload(seed: int, jobs: int, crowd_of: int | None = None) -> list[Wish]:
     """The jobs of all clusters over one span, in the order in which they are submitted.
 
     Each cluster's people go on submitting until its load is reached; the span is as long as there are `jobs` jobs.
+    `crowd_of` is the seed that draws the people, by default the same.
     """
     drawn: list[tuple[float, Wish]] = []
     for base, home in enumerate(SIZES):
-        rng, crowd, spans = np.random.default_rng([seed, 11, base]), people(seed, home), 0.0
+        rng, spans = np.random.default_rng([seed, 11, base]), 0.0
+        crowd = people(seed if crowd_of is None else crowd_of, home)
         here: list[tuple[float, Wish]] = []
         while len(here) < jobs:
             who, begins, free = int(rng.integers(PEOPLE)), float(rng.uniform()), bool(rng.uniform() < FREE)
@@ -114,6 +122,27 @@ def workload(seed: int, jobs: int) -> list[Wish]:
         wishes.append(wish._replace(at=wish.at * span + 20.0 * seen[wish.burst]))
         seen[wish.burst] += 1
     return sorted(wishes)
+
+
+def earlier(seed: int, jobs: int, home: str, now: float) -> list[dict[str, Any]]:
+    """What a cluster's people ran in the days before: spans of the same load, one every `APART` seconds.
+
+    EASY by time limits says when each job started, so the collectors know a queue from the first look on.
+    """
+    rows: list[dict[str, Any]] = []
+    for k in range(SPANS, 0, -1):
+        wishes = [one for one in workload(seed + 1000 * k, jobs, seed) if one.home == home]
+        columns = {
+            "submit_time": [one.at for one in wishes], "run_time": [one.runs for one in wishes],
+            "req_procs": [one.procs for one in wishes], "req_time": [60.0 * one.limit for one in wishes],
+        }  # fmt: skip
+        plan = simulate(Trace.from_arrays(columns), total=SIZES[home] * CPUS)
+        for one, start in zip(wishes, plan.start_time):
+            submit = now - k * APART + one.at
+            wait = float(start) - one.at
+            row = job_row(submit, wait, one.runs, one.procs, one.limit, one.who % PEOPLE)
+            rows.append({**row, "job_name": f"person{one.who}"})
+    return rows
 
 
 class _Sibling(Lab):  # type: ignore[misc]
@@ -151,8 +180,9 @@ class Chooser:
             for name in labs
         }
         self.settings = load({}, {"BATCHCAST_CONFIG": "/dev/null"})
-        self.told: dict[str, float] = {}
-        self.sent: dict[int, dict[str, list[tuple[float, dict[str, str]]]]] = {}
+        self.told: list[dict[str, Any]] = []
+        folder = Path(next(iter(stores.values()))).parent
+        self.ledgers = {user: Ledger(folder / f"{user}.db") for user in USERS}
 
     def transfer_s(self, wish: Wish, name: str) -> float:
         """How long the job's files take to that cluster."""
@@ -175,18 +205,23 @@ class Chooser:
         home_first = [self.tables[wish.home], *(one for name, one in self.tables.items() if name != wish.home)]
         options = {"ntasks": str(wish.procs), "time": str(wish.limit), "job-name": f"person{wish.who}"}
         by = None if math.isnan(wish.due) else now + wish.due
-        sent = self.sent.setdefault(wish.who, {})
-        question = Question(options, [Input("files", wish.gib * 1024**2, wish.home)], by, sent=sent)
+        ledger = self.ledgers[USERS[wish.who % 2]]
+        learn_outcomes(ledger, self.tables)
+        lateness = {name: ledger.lateness(name, now) for name in LEVELS}
+        files = [Input("files", wish.gib * 1024**2, wish.home)]
+        question = Question(options, files, by, sent=ledger.sent_since(now - 3600.0), lateness=lateness)
         try:
             viewer = Viewer(USERS[wish.who % 2])
-            found, _ = offers(Configured(home_first, []), self.settings, question, viewer, now)
+            self.told, _ = offers(Configured(home_first, []), self.settings, question, viewer, now)
         except BatchcastError as error:
             print(f"no offer: {error.message}", file=sys.stderr)
             return wish.home
-        self.told = {"by_90_end": found[0]["by_90_end_s"], "likely_end": found[0]["likely_end_s"]}
-        name = str(found[0]["cluster"])
-        sent.setdefault(name, []).append((now, options))
-        return name
+        return str(self.told[0]["cluster"])
+
+    def remember(self, wish: Wish, asked: float, name: str, job: str) -> None:
+        """Write a submission by offer into its user's ledger."""
+        entry = Entry(secrets.token_hex(8), None, asked, "", "", name, [], self.told, SUBMITTED, job)
+        self.ledgers[USERS[wish.who % 2]].add(entry)
 
 
 def _limits(lab: Lab) -> float:
@@ -215,17 +250,13 @@ def measure(seed: int, jobs: int, speed: float, arm: str) -> dict[str, Any]:
     wishes = workload(seed, jobs)
     with clusters(speed) as labs:
         stores, agents = {}, []
-        for base, (name, lab) in enumerate(labs.items()):
+        for name, lab in labs.items():
             follower = agent(
                 lab, name, interval=INTERVAL, RUNTIME="kernel,calibrated", WAIT="forecast,recent_wait", MEMORY="",
                 PLAN="off", TIMEOUT_S=str(15 * speed), SETTLE_S=str(speed / 2), HISTORY_DAYS="0.01",
             )  # fmt: skip
             now = lab.now()
-            rows = [
-                {**row, "job_name": f"person{base * PEOPLE + int(row['job_name'][6:])}"}
-                for row in past(people(seed, name), seed, now)
-            ]
-            remember(follower.store, rows, now, name)
+            remember(follower.store, earlier(seed, jobs, name, now), now, name)
             follower.start()
             stores[name] = follower.store
             agents.append(follower)
@@ -251,7 +282,7 @@ def _send(
     arm: str, wish: Wish, chooser: Chooser, labs: Mapping[str, Lab], racing: list[dict[str, str]]
 ) -> dict[str, Any]:
     """Choose and submit; a race submits everywhere."""
-    chooser.told = {}
+    chooser.told = []
     asked = labs[wish.home].now()
     if not wish.free or arm == "home":
         names = [wish.home]
@@ -268,7 +299,12 @@ def _send(
         ids[name] = labs[name].submit(*options, seconds=wish.runs, user=user, name=f"person{wish.who}")
     if len(ids) > 1:
         racing.append(dict(ids))
-    return {"asked": asked, "ids": ids, **chooser.told}
+    told = {}
+    if chooser.told:
+        chooser.remember(wish, asked, *next(iter(ids.items())))
+        named = ("by_90_end_s", "likely_end_s", "by_90_end_s_factor")
+        told = {name.replace("end_s", "end"): chooser.told[0][name] for name in named}
+    return {"asked": asked, "ids": ids, **told}
 
 
 def _is_empty(lab: Lab, labs: Mapping[str, Lab], racing: list[dict[str, str]]) -> bool:

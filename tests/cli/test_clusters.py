@@ -135,6 +135,24 @@ def test_jobs_that_the_user_just_sent_there_wait_in_front_of_the_next(script: st
     assert "alpha: counted as waiting in front: 30 jobs that you sent here since the last look" in after["warnings"]
 
 
+def test_who_was_told_too_early_is_told_later_and_why(stores: dict[str, str], script: str, tmp_path: Path) -> None:
+    tables, now = "".join(table(n, store=path) for n, path in stores.items()), time.time()
+    before = where(tmp_path, tables, script)["results"][0]
+    with Ledger(ledger_path({"XDG_STATE_HOME": str(tmp_path)})) as ledger:
+        for k in range(10):  # each took three times as long as told, but for a job that was cancelled in the queue
+            at = now - 86400.0 + k
+            offer = {"cluster": "alpha", "likely_end_s": at + 100.0, "by_90_end_s": at + 200.0, "procs": 1}
+            ledger.add(Entry(f"t{k}", None, at, "d", script, "gone", ["sbatch"], [offer]))
+            ledger.note(f"t{k}", SUBMITTED, job_id=str(k))
+            ledger.note_outcome(f"t{k}", at if k else None, at + (600.0 if k else 60.0))
+    after = where(tmp_path, tables, script)["results"][0]
+    assert (before["by_90_end_s_factor"], after["by_90_end_s_factor"], after["likely_end_s_factor"]) == (1.0, 3.0, 6.0)
+    spans = [row["by_90_end_s"] - row["snapshot_s"] for row in (before, after)]
+    assert spans[1] == pytest.approx(3 * spans[0], rel=0.05)
+    text = run(tmp_path, tables, "start", "--test", script, "--where").stdout
+    assert "DONE 90% is 3.0 times the forecast's time, because your jobs ended later than forecast so far" in text
+
+
 def test_files_that_are_far_away_make_another_cluster_the_best(
     stores: dict[str, str], script: str, tmp_path: Path
 ) -> None:

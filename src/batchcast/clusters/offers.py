@@ -25,7 +25,7 @@ from ..service.answers.script import AS_REQUESTED, ASSUMED, OF_NEW_JOBS
 from ..service.settings import Settings
 from ..units import span
 from .configured import Cluster, Configured, Input
-from .finish import COMONOTONE, INDEPENDENT, combined
+from .finish import COMONOTONE, INDEPENDENT, combined, correction
 from .speed import SAME, Ratio, Runs, ratio
 from .translate import translated
 
@@ -41,6 +41,7 @@ class Question(NamedTuple):
     """The question to every cluster: the script's options, its input files, and its deadline in epoch seconds.
 
     `sent` has, by cluster, the jobs that the asker sent there lately: instant (epoch seconds) and options of each.
+    `lateness` has, for the names of `LEVELS`, how long the asker's past submissions took over what was told.
     """
 
     options: Mapping[str, str]
@@ -48,6 +49,7 @@ class Question(NamedTuple):
     by: float | None = None
     any_size: bool = False
     sent: Mapping[str, Sequence[tuple[float, Mapping[str, str]]]] = {}
+    lateness: Mapping[str, Sequence[float]] = {}
 
 
 class Said(NamedTuple):
@@ -210,7 +212,10 @@ def _row(
     later = max(float(way["begin_s"]) - float(one.answer.settings.get("now_s") or now), 0.0)
     ready = now + max(transfer_s, later)
     done, worst = (combined(waits, scaled, dependence=how) for how in (INDEPENDENT, COMONOTONE))
-    ends = {name: ready + done.at(level) for name, level in LEVELS.items()}
+    factors = {name: correction(question.lateness.get(name, ()), level) for name, level in LEVELS.items()}
+    ends = {name: now + factors[name] * (ready - now + done.at(level)) for name, level in LEVELS.items()}
+    slow = factors["by_90_end_s"]
+    left = math.nan if question.by is None else (question.by - now) / slow - (ready - now)
     typical = sorted(scaled)[len(scaled) // 2] if scaled else math.nan
     low, high = factor.interval
     return {
@@ -226,9 +231,10 @@ def _row(
         "by_90_start_s": ready + combined(waits, [0.0]).at(0.9),
         "likely_run_s": typical,
         **ends,
-        "by_90_end_comonotone_s": ready + worst.at(0.9),
+        **{f"{name}_factor": factor for name, factor in factors.items()},
+        "by_90_end_comonotone_s": now + slow * (ready - now + worst.at(0.9)),
         "expected_end_s": ready + done.expected,
-        "chance_done_by": done.chance(question.by - ready) if question.by is not None else math.nan,
+        "chance_done_by": math.nan if question.by is None else done.chance(left),
         "core_hours": way["procs"] * typical / 3600.0,
         "run_ratio": factor.value,
         "run_ratio_low": low,

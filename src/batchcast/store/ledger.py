@@ -140,6 +140,23 @@ class Ledger:
                 found.setdefault(one.cluster, []).append((one.at, options))
         return found
 
+    def lateness(self, name: str, now: float) -> list[float]:
+        """Return how long each submission took over what was told before any correction, the latest ended last.
+
+        `name` is that of the predicted instant (`likely_end_s`, `by_90_end_s`), whose factor is in `NAME_factor`. A job
+        that is late and has not ended counts by the time that has passed: without it, only early ends would be seen.
+        """
+        found = []
+        for one in self.entries():
+            told = one.offers[0].get(name) if one.state == SUBMITTED and one.offers else None
+            if told is None or told <= one.at or (one.end_time is not None and one.start_time is None):
+                continue  # nothing told, or cancelled in the queue
+            taken = (now if one.end_time is None else one.end_time) - one.at
+            ratio = taken / (told - one.at) * one.offers[0].get(f"{name}_factor", 1.0)
+            if one.end_time is not None or one.at + taken > told:
+                found.append((one.at + taken, ratio))
+        return [ratio for _, ratio in sorted(found)]
+
     def _read(self, which: str, values: Sequence[Any]) -> list[Entry]:
         rows = self._connection.execute(f"SELECT * FROM sent WHERE {which} ORDER BY at", values)
         entries = map(Entry._make, rows)

@@ -9,7 +9,7 @@ from statistics import NormalDist
 import pytest
 
 from batchcast.clusters.configured import Cluster, configured
-from batchcast.clusters.finish import COMONOTONE, combined
+from batchcast.clusters.finish import COMONOTONE, combined, correction
 from batchcast.clusters.speed import ratio
 from batchcast.clusters.translate import translated
 
@@ -30,6 +30,17 @@ def test_nine_of_ten_jobs_end_by_the_90_percent_time_under_the_dependence_that_i
         held += math.exp(wait.inv_cdf(first)) + math.exp(run.inv_cdf(second)) <= end.at(0.9)
     assert 0.88 <= held / 4000 <= 0.92
     assert end.chance(end.at(0.9)) == pytest.approx(0.9, abs=0.03)
+
+
+def test_ends_that_are_told_too_early_are_told_later_until_nine_of_ten_hold() -> None:
+    """Jobs take twice as long as told; a forecast that is right, or too late, stays as it is."""
+    rng = random.Random(3)
+    spans = [math.exp(rng.gauss(0.0, 0.5)) for _ in range(2000)]
+    told = math.exp(NormalDist(0.0, 0.5).inv_cdf(0.9))
+    for slower, low, high in ((2.0, 0.87, 0.93), (1.0, 0.88, 0.95), (0.3, 0.99, 1.0)):
+        lateness = [slower * span / told for span in spans]
+        held = [one <= correction(lateness[:k], 0.9) for k, one in enumerate(lateness) if k >= 30]
+        assert low <= sum(held) / len(held) <= high, slower
 
 
 def test_a_wait_that_nobody_can_bound_leaves_no_chance_beyond_what_is_known() -> None:

@@ -44,7 +44,7 @@ def ask_clusters(
     files, missing = inputs_of(inputs, known.home.files_at)
     if strict and missing:
         raise UsageError(missing[0])
-    question = Question(options, files, by, any_size, _sent_lately(now))
+    question = Question(options, files, by, any_size, **_own_record(known, now))
     rows, notes = offers(known, settings, question, myself(), now)
     if by is not None and (best := max(row["chance_done_by"] for row in rows)) < 0.1:
         notes.append(f"the deadline is not likely to be met anywhere: the best chance is {best:.0%}")
@@ -52,15 +52,20 @@ def ask_clusters(
     return Answer({"clusters": [one.name for one in known.clusters]}, shown, [*missing, *notes], rows)
 
 
-def _sent_lately(now: float) -> Mapping[str, Any]:
-    """Return the jobs that this user sent by `batchcast submit` in the last hour, by cluster."""
+def _own_record(known: Configured, now: float) -> Mapping[str, Any]:
+    """Return what this user sent by `batchcast submit`: the jobs of the last hour, and how late all were that ended."""
+    from ...clusters.offers import LEVELS
+    from ...clusters.outcomes import learn_outcomes
     from ...store.ledger import Ledger, ledger_path
 
     path = ledger_path(os.environ)
     if not path.exists():
         return {}
     with Ledger(path) as ledger:
-        return ledger.sent_since(now - 3600.0)
+        # a store answers at once; what sacct has to be asked for waits for `batchcast accuracy`
+        learn_outcomes(ledger, {one.name: one for one in known.clusters if one.store})
+        lateness = {name: ledger.lateness(name, now) for name in LEVELS}
+        return {"sent": ledger.sent_since(now - 3600.0), "lateness": lateness}
 
 
 def print_clusters(rows: Sequence[Mapping[str, Any]], now: float, deadline: bool, script: str) -> None:
@@ -91,6 +96,8 @@ def print_clusters(rows: Sequence[Mapping[str, Any]], now: float, deadline: bool
         )
     print_columns(lines, left=len(titles))
     best = rows[0]
+    if (factor := best["by_90_end_s_factor"]) > 1.0:
+        echo(f"DONE 90% is {factor:.1f} times the forecast's time, because your jobs ended later than forecast so far")
     rule = "the highest chance to be done in time" if deadline else "the earliest expected end"
     echo(f"the best has {rule}: files copied, then submitted; queue wait and run time taken as independent")
     if best["run_ratio_low"] != best["run_ratio_high"]:
