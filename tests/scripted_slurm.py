@@ -19,7 +19,7 @@ from batchcast.store.database import Store
 from batchcast.store.schema import jobs as table
 
 CONFIG = (
-    "OverTimeLimit           = 60 min\nBOOT_TIME               = 100\nAccountingStorageEnforce = {enforce}\n"
+    "OverTimeLimit           = 60 min\nBOOT_TIME               = {booted}\nAccountingStorageEnforce = {enforce}\n"
     "PrologSlurmctld         = {prolog}\n"
 )
 PARTITION = "PartitionName=main MaxTime=7-00:00:00 DefaultTime=02:00:00 OverTimeLimit=NONE\n"
@@ -67,6 +67,7 @@ class Scripted:
     prolog: str = ""
     priority: str = "PriorityType = priority/multifactor\n"
     qos: str = ""
+    booted: int = 100
 
     def now(self) -> float:
         self.time += 0.01
@@ -78,7 +79,7 @@ class Scripted:
     def ask(self, command: Sequence[str]) -> Answer:
         words = " ".join(command)
         if words.startswith("scontrol show config"):
-            text = CONFIG.format(enforce=self.enforce, prolog=self.prolog or "(null)") + self.priority
+            text = CONFIG.format(booted=self.booted, enforce=self.enforce, prolog=self.prolog or "(null)") + self.priority
         elif words.startswith("sprio"):
             waiting = (j for j in self.jobs.values() if j.state == "PENDING" and not j.held)
             text = "".join(f"{j.job_id} {j.priority} {j.factor}\n" for j in waiting)

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 from ..formats.slurm.plannable import Plannable
 
 NOBODY: frozenset[str] = frozenset()
+SETTLED_S = 600.0
+"""What planning has given back is remembered this long, because a killed slurmctld may bring the old value back."""
 ORDER_RECORD = "plan_order"
 """Key in the store for a cluster's factors."""
 
@@ -124,6 +126,10 @@ class State(StrEnum):
     """Somebody else changed the limit; the job is not planned again."""
 
 
+GIVEN_BACK = frozenset({State.RESTORED, State.FOREIGN})
+"""States in which nothing of ours is left on a job. An ENDED job is not among them, because of its requeue."""
+
+
 class Entry(NamedTuple):
     """The last change of one job. Seconds; `at` is when the state was written (epoch).
 
@@ -137,6 +143,34 @@ class Entry(NamedTuple):
     state: State
     at: float
     how: How = How.LIMIT
+
+
+@dataclass(slots=True)
+class Quiet:
+    """Whether planning that is off needs no calls: a look found everything given back, and slurmctld runs on since.
+
+    `booted` is when slurmctld started (epoch, s; NaN: unknown, and every cycle looks), `since` when the look was.
+
+    >>> quiet = Quiet()
+    >>> quiet.note(True, 100.0, 500.0)
+    >>> [quiet.holds(booted) for booted in (100.0, 510.0, math.nan)], quiet.is_settled(1100.0)
+    ([True, False, False], True)
+    """
+
+    booted: float = math.nan
+    since: float = math.inf
+
+    def note(self, is_given_back: bool, booted: float, now: float) -> None:
+        """Remember the outcome of a look: whether nothing was left to give back."""
+        self.booted, self.since = (booted, now) if is_given_back else (math.nan, math.inf)
+
+    def holds(self, booted: float) -> bool:
+        """Return whether the slurmctld that started at `booted` is the one that was looked at."""
+        return booted == self.booted
+
+    def is_settled(self, now: float) -> bool:
+        """Return whether the record of what was given back may be deleted."""
+        return now - self.since >= SETTLED_S
 
 
 class Owner(StrEnum):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,14 +44,15 @@ AWAY = ("sinfo", "--noheader", "--Node", "--states=down,drain,fail,no_respond", 
 class Slurm:
     """A Slurm cluster behind a transport. It only reads, with squeue, sacct and scontrol show.
 
-    `gathers` is how accounting measures jobs, `slurm_user` the user of slurmctld, `answered_by` the cluster's name, all
-    from `scontrol show config` when first needed.
+    `gathers` is how accounting measures jobs, `slurm_user` the user of slurmctld, `answered_by` the cluster's name, and
+    `booted` the start of slurmctld (epoch, s), all from the latest `scontrol show config`.
     """
 
     transport: Transport
     gathers: Mapping[str, str] = field(default_factory=dict)
     slurm_user: str = ""
     answered_by: str = ""
+    booted: float = math.nan
 
     def now(self) -> float:
         """The transport's clock."""
@@ -213,6 +215,7 @@ class Slurm:
         config = parse_config(self.transport.ask(CONFIG).text)
         self.slurm_user = config.get("SlurmUser", "").partition("(")[0]
         self.answered_by = config.get("ClusterName", "")
+        self.booted = squeue.epoch(config.get("BOOT_TIME", ""))
         self.gathers = {name: config.get(f"JobAcctGather{name}", "") for name in ("Type", "Frequency", "Params")}
         return config
 

@@ -187,10 +187,14 @@ STEP = "order"
 
 
 class Standing(NamedTuple):
-    """The last requested and the previous priority factor of a record in slurmctld. One of the two is in effect."""
+    """The last requested and the previous priority factor of a record in slurmctld. One of the two is in effect.
+
+    `is_read_back` says that slurmctld has shown the requested factor of 0.
+    """
 
     factor: int
     before: int
+    is_read_back: bool = False
 
 
 class Step(NamedTuple):

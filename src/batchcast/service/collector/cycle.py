@@ -256,7 +256,8 @@ class Collector:
     def _plan(self, done: Cycle) -> None:
         """Set planned limits, after restoring others. Off by default; the only part that changes Slurm."""
         if self.planner is not None and self.site is not None:
-            done.planned = self.planner.cycle(self.cluster)
+            booted = getattr(self.scheduler, "booted", math.nan)
+            done.planned = self.planner.cycle(self.cluster, booted=booted)
             done.problems += done.planned.problems
 
     # -- fetch: what ended, from accounting ---------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import Any
 from ...errors import BatchcastError, UsageError
 from ...formats.slurm.plannable import Plannable
 from ...planning.decide import PLANNED_BY_ANOTHER, Action, decide, planned_by_another, verdict
-from ...planning.record import CycleOutcome, Entry, How, Owner, State, Terms, owner_of, start_list
+from ...planning.record import GIVEN_BACK, CycleOutcome, Entry, How, Owner, Quiet, State, Terms, owner_of, start_list
 from ...planning.update import at_once, chunks, is_done, is_same, stale, targets
 from ...slurm import limits
 from ...slurm.transport import Transport
@@ -93,6 +93,7 @@ class Planner:
     _owed: list[Change] = field(default_factory=list)
     _others: list[str] = field(default_factory=list)
     _failures: int = 0
+    _quiet: Quiet = field(default_factory=Quiet)
     _over_time: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -102,14 +103,18 @@ class Planner:
         self.orderer = Orderer(self.transport, self.store, self.settings)
         self.start_list = StartList(self.settings["plan_list"])
 
-    def cycle(self, cluster: str, stop: str = "") -> CycleOutcome:
-        """Set limits, order and comments. `stop` says why no planned limit may be applied; then all are restored."""
-        done = self._limits(cluster, stop)
+    def cycle(self, cluster: str, stop: str = "", booted: float = math.nan) -> CycleOutcome:
+        """Set limits, order and comments. `stop` says why no planned limit may be applied; then all are restored.
+
+        `booted` is when slurmctld started (epoch, s). If it is known, planning that is off and has given everything
+        back makes no calls.
+        """
+        done = self._limits(cluster, stop, booted)
         began = self.transport.now()
         with self._may_fail(done, "the order"):
             done.placed = self.orderer.placed(cluster)
             alarm = f"watchdog: {self.alarm[0]}" if self.alarm[1] > began else ""
-            order = self.orderer.cycle(cluster, stop or alarm)
+            order = self.orderer.cycle(cluster, stop or alarm, booted)
             done.problems += order.problems
             done.ordered, done.returned, done.placed = order.set, order.returned, order.standing
         if self.settings["plan"] == "order":
@@ -119,7 +124,7 @@ class Planner:
             done.problems += problems
         return done
 
-    def _limits(self, cluster: str, stop: str) -> CycleOutcome:
+    def _limits(self, cluster: str, stop: str, booted: float) -> CycleOutcome:
         """Look at the queue once, and set or restore limits."""
         done = CycleOutcome()
         record, off = self._remembered(cluster, done)
@@ -129,6 +134,10 @@ class Planner:
             self._list(record, [], done)
             return done
         began = self.transport.now()
+        if stop and self._quiet.holds(booted):
+            if self._quiet.is_settled(began):
+                self._drop(cluster, [entry._replace(at=began) for entry in record.values()], "planning is off", done)
+            return done
         look, terms = self._look(stop)
         self._watch(cluster, began, self.transport.now(), done)
         done.problems += over_time_cuts(self._over_time, terms.over_time)
@@ -150,6 +159,8 @@ class Planner:
         record |= {a.job.job_id: a.entry for a in sent}
         self._read_back(cluster, [*restores, *sent], fresh, look, record, terms, done)
         self._forget(cluster, look, record, done)
+        is_idle = bool(stop) and not actions and not look.broken
+        self._quiet.note(is_idle and _is_all_given_back(record, look, terms), booted, look.asked_at)
         self._list(record, [], done)
         self._record = record
         return done
@@ -371,8 +382,12 @@ class Planner:
             return
         with self._may_fail(done), self.store.begin() as connection:
             gone = unseen & set(planned.closed(connection, cluster))
-            at = look.asked_at
-            planned.forget(connection, cluster, [(record[i]._replace(at=at), "it is over") for i in sorted(gone)])
+        self._drop(cluster, [record[i]._replace(at=look.asked_at) for i in sorted(gone)], "it is over", done)
+
+    def _drop(self, cluster: str, entries: Sequence[Entry], why: str, done: CycleOutcome) -> None:
+        """Delete some entries and give the reason in the audit."""
+        with self._may_fail(done), self.store.begin() as connection:
+            planned.forget(connection, cluster, [(entry, why) for entry in entries])
 
 
 def planner_of(scheduler: Any, store: Store, settings: Settings) -> Planner | None:
@@ -382,6 +397,13 @@ def planner_of(scheduler: Any, store: Store, settings: Settings) -> Planner | No
             raise UsageError(f"plan = {settings['plan']}: only a Slurm can be planned for, not {settings['scheduler']}")
         return None
     return Planner(scheduler.transport, store, settings)
+
+
+def _is_all_given_back(record: Mapping[str, Entry], look: limits.Look, terms: Terms) -> bool:
+    """Return whether no entry needs a further look: each limit is given back, no --time-min or token of ours is left."""
+    left = any(job.time_min for job in look.jobs if (e := record.get(job.job_id)) and e.how is How.TIME_MIN)
+    states = {entry.state for entry in record.values()}
+    return states <= GIVEN_BACK and not left and not (terms.comments and stale(look.jobs, record, terms))
 
 
 def _change(action: Action, before: float, after: float) -> Change:

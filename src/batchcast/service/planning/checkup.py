@@ -54,7 +54,7 @@ def why_stopped(memory: Mapping[str, Any], now: float) -> str:
 
 def ordered(memory: Mapping[str, Any]) -> list[str]:
     """Return records of jobs with a factor, as stored; a restored factor remains there as 0."""
-    return [name for name, (factor, _) in (memory.get(ORDER_RECORD) or {}).items() if factor]
+    return [name for name, (factor, *_) in (memory.get(ORDER_RECORD) or {}).items() if factor]
 
 
 def standing_findings(reader: Reader, cluster: str, settings: Settings, now: float) -> Iterator[dict[str, Any]]:

@@ -28,7 +28,7 @@ from ...planning.order import (
     decide_order,
     overrunning,
 )
-from ...planning.record import Terms, opted_in
+from ...planning.record import SETTLED_S, Quiet, Terms, opted_in
 from ...planning.update import task_ranges
 from ...slurm import limits
 from ...slurm.limits import Priority
@@ -41,8 +41,6 @@ from .terms import ORDERS, method_of, order_time
 
 MOST_CALLS = 20
 """Maximum number of calls that set factors in one look; calls that restore are not limited."""
-SETTLED_S = 600.0
-"""A restored factor is remembered this long, because a killed slurmctld may bring the old factor back."""
 PAUSE_S = 3600.0
 """So long nothing is set after slurmctld denied it: the audit would fill with the same refusal."""
 OVERRUN = "time limit and arrival: jobs of this user ran longer than predicted"
@@ -99,11 +97,20 @@ class Orderer:
     _overrun: frozenset[str] = frozenset()
     _overrun_due: float = -math.inf
     _by_limit: set[str] = field(default_factory=set)
+    _quiet: Quiet = field(default_factory=Quiet)
 
-    def cycle(self, cluster: str, stop: str = "") -> OrderOutcome:
-        """Look once and set factors; with `stop`, restore every factor of ours. Raises BatchcastError."""
+    def cycle(self, cluster: str, stop: str = "", booted: float = math.nan) -> OrderOutcome:
+        """Look once and set factors; with `stop`, restore every factor of ours. Raises BatchcastError.
+
+        Once a look has found every factor restored, there are no calls while `stop` and slurmctld's start, `booted`,
+        stay the same.
+        """
         done, record, stop, forecasts, procs = self._remembered(cluster, stop)
         if stop and not record:
+            return done
+        if stop and self._quiet.holds(booted):
+            if self._quiet.is_settled(now := self.transport.now()):
+                self._write(cluster, {}, [], now)
             return done
         stop = stop or limits.why_unordered(self.transport, self.settings["plan_band"])
         if not stop and not forecasts and self.settings["plan_order_by"] == "prediction":
@@ -120,6 +127,7 @@ class Orderer:
         changes = self._changes(groups, record, wanted)
         if stop:
             changes += self._hidden(look.jobs, groups, record)
+        self._quiet.note(bool(stop) and not changes and not look.broken, booted, look.asked_at)
         known = {j.raw_id for j in look.jobs if not j.finished}
         if not look.broken:
             record = {i: one for i, one in record.items() if i in known}
@@ -138,7 +146,7 @@ class Orderer:
     def placed(self, cluster: str) -> int:
         """Return how many jobs have a factor of ours by the store, for when slurmctld does not answer."""
         with self.store.begin() as connection:
-            return sum(factor != 0 for factor, _ in planned.read_order(connection, cluster).values())
+            return sum(one.factor != 0 for one in planned.read_order(connection, cluster).values())
 
     def preview(self, cluster: str) -> tuple[dict[str, int], str]:
         """Return the factor that each waiting job would have now, and why none would, without a change."""
@@ -273,6 +281,7 @@ class Orderer:
                 self._settled.pop(name, None)
             elif name in groups:
                 self._settled.setdefault(name, now)
+                record[name] = one._replace(is_read_back=True)
         self._settled = {name: at for name, at in self._settled.items() if name in record}
         for name, at in self._settled.items():
             if now - at >= SETTLED_S:
@@ -284,8 +293,8 @@ class Orderer:
         """Return restores for jobs that sprio hides, held or begun: a requeue would show their factor."""
         tasks: dict[str, list[Plannable]] = {}
         for job in jobs:
-            given_back = job.raw_id in self._settled
-            if (job.begun or job.waits) and job.raw_id in record and job.raw_id not in groups and not given_back:
+            one = record.get(job.raw_id)
+            if (job.begun or job.waits) and one and not one.is_read_back and job.raw_id not in groups:
                 tasks.setdefault(job.raw_id, []).append(job)
         return [
             (Group(tuple(some), Priority(0.0, record[name].factor, 1.0, math.nan), False), 0)
@@ -344,6 +353,8 @@ class Orderer:
                 done.set, done.returned = done.set + bool(factor), done.returned + (not factor)
                 if not factor and name not in shown:  # sprio does not show held jobs, so this cannot be checked again
                     del record[name]
+                elif not factor:
+                    record[name] = record[name]._replace(is_read_back=True)
                 what, why = "holds", "read back"
             else:
                 what, why = "refused", refused.get(name, "it was not carried out")
@@ -370,7 +381,7 @@ def extremes(factors: Mapping[str, int]) -> str:
 
 
 def _is_ours(seen: Priority, standing: Standing | None) -> bool:
-    return standing is not None and seen.factor in standing
+    return standing is not None and seen.factor in (standing.factor, standing.before)
 
 
 def _stands(seen: Priority, standing: Standing | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,6 +21,7 @@ from batchcast.planning.record import CycleOutcome
 from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service import batch_system
 from batchcast.service.planning.checkup import ground_findings, standing_findings
+from batchcast.slurm.transport import Answer
 from batchcast.store import clock_jobs, planned
 from batchcast.store.reader import Reader
 from batchcast.store.schema import forecasts, jobs
@@ -507,3 +509,69 @@ def test_that_the_watchdog_stopped_planning_is_said_by_plan_doctor_and_the_dry_r
     monkeypatch.setattr(batch_system, "open_scheduler", lambda settings: (opened, ""))
     for words in (["plan"], ["plan", "--dry-run"]):
         assert said in CliRunner().invoke(cli, words).stderr
+
+
+def questions(one: Site) -> list[str]:
+    """Run a cycle of a collector that knows when slurmctld started; return what it asked slurmctld."""
+    one.slurm.time += 30.0
+    answer, asked = one.slurm.ask, []
+
+    def ask(command: Sequence[str]) -> Answer:
+        asked.append(" ".join(command))
+        return answer(command)
+
+    one.slurm.ask = ask  # type: ignore[method-assign]
+    done = one.planner.cycle("c", booted=one.slurm.booted)
+    one.slurm.ask = answer  # type: ignore[method-assign]
+    assert done.problems == []
+    return asked
+
+
+def switched_off(one: Site) -> None:
+    with one.store.begin() as connection:
+        clock_jobs.write_meta(connection, "c", **{planned.SWITCH: {"by": "root", "at": 0.0}})
+
+
+@pytest.mark.parametrize("plan", ["limits", "order", "both"])
+def test_after_off_two_cycles_give_back_and_check_and_the_third_asks_nothing(tmp_path: Path, plan: str) -> None:
+    """Beside a real Slurm there were 7.6 calls a cycle hours after `plan --off`, and 3.4 before planning."""
+    one = site(tmp_path, Job("1", 120), Job("2", 90), plan=plan, plan_lag_s=3600.0)
+    assert questions(one)
+    switched_off(one)
+    assert questions(one)
+    assert questions(one)
+    assert [questions(one) for _ in range(3)] == [[], [], []]
+    one.restarted()
+    assert questions(one)  # a new process checks once
+    assert questions(one) == []
+    one.slurm.time += 600.0
+    assert questions(one) == []
+    with one.store.begin() as connection:
+        assert (planned.entries(connection, "c"), planned.read_order(connection, "c")) == ({}, {})
+
+
+@pytest.mark.parametrize("plan", ["limits", "order"])
+def test_off_looks_again_when_slurmctld_has_started_anew(tmp_path: Path, plan: str) -> None:
+    """A slurmctld that is killed restores its saved state, in which the job may still be planned."""
+    one = site(tmp_path, Job("1", 120), plan=plan)
+    questions(one)
+    job = one.slurm.jobs["1"]
+    before = job.limit, job.factor
+    switched_off(one)
+    assert [bool(questions(one)) for _ in range(3)] == [True, True, False]
+    job.limit, job.factor = before
+    one.slurm.booted = int(one.slurm.time) + 20
+    assert questions(one)
+    assert (job.limit, job.factor) == (120, 0)
+
+
+def test_a_held_job_whose_factor_went_back_gets_no_zero_over_zero_from_a_new_process(tmp_path: Path) -> None:
+    one = site(tmp_path)
+    look(one)
+    switched_off(one)
+    look(one)
+    one.slurm.jobs["1"].held, one.slurm.jobs["2"].state = True, "RUNNING"
+    written = len(one.slurm.commands)
+    one.restarted()
+    look(one)
+    assert len(one.slurm.commands) == written
