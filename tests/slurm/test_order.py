@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from follow import Follower
-from planning_lab import AGENTS, CONF, MINUTE, SPEED, agent, factors, kill, saved
+from planning_lab import AGENTS, CONF, MINUTE, SPEED, agent, factors, kill, limits_now, saved
 from slurm_lab import Lab
 
+from batchcast.slurm.client import SNAPSHOT
 from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
@@ -67,6 +71,44 @@ def test_the_order_is_set_survives_and_goes_back(lab: Lab) -> None:
         assert mine <= factors(lab).keys()  # with batchcast dead the last levels stay
         follower.run("plan", "--off")
         assert factors(lab) == {theirs: 7}
+
+
+def cycles(record: Path) -> list[Counter[str]]:
+    """Each whole cycle's commands and how often it ran them, without the options that name jobs and times."""
+    found: list[Counter[str]] = []
+    for line in record.read_text().splitlines():
+        words = json.loads(line)["command"]
+        if tuple(words) == SNAPSHOT:
+            found.append(Counter())
+        if found:
+            found[-1][" ".join(words[:3])] += 1
+    return found[1:-1]
+
+
+def test_after_off_a_cycle_runs_the_commands_of_a_cycle_before_planning(lab: Lab, tmp_path: Path) -> None:
+    """Once 12 to 19 calls a cycle were left for hours, where 5.8 were made before planning."""
+    lab.submit("-t", "600", "-N4", "--exclusive", seconds=600 * MINUTE)
+    mine = {lab.submit("-t", str(limit), seconds=MINUTE) for limit in (100, 90)}
+    usual = []
+    settings = {"PLAN": "off", "RUNTIME": "hasty:Hasty", "HISTORY_EVERY_S": "86400"}
+    with ordering(lab, "calls", **settings) as follower:
+        for phase in ("before", "during", "after"):
+            follower.kill(signal.SIGTERM)
+            follower.env["BATCHCAST_PLAN"] = "both" if phase == "during" else "off"
+            record = tmp_path / phase
+            if phase == "after":
+                lab.wait(lambda: follower.run("plan", "--off") is not None, "planning off", 120)
+            follower.start("--record", str(record))
+            if phase == "during":
+                lab.wait(lambda: mine <= factors(lab).keys(), "factors", PATIENCE)
+                lab.wait(lambda: any(limits_now(lab)[job] < 90 for job in mine), "a planned limit", PATIENCE)
+            lab.wait(lambda r=record: r.exists() and len(cycles(r)) >= 12, "twelve cycles", PATIENCE)
+            usual.append(cycles(record)[6:])
+    before, during, after = (Counter(frozenset(one.items()) for one in some).most_common(1)[0][0] for some in usual)
+    assert after == before
+    assert sum(n for _, n in during) > sum(n for _, n in before)
+    assert not any("update" in command for one in usual[2] for command in one)
+    assert factors(lab) == {}
 
 
 def test_a_site_without_multifactor_is_told_so(lab: Lab) -> None:

@@ -48,11 +48,11 @@ class Follower:
         self.answers = ""
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """Start the collector."""
+    def start(self, *words: str) -> None:
+        """Start the collector, with more words of the command line."""
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
-                [*BATCHCAST, "collect"], env=self.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+                [*BATCHCAST, "collect", *words], env=self.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out
             )
 
     def has_looked(self) -> bool:
