@@ -79,7 +79,9 @@ class Scripted:
     def ask(self, command: Sequence[str]) -> Answer:
         words = " ".join(command)
         if words.startswith("scontrol show config"):
-            text = CONFIG.format(booted=self.booted, enforce=self.enforce, prolog=self.prolog or "(null)") + self.priority
+            text = (
+                CONFIG.format(booted=self.booted, enforce=self.enforce, prolog=self.prolog or "(null)") + self.priority
+            )
         elif words.startswith("sprio"):
             waiting = (j for j in self.jobs.values() if j.state == "PENDING" and not j.held)
             text = "".join(f"{j.job_id} {j.priority} {j.factor}\n" for j in waiting)
