@@ -290,7 +290,7 @@ def test_whether_to_believe_it_is_said_for_those_who_wait(mostly_short: str) -> 
     assert (short["forecasts"], short["coverage_90"]) == (36, 1.0)
     assert partition["coverage_90"] == 0.5, "partitions are of the same jobs"
     lines = run("accuracy", store=mostly_short).stdout.splitlines()
-    assert lines[0] == "how reliable are predicted starts? (by recent_wait, last 60 days)", "the answer comes first"
+    assert lines[0] == "how reliable are predicted starts? (by recent_wait, last 30 days)", "the answer comes first"
     assert lines[1].startswith("  predicted waits of 10 min or more: not reliable: only 50 % of 24")
 
 

@@ -102,7 +102,7 @@ def _print_belief(belief: Sequence[Mapping[str, Any]]) -> None:
 
     if not belief:
         return
-    echo(f"how reliable are predicted starts? (by {method_name(belief[0]['method'])}, last 60 days)")
+    echo(f"how reliable are predicted starts? (by {method_name(belief[0]['method'])}, last 30 days)")
     for one in belief:
         echo(f"  {one['sentence']}")
         echo(f"    {picture(_number(one['coverage_90']))}")
@@ -147,6 +147,9 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
             )
         print_columns(lines, left=2, indent="  ")
     echo("WITHIN x%: share of jobs at or below the predicted x % quantile.")
+    for r in results:
+        if overdue := r.get("overdue"):
+            echo(f"{overdue} jobs still wait past their 90 % time by {_by(r['predictor'])}: counted, as not within it.")
     _print_fallbacks(results)
     late = (
         max(r["issued_after_start"] for r in results if r["moment"] == "submit")

@@ -45,6 +45,7 @@ BEFORE = ", as at submission"
 """Suffix of a method's name for its prediction at submission, given the time waited."""
 
 LEVELS = (0.5, 0.9)
+COUNTS = ("no_history", "withdrawn", "still_open", "overdue", "issued_after_start")
 FALLBACK = "fallback"
 """`grounds` of a forecast that another method gave in place of the one that was asked (`predict.protocol.Grounds`)."""
 
@@ -74,8 +75,9 @@ def accuracy(
     that long, beside the predictions at submission, given that wait. `slurm`: when Slurm's own first estimate of a job
     appeared, for the same jobs with every method. Errors are of the whole wait or run time, in seconds. Coverage is the
     share of outcomes at or below the predicted quantile. Predictions without history were shown to nobody, so they are
-    counted but not scored. `fell_back_share` is the share that another method answered, and `fell_back_why` the most
-    frequent reason. With `least_users` above 1, the privacy rules of `disclosure` apply.
+    counted but not scored. A job that waits longer than its 90 % time (`overdue`) counts as not covered, as in every
+    other figure here; it has no error yet. `fell_back_share` is the share that another method answered, and
+    `fell_back_why` the most frequent reason. With `least_users` above 1, the privacy rules of `disclosure` apply.
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
     days: set[tuple[Key, float]] | None = None
@@ -86,6 +88,11 @@ def accuracy(
         key = _key(row)
         if days is None or (key, row["as_of"] // DAY_S) in days:
             scored.setdefault(key, _Scored()).add(row)
+    for (moment, kind, method), group in scored.items() if days is None and math.isfinite(now) else ():
+        if (moment, kind) == ("submit", "wait"):
+            named = {"cluster": cluster, "since": since, "partition": partition, "method": method, "nothing": NOTHING}
+            late = track_record.overdue(reader, now, named)
+            group.add_overdue(sum(row["as_of"] < until for row in late))
     order = {moment: place for place, moment in enumerate(("submit", "asked", *SCORED, "slurm"))}
     shown = sorted(scored.items(), key=lambda item: (order[item[0][0]], item[0][1], item[0][2]))
     return [rounded(group.scores(*key), least_users) for key, group in shown if group.may_show(least_users)]
@@ -130,6 +137,12 @@ class _Scored:
                 counts[f"judged {level:g}"] += 1
                 counts[f"held {level:g}"] += hit
 
+    def add_overdue(self, jobs: int) -> None:
+        """Count predictions of jobs that wait longer than their 90 % time as not covered at every level."""
+        self.counts["overdue"] += jobs
+        for level in LEVELS:
+            self.counts[f"judged {level:g}"] += jobs
+
     def may_show(self, least: int) -> bool:
         """Return whether these figures cover enough users: the counts, and the scored predictions if there are any."""
         return is_of_several(self.counted, least) and is_of_several(self.scored or self.counted, least)
@@ -144,7 +157,7 @@ class _Scored:
             "moment": moment,
             "forecasts": counts["forecasts"],
             "came_out": len(errors),
-            **{name: counts[name] for name in ("no_history", "withdrawn", "still_open", "issued_after_start")},
+            **{name: counts[name] for name in COUNTS},
             "fell_back_share": counts["fell_back"] / counts["forecasts"],
             "fell_back_why": self.reasons.most_common(1)[0][0] if self.reasons else "",
             "median_ae_s": median(map(abs, errors)),
@@ -157,7 +170,7 @@ class _Scored:
         return figures
 
 
-WITHIN_DAYS = 60
+WITHIN_DAYS = track_record.TRACK_RECORD_S / DAY_S
 MOST = 20_000
 GRID = tuple(k / 10 for k in range(1, 10))
 LEAST = 20
@@ -303,7 +316,7 @@ NOMINAL = 0.9
 def calibration_verdicts(site: Site, partition: str | None) -> list[dict[str, Any]]:
     """Return flat objects with a `sentence` each: long predicted waits, short waits, partitions, ranges of waits.
 
-    Covers the last 60 days and groups of at least 20 predictions, under the rules of `disclosure`. Empty if there are
+    Covers the last 30 days and groups of at least 20 predictions, under the rules of `disclosure`. Empty if there are
     none. Partitions cover the same jobs as the first object.
     """
     try:

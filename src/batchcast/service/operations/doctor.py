@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import os
 import platform
 import pwd
@@ -21,7 +20,7 @@ from ...formats.sighting import gathers_memory
 from ...predict.protocol import method_name
 from ...store.reader import Reader
 from ...version import __version__
-from ..answers.accuracy import fallback_reason
+from ..answers.accuracy import fallback_reason, verdict
 from ..answers.answer import CLOCKS_APART_S, staleness
 from ..answers.disclosure import choose_cluster
 from ..answers.track_record import LEAST_RECORD, TRACK_RECORD_S, answering_method, track_record
@@ -294,16 +293,19 @@ def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings
 
 
 def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> Iterator[dict[str, Any]]:
-    """Report whether the 90 % bound holds, within chance."""
+    """Report whether the 90 % bound holds, by the record of `start` and the verdict of `accuracy`."""
     method = answering_method(memory)
     record = track_record(reader, cluster, None, method, now - TRACK_RECORD_S, now=now)
     if record.get("judged", 0) < LEAST_RECORD:
         found = f"fewer than {LEAST_RECORD} forecasts by {method_name(method)} have come out yet"
         yield finding("track record", "ok", found, "")
         return
-    n, kept = record["judged"], record["coverage_90"]
-    held = kept + 3 * math.sqrt(0.9 * 0.1 / n) >= 0.9
+    held = all(verdict(of["judged"], of["coverage_90"]) != "too early" for of in (record, record["long"]) if of)
+    n, kept, late = record["judged"], record["coverage_90"], record["overdue"]
     fact = f"{kept:.0%} of {n} jobs of the last 30 days started by the 90 % time of {method_name(method)}"
+    fact += f"; {late} still wait past it" if late else ""
+    if long := record["long"]:
+        fact += f"; {long['coverage_90']:.0%} of {long['judged']} with a predicted wait of 10 min or more"
     do = "another first method in `wait`: batchcast accuracy compares those that run beside it"
     yield judged("track record", held, fact, do, "failed")
 

@@ -400,7 +400,7 @@ def planner_of(scheduler: Any, store: Store, settings: Settings) -> Planner | No
 
 
 def _is_all_given_back(record: Mapping[str, Entry], look: limits.Look, terms: Terms) -> bool:
-    """Return whether no entry needs a further look: each limit is given back, no --time-min or token of ours is left."""
+    """Return whether no entry needs a further look: limits are given back, no --time-min or token is left."""
     left = any(job.time_min for job in look.jobs if (e := record.get(job.job_id)) and e.how is How.TIME_MIN)
     states = {entry.state for entry in record.values()}
     return states <= GIVEN_BACK and not left and not (terms.comments and stale(look.jobs, record, terms))

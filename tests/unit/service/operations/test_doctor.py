@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,8 @@ from batchcast.formats.sighting import Sighting
 from batchcast.machines.machine import homogeneous
 from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service.answers import track_record
-from batchcast.service.answers.accuracy import accuracy, calibration
-from batchcast.service.answers.disclosure import Viewer
+from batchcast.service.answers.accuracy import accuracy, calibration, calibration_verdicts
+from batchcast.service.answers.disclosure import Viewer, open_site
 from batchcast.service.operations import doctor, machine_check
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
@@ -257,3 +258,45 @@ def test_accuracy_and_start_count_the_jobs_that_wait_past_their_bound_alike(path
     for figures in (shown["headline"], shown["partitions"][0]):
         assert (figures["forecasts"], figures["overdue"], figures["coverage_90"]) == (50, 25, 0.5)
         assert figures["median_ae_s"] == 30.0, "of those that started"
+    row = next(row for row in accuracy(Reader(path), "c", 0.0, math.inf, now=NOW) if row["predictor"] == "short")
+    assert (row["came_out"], row["overdue"], row["coverage_90"]) == (25, 25, 0.5)
+    with open_site(load({"store": path, "cluster": "c"}, {}), Viewer(None, sees_all=True), NOW) as site:
+        verdicts = {one["of"]: one["verdict"] for one in calibration_verdicts(site, None)}
+    assert verdicts == {
+        "all jobs (too few had predicted waits of 10 min or more)": "too early",
+        "partition main": "too early",
+    }
+    (found,) = doctor._coverage(Reader(path), "c", {"wait_methods": ["short"]}, NOW)
+    assert found["state"] == "failed"
+    assert found["found"].startswith(
+        "50% of 50 jobs of the last 30 days started by the 90 % time of short; 25 still wait"
+    )
+
+
+def test_doctor_fails_when_accuracy_says_that_long_waits_are_not_reliable(path: str) -> None:
+    """Most jobs start at once, as predicted, and hide that the bound of those who wait does not hold."""
+    with Store(path).begin() as connection:
+        started = [Sighting(f"9{k}", f"9{k}", NOW - 90_000 + k, "COMPLETED", start_time=NOW - 80_000 + k,
+                            end_time=NOW - 8000, asked={"partition_id": "main"}) for k in range(25)]  # fmt: skip
+        started += [Sighting(f"8{k}", f"8{k}", NOW - 90_000 + k, "COMPLETED", start_time=NOW - 90_000 + k,
+                             end_time=NOW - 8000, asked={"partition_id": "main"}) for k in range(500)]  # fmt: skip
+        history.take_in(connection, "c", started, NOW)
+        jobs = [job.request for job in clock_jobs.untold_jobs(connection, "c", NOW)]
+        shared = {
+            "kind": "wait",
+            "moment": "submit",
+            "method": "short",
+            "as_of": NOW - 90_000,
+            "issued_at": NOW - 90_000,
+        }
+        for job in jobs:
+            point = 700.0 if str(job.job_id).startswith("9") else 40.0
+            said = Prediction(point, (0.9,), (point + 10.0,), "like jobs")
+            clock_jobs.issue(connection, [{**shared, "row": job.row, "prediction": said}])
+    remember(path, wait_methods=["short"], answers_by="short", site={"private": False, "partitions": {"main": {}}})
+    with open_site(load({"store": path, "cluster": "c"}, {}), Viewer(None, sees_all=True), NOW) as site:
+        first = calibration_verdicts(site, None)[0]
+    assert (first["forecasts"], first["verdict"]) == (25, "too early")
+    (found,) = doctor._coverage(Reader(path), "c", {"wait_methods": ["short"]}, NOW)
+    assert found["state"] == "failed"
+    assert "0% of 25 with a predicted wait of 10 min or more" in found["found"]
