@@ -18,7 +18,6 @@ import contextlib
 import json
 import math
 import random
-import re
 import statistics
 import subprocess
 import sys
@@ -33,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent / "lab"))
 from follow import Follower
 from slurm_lab import USERS, Lab
 
+from batchcast.errors import BatchcastError
 from batchcast.store.reader import Reader
 
 CONF = {
@@ -286,7 +286,6 @@ class Day:
 
 def answers() -> None:
     """A process on the lab's clock that answers questions, one line of JSON each, as the service would."""
-    from batchcast.errors import BatchcastError
     from batchcast.service.answers.disclosure import Viewer
     from batchcast.service.answers.questions import start_from_store
     from batchcast.service.answers.script import answer_options
@@ -329,6 +328,13 @@ def at_submission(store: str) -> Iterator[tuple[str, Told]]:
         yield str(row["method"]), Told(f"submission, {row['method']}", row["job_id"], at, at + row["point"], at + by_90)
 
 
+def _has_predicted(store: str) -> bool:
+    """Return whether the store has a prediction; not before the collector has made the store."""
+    with contextlib.suppress(BatchcastError):
+        return next(at_submission(store), None) is not None
+    return False
+
+
 def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float) -> dict[str, Any]:
     """A row of the table: answers, their 90 % times that held (overdue ones missed), errors in minutes."""
     errors, kept, bounds, worst = [], 0, 0, (0.0, "")
@@ -365,8 +371,7 @@ def measure(hours: float, speed: float, rate: float, seed: int) -> dict[str, Any
         collector.start()
         for _ in range(2):  # the second one waits, and is told when it starts
             lab.submit("-N4", "--exclusive", "-t", "60", seconds=900)
-        first = re.compile(r"[1-9][0-9]* forecasts? issued")  # code is compiled once, for minutes
-        lab.wait(lambda: first.search(collector.tail()), "a first forecast", 600)
+        lab.wait(lambda: _has_predicted(collector.store), "a first prediction", 600)  # compiling code takes minutes
         day = Day(lab, collector, hours, rate, seed)
         try:
             day.run()

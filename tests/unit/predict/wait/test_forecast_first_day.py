@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from batchcast.evaluation.replay import replay
+from batchcast.machines.machine import Machine, homogeneous
 from batchcast.predict.protocol import Grounds
 from batchcast.predict.registry import make
+from batchcast.predict.wait.forecast import Forecast
 from batchcast.simulation.simulate import simulate
 from batchcast.table import Trace
 
@@ -52,3 +54,23 @@ def test_bounds_hold_and_the_likely_time_is_better_than_the_last_waits(to_start,
         assert Grounds.MODEL not in set(forecast.grounds), "no model is fitted before 500 submissions"
     assert kept[0] <= np.mean(coverage) <= kept[1], coverage
     assert np.mean(ratio) < 0.75, ratio
+
+
+@pytest.mark.parametrize("machine", [None, homogeneous(4, 4, 4000.0)])
+def test_equal_jobs_of_the_same_user_in_front_are_counted_at_submission(machine: Machine | None) -> None:
+    """On a young site, the 29th of a user's equal jobs was predicted to start in 20 s; it waited for hours.
+
+    Until then every job on the 16 processors had started at once. Four of the equal jobs run at a time, an hour each.
+    """
+    before, burst = 80, 32
+    submit = [*(600.0 * k for k in range(before)), *(600.0 * before + k for k in range(burst))]
+    waits = [*(1.0 for _ in range(before)), *(max(k // 4 * 3600.0 + 1 - k, 1.0) for k in range(burst))]
+    log = Trace.from_arrays({
+        "job_id": range(1, before + burst + 1), "submit_time": submit, "wait_time": waits,
+        "run_time": [120.0] * before + [3600.0] * burst, "req_time": [600.0] * before + [7200.0] * burst,
+        "req_procs": [1.0] * before + [4.0] * burst, "user_id": [0] * before + [1] * burst,
+    })  # fmt: skip
+    points = Forecast(machine=machine).predict_trace(log, total=16.0).points[before:]
+    assert all(points[:4] < 60.0)
+    assert np.all(np.diff(points[4:]) > 0), "each is told later than the one in front"
+    assert np.all(points[8:] > 0.5 * log.wait_time[before + 8 :])
