@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `doctor` says of each `[[cluster]]`: does it answer, can a job be submitted there, how do files get there."""
+"""The checks of `batchcast doctor` for each `[[cluster]]`: answers, submit command, and bandwidth for input files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,17 @@ ONE_TASK = {"ntasks": "1", "job-name": "batchcast-doctor"}
 def check_clusters(
     settings: Settings, viewer: Viewer, ask: bool = True, environment: Mapping[str, str] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Return doctor's findings about each configured cluster. `ask=False` runs no Slurm client."""
+    """Yield doctor's findings about each configured cluster: its answers, its submit command, its file transfers.
+
+    Parameters
+    ----------
+    settings, viewer
+        The settings of this computer, and the user for whom the stores and services answer.
+    ask
+        Whether to run `scontrol` to find out which cluster a submit command reaches.
+    environment
+        Environment variables that choose the settings file. Default: those of this process.
+    """
     known = configured(environment)
     for problem in known.problems:
         name, _, what = problem.partition(": ")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `[[cluster]]` tables of `batchcast.toml`: source of answers, submit command and place of the files."""
+"""Read the `[[cluster]]` tables of `batchcast.toml`: where predictions come from, how to submit, where files are."""
 
 from __future__ import annotations
 
@@ -25,32 +25,35 @@ submit = "sbatch -M beta"
 
 
 class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One `[[cluster]]`.
+    """One `[[cluster]]` table of the settings file.
 
     Parameters
     ----------
     name
-        The cluster's name, as its batch system says it.
+        The cluster's name in its batch system (Slurm's ClusterName).
     store, service
-        Who answers for it: the path or URL of a store, or the address of a service (a unix socket, http://HOST:PORT).
+        The source of predictions for this cluster: the path or URL of a store, or the address of a service (a unix
+        socket or http://HOST:PORT). Exactly one of the two is set.
     token_file
         A file with the bearer token for `service`.
     submit
-        How a job gets there: words that end in `sbatch` and its options, `sbatch -M beta` or `ssh beta sbatch`.
+        The submit command. It contains the word `sbatch`, for example `sbatch -M beta` or `ssh beta sbatch`.
     place
-        Where the cluster's files are. Default: its name.
+        Name of the file system that the cluster uses. Default: the cluster's name.
     bandwidth
-        By place: how fast files arrive from there, per second (`"100M"` is 100 MiB/s).
+        For each other place, the amount per second at which files arrive from there (`"100M"` is 100 MiB/s).
     translate
-        By kind (partition, qos, account, constraint, gpu): the script's word to this cluster's.
+        For each kind of option (partition, qos, account, constraint, gpu), a table from the word in a script to the
+        word on this cluster.
     cores_per_node
-        Cores of a node, for scripts that fill nodes. 0: unknown.
+        Cores of a node, to change the node count of scripts that fill whole nodes. 0: unknown.
     speed
-        How fast it runs jobs compared with the other clusters' `speed`. 0: unknown, learned from your jobs.
+        Speed of this cluster relative to the `speed` of the other clusters. 0: unknown; the ratio of run times is then
+        learned from the user's jobs.
     patience_s
-        How long its service may take to answer, seconds.
+        Longest time to wait for an answer of the service, in seconds.
     home
-        Whether it is where jobs run that nobody sends anywhere. Default: the first cluster.
+        Whether jobs run on this cluster if batchcast does not choose one. Default: the first cluster.
     """
 
     name: str
@@ -68,11 +71,11 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def files_at(self) -> str:
-        """Return the place where the cluster's files are."""
+        """The name of the place where the cluster's files are."""
         return self.place or self.name
 
     def words(self, program: str) -> list[str]:
-        """Return the command of another Slurm client: the submit command with `squeue` instead of `sbatch`.
+        """Return the submit command as words, with another Slurm program in place of `sbatch`.
 
         >>> Cluster(name="b", submit="ssh login sbatch -M b").words("squeue")
         ['ssh', 'login', 'squeue', '-M', 'b']
@@ -112,14 +115,20 @@ class Configured(NamedTuple):
 
     @property
     def home(self) -> Cluster:
-        """Return the home cluster."""
+        """The home cluster, on which jobs run if batchcast does not choose one."""
         return self.clusters[0]
 
 
 def configured(environment: Mapping[str, str] | None = None) -> Configured:
-    """Return the clusters of the settings file. A wrong table is reported and does not affect the other clusters.
+    """Read the clusters of the settings file.
 
-    Returns no cluster if the settings have no `[[cluster]]`.
+    A wrong table is reported and does not affect the other clusters. Without a `[[cluster]]` table, the result has no
+    clusters.
+
+    Parameters
+    ----------
+    environment
+        Environment variables that choose the settings file. Default: those of this process.
     """
     place, tables = cluster_tables(environment)
     clusters: list[Cluster] = []
@@ -143,7 +152,7 @@ def _read(table: Any) -> Cluster:
     """Return one table as a cluster, after the checks that its types cannot express."""
     one = msgspec.convert(table, Cluster)
     if bool(one.store) == bool(one.service):
-        raise UsageError("give one of store = PATH and service = ADDRESS: who answers for the cluster")
+        raise UsageError("the source of predictions is missing or set twice: give store = PATH or service = ADDRESS")
     if not one.name:
         raise UsageError("name = the cluster's name is missing")
     if "sbatch" not in shlex.split(one.submit):
@@ -170,7 +179,7 @@ def rate_kib(text: str | float) -> float:
 
 
 def inputs_of(texts: Sequence[str], home_place: str) -> tuple[list[Input], list[str]]:
-    """Parse the `--input` options, PATH|SIZE[@PLACE]; also return one sentence for each missing file.
+    """Parse the texts of `--input` options, PATH|SIZE[@PLACE]; also return one sentence for each missing file.
 
     >>> inputs_of(["10G@archive"], "home")
     ([Input(shown='10G@archive', kib=10485760.0, place='archive')], [])
@@ -198,7 +207,10 @@ def inputs_of(texts: Sequence[str], home_place: str) -> tuple[list[Input], list[
 
 
 def chosen(names: str | None, known: Configured) -> Configured:
-    """Return the clusters in a list of names (`-M alpha,beta`), all without a list; InputError for an unknown name."""
+    """Return the clusters that `names` lists, for example `alpha,beta`; all clusters if `names` is None or empty.
+
+    Raises InputError if no `[[cluster]]` has one of the names.
+    """
     if not names:
         return known
     wanted = [name.strip().lower() for name in names.split(",")]

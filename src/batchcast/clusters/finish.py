@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The distribution of the time until a job ends: file transfer, queue wait and run time.
 
-Queue wait and run time are taken as independent: a wait is made by other people's jobs. The opposite assumption, that
-the longest wait comes with the longest run (comonotone), gives the later 90 % time; `combined` has both.
+Queue wait and run time are assumed to be independent, because the wait mostly depends on other people's jobs. Under the
+opposite assumption, the longest wait comes with the longest run time (comonotone), and the 90 % time is later.
+`combined` computes both.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ FEWEST_ENDED, LAST_ENDED = 5, 30
 
 
 class Finish(NamedTuple):
-    """Equally likely times from the submission to the end, sorted, seconds."""
+    """A distribution of the time from submission to end: equally likely values in seconds, sorted."""
 
     spans: Sequence[float]
 
@@ -38,7 +39,7 @@ class Finish(NamedTuple):
 
     @property
     def expected(self) -> float:
-        """Return the mean of the middle 90 % of the values, because the tails are extrapolated."""
+        """The mean of the middle 90 % of the values, in seconds; the tails are left out, as they are extrapolated."""
         n = len(self.spans)
         middle = self.spans[n // 20 : n - n // 20]
         return sum(middle) / len(middle) if middle else math.nan
@@ -80,8 +81,22 @@ def combined(
 ) -> Finish:
     """Return the distribution of wait + factor x run time from equally likely values of each.
 
-    A factor is how much longer the job runs there: one value, or several if the clusters' speeds are uncertain.
+    Parameters
+    ----------
+    waits, runs
+        Equally likely queue waits and run times in seconds.
+    factors
+        Equally likely ratios of the run time on this cluster to `runs`; several if the clusters' speeds are uncertain.
+    dependence
+        `INDEPENDENT`: every wait is combined with every run time. `COMONOTONE`: the k-th shortest wait is combined with
+        the k-th shortest run time.
 
+    Returns
+    -------
+    Finish
+
+    Examples
+    --------
     >>> combined([0.0, 60.0], [30.0, 90.0]).spans
     [30.0, 90.0, 90.0, 150.0]
     >>> combined([0.0, 60.0], [30.0, 90.0], dependence=COMONOTONE).spans

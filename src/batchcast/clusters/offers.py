@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ask every configured cluster when a job would end there, and rank the answers.
 
-A cluster that cannot answer costs one sentence and never the answer of the others.
+A cluster that does not answer is reported in one sentence; the other clusters are compared without it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,30 @@ from .translate import translated
 
 CLOCKS_APART_S = 30.0
 ENOUGH_RUNS = 3
-"""With so many jobs of this name on a cluster, its own forecast of the run time is used."""
+"""Number of the user's completed jobs of a name from which on a cluster's own run-time prediction is used."""
 TIES_WITHIN = 0.02
-"""Chances to be done in time that differ by less count as equal: the fewest core-hours then decide."""
+"""Two probabilities to meet the deadline count as equal if they differ by at most this; core-hours then decide."""
 LEVELS = {"likely_end_s": 0.5, "by_90_end_s": 0.9}
 
 
 class Question(NamedTuple):
-    """The question to every cluster: the script's options, its input files, and its deadline in epoch seconds.
+    """A job for which every cluster predicts the end: its options and input files, and its deadline.
 
-    `sent` has, by cluster, the jobs that the asker sent there lately: instant (epoch seconds) and options of each.
-    `lateness` has, for the names of `LEVELS`, how long the asker's past submissions took over what was told.
+    Attributes
+    ----------
+    options
+        The script's sbatch options by name.
+    inputs
+        Files that must be transferred before the job can start.
+    by
+        The deadline in epoch seconds; None without a deadline.
+    any_size
+        Whether other sizes of the job are compared too.
+    sent
+        For each cluster, the jobs that the user sent there shortly before: submit time (epoch seconds) and options of
+        each. A store may not have seen these jobs yet.
+    lateness
+        For each name of `LEVELS`, how long the user's past submissions took, divided by the predicted time.
     """
 
     options: Mapping[str, str]
@@ -53,7 +66,7 @@ class Question(NamedTuple):
 
 
 class Said(NamedTuple):
-    """The answer of one cluster to the options as translated for it."""
+    """One cluster's answer, with the options as they were translated for this cluster."""
 
     cluster: Cluster
     options: Mapping[str, str]
@@ -62,7 +75,7 @@ class Said(NamedTuple):
 
     @property
     def own_runs(self) -> Runs:
-        """Return the user's run times on this cluster, by job name."""
+        """The user's run times on this cluster, by job name."""
         known: Runs = self.answer.log.get("own_runs") or {}
         return known
 
@@ -70,7 +83,26 @@ class Said(NamedTuple):
 def offers(
     known: Configured, settings: Settings, question: Question, viewer: Viewer, now: float
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the offers of all clusters, the best first, and one sentence for each problem.
+    """Return the predicted ends of a job on all clusters, the best first, and one sentence for each problem.
+
+    Parameters
+    ----------
+    known
+        The clusters, the home cluster first.
+    settings
+        The settings of this computer.
+    question
+        The job.
+    viewer
+        The user for whom stores answer.
+    now
+        The time, in epoch seconds.
+
+    Returns
+    -------
+    rows : list of dict
+        One row for each cluster, partition, QOS and size, as `_row` builds it.
+    notes : list of str
 
     Raises
     ------
@@ -96,7 +128,8 @@ def ask_all(
 ) -> tuple[list[Said], list[str]]:
     """Return the answers of all clusters, and one sentence for each cluster without an answer.
 
-    Services are asked at the same time, stores one after the other. Only stores count `question.sent`.
+    Services are asked at the same time, stores one after the other. Only answers from stores take `question.sent` into
+    account, because a service receives no other jobs with its request.
     """
     said: list[Said] = []
     problems: list[str] = []
@@ -124,6 +157,7 @@ def ask_all(
 def _ask_store(
     cluster: Cluster, settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, question: Question
 ) -> Answer:
+    """Return the answer that this process computes from a cluster's store."""
     from ..service.answers.script import answer_where
 
     its_own, sent = settings.replaced(store=cluster.store, cluster=cluster.name), question.sent.get(cluster.name, ())
@@ -131,7 +165,7 @@ def _ask_store(
 
 
 def _ask_service(cluster: Cluster, options: Mapping[str, str], any_size: bool) -> Answer:
-    """Return the answer of a cluster's service; Unreachable or Refused if there is none."""
+    """Return the answer of a cluster's service; Unreachable if it does not answer, Refused if the token is wrong."""
     token = ""
     if cluster.token_file:
         try:
@@ -156,7 +190,7 @@ def _ask_service(cluster: Cluster, options: Mapping[str, str], any_size: bool) -
 
 
 def _checked(cluster: Cluster, reply: Answer) -> Answer:
-    """Return the reply; an error if it is about another cluster, as from a wrong socket."""
+    """Return the reply; UsageError if it is about another cluster, for example because the socket is the wrong one."""
     about = str(reply.log.get("cluster", ""))
     if about.lower() != cluster.name.lower():
         raise UsageError(f"its store or service answers for {about}: correct [[cluster]] {cluster.name}")
@@ -164,7 +198,7 @@ def _checked(cluster: Cluster, reply: Answer) -> Answer:
 
 
 def _clock(cluster: Cluster, reply: Answer, now: float) -> list[str]:
-    """Return a sentence if the cluster's clock differs. Answers do not depend on it, because waits are durations."""
+    """Return a sentence if the cluster's clock differs. Waits are durations, so no prediction depends on the clock."""
     there = float(reply.settings.get("now_s") or now)
     if abs(apart := there - now) <= CLOCKS_APART_S + cluster.patience_s:
         return []
@@ -204,11 +238,11 @@ def _row(
     one: Said, way: Mapping[str, Any], runs: Sequence[float], factor: Ratio, transfer_s: float, question: Question,
     now: float,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return one offer as a flat object; times are epoch seconds of this computer's clock."""
+    """Return one offer as a flat dictionary; times are epoch seconds of this computer's clock."""
     limit = _or_inf(way["limit_s"])
     scaled = [min(run * draw, limit) for run in runs for draw in factor.draws()]
     waits = [_or_inf(wait) for wait in way["waits_s"]]
-    # the service's clock may be wrong: only how far `begin` lies ahead of its own now counts
+    # The service's clock may differ from ours, so `begin` is only used relative to the service's own present time.
     later = max(float(way["begin_s"]) - float(one.answer.settings.get("now_s") or now), 0.0)
     ready = now + max(transfer_s, later)
     done, worst = (combined(waits, scaled, dependence=how) for how in (INDEPENDENT, COMONOTONE))
@@ -247,7 +281,7 @@ def _row(
 
 
 def command_of(one: Said, way: Mapping[str, Any], asked: Mapping[str, str]) -> str:
-    """Return the submit command without the script: sbatch, the offer's options, the translated options."""
+    """Return the submit command without the script: sbatch, the offer's options, and the translated options."""
     shown = {word.partition("=")[0].removeprefix("--") for word in shlex.split(str(way["flags"]))}
     more = [
         f"--{name}={shlex.quote(value)}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge past submissions: how often the choice was the best, and what it gained over the home cluster."""
+"""Evaluate past submissions: how often the chosen cluster was the best, and the time gained over the home cluster."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def learn_outcomes(ledger: Ledger, clusters: Mapping[str, Cluster]) -> list[str]
 
 
 def _of_store(cluster: Cluster, entries: Sequence[Entry]) -> dict[str, tuple[float | None, float | None]]:
+    """Return start and end (epoch seconds) of submitted jobs by job id, from the cluster's store."""
     from ..store.reader import Reader
 
     times = {}
@@ -50,6 +51,7 @@ def _of_store(cluster: Cluster, entries: Sequence[Entry]) -> dict[str, tuple[flo
 
 
 def _of_accounting(cluster: Cluster, entries: Sequence[Entry]) -> dict[str, tuple[float | None, float | None]]:
+    """Return start and end (epoch seconds) of submitted jobs by job id, from sacct on the cluster."""
     ids = ",".join(str(one.job_id) for one in entries)
     since = f"--starttime=uts{min(one.at for one in entries) - 60:.0f}"
     command = [*cluster.words("sacct"), "-X", "-n", "-P", f"--jobs={ids}", since, "--format=JobIDRaw,Start,End"]
@@ -67,15 +69,16 @@ def _of_accounting(cluster: Cluster, entries: Sequence[Entry]) -> dict[str, tupl
 
 
 def _number(text: str) -> float | None:
+    """Return the epoch seconds that sacct printed; None for `Unknown`."""
     return float(text) if text.isdigit() else None
 
 
 def judge(entries: Sequence[Entry], home: str) -> list[dict[str, Any]]:
     """Return one row about all submissions that have ended; an empty list if none has.
 
-    A choice was right if the job ended no later than the median prediction of every other cluster. The gain is the home
-    cluster's expected end less the end that happened: what would have happened at home is a prediction, because the
-    job did not run there. Its interval is a bootstrap over submissions.
+    A choice counts as right if the job ended no later than the median predicted end on every other cluster. The gain is
+    the predicted mean end on the home cluster minus the actual end. The end on the home cluster has to be a prediction,
+    because the job did not run there. The interval of the mean gain is a bootstrap over submissions.
 
     >>> offers = [{"cluster": "b", "likely_end_s": 90.0, "by_90_end_s": 120.0, "expected_end_s": 95.0},
     ...           {"cluster": "a", "likely_end_s": 150.0, "by_90_end_s": 300.0, "expected_end_s": 160.0}]
@@ -114,7 +117,7 @@ def judge(entries: Sequence[Entry], home: str) -> list[dict[str, Any]]:
 
 
 def _interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 90 % bootstrap interval of a mean; the seed is fixed, so equal values give equal intervals."""
+    """Return the 90 % bootstrap interval of the mean. The seed is fixed, so that equal values give equal intervals."""
     if not values:
         return math.nan, math.nan
     rng = random.Random(1)
@@ -124,4 +127,5 @@ def _interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _known(value: float | None) -> float:
+    """Return a predicted time; infinity if there is none."""
     return math.inf if value is None else float(value)

@@ -8,20 +8,20 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 Runs = Mapping[str, Sequence[float]]
-"""By job name: how many completed jobs, mean and variance of the log of their run times."""
+"""For each job name: number of completed jobs, and mean and variance of the logarithm of their run times (s)."""
 
 LEAST_RUNS = 2
-"""Fewer jobs of a name on one cluster tell nothing of their spread."""
+"""Smallest number of jobs of a name on each cluster; the spread of a single run time is unknown."""
 UNKNOWN_SD = math.log(2.0) / 1.645
-"""Without evidence the ratio is 1, and with 90 % probability between one half and two."""
+"""Standard deviation of the log ratio without any evidence: with 90 % probability the ratio is between 0.5 and 2."""
 BENCHMARK_SD = math.log(1.25) / 1.645
-"""An operator's figure holds for the operator's benchmark: a user's program may be 25 % away from it."""
+"""Standard deviation of the log ratio from the setting `speed`: a program may differ by 25 % from a benchmark."""
 INPUTS_SD = 0.1
-"""Jobs of one name differ in their inputs between clusters, however many there are."""
+"""Standard deviation of the log ratio of a name with very many jobs, because its inputs may differ between clusters."""
 
 
 class Ratio(NamedTuple):
-    """Run time on another cluster divided by run time here: a log-normal distribution, and its basis."""
+    """Run time on another cluster divided by run time here: a log-normal distribution, and its basis in words."""
 
     log_mean: float
     log_sd: float
@@ -29,12 +29,12 @@ class Ratio(NamedTuple):
 
     @property
     def value(self) -> float:
-        """Return the median of the ratio."""
+        """The median of the ratio."""
         return math.exp(self.log_mean)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Return the 90 % interval of the ratio."""
+        """The 90 % interval of the ratio."""
         return math.exp(self.log_mean - 1.645 * self.log_sd), math.exp(self.log_mean + 1.645 * self.log_sd)
 
     def draws(self, count: int = 5) -> list[float]:
@@ -51,11 +51,31 @@ SAME = Ratio(0.0, 0.0, "the cluster's own jobs")
 
 
 def ratio(here: Runs, there: Runs, speed_here: float = 0.0, speed_there: float = 0.0) -> Ratio:
-    """Return the ratio of run times: from the operator's figures if both are set, else from the user's jobs, else 1.
+    """Estimate the ratio of run times: from the settings `speed` if both are set, else from the user's jobs, else 1.
 
-    Each name that ran on both clusters gives the difference of its mean logs. Names are weighted by their variance
-    plus the variance between names (DerSimonian and Laird 1986): one name with many jobs does not decide alone.
+    Parameters
+    ----------
+    here, there
+        The user's run times on this and on the other cluster.
+    speed_here, speed_there
+        The setting `speed` of both clusters; 0 if it is not set.
 
+    Returns
+    -------
+    Ratio
+
+    Notes
+    -----
+    Each job name that ran on both clusters gives one estimate, the difference of its mean logarithms. The estimates are
+    combined by a random-effects model: the weight of a name is the inverse of its variance plus the variance between
+    names. So one name with many jobs does not decide alone.
+
+    References
+    ----------
+    DerSimonian, Laird, Meta-analysis in clinical trials, Controlled Clinical Trials 7(3), 1986.
+
+    Examples
+    --------
     >>> r = ratio({"relax": [20, 5.0, 0.01]}, {"relax": [20, 5.0 - math.log(2), 0.01]})
     >>> round(r.value, 3), [round(x, 2) for x in r.interval], r.basis
     (0.5, [0.42, 0.59], 'your 40 jobs of 1 name on both')
@@ -78,7 +98,7 @@ def ratio(here: Runs, there: Runs, speed_here: float = 0.0, speed_there: float =
 
 
 def _variance_between(differences: Sequence[float], own: Sequence[float]) -> float:
-    """Return the variance between job names beyond their own variances, by the method of moments."""
+    """Return the variance between job names, without their own variances `own`, by the method of moments."""
     weights = [1.0 / variance for variance in own]
     total = sum(weights)
     mean = sum(w * d for w, d in zip(weights, differences)) / total

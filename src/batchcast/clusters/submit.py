@@ -19,18 +19,18 @@ from ..units import span
 from .configured import Cluster
 
 SURE_AFTER_S = 60.0
-"""A submission may still be on its way for so long after its entry was written, even though its sbatch has ended."""
+"""Seconds after an attempt in which slurmctld may still accept the job, although sbatch has ended with an error."""
 STILL_SHOWN_S = 250.0
-"""squeue shows ended jobs for MinJobAge (300 s) unless a site changed it; afterwards only accounting knows them."""
+"""Seconds in which squeue still shows an ended job (Slurm's default MinJobAge is 300 s). Later, only sacct has it."""
 PATIENCE_S = 120.0
 _MAYBE = re.compile(r"timed? ?out|unable to contact|connection|zero bytes|transport|temporarily|interrupt", re.I)
-"""What sbatch says if its request may have arrived nevertheless."""
+"""Error messages of sbatch after which the job may be in the queue nevertheless."""
 _SURELY_NOT = re.compile(r"connect failure|can't be reached now|Only local cluster|No cluster '", re.I)
-"""What sbatch says if it reached no controller."""
+"""Error messages of sbatch that show that it reached no slurmctld, so that there is no job."""
 
 
 class Sent(NamedTuple):
-    """The result of a submission: the job, whether an earlier call had submitted it, and problems on the way."""
+    """The result of a submission: the ledger's entry, whether an earlier call had submitted the job, and problems."""
 
     entry: Entry
     again: bool = False
@@ -51,15 +51,16 @@ def submit(
     Parameters
     ----------
     ledger
-        Where the choice is written before the submission.
+        The user's list of submissions. Each attempt is written to it before sbatch runs, so that a later call finds an
+        attempt whose process was killed.
     clusters
         The clusters by name.
     offers
-        The offers of `batchcast.clusters.offers`, the best first.
+        The rows of `batchcast.clusters.offers`, the best first.
     script, arguments
-        Path of the script, and the words after it.
+        Path of the job script, and the script's own arguments.
     now
-        The time, epoch seconds.
+        The time, in epoch seconds.
     key
         A name for this submission. A second call with the same key returns the same job.
 
@@ -70,7 +71,7 @@ def submit(
     Raises
     ------
     Unreachable
-        If an earlier try may have become a job and its cluster cannot tell.
+        If an earlier attempt may have become a job and its cluster cannot tell.
     NoAnswer
         If every cluster rejects the job.
     """
@@ -103,7 +104,7 @@ def submit(
 
 
 def _earlier(ledger: Ledger, clusters: Mapping[str, Cluster], digest: str, key: str | None, now: float) -> Entry | None:
-    """Return an earlier entry of this submission that became a job; close entries that certainly did not."""
+    """Return the entry of an earlier attempt that became a job; close the entries of attempts that did not."""
     if key and (known := ledger.of_key(key)) is not None and known.state == SUBMITTED:
         return known
     for entry in ledger.unanswered(digest):
@@ -115,9 +116,10 @@ def _earlier(ledger: Ledger, clusters: Mapping[str, Cluster], digest: str, key: 
 
 
 def look_up(entry: Entry, cluster: Cluster | None, now: float) -> str:
-    """Return the id of the job whose comment holds an entry's token; empty if there is certainly none.
+    """Return the id of the job whose comment contains an entry's token; empty if there is certainly no such job.
 
-    Raises Unreachable if nobody can tell: then nothing may be submitted.
+    Raises Unreachable if this cannot be found out. The caller must not submit the script then, because it could run
+    twice.
     """
     if cluster is None:
         raise Unreachable(
@@ -170,7 +172,11 @@ def _ask(command: Sequence[str], cluster: Cluster) -> str:
 
 
 def _run(command: Sequence[str], stdin: str, lock: int) -> tuple[str, str]:
-    """Run sbatch; return the job id, or its error message. sbatch inherits the lock, in case this process is killed."""
+    """Run sbatch; return the job id, or an empty id and sbatch's error message.
+
+    sbatch inherits the ledger's lock. If this process is killed, the lock stays until sbatch has ended, so that a
+    second call cannot submit the script at the same time.
+    """
     os.set_inheritable(lock, True)
     try:
         done = subprocess.run(
@@ -196,15 +202,15 @@ def _run(command: Sequence[str], stdin: str, lock: int) -> tuple[str, str]:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment without the variables that send Slurm's clients to other clusters."""
+    """Return the environment without SLURM_CLUSTERS and SBATCH_CLUSTERS, by which clients reach other clusters."""
     return {name: value for name, value in os.environ.items() if name not in ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")}
 
 
 def _command(offered: str, text: str, script: str, arguments: Sequence[str], token: str) -> tuple[list[str], str]:
     """Return the submit command and the text for its stdin.
 
-    Over ssh the script itself is sent, since its path means nothing there, and the other side's shell splits words
-    again.
+    Over ssh, the content of the script is sent as stdin, because its path may not exist on the other side. The words
+    are quoted, because the remote shell splits them again.
     """
     from ..formats.slurm.sbatch import parse_script
 
@@ -229,6 +235,7 @@ def _comment(text: str, token: str) -> str:
 
 
 def _text(script: str) -> str:
+    """Return the text of the script; InputError if it cannot be read."""
     try:
         return Path(script).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -236,7 +243,7 @@ def _text(script: str) -> str:
 
 
 def forget(ledger: Ledger, token: str) -> None:
-    """Close an entry whose outcome is unknown, after the user has checked the queue."""
+    """Record that the attempt with this token did not become a job, after the user has checked the queue."""
     known = {entry.token for entry in ledger.unanswered()}
     if token not in known:
         listed = ", ".join(sorted(known)) or "there is none"

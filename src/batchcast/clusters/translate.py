@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Translate a script's options for another cluster, by the tables of its `[[cluster]]`."""
+"""Translate a script's sbatch options for another cluster, with the tables `translate` of its `[[cluster]]`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gres", "tres-per-task
 
 
 def translated(options: Mapping[str, str], home: Cluster, there: Cluster) -> tuple[dict[str, str], list[str]]:
-    """Return the options for the cluster, and one sentence for each option that no table translates.
+    """Return a script's options for the cluster `there`, and one sentence for each option that no table translates.
 
-    Without a translation of the partition, every partition is compared. An account or a QOS without a translation is
-    a UsageError: sbatch would read it from the script and reject the job. Features and types of GPU are passed on: they
-    often have the same name, and Slurm rejects an unknown one.
+    If the partition has no translation, every partition is compared. An account or a QOS without a translation raises
+    UsageError, because sbatch would read the word from the script and reject the job. Node features and GPU types
+    without a translation are passed on unchanged: clusters often use the same names, and Slurm rejects unknown ones.
 
     >>> home, beta = Cluster(name="a"), Cluster(name="b", translate={"qos": {"long": "week"}})
     >>> translated({"partition": "main", "qos": "long"}, home, beta)
@@ -65,7 +65,9 @@ def _gpus(options: dict[str, str], there: Cluster) -> list[str]:
 
 
 def _nodes(options: dict[str, str], here: int, there: int) -> None:
-    """Change nodes and tasks per node in place, if the script fills whole nodes here or does not fit on nodes there.
+    """Change nodes and tasks per node in place, if the script fills whole nodes here or its tasks do not fit there.
+
+    `here` and `there` are the cores per node of both clusters; 0 means unknown.
 
     >>> asked = {"nodes": "2", "ntasks-per-node": "64"}
     >>> _nodes(asked, 64, 128)

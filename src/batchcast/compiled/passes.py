@@ -142,7 +142,7 @@ def write_members(bundle: ByAddress, value: Any, c: Any) -> Any:
             if c.context.enable_nrt:
                 c.context.nrt.decref(c.builder, kind, native.value)
 
-    # Loads are marked invariant, so the compiler must not know that the members were written here.
+    # `read_member` marks its loads as invariant. LLVM may then drop the stores above, unless a barrier hides them.
     address = c.builder.bitcast(space, ir.IntType(8).as_pointer())
     barrier = ir.InlineAsm(ir.FunctionType(address.type, [address.type]), "", BARRIER, side_effect=True)
     return EXTEND.NativeValue(c.builder.call(barrier, [address]), is_error=failed, cleanup=give_back)

@@ -17,8 +17,8 @@ TAU = 10.0
 class Measure(NamedTuple):
     """One measure of a schedule: its key in rows, its unit, and its heading in tables.
 
-    A measure without a heading stands in no table of schedules. `more` says that a table shows the measure only if all
-    columns are wanted.
+    A measure without a heading appears in no table of schedules. If `more` is true, a table shows the measure only if
+    the user asks for all columns.
     """
 
     name: str
@@ -40,7 +40,7 @@ MEASURES = (
     Measure("makespan_s", "seconds"),
     Measure("backfilled_share", "share", "backfilled", more=True),
 )
-"""What `measures` computes, in order. Tables of schedules and a sweep's results read their columns here."""
+"""The measures that `measures` computes, in order. They define the columns of schedule tables and of sweep results."""
 
 
 def bounded_slowdown(wait: np.ndarray, run: np.ndarray, tau: float = TAU) -> np.ndarray:

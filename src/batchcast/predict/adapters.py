@@ -105,7 +105,7 @@ class Numbers:
         self.inner.observe(event, at)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("inner", "who"):  # unpickling asks for them before they are set
+        if name.startswith("__") or name in ("inner", "who"):  # pickle looks them up before they are set
             raise AttributeError(name)
         return getattr(self.inner, name)
 
@@ -272,7 +272,7 @@ class RiverRuntime:
             self.taught, self.low, self.high = self.taught + 1, min(self.low, run), max(self.high, run)
 
     def _x(self, job: JobRequest) -> dict[str, Any]:
-        """Return the job's known values as river features; each name (also a numbered one) is a feature of its own."""
+        """Return the job's known values as river features. Each name becomes one feature, also if names are numbers."""
         x: dict[str, Any] = {}
         for name in self.features:
             value = field_value(job, name)

@@ -16,9 +16,9 @@ from ..job import JobRequest
 from ..table import Trace
 
 HISTORY = 100
-"""Number of ended jobs of a kind that are remembered."""
+"""Number of ended jobs that are remembered for each kind (the jobs of one user, name and size)."""
 LEAST_NAMED = 3
-"""Number of jobs of a kind that must have ended before the kind is used."""
+"""Number of jobs of a kind that must have ended before a suggestion is based on this kind."""
 MOST_KINDS = 50_000
 _SPREAD = 0.5
 """Prior for the spread of one process's peaks (standard deviation of logarithms); it has the weight of one task."""

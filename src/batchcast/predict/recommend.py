@@ -135,9 +135,10 @@ def rule_of_thumb(run_times: Sequence[float], step: float = 300.0) -> float:
 
 
 BY_NAME = "the user's jobs of this name and size"
-"""Basis of a suggestion that rests only on ended jobs of the same user, name and size."""
+"""The `basis` of suggestions that use only ended jobs of the same user, name and size."""
 NEW_NAME = "limit: the name is new, and predictions for new names have not been reliable so far"
-"""Basis of a job that keeps its own limit: bounds of new names were exceeded too often, or too few jobs have ended."""
+"""The `basis` if a job with a new name keeps its limit: too many jobs of new names exceeded their predicted bound, or
+too few such jobs have ended."""
 RAISED = 1.25
 REACHES = 1.0 - 1e-9
 

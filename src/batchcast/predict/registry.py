@@ -135,7 +135,7 @@ def check_installed(kind: str, methods: Collection[Any]) -> None:
 
 
 def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), **given: Any) -> Any:
-    """Create a method from its spec; `given` passes objects that text cannot express, if the constructor takes them.
+    """Create a method from its spec. Each object in `given` is passed if the constructor has a parameter of that name.
 
     Settings are converted by the constructor's annotations: int, float, bool (yes/no), str, and tuples of text
     separated by `+`. Raises UsageError for an unknown setting, naming the accepted ones, and for columns that are not
@@ -378,7 +378,7 @@ def method_of(
 
 
 def _check_target(method: Any, kind: str, who: str) -> None:
-    """A method that says what it forecasts is not asked for something else."""
+    """Raise UsageError if the method declares another target than the kind for which it is used."""
     target = getattr(method, "target", None)
     wanted = {"runtime": "run_time", "wait": "wait_time"}.get(kind)
     if isinstance(target, str) and target in ("run_time", "wait_time") and target != wanted:

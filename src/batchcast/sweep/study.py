@@ -210,7 +210,7 @@ def _in_file(path: str, text: str, word: str, check: Callable[[], object]) -> No
 
 
 def setting(key: str, value: Any) -> Any:
-    """One setting of a simulation in the form that `simulate` takes; UsageError for another key or value.
+    """Return one setting of a simulation in the form that `simulate` takes; UsageError for an unknown key or value.
 
     >>> setting("default_request", "1h"), setting("plan_level", "90%")
     (3600.0, 0.9)

@@ -26,7 +26,7 @@ READ, CHANGED, VANISHED, NO_INPUTS, UNREADABLE, NO_DIRECTORY = (
     "read", "changed", "vanished", "no inputs", "unreadable", "no directory"
 )  # fmt: skip
 LARGEST = 64 << 20
-"""The most bytes of an input file."""
+"""Largest size of an input file, in bytes."""
 MOST_FEATURES, LONGEST_NAME, LONGEST_TEXT = 200, 64, 64
 
 
@@ -70,7 +70,7 @@ class Folder:
         return open(number, "rb")
 
     def _problem(self, status: os.stat_result) -> str:
-        """Return why an open file is not read; empty if it is."""
+        """Return the reason why an open file must not be read; empty if it may be read."""
         if not stat.S_ISREG(status.st_mode):
             return f"is {irregular(status.st_mode) or 'a directory'}, not a file"
         if self.owner is not None and status.st_uid != self.owner:
@@ -80,7 +80,7 @@ class Folder:
         return ""
 
     def text(self, name: str) -> str:
-        """Return the text of a file; bytes that are no UTF-8 are replaced, because they occur in comments."""
+        """Return the text of a file. Bytes that are not UTF-8 are replaced, because comments can contain such bytes."""
         with self.open(name) as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
@@ -90,7 +90,7 @@ class Folder:
         return data.decode("utf-8", errors="replace")
 
     def status(self, name: str) -> os.stat_result | None:
-        """Return the status of a file without opening it; None if there is none or it cannot be seen."""
+        """Return the status of a file without opening it; None if the file does not exist or is not accessible."""
         try:
             return os.stat(self._place(name), dir_fd=self.descriptor, follow_symlinks=self.descriptor is None)
         except OSError:
@@ -101,7 +101,7 @@ class Folder:
         return self.status(name) is not None
 
     def names(self, most: int = 1000) -> list[str]:
-        """Return the names in the directory, sorted, at most so many."""
+        """Return the names in the directory, sorted; at most `most` names."""
         found: list[str] = []
         with os.scandir(self.path if self.descriptor is None else self.descriptor) as entries:
             for entry in entries:
@@ -111,7 +111,7 @@ class Folder:
         return sorted(found)
 
     def _place(self, name: str) -> str:
-        """Return the name to open; a name with a slash would leave the directory."""
+        """Return the path to open; InputError if the name has a slash, which could lead out of the directory."""
         if "/" in name or name in ("", ".", ".."):
             raise InputError(f"{name!r} is not the name of a file in {self.path}")
         return name if self.descriptor is not None else f"{self.path}/{name}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open a machine: its TOML, a folder with a site's dumps, as text or as `--json` writes them, or its slurm.conf."""
+"""Read a machine: from TOML, from slurm.conf, or from a folder with the dumps of a site (text or JSON)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from ..machines.machine import Machine
 from ..machines.toml import read_machine_toml, write_machine
 from .source import unpacked_text
 
-_LARGEST_DUMP = 1 << 30  # bytes: a site of 100,000 nodes prints a tenth of it
+_LARGEST_DUMP = 1 << 30  # bytes; the dump of a site with 100,000 nodes has a tenth of this size
 
 
 def read_texts(folder: Path) -> dict[str, str]:
-    """Text files of a folder by name; `.xz` is unpacked and left out of the name, what is no text stays out."""
+    """Return the text files of a folder by name. A file `NAME.xz` is unpacked and listed as `NAME`.
+
+    Files that are not UTF-8 text are left out. InputError if a file cannot be read.
+    """
     texts = {}
     for path in sorted(folder.iterdir()):
         try:
@@ -43,15 +46,31 @@ DUMPS = {
     "qos.txt": ("sacctmgr", "-P", "show", "qos"),
     "assoc.txt": ("sacctmgr", "-P", "show", "assoc"),
 }
-"""The files of a site's dumps, and the command whose output each holds; `node.json` is the same with `--json`."""
+"""For each file of a site's dumps, the command whose output it contains. `node.json` has the output with `--json`."""
 
 
 def open_machine(path: str | Path) -> Machine:
-    """The machine of a TOML file, a slurm.conf, a platform of SimGrid's (.xml), or of a folder with the dumps `DUMPS`.
+    """Read the description of a machine.
 
-    Each of a folder may be packed (.xz), and JSON instead (`node.json`); where both are there, the text is read. What
-    no dump tells is read from the folder's `slurm.conf` with its includes and `gres.conf`. A slurm.conf that is named
-    itself comes before the dumps beside it.
+    Parameters
+    ----------
+    path
+        A TOML file (`batchcast machine`), a slurm.conf, a SimGrid platform (.xml), or a folder with the dumps `DUMPS`.
+
+    Returns
+    -------
+    Machine
+
+    Raises
+    ------
+    InputError
+        If the file does not exist, or does not describe a machine.
+
+    Notes
+    -----
+    A dump in a folder may be compressed (.xz) or in JSON (`node.json`). If both forms exist, the text is read. A
+    missing dump is replaced by the folder's slurm.conf with its included files and gres.conf. If `path` is itself a
+    slurm.conf, slurm.conf replaces the dumps `STATE` in its folder, and the other dumps are read.
     """
     place = Path(path)
     if place.is_dir():
@@ -78,7 +97,10 @@ def open_machine(path: str | Path) -> Machine:
 
 
 def machine_of(texts: dict[str, str], where: str) -> Machine:
-    """The machine of dumps by file name; nodes and partitions are needed, from dumps or a slurm.conf."""
+    """Return the machine that texts by file name describe; InputError if nodes or partitions are missing.
+
+    `where` is the name of the folder for messages.
+    """
     if "slurm.conf" in texts:
         said = from_conf(texts, where)
         texts = texts | {name: text for name, text in said.items() if not {name, name[:-3] + "json"} & set(texts)}
@@ -103,12 +125,16 @@ def machine_of(texts: dict[str, str], where: str) -> Machine:
 
 
 STATE = ("node.txt", "node.json", "partition.txt", "partition.json", "config.txt", "config.json")
-"""The dumps that a slurm.conf can stand for."""
+"""The dumps that slurm.conf can replace."""
 LIMITS = "limits of QOS and accounts (sacctmgr -P show qos > qos.txt; sacctmgr -P show assoc > assoc.txt)"
 
 
 def from_conf(texts: dict[str, str], where: str, name: str = "slurm.conf") -> dict[str, str]:
-    """A folder's slurm.conf as dumps. An Include is looked for beside it, then where its path says."""
+    """Return the dumps that a folder's slurm.conf replaces.
+
+    An included file is looked for in the same folder first, because a copied slurm.conf still has the paths of its own
+    machine.
+    """
     if name not in texts:
         raise InputError(f"{where}/{name}: not text (accepted: slurm.conf(5), in UTF-8)")
 
@@ -117,12 +143,12 @@ def from_conf(texts: dict[str, str], where: str, name: str = "slurm.conf") -> di
             return text
         try:
             return small_text(Path(where) / wanted)
-        except (OSError, ValueError, InputError):  # also a FIFO or a device, which has no end
+        except (OSError, ValueError, InputError):  # small_text also refuses pipes and devices, which may never end
             return None
 
     return dumps_of(texts[name], f"{where}/{name}", load, texts.get("gres.conf", ""))
 
 
 def toml_of(machine: Machine) -> str:
-    """The machine as TOML, node names in their short form."""
+    """Return the machine as TOML, with node names as host lists (`n[1-4]`)."""
     return write_machine(machine, fold)

@@ -35,10 +35,11 @@ def without_repeats(trace: Trace) -> Trace:
     -----
     Records describe the same job if they have the same cluster, job number and submit time, and
 
-    - all other values that both records have are equal: the first record stays, with values that only the other one
-    has; or - one of them was written before the job had finished (pending, running, ...) and their start times do not
-    contradict
-      each other: the finished record stays, or of two unfinished records the one with a start time, else the later one.
+    - all other values that both records have are equal. The first record stays, and gets values that only the other
+      record has. Or
+    - one of them was written before the job had finished (pending, running, ...), and their start times do not
+      contradict each other. The finished record stays; of two unfinished records, the record with a start time stays,
+      else the later record.
 
     Other records stay: the runs of a requeued job, or a reused number. If more than 1 % of the records (and more than
     20) differ from another record with the same number and submit time, the number does not identify one job, as in

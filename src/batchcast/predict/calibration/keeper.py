@@ -66,7 +66,7 @@ def kept_chances(curve: np.ndarray, chances: np.ndarray) -> np.ndarray:
 
 ROUNDING = 1e-9  # tolerance for a bound computed through a logarithm: values often equal an earlier value to the second
 DECAY = 0.99  # an owner's own shift is multiplied by this at each of its outcomes
-REMEMBERED = 5000.0  # time constant of the account, in outcomes
+REMEMBERED = 5000.0  # time constant, in outcomes, over which missed coverage is added up (`account` below)
 FREE = 50  # predictions of one owner since its latest known outcome that count as independent evidence
 GOLDEN = 0.6180339887498949
 
@@ -81,8 +81,10 @@ class _Bounds(NamedTuple):
 
 
 class _Issued(NamedTuple):
+    """A prediction whose outcome is unknown, with its bounds and its weight as evidence."""
+
     owner: Hashable
-    number: int  # counts the owner's predictions
+    number: int  # running number among the owner's predictions
     weight: float
     certain: float  # a bound at or above this value cannot fail
     bounds: tuple[_Bounds, ...]

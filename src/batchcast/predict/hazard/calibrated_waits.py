@@ -23,19 +23,19 @@ EVERY = 25
 STEPS = (0.0025, 0.0025, 0.001, 0.001, 0.001, 0.0025, 0.0025)
 """How far one outcome moves each level. The outer levels, which intervals use, move faster."""
 REPAID = (1.5, 1.5, 1.0, 1.0, 1.0, 1.5, 1.5)
-"""How many of these steps repay one bound that failed (or held) too often, whatever its weight as evidence."""
+"""For each level, the correction of later levels after one missed bound, in STEPS, whatever its weight as evidence."""
 MEMORY = 500.0
 """Number of outcomes over which a component's score is averaged; a component gets a weight after `LEAST` outcomes."""
 LEAST = 20
 SHARPNESS = 20.0
-"""With MEMORY outcomes, a component whose mean CRPS is worse by 1/20 has a weight lower by the factor e."""
+"""After MEMORY outcomes, the weight of a component falls by the factor e for each 1/20 by which its CRPS is larger."""
 EACH = 20
-"""Number of predictions of a burst that count for each doubling of its unresolved predictions; of the first
-predictions, twice as many count (hazard.training_rows)."""
+"""Number of predictions of a burst that count as evidence each time the burst doubles; of the first predictions of a
+burst, twice this number counts (hazard.training_rows)."""
 DEEP_STEPS = tuple(40.0 * step for step in STEPS)
-"""How far the first doubling of a burst moves the levels of predictions deep in bursts."""
+"""Step sizes of the levels for predictions deep in a burst, at the first outcome; later steps are smaller."""
 OTHERS = 10.0
-"""Weight of the levels of all predictions, when they are averaged with those of bursts (weight: doublings observed)."""
+"""Weight of the general levels when they are averaged with the levels for bursts, in observed doublings of bursts."""
 WAITING, ENDED, LEFT, SPOILED = range(4)
 SPANS_S = (600.0, 3600.0, 14400.0, 86400.0)
 """Boundaries of predicted waits, in seconds; each range between them has its own levels."""
@@ -79,7 +79,7 @@ def span_of(seconds: float) -> int:
 
 
 def as_kept(asked: np.ndarray, chances: np.ndarray) -> np.ndarray:
-    """Correct probabilities of any shape with the levels `asked` (7,), which have recently covered LEVELS."""
+    """Correct predicted probabilities (any shape), given that bounds at the levels `asked` (7,) have covered LEVELS."""
     asked = np.concatenate([[0.0], np.clip(asked, 1e-4, 1.0 - 1e-4), [1.0]])
     asked = np.maximum.accumulate(asked + 1e-9 * np.arange(len(asked)))
     return np.asarray(np.interp(chances, asked / asked[-1], _ENDS))

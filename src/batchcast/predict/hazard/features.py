@@ -102,7 +102,7 @@ def look_around(
     run: np.ndarray,
     room: Room,
 ) -> None:
-    """Write all features but the simulated waits, for a job behind those at places before `until`."""
+    """Write all features except simulated waits, for a job that waits behind the queue's places before `until`."""
     out, peak = room.out, m.numbers[PEAK]
     write_keys(job, room.keys)
     write_job(s, job, now, run, peak, out[:OWN_JOB])

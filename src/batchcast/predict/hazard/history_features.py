@@ -212,7 +212,7 @@ AT_RATES = AT_STARTS + len(START_KINDS) * len(OF_START)
 
 @inner
 def write_history(m: WaitHistory, job: Record, keys: np.ndarray, now: float, size: float, out: np.ndarray) -> None:
-    """Write the features of the past to `out`; `keys` are those of the job's classes."""
+    """Write the features of past waits and starts to `out`; `keys` are the keys of the job's classes."""
     out[:] = math.nan
     for kind in range(len(keys)):
         if keys[kind] <= 0:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The boosted classifier of the hazard: does a waiting job start in the bin that it has reached?
 
-Also the fit, which uses only what was known at one instant and can be computed later.
+Also holds the fit of the model. A fit gets a copy of the data known at one instant, so it can be computed later.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from ..protocol import Grounds, Prediction, at_least_a_second
 
 
 class LargestRecent:
-    """Returns `factor` times the longest of the last `k` finished jobs of the same user and size, else of the user.
+    """Predicts `factor` times the longest run time of the last `k` finished jobs of the same user and size.
 
     Parameters
     ----------
@@ -29,9 +29,10 @@ class LargestRecent:
 
     Notes
     -----
-    People commonly advise this for a time limit or a memory request; it is here as a baseline. It is meant to be
-    exceeded rarely, so it is a poor prediction. `predict.recommend.rule_of_thumb` computes it for one list of run
-    times. The result is at most the time limit; without a finished job of the user, it is the time limit. O(k) a job.
+    If no job of this user and size has finished, the user's jobs of all sizes count. Without a finished job of the
+    user, the time limit is predicted. A prediction is at most the time limit. This rule of thumb is often recommended
+    for time limits and memory requests, and serves as a baseline. Jobs should rarely exceed it, so it is a poor point
+    prediction. `predict.recommend.rule_of_thumb` computes it for one list of run times. O(k) a job.
 
     Examples
     --------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soft_walltime`: the rule by which CESNET's PBS servers plan: the limit times the largest share used of late."""
+"""`soft_walltime`: CESNET's rule for PBS: the time limit times the largest share that recent jobs used of theirs."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from ..protocol import Grounds, Prediction, at_least_a_second
 
 
 class SoftWalltime:
-    """Returns the limit times the largest share of it that the user's last `k` finished jobs used, plus a margin.
+    """Predicts the time limit times the largest share of a limit that the user's last `k` jobs used, plus a margin.
 
     Parameters
     ----------
     k
-        How many of the user's last finished jobs count, at least 1.
+        Number of the user's latest finished jobs that count, at least 1.
     margin_s
-        Seconds that are added, at least 0.
+        Margin that is added, in seconds, at least 0.
     long_factor
-        What is multiplied in, before the margin, for a job whose limit is above a day; at least 1.
+        Factor for jobs with a time limit above one day, at least 1. It is applied before the margin is added.
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a number is outside its range.
 
     Notes
     -----
-    This is the rule of CESNET's hook `softwalltime-predictor` for PBS Professional, as it has run since 2022: the
-    factor 2 for limits above a day came in July 2022 and the 15 minutes in November 2021; the source describes the
-    rule before both. The answer is an upper estimate for planning, so it is a poor point forecast. It is never above
-    the limit. A job without a limit counts as one of 24 hours, as in the hook. Without a finished job of the user
-    the answer is the limit. Departure: the hook also asks again at the start of a job that waited more than an hour;
-    here a job is asked about at its submission. O(k) a job, k numbers a user.
+    This is the rule of CESNET's hook `softwalltime-predictor` for PBS Professional, in its form since July 2022. The
+    published description of the rule is older: the margin of 15 minutes was added in November 2021, and the factor 2
+    for limits above one day in July 2022. The scheduler needs an upper estimate, so the rule is a poor point
+    prediction. The prediction is at most the time limit. A job without a limit counts as a job of 24 hours, as in the
+    hook. Without a finished job of the user, the time limit is predicted. Departure: the hook predicts again when a job
+    starts that waited more than an hour; this class predicts only at submission. O(k) a job, k numbers a user.
 
     References
     ----------
@@ -63,10 +63,10 @@ class SoftWalltime:
         self.shares: dict[Name, deque[float]] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The soft limit, kept between one second and the limit."""
+        """Return the soft limit, between one second and the time limit."""
         limit = _limit(job)
         shares = self.shares.get(job.user_id) if job.user_id is not None else None
-        if not shares or (share := min(max(shares), 1.0)) <= 0:  # the hook sets nothing then
+        if not shares or (share := min(max(shares), 1.0)) <= 0:  # the hook then sets no soft limit
             return Prediction(at_least_a_second(limit), basis="limit: no history", grounds=Grounds.LIMIT)
         factor = self.long_factor if limit > DAY else 1.0
         point = at_least_a_second(limit * share * factor + self.margin_s, limit)
@@ -74,12 +74,12 @@ class SoftWalltime:
         return Prediction(point, basis=basis, grounds=Grounds.OWN_HISTORY)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Keeps the shares of their limits that each user's last k finished jobs used."""
+        """Remember which shares of their time limits each user's last k finished jobs used."""
         if isinstance(event, End) and event.job.user_id is not None:
             shares = self.shares.setdefault(event.job.user_id, deque(maxlen=self.k))
             shares.append(event.run_time / max(_limit(event.job), 1.0))
 
 
 def _limit(job: JobRequest) -> float:
-    """The job's limit in seconds; a day where it has none."""
+    """Return the job's time limit in seconds; one day if it has none."""
     return job.req_time if math.isfinite(job.req_time) else DAY

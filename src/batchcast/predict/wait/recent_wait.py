@@ -103,6 +103,6 @@ class RecentWait:
 
 
 def _groups(job: JobRequest) -> tuple[Hashable, ...]:
-    """Returns the groups of a job, from narrow to wide, in the order of `CLASSES`."""
+    """Return the groups of a job, from narrow to wide, in the order of `CLASSES`."""
     size = size_class_of(job.procs)
     return (job.queue_id, size), size, None

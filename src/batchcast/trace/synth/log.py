@@ -28,17 +28,17 @@ from .models import (
     to_clock,
 )
 
-SESSION_JOBS = 8.0  # mean, before the limit by the machine's size
-SESSION_HOURS = 1.0  # of the whole machine, at most
-APPLICATION_HOURS = 6.0  # of the whole machine, at most
-PAUSE_S = 600.0  # mean, between two jobs of a session
-LIFETIME_DAYS = 30.0  # mean, of an application's sessions after the first
-FEWEST, TAIL = 3.0, 1.2  # jobs of an application: Pareto
-ACTIVITY = 0.9  # Zipf exponent of users
+SESSION_JOBS = 8.0  # mean number of jobs in a session, before SESSION_HOURS shortens sessions of large jobs
+SESSION_HOURS = 1.0  # most work of one session, in hours of the whole machine
+APPLICATION_HOURS = 6.0  # most work of one application, in hours of the whole machine
+PAUSE_S = 600.0  # mean pause between two jobs of a session, in seconds
+LIFETIME_DAYS = 30.0  # mean time from an application's first session to its later sessions, in days
+FEWEST, TAIL = 3.0, 1.2  # Pareto distribution of the number of jobs of an application: smallest value and exponent
+ACTIVITY = 0.9  # Zipf exponent of the users' activity
 
 
 class Applications(NamedTuple):
-    """Jobs ordered by application: `order` of the rows, and the application (from 0) of each in that order."""
+    """Jobs ordered by application: the row numbers `order`, and the application `number` (from 0) of each row in it."""
 
     order: np.ndarray
     number: np.ndarray
@@ -49,9 +49,10 @@ def group_jobs(
 ) -> Applications:
     """Group jobs of one size and similar run time as the runs of one application.
 
-    Jobs are sorted by kind, size and ln run time + normal noise of `spread`, and cut into applications with
-    heavy-tailed numbers of jobs, which together use at most six hours of the machine: within one, ln run times differ
-    by about `spread`. O(n log n).
+    Jobs are sorted by kind, by size, and by ln run time plus normal noise with the standard deviation `spread`. The
+    sorted list is cut into applications. Their numbers of jobs are Pareto-distributed, and the jobs of one application
+    use at most six hours of the whole machine. Within an application, ln run times differ by about `spread`.
+    O(n log n).
 
     >>> sizes, kinds, runs = np.array([1, 2, 2, 1]), np.zeros(4), np.array([5.0, 9.0, 9.0, 6.0])
     >>> apps = group_jobs(np.random.default_rng(1), sizes, kinds, runs, 0.5, 4)
@@ -75,7 +76,9 @@ def group_jobs(
 
 
 def draw_users(rng: np.random.Generator, apps: int, users: int) -> np.ndarray:
-    """Draw the user of each application, from 1, more active with a smaller number (Zipf), int64 (apps,)."""
+    """Draw the number of each application's user, int64 (apps,), from 1. Users with small numbers are drawn more often
+    (Zipf's law).
+    """
     weights = np.cumsum(np.arange(1, users + 1) ** -ACTIVITY)
     return np.asarray(np.searchsorted(weights, rng.random(apps) * weights[-1], side="right") + 1, np.int64)
 
@@ -83,11 +86,11 @@ def draw_users(rng: np.random.Generator, apps: int, users: int) -> np.ndarray:
 def draw_turns(
     rng: np.random.Generator, apps: Applications, sizes: np.ndarray, runs: np.ndarray, span: float, procs: int
 ) -> np.ndarray:
-    """Draw the rank among all arrivals at which each job comes, as a permutation (n,) in the order of `apps`.
+    """Draw the order of submission: the rank of each job among all arrivals, a permutation (n,) in the order of `apps`.
 
-    An application begins anywhere in the span; its sessions follow over some weeks, the jobs of a session within
-    minutes. A session uses at most an hour of the machine, because people submit fewer of their large jobs. `sizes` and
-    `runs` are in the order of `apps`. O(n log n).
+    An application begins at a random time of the span. Its later sessions follow over some weeks, and the jobs of one
+    session follow each other within minutes. A session uses at most one hour of the whole machine, because people
+    submit fewer large jobs at once. `sizes` and `runs` are in the order of `apps`. O(n log n).
     """
     n = len(runs)
     begins = np.flatnonzero(np.diff(apps.number, prepend=-1))
@@ -114,13 +117,14 @@ GROUP_USERS = 8
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What is generated; UsageError for impossible values.
+    """The parameters of a synthetic log. UsageError for impossible values.
 
-    `load` is sum(procs * run) / (machine * time from the first to the last submission), above 1 for an overloaded
-    machine. `users` defaults to twice the square root of the jobs. `kinds` draws all jobs by the model of jobs of
-    unknown kind (`together`), or interactive and batch jobs by theirs (`apart`, as queues 0 and 1). `longest` is the
-    longest request (s), `killed` approximately the share of jobs that are killed at their request, `spread` the spread
-    of ln run times in one application. `waits` are those of EASY with requests, or unknown.
+    `load` is sum(procs * run) / (machine * time from the first to the last submission); it is above 1 for an overloaded
+    machine. `users` defaults to twice the square root of the number of jobs. With `kinds` = `together`, all jobs are
+    drawn from the published model for jobs of unknown kind. With `apart`, interactive jobs (queue 0) and batch jobs
+    (queue 1) are drawn from a model each. `longest` is the longest time limit in seconds. `killed` is approximately the
+    share of jobs that are killed at their time limit. `spread` is the standard deviation of ln run times in one
+    application. `waits` says whether waits are simulated by EASY with the time limits; otherwise they are unknown.
     """
 
     jobs: int = 10_000
@@ -158,10 +162,10 @@ class Recipe:
 def make_log(rng: np.random.Generator, recipe: Recipe = Recipe()) -> Trace:
     """Generate a log of `recipe.jobs` jobs, sorted by submission; the load is exact up to whole seconds.
 
-    Sizes, run times and gaps are drawn job by job from the published models, then ordered so that users repeat
-    applications in sessions. This changes no distribution, except that runs above their request are cut. Arrivals are
-    stretched on the clock without nights, so the daily cycle stays. The model has no weeks. O(n log n), about 3 us per
-    job.
+    Sizes, run times and gaps between arrivals are drawn job by job from the published models. The jobs are then
+    reordered so that users repeat applications in sessions. Reordering changes no distribution, but run times above
+    their time limit are cut. To reach the load, arrivals are stretched on a clock on which every hour is equally busy,
+    so that the daily cycle stays. The model has no weekly cycle. O(n log n), about 3 us per job.
 
     >>> log = make_log(np.random.default_rng(1), Recipe(jobs=500, procs=64, load=0.7))
     >>> span = float(log.submit_time[-1] - log.submit_time[0])
@@ -190,7 +194,7 @@ def make_log(rng: np.random.Generator, recipe: Recipe = Recipe()) -> Trace:
 
 
 def _arrivals(rng: np.random.Generator, kinds: tuple[Kind, ...], jobs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the first arrivals of all kinds together: the kind of each and its instant on the clock without nights."""
+    """Draw the first arrivals of all kinds: the kind of each, and its time on the clock of equally busy hours."""
     points = [draw_points(rng, kind, jobs) for kind in kinds]
     of = np.repeat(np.arange(len(kinds)), jobs)
     first = np.argsort(np.concatenate([to_clock(k, p) for k, p in zip(kinds, points)]), kind="stable")[:jobs]
@@ -198,7 +202,7 @@ def _arrivals(rng: np.random.Generator, kinds: tuple[Kind, ...], jobs: int) -> t
 
 
 def _scaled(kinds: tuple[Kind, ...], of: np.ndarray, points: np.ndarray, span: float) -> np.ndarray:
-    """Return submissions in whole seconds, stretched until the last is `span` after the first."""
+    """Return submit times in whole seconds, stretched so that the last one is `span` seconds after the first one."""
     ends = [(kinds[k], points[of == k][[0, -1]]) for k in np.unique(of)]
 
     def reached(stretch: float) -> float:
@@ -222,7 +226,7 @@ def _scaled(kinds: tuple[Kind, ...], of: np.ndarray, points: np.ndarray, span: f
 
 
 def _requests(rng: np.random.Generator, app: np.ndarray, runs: np.ndarray, recipe: Recipe) -> np.ndarray:
-    """Draw the request of each application: enough for all its runs or, for some, for about half of them."""
+    """Draw the time limit of each application: long enough for all its jobs or, if it is short, for about half."""
     ascending = np.lexsort((runs, app))
     begins = np.flatnonzero(np.diff(app, prepend=-1))
     counts = np.diff([*begins, len(app)])
@@ -233,7 +237,7 @@ def _requests(rng: np.random.Generator, app: np.ndarray, runs: np.ndarray, recip
 
 
 def _rows(turns: np.ndarray, kind_of_job: np.ndarray, kind_of_arrival: np.ndarray) -> np.ndarray:
-    """Return which job comes at each arrival: those of a kind, by turn, at the arrivals of that kind."""
+    """Return the job of each arrival: the jobs of a kind come, in the order of their turns, at this kind's arrivals."""
     by_turn = np.empty(len(turns), np.int64)
     by_turn[turns] = np.arange(len(turns))
     rows = np.empty(len(turns), np.int64)
@@ -243,7 +247,7 @@ def _rows(turns: np.ndarray, kind_of_job: np.ndarray, kind_of_arrival: np.ndarra
 
 
 class _Drawn(NamedTuple):
-    """The drawn values of each job (n,), users and applications as numbers; `killed` jobs are cut at their request."""
+    """The drawn values of each job (n,); users and applications are numbers. `killed`: the time limit cut the job."""
 
     sizes: np.ndarray
     runs: np.ndarray
@@ -299,7 +303,7 @@ def _numbered(values: np.ndarray) -> Nominal:
 
 
 def _header(recipe: Recipe) -> dict[str, str]:
-    """Return what the file says about itself."""
+    """Return the header lines that describe how the log was generated."""
     asked = f"jobs {recipe.jobs}, procs {recipe.procs}, load {recipe.load:g}, at most {recipe.people} users"
     more = f"kinds {recipe.kinds}, longest {recipe.longest:g} s, killed {recipe.killed:g}, spread {recipe.spread:g}"
     return {
@@ -314,11 +318,11 @@ DAY = 86400.0
 
 
 def make_blocks(seed: int, recipe: Recipe, block: int = BLOCK) -> Iterator[Trace]:
-    """Yield the log of a recipe in blocks of `block` jobs, each begun on the day after the last block's end.
+    """Yield the log of a recipe in blocks of `block` jobs. Each block begins on the day after the block before it.
 
-    Users are the same in all blocks, applications are numbered anew. Each block has the recipe's load and its own
-    random numbers from the seed; waits are those of a machine that is empty when a block begins. A recipe of one block
-    is `make_log`'s log.
+    All blocks have the same users; applications are numbered anew in each block. Each block has the recipe's load, and
+    random numbers of its own that follow from the seed. Waits are simulated on a machine that is empty at the beginning
+    of each block. If a recipe fits into one block, the result equals the log of `make_log`.
 
     >>> blocks = list(make_blocks(1, Recipe(jobs=500, procs=64), 200))
     >>> [len(each) for each in blocks], [int(each.job_id[0]) for each in blocks]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The published models from which synthetic jobs are drawn.
 
-Sizes, run times and arrivals of rigid jobs: Lublin & Feitelson, JPDC 63(11), 2003. Constants: the authors' program (U.
-Lublin, "A Workload Model for Parallel Computer Systems", Parallel Workloads Archive). `ALL` is its model of jobs of
-unknown kind, `BATCH` and `INTERACTIVE` those of the two kinds. Requests as users make them: run times after Tsafrir,
-Etsion & Feitelson (2005), and memory by application.
+Sizes, run times and arrivals of rigid jobs follow Lublin & Feitelson, JPDC 63(11), 2003. The constants are those of the
+authors' program (U. Lublin, "A Workload Model for Parallel Computer Systems", Parallel Workloads Archive). `ALL` is the
+program's model for jobs of unknown kind; `BATCH` and `INTERACTIVE` are its models for the two kinds. Time limits follow
+Tsafrir, Etsion & Feitelson (2005). Memory requests follow no published model (`with_memory`).
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ INTERACTIVE = Kind(0.1541, 0.625, 1.0, 2.5, 1.5, 0.705, (3.8351, 0.6605), (7.073
 def draw_sizes(rng: np.random.Generator, kind: Kind, count: int, procs: int) -> np.ndarray:
     """Draw the processors of `count` jobs on a machine of `procs`, int64 (count,): serial, a power of two, or any.
 
-    log2 of a parallel job's size is uniform in two stages; a power of two rounds it. The published constants are for
-    128 nodes: here the widest job and the end of the first stage keep their distance from log2(procs), as the authors
-    advise. Rounded sizes above the machine are cut to it. O(count).
+    log2 of a parallel job's size has a two-stage uniform distribution. For some jobs, the size is rounded to a power of
+    two. The published constants are for 128 nodes. On other machines, the widest job and the end of the first stage
+    keep their distance from log2(procs), as the authors advise. Rounded sizes are limited to the machine's size.
+    O(count).
 
     >>> sizes = draw_sizes(np.random.default_rng(1), ALL, 10_000, 128)
     >>> sizes.min(), sizes.max(), 0.23 < (sizes == 1).mean() < 0.26
@@ -75,8 +76,8 @@ def draw_sizes(rng: np.random.Generator, kind: Kind, count: int, procs: int) -> 
 def draw_run_times(rng: np.random.Generator, kind: Kind, sizes: np.ndarray) -> np.ndarray:
     """Draw run times of jobs of these sizes, whole seconds from 1 to e^12, float64 (n,).
 
-    ln run time is a mixture of two gamma distributions (hyper-gamma); the share of the short one falls with the size,
-    within [0, 1]. Values above the maximum are drawn again, including the mixture. O(n).
+    ln run time has a mixture of two gamma distributions (hyper-gamma). The share of the distribution of short jobs
+    falls with the job's size, within [0, 1]. Values above the maximum are drawn again from the mixture. O(n).
 
     >>> runs = draw_run_times(np.random.default_rng(1), ALL, np.array([1, 1, 64]))
     >>> bool((runs >= 1).all()), bool((runs == np.floor(runs)).all())
@@ -97,7 +98,7 @@ def draw_run_times(rng: np.random.Generator, kind: Kind, sizes: np.ndarray) -> n
 
 
 def draw_points(rng: np.random.Generator, kind: Kind, count: int) -> np.ndarray:
-    """Draw arrivals on a clock without nights: seconds at the mean rate, ascending, float64 (count,). O(count)."""
+    """Draw arrivals on a clock on which every hour is equally busy: ascending seconds, float64 (count,). O(count)."""
     gaps = rng.gamma(*kind.gap, count)
     while (over := gaps > MOST_LOG_GAP).any():
         gaps[over] = rng.gamma(*kind.gap, int(over.sum()))
@@ -105,7 +106,9 @@ def draw_points(rng: np.random.Generator, kind: Kind, count: int) -> np.ndarray:
 
 
 def to_clock(kind: Kind, points: np.ndarray) -> np.ndarray:
-    """Convert points to seconds since a midnight: a slot of the day is as long as its number of jobs. O(n log 48).
+    """Convert arrivals of `draw_points` to seconds since a midnight; each half hour then has its share of jobs.
+
+    O(n log 48).
 
     >>> to_clock(ALL, np.array([0.0, 86400.0])).tolist()
     [0.0, 86400.0]
@@ -150,10 +153,10 @@ _MINUTES = (5, 10, 15, 20, 30, 45, 60, 90, 120, 150, 180, 240, 300, 360, 480, 60
 
 
 def popularity(rank: np.ndarray) -> np.ndarray:
-    """Return the share of jobs that request the `rank`-th most popular value (from 1), not normalised beyond rank 20.
+    """Return the share of jobs that request the `rank`-th most popular time limit (from 1).
 
-    Ranks 2..20: 14.0491 e^(-0.177531 rank) + 0.462513 percent; rank 1 is the rest to 89 %; the tail is 795.6
-    rank^-2.267 percent.
+    Ranks 2 to 20 have 14.0491 e^(-0.177531 rank) + 0.462513 percent each. Rank 1 has the rest of 89 %. Higher ranks
+    have 795.6 rank^-2.267 percent; these shares are not normalised.
 
     >>> [round(float(x), 3) for x in popularity(np.array([1, 2, 20, 21]))]
     [0.217, 0.103, 0.009, 0.008]
@@ -169,13 +172,16 @@ def popularity(rank: np.ndarray) -> np.ndarray:
 def draw_habits(
     rng: np.random.Generator, needed: np.ndarray, jobs: np.ndarray, longest: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the values that a site's users request, ascending whole minutes up to `longest`, and their shares of jobs.
+    """Draw the time limits that a site's users request: ascending values in seconds up to `longest`, and their shares.
 
-    `needed` and `jobs` (n,) are the run time each application needs and its jobs. There are 0.653566 jobs^0.547761
-    values (power model), at least 20. The times of those in the tail follow (a-1)x / (a-x) of the longest at relative
-    rank x, a = 1 + 12.1039 values^-0.6026. Departure: the paper takes the 20 popular times from the modelled system;
-    here they are round values that people use. Their order of popularity is drawn for each log, each in proportion to
-    the jobs that need more than the next smaller round value and no more than itself, with the longest among the first
+    `needed` and `jobs` (n,) are the run time that each application needs, in seconds, and its number of jobs. There are
+    0.653566 jobs^0.547761 distinct limits (the paper's power model), at least 20. Each limit beyond the 20 popular ones
+    is (a-1)x / (a-x) of the longest limit, where x is its relative rank and a = 1 + 12.1039 values^-0.6026. All limits
+    are whole minutes.
+
+    Departure from the paper: the paper takes the 20 popular limits from the modelled system. Here they are round values
+    that people use. Their order of popularity is drawn for each log. The probability of a round value is proportional
+    to the number of jobs for which it is the smallest sufficient round value. The longest limit is among the first
     three. O(n log n).
 
     >>> rng = np.random.default_rng(1)
@@ -199,7 +205,7 @@ def draw_habits(
 
 
 def _by_demand(rng: np.random.Generator, popular: np.ndarray, needed: np.ndarray, jobs: np.ndarray) -> np.ndarray:
-    """Draw the order of popular values, the most popular first, without replacement, in proportion to demand."""
+    """Draw the order of the popular limits, the most popular first, without replacement, in proportion to demand."""
     demand = np.zeros(len(popular))
     np.add.at(demand, np.minimum(np.searchsorted(popular, needed), len(popular) - 1), jobs)
     drawn = np.argsort(-np.log(demand + 1.0) - rng.gumbel(size=len(popular)))
@@ -208,7 +214,7 @@ def _by_demand(rng: np.random.Generator, popular: np.ndarray, needed: np.ndarray
 
 
 def round_values(longest: float) -> np.ndarray:
-    """Return up to 20 round values of at most the longest, ascending seconds; the longest is always one.
+    """Return up to 20 round time limits in ascending seconds, none above `longest`; `longest` is always included.
 
     >>> round_values(3600.0)[-3:].tolist(), len(round_values(172800.0))
     ([1800.0, 2700.0, 3600.0], 20)
@@ -227,13 +233,15 @@ def draw_requests(
     shares: np.ndarray,
     short: np.ndarray,
 ) -> np.ndarray:
-    """Draw a request for each application (n,): at least its need if there is such a value, else the longest.
+    """Draw a time limit for each application (n,): one of `values` that is at least its need, else the longest value.
 
-    An application of `short` (n, boolean) gets a value from half its need to just below it, if there is one. As in the
-    paper: from the longest need down, each takes one of the remaining values that are long enough, in proportion to the
-    jobs that may still request it. Departures: applications, weighted by `jobs`, choose instead of single jobs, up to
-    64 with equal open values at once, so the shares are met approximately. The paper has no short requests. O(values *
-    n / 64 + n log n).
+    As in the paper, applications choose in the order of falling need. Each one takes a value that is long enough, with
+    a probability proportional to the number of jobs that may still request this value. An application that is marked in
+    `short` (n, boolean) gets a value between half its need and its need, if there is such a value.
+
+    Departures from the paper: applications (weighted by `jobs`) choose instead of single jobs, up to 64 applications
+    with the same remaining values at once. So the shares are met approximately. The paper has no limits that are too
+    short. O(values * n / 64 + n log n).
 
     >>> needed, jobs = np.array([50.0, 200.0, 3000.0]), np.array([5, 1, 1])
     >>> values, short = np.array([60.0, 300.0, 3600.0]), np.array([False, True, False])
@@ -276,10 +284,11 @@ WITHIN = 0.15  # standard deviation of ln use among jobs of one application
 def with_memory(rng: np.random.Generator, trace: Trace) -> Trace:
     """Add requested and used memory, KiB per processor, and jobs that ran out of memory.
 
-    Assumed, without a published model: an application (of a user and size) uses a median drawn log-uniformly from 32
-    MiB to 3 GiB per processor, its jobs differ by a log-normal factor (sigma 0.15); its user has a margin of 0.9, 1.5,
-    3 or 6, and requests the next power of two above the median times the margin. A job that needs more than its request
-    ends as out_of_memory with its request as use. O(n log n).
+    There is no published model, so the following is assumed. The median use of an application (a user's jobs of one
+    size) is drawn log-uniformly from 32 MiB to 3 GiB per processor. The use of single jobs differs from it by a
+    log-normal factor (sigma 0.15). Each user has a margin of 0.9, 1.5, 3 or 6, and requests the next power of two above
+    the median times the margin. A job that needs more than its request ends as out_of_memory, and its recorded use
+    equals the request. O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": range(400), "run_time": [60] * 400, "req_procs": [1] * 400,
     ...     "user_id": [k % 7 for k in range(400)], "status": ["completed"] * 400})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small workload by hand-made rules: users with habits, sessions, padded limits, a weekly rhythm, and real queues.
+"""The demo's small workload: users who repeat programs in sessions, time limits with a margin, days and weeks.
 
-It is not fitted to any log. Each part (people, sessions, sizes, run times, limits, arrivals) is a function, so that it
-can be replaced by a published model.
+The rules are made by hand and not fitted to any log. Each part (people, sessions, sizes, run times, limits, arrivals)
+is a function of its own. The waits come from a simulated schedule.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ ROUND_LIMITS = tuple(60.0 * minutes for minutes in (5, 10, 15, 30)) + tuple(
     HOUR * hours for hours in (1, 2, 3, 4, 6, 8, 12, 18, 24, 36, 48)
 )
 SHORT_QUEUE_LIMIT = 2 * HOUR
-SESSION_S = 2 * HOUR  # of the whole machine, at most
+SESSION_S = 2 * HOUR  # most work of one session, in seconds of the whole machine
 _DAY = (3, 2, 2, 2, 2, 2, 3, 5, 9, 13, 14, 13, 11, 13, 14, 14, 13, 11, 8, 7, 6, 6, 5, 4)  # submissions by local hour
 _WEEKEND = 0.35
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is generated: number of jobs and users, processors, and the load (of jobs that run)."""
+    """The parameters of a workload: numbers of jobs and users, processors, and the load by the jobs that run."""
 
     jobs: int = 5000
     users: int = 60
@@ -49,7 +49,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A repeated run: typical run time and its spread (log-normal), size, limit, memory, failures."""
+    """A kind of job that is repeated: median run time and spread (log-normal), size, time limit, memory, failures."""
 
     median_s: float
     sigma: float
@@ -79,13 +79,14 @@ class Person:
 
 
 def synthesize(rng: np.random.Generator, site: Site = Site()) -> Trace:
-    """Generate a workload with waits: drawn as below, then scheduled by EASY with the users' limits.
+    """Generate a workload with waits: the jobs are drawn, and then scheduled by EASY with the users' time limits.
 
-    Sessions of one user mostly repeat one program with one request; run times are log-normal around the program's
-    median, some fail early, none exceeds its limit; limits are a padded guess rounded up to a value that people use.
-    Submissions follow hours and weekdays; the span is set so that running jobs use `site.load` of the machine. A share
-    of the jobs that would have waited is withdrawn from the queue instead. Only `rng.random` is used, so a seed gives
-    the same workload with any NumPy. O(jobs log jobs).
+    A session of a user mostly repeats one program with one request. Run times are log-normal around the program's
+    median; some jobs fail early, and no job exceeds its time limit. A time limit is a guess with a margin, rounded up
+    to a value that people use. The rate of submissions depends on the hour and the day of the week. The time span is
+    chosen so that the jobs use the share `site.load` of the machine. Some of the jobs that would have waited are
+    withdrawn from the queue instead. Only `rng.random` is used, so a seed gives the same workload with every version of
+    NumPy. O(jobs log jobs).
 
     >>> log = synthesize(np.random.default_rng(1), Site(jobs=50, users=4, procs=32))
     >>> len(log), log.info.max_procs, bool((log.run_time[~np.isnan(log.run_time)] <= log.req_time.max()).all())
@@ -109,7 +110,7 @@ def synthesize(rng: np.random.Generator, site: Site = Site()) -> Trace:
 
 
 def draw_person(rng: np.random.Generator, number: int, site: Site) -> Person:
-    """Draw a user; activity falls with the number, because a few people submit most of the jobs."""
+    """Draw user `number`. Users with high numbers submit less, because a few people submit most jobs of a site."""
     apps = tuple(draw_app(rng, 10 * number + k, site) for k in range(1 + int(3 * rng.random())))
     return Person(
         number=number,
@@ -142,9 +143,9 @@ def draw_app(rng: np.random.Generator, number: int, site: Site) -> App:
 def draw_sessions(
     rng: np.random.Generator, people: Sequence[Person], jobs: int, most: float
 ) -> list[list[tuple[Person, float, App, float, str]]]:
-    """Draw sessions of (user, pause before it, program, run time, status), until there are enough jobs.
+    """Draw sessions until there are enough jobs. Each job is (user, pause before it, program, run time, status).
 
-    A session uses at most about `most` processor-seconds, because people submit fewer of their large jobs.
+    A session uses at most about `most` processor-seconds, because people submit fewer large jobs at once.
     """
     sessions: list[list[tuple[Person, float, App, float, str]]] = []
     weights = np.cumsum([person.activity for person in people])
@@ -156,7 +157,7 @@ def draw_sessions(
         count = min(count, max(int(most / (app.procs * app.median_s)), 1))
         session: list[tuple[Person, float, App, float, str]] = []
         for _ in range(count):
-            if rng.random() < 0.1:  # sometimes another program in between
+            if rng.random() < 0.1:  # a user sometimes runs another program within a session
                 app = who.apps[int(rng.random() * len(who.apps))]
             pause = -math.log(1.0 - rng.random()) * who.pause_s if session else 0.0
             session.append((who, float(round(pause)), app, *draw_run(rng, app)))
@@ -179,7 +180,7 @@ def draw_normal(rng: np.random.Generator) -> float:
 
 
 def draw_arrivals(rng: np.random.Generator, count: int, span: float) -> list[float]:
-    """Draw ascending instants in the span, in proportion to the hour of the day and the day of the week."""
+    """Draw ascending submit times in the span; their rate depends on the hour of the day and the day of the week."""
     hours = np.arange(math.ceil(span / HOUR))
     rate = np.array(_DAY, dtype=float)[hours % 24] * np.where(hours // 24 % 7 >= 5, _WEEKEND, 1.0)
     rate[-1:] *= span / HOUR - (len(hours) - 1)
@@ -189,7 +190,7 @@ def draw_arrivals(rng: np.random.Generator, count: int, span: float) -> list[flo
 
 
 def round_up(seconds: float) -> float:
-    """Return the next limit that people use, at most the longest.
+    """Return the smallest usual time limit that is at least `seconds`, at most the longest usual limit.
 
     >>> round_up(3700.0), round_up(1e9)
     (7200.0, 172800.0)
@@ -233,7 +234,7 @@ def _trace(jobs: list[tuple[Person, float, App, float, str]], submits: list[floa
 def with_waits(
     rng: np.random.Generator, trace: Trace, cancelled: float, simulate: Callable[[Trace], Schedule]
 ) -> Trace:
-    """Return the jobs with the waits of a schedule; some of the waiting jobs leave the queue instead."""
+    """Return the jobs with the waits of a schedule; some of the waiting jobs are withdrawn from the queue instead."""
     first, wait = simulate(trace), np.zeros(len(trace))
     wait[first.rows] = first.wait_time
     leaves = np.array([rng.random() for _ in range(len(trace))]) < cancelled
