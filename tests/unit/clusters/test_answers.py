@@ -86,7 +86,7 @@ def test_gpu_types_and_full_nodes_are_written_as_the_other_cluster_has_them() ->
     ("line", "words"),
     [
         ('submit = "qsub"', "has no word sbatch"),
-        ('service = "/s.sock"', "give one of store = PATH and service"),
+        ('service = "/s.sock"', "give store = PATH or service = ADDRESS"),
         ('bandwidth = { home = "fast" }', "an amount per second"),
         ('translate = { queue = { a = "b" } }', "accepted: partition, qos, account, constraint, gpu"),
         ("pateince_s = 3", "pateince_s"),
