@@ -1,26 +1,26 @@
 """What somebody gains who teaches the predictor short run times, then submits long jobs, under the order by forecasts.
 
-    python -m benchmarks.planning.order_gamed --seeds 1:10 -o gamed.json
+    python -m benchmarks.planning.order_gamed --seeds 1:10 --long 8
 
 Each seed is a machine of 32 processors and three days of eleven users who repeat themselves and pad their limits. A
 twelfth user submits `--long` jobs of six hours, and before each of them `--short` jobs of a minute. If the user is
 honest, the short jobs have a name of their own and a limit of ten minutes. If not, they have the name, the size and
-the limit of the long jobs. Nothing else differs. Each row is an order: by time limits, or by forecasts under the two
-bounds of `OrderRule`. Columns: the mean wait of the long jobs, honest and gamed; what gaming gains, in minutes and as a
-share of the honest wait; what the gamed long jobs gain over the order by time limits on the same jobs, all of them and
-the last of each seed; and what gaming costs a job of others, each difference with a 90 % interval over seeds. The mean
-wait of all honest jobs shows what the bounds themselves cost.
+the limit of the long jobs, and either also their command (gamed) or a command of their own (changed). Nothing else
+differs. Each row is an order: by time limits, or by forecasts under the three bounds of `OrderRule`. Columns: the mean
+wait of the long jobs, honest, gamed and changed; what each way of gaming gains, in minutes, and as a share of the
+honest wait; what the long jobs gain over the order by time limits on the same jobs, all of them, and the first and the
+last of each seed; and what gaming costs a job of others, each difference with a 90 % interval over seeds. The mean wait
+of all honest jobs shows what the bounds themselves cost.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.planning_gain import show
 
 from batchcast.machines.machine import homogeneous
 from batchcast.planning.order import OrderRule
@@ -32,14 +32,17 @@ LONG_S, LIMIT_S, LONG_PROCS = 6 * 3600.0, 8 * 3600.0, 8.0
 SHORT_S, SHORT_LIMIT_S = 60.0, 600.0
 ARMS: dict[str, OrderRule | None] = {
     "time limits": None,
-    "no bound": OrderRule(least_share=0.0, most_overrun=1.0),
-    "least share": OrderRule(most_overrun=1.0),
-    "overruns": OrderRule(least_share=0.0),
-    "both": OrderRule(),
+    "no bound": OrderRule(least_share=0.0, most_overrun=1.0, own_history=False),
+    "least share": OrderRule(most_overrun=1.0, own_history=False),
+    "own history": OrderRule(least_share=0.0, most_overrun=1.0),
+    "overruns": OrderRule(least_share=0.0, own_history=False),
+    "without own history": OrderRule(own_history=False),
+    "all": OrderRule(),
 }
 """The rule of each order; None: time limits."""
 LOAD = 0.7
 GAMER = "gamer"
+WAYS = ("honest", "gamed", "changed")
 
 
 def crowd(rng: np.random.Generator) -> list[dict[str, Any]]:
@@ -52,26 +55,30 @@ def crowd(rng: np.random.Generator) -> list[dict[str, Any]]:
         limit = float(np.ceil(typical * padding / 900) * 900)
         for _ in range(max(int(share / (procs * typical)), 1)):
             run = min(typical * rng.lognormal(0.0, 0.3), 0.95 * limit)
-            rows.append(_job(float(rng.uniform(0, DAYS * 86400)), round(run), procs, limit, f"u{user}", f"job{user}"))
+            at = float(rng.uniform(0, DAYS * 86400))
+            rows.append(_job(at, round(run), procs, limit, f"u{user}", f"job{user}", f"run{user}"))
     return rows
 
 
-def gamers(rng: np.random.Generator, long: int, short: int, games: bool) -> list[dict[str, Any]]:
+def gamers(rng: np.random.Generator, long: int, short: int, way: str) -> list[dict[str, Any]]:
     """Long jobs from the second day on, and the short ones, one every two minutes, in the hours before each."""
     rows = []
     for at in np.sort(rng.uniform(86400.0, DAYS * 86400.0, long)).tolist():
-        rows.append(_job(at, LONG_S, LONG_PROCS, LIMIT_S, GAMER, "work"))
+        rows.append(_job(at, LONG_S, LONG_PROCS, LIMIT_S, GAMER, "work", "solve"))
         for k in range(short):
             before = at - 18_000.0 - 120.0 * k
-            given = (LONG_PROCS, LIMIT_S, GAMER, "work") if games else (LONG_PROCS, SHORT_LIMIT_S, GAMER, "test")
-            rows.append(_job(before, SHORT_S, *given))
+            if way == "honest":
+                rows.append(_job(before, SHORT_S, LONG_PROCS, SHORT_LIMIT_S, GAMER, "test", "check"))
+            else:
+                command = "solve" if way == "gamed" else "check"
+                rows.append(_job(before, SHORT_S, LONG_PROCS, LIMIT_S, GAMER, "work", command))
     return rows
 
 
-def _job(at: float, run: float, procs: float, limit: float, user: str, name: str) -> dict[str, Any]:
+def _job(at: float, run: float, procs: float, limit: float, user: str, name: str, command: str) -> dict[str, Any]:
     return {
         "submit_time": float(round(at)), "wait_time": 0.0, "run_time": run, "req_procs": procs, "req_time": limit,
-        "user_id": user, "job_name": name, "partition_id": "all",
+        "user_id": user, "job_name": name, "app_id": command, "partition_id": "all",
     }  # fmt: skip
 
 
@@ -90,13 +97,14 @@ SETTINGS = {"SchedulerType": "sched/backfill", "PriorityType": "priority/basic"}
 def one_seed(seed: int, long: int, short: int) -> dict[str, list[list[float]]]:
     """The waits by arm and order: of the long jobs, and of everybody else's."""
     found: dict[str, list[list[float]]] = {}
-    for arm, games in (("honest", False), ("gamed", True)):
-        rows = crowd(np.random.default_rng([seed, 1])) + gamers(np.random.default_rng([seed, 2]), long, short, games)
+    for arm in WAYS:
+        rows = crowd(np.random.default_rng([seed, 1])) + gamers(np.random.default_rng([seed, 2]), long, short, arm)
         rows.sort(key=lambda r: r["submit_time"])
         is_long = np.array([r["run_time"] == LONG_S and r["user_id"] == GAMER for r in rows])
         others = np.array([r["user_id"] != GAMER for r in rows])
         for wait in waits(rows):
             found.setdefault(f"long, {arm}", []).append(wait[is_long].tolist())
+            found.setdefault(f"first, {arm}", []).append(wait[is_long][:1].tolist())
             found.setdefault(f"last, {arm}", []).append(wait[is_long][-1:].tolist())
             found.setdefault(f"others, {arm}", []).append(wait[others].tolist())
     return found
@@ -115,21 +123,19 @@ def table(runs: list[dict[str, list[list[float]]]]) -> list[dict[str, Any]]:
     for k, name in enumerate(ARMS):
         mean = {one: np.array([np.mean(run[one][k]) for run in runs]) / 60 for one in runs[0]}
         limits = limits or mean
-        gain = mean["long, honest"] - mean["long, gamed"]
-        over = {one: limits[one] - mean[one] for one in ("long, gamed", "last, gamed")}
-        rows.append(
-            {
-                "order, bounds": name,
-                "honest": round(float(mean["long, honest"].mean()), 1),
-                "gamed": round(float(mean["long, gamed"].mean()), 1),
-                "gain": interval(gain),
-                "of the wait": f"{gain.mean() / mean['long, honest'].mean():.0%}",
-                "over limits": interval(over["long, gamed"]),
-                "of the last": interval(over["last, gamed"]),
-                "costs others": interval(mean["others, gamed"] - mean["others, honest"]),
-                "others, honest": round(float(mean["others, honest"].mean()), 1),
+        row = {"order, bounds": name} | {way: round(float(mean[f"long, {way}"].mean()), 1) for way in WAYS}
+        for way in WAYS[1:]:
+            gain = mean["long, honest"] - mean[f"long, {way}"]
+            over = {one: limits[f"{one}, {way}"] - mean[f"{one}, {way}"] for one in ("long", "first", "last")}
+            row |= {
+                f"{way}: gain": interval(gain),
+                f"{way}: of the wait": f"{gain.mean() / mean['long, honest'].mean():.0%}",
+                f"{way}: over limits": interval(over["long"]),
+                f"{way}: of the first": interval(over["first"]),
+                f"{way}: of the last": interval(over["last"]),
+                f"{way}: costs others": interval(mean[f"others, {way}"] - mean["others, honest"]),
             }
-        )
+        rows.append({**row, "others, honest": round(float(mean["others, honest"].mean()), 1)})
     return rows
 
 
@@ -138,18 +144,11 @@ def main() -> int:
     parser.add_argument("--seeds", default="1:10")
     parser.add_argument("--long", type=int, default=4)
     parser.add_argument("--short", type=int, default=100)
-    parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
     first, _, last = given.seeds.partition(":")
     seeds = range(int(first), int(last or first) + 1)
     rows = table([one_seed(seed, given.long, given.short) for seed in seeds])
-    widths = {name: max(len(name), *(len(str(row[name])) for row in rows)) for name in rows[0]}
-    print("  ".join(name.rjust(width) for name, width in widths.items()))
-    for row in rows:
-        print("  ".join(str(row[name]).rjust(width) for name, width in widths.items()))
-    if given.output:
-        asked = {"seeds": given.seeds, "long": given.long, "short": given.short}
-        given.output.write_text(json.dumps({"asked": asked, "unit": "min", "rows": rows}, indent=1) + "\n")
+    print(show(rows))
     return 0
 
 

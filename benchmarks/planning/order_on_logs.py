@@ -3,12 +3,14 @@
     python -m benchmarks.planning.order_on_logs ../shared/traces/KTH-SP2-1996-2.1-cln.swf.gz ... --first 15000
     python -m benchmarks.planning.order_on_logs LOG ... --first 15000 --arms "limits; rule; rule, reserved"
     python -m benchmarks.planning.order_on_logs LOG ... --first 15000 --replicates 10
+    python -m benchmarks.planning.order_on_logs LOG ... --first 4000 --arms "limits; unbounded; any history; quantile"
 
 Each log runs on its own machine (one node a processor) by arrival, then under each arm (`ARMS`): which run times order
 the queue, and which become the limits of waiting jobs. Mean wait, mean bounded slowdown (bound 60 s), 99th percentile
 and longest wait are shares of those by arrival. Differences of mean waits are shares of the mean wait by arrival, with
 a 90 % interval over groups of one user's submissions of one week: from arrival, from the order by limits, and from the
-order by limits with the same planned lengths. Users of ten jobs and more are worse off if their mean wait is longer by
+order by limits with the same planned lengths; with the arms, also from the order without bounds on gaming and from the
+order in which a job needs no history of its own. Users of ten jobs and more are worse off if their mean wait is longer by
 more than a tenth and a minute. After several logs a second table has the geometric means, and how many logs are clearly
 ahead of or behind the order by limits.
 
@@ -61,6 +63,8 @@ ARMS = {
     "limits, planned lengths": Arm("limit", "length"),
     "point": Arm("point"),
     "quantile": Arm("order"),
+    "unbounded": Arm("order", rule=OrderRule(band=BAND, least_share=0.0, most_overrun=1.0, own_history=False)),
+    "any history": Arm("order", rule=OrderRule(band=BAND, own_history=False)),
     "rule": Arm("order", "length"),
     "rule, reserved": Arm("order", "length", slurm=RESERVED),
     "blend": Arm("blend", "length"),
@@ -68,7 +72,8 @@ ARMS = {
     "true run times": Arm("true", "true"),
 }
 """`rule` is what `plan = "both"` does: order by the 90 % quantile, lengths at the 80 % quantile. `quantile` is its
-order alone, `point` the order by points, and `rule, reserved` keeps processors only for jobs past the age. `blend`
+order alone, `unbounded` and `any history` are `quantile` without all or without the last of the bounds on gaming,
+`point` is the order by points, and `rule, reserved` keeps processors only for jobs past the age. `blend`
 orders by the geometric mean of limit and 80 % quantile."""
 SHOWN = ("limits", "limits, planned lengths", "point", "quantile", "rule", "rule, reserved", "true run times")
 
@@ -117,7 +122,10 @@ def run_arms(log: Trace, arms: Mapping[str, Arm]) -> Ran:
     return Ran(waits, plain.end_time - plain.start_time, group, user)
 
 
-CONTROLS = {"from limits": "limits", "from limits, lengths": "limits, planned lengths"}
+CONTROLS = {
+    "from limits": "limits", "from limits, lengths": "limits, planned lengths", "from unbounded": "unbounded",
+    "from any history": "any history",
+}  # fmt: skip
 
 
 def rows_of(name: str, ran: Ran) -> list[dict[str, Any]]:

@@ -40,7 +40,7 @@ LONG = {
 
 def pages(root: Path = ROOT) -> list[Path]:
     """Return the pages that may have figures."""
-    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    return [root / "README.md", root / "SECURITY.md", *sorted((root / "docs").rglob("*.md"))]
 
 
 def shown(name: str, value: Any, digits: str | None = None) -> list[str]:

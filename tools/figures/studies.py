@@ -465,6 +465,46 @@ def read_order_rules(printed: list[Any], _: Path) -> Figures:
     return found
 
 
+def read_order_bounds(printed: list[Any], _: Path) -> Figures:
+    """Read the table of order_on_logs.py with and without the bounds on gaming."""
+    found, rows = Figures(), []
+    for row in cells_of(printed[0].splitlines()):
+        order = row["order"].replace(" ", "_")
+        found.values |= {f"{row['log']}.{order}.wait": float(row["wait"])}
+        for name in ("unbounded", "any history"):
+            if match := INTERVAL.match(row[f"from {name}"]):
+                words = zip(("change", "low", "high"), match.groups())
+                named = {f"{row['log']}.{order}.from_{name.replace(' ', '_')}.{word}": text for word, text in words}
+                found.values |= {key: float(text) for key, text in named.items()}
+        if row["order"] != "limits":
+            shown = {"unbounded": "none", "any history": "share and overruns", "quantile": "all"}[row["order"]]
+            changes = (row[f"from {name}"].split(":")[0] for name in ("limits", "unbounded", "any history"))
+            rows.append((row["log"], shown, row["wait"], *changes))
+    head = "log | bounds | mean wait | change from time limits | from no bounds | from share and overruns"
+    found.blocks["table"] = table(head, rows)
+    return found
+
+
+def read_order_gamed(printed: list[Any], _: Path) -> Figures:
+    """Read the table of order_gamed.py: what long jobs gain over time limits, in minutes, by bounds."""
+    found, rows = Figures(), []
+    for row in cells_of(printed[0].splitlines()):
+        cells: list[str] = []
+        for way in ("gamed", "changed"):
+            for name in ("over limits", "of the first", "of the last"):
+                cell = row[f"{way}: {name}"]
+                match = INTERVAL.match(cell)
+                assert match is not None, cell
+                named = f"{row['order, bounds']}.{way}.{name}".replace(" ", "_")
+                found.values |= {f"{named}.{k}": float(v) for k, v in zip(("gain", "low", "high"), match.groups())}
+                cells.append(cell)
+        if row["order, bounds"] != "time limits":
+            rows.append((row["order, bounds"], *cells[:2], *cells[3:5], row["others, honest"]))
+    head = "bounds | same command | its first job | changed command | its first job | wait of honest jobs, min"
+    found.blocks["table"] = table(head, rows)
+    return found
+
+
 def read_lab_limits(printed: list[Any], _: Path) -> Figures:
     """Read the table of planning_gain.py: by processors, the lab and the simulated clock."""
     lines = [line for line in printed[0].splitlines() if line.startswith("|")]
@@ -725,6 +765,13 @@ STUDIES = (
         "order-rules", (f"python -m benchmarks.planning.order_on_logs {' '.join(ON_LOGS)} --first 15000",),
         read_order_rules, ON_LOGS, rerun="long",
     ),
+    Study(
+        "order-bounds",
+        (f"python -m benchmarks.planning.order_on_logs {KTH} {CTC} {SP2} --first 5000 "
+         '--arms "limits; unbounded; any history; quantile"',),
+        read_order_bounds, (KTH, CTC, SP2),
+    ),
+    Study("order-gamed", ("python -m benchmarks.planning.order_gamed --seeds 1:10 --long 8",), read_order_gamed),
     Study(
         "lab-limits",
         ("python benchmarks/planning_gain.py --seeds 1,2,3 --jobs 300 --load 1.3 --speed 60 -o gain.jsonl",),

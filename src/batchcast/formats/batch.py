@@ -20,7 +20,7 @@ from .chunks import Problems
 from .memory import MOST_KIB, per_gpu
 from .slurm.resources import gres_gpus, parse_tres, tres_gpus
 from .slurm.sacct_layout import Layout
-from .slurm.sbatch import parse_submit_line
+from .slurm.sbatch import command_digest, parse_submit_line, submitted_command
 from .times import STAMP_FORMS, LocalClock, Stamps, parse_stamps
 
 BROKEN_MEMORY = "reqmem: more than a pebibyte, read from ReqTRES or AllocTRES if they have an amount"
@@ -241,12 +241,16 @@ class Batch:
     def said(self, words: Codes, option: str) -> np.ndarray:
         """Return the codes of the values that an option of the submit command has; -1 if it is absent.
 
-        For `partition`, only lists count, because a single partition is in a column of its own.
+        For `partition`, only lists count, because a single partition is in a column of its own. `command` stands for
+        the script and its arguments.
         """
         texts = self.text("submitline")
         if texts is None:
             return np.full(len(self._lines), -1, dtype=np.int32)
-        values = [parse_submit_line(text).get(option, "") for text in texts]
+        if option == "command":
+            values = [command_digest(submitted_command(text)) or "" for text in texts]
+        else:
+            values = [parse_submit_line(text).get(option, "") for text in texts]
         if option == "partition":
             values = [text if "," in text else "" for text in values]
         return np.fromiter(map(words.__getitem__, values), dtype=np.int32, count=len(values))

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import UsageError
+from ..predict.similarity.coding import name_stem
 
 LEVELS = 64
 LEAST_WORK, STEPS = 60.0, 2.5
@@ -43,7 +44,8 @@ runs (order_gamed.json in benchmarks/planning).
 OVERRUN_WINDOW = 14 * 86_400.0
 """Jobs that ended longer ago (s) do not count as recent work."""
 OVERRUNS_EVERY_S = 1800.0
-"""Overruns are looked up this often (s): they take hours to build up, and each look costs a pass over recent jobs."""
+"""Overruns and histories are looked up this often (s): they take hours to build up, and each look costs a pass over
+recent jobs."""
 ORDER_QUANTILE, LENGTH_QUANTILE = 0.9, 0.8
 """Quantiles of the predicted run time that order jobs, and that become the planned limits of waiting jobs."""
 WITHIN = ("queue", "account", "user")
@@ -56,7 +58,8 @@ class OrderRule:
     `size` is the power of a job's processors in its work: 0
     is shortest first, 1 least work first. `least_share` is the least share of its time limit that a job counts as.
     `most_overrun` is the share of a user's work that may run past what ordered it, before time limits order all jobs
-    of the user (1: no bound; see `overrunning`). Raises UsageError for an unknown word, a band below 128, an age that
+    of the user (1: no bound; see `overrunning`). With `own_history`, a time limit orders each job until a job with the
+    same user, name and command has ended (`kind_of`). Raises UsageError for an unknown word, a band below 128, an age that
     is not positive, or a size or a share outside 0 to 1.
 
     >>> OrderRule(within="everybody")
@@ -70,6 +73,7 @@ class OrderRule:
     size: float = 1.0
     least_share: float = LEAST_SHARE
     most_overrun: float = MOST_OVERRUN
+    own_history: bool = True
 
     def __post_init__(self) -> None:
         if self.within not in WITHIN:
@@ -99,6 +103,18 @@ class OrderRule:
         if not limit < math.inf:
             return forecast if forecast == forecast else math.inf
         return limit if forecast != forecast else min(max(forecast, self.least_share * limit), limit)
+
+
+def kind_of(user: Hashable, name: Hashable, command: Hashable) -> tuple[Hashable, ...]:
+    """Return what two jobs have in common if the one counts as the other's own history: user, name and command.
+
+    Digits in the name do not count, because predictions count such names as equal. The command does, digits included:
+    its arguments may decide the run time.
+
+    >>> kind_of("ada", "wing_012", "a1") == kind_of("ada", "wing_013", "a1"), kind_of("ada", "w", "a1")
+    (True, ('ada', 'w', 'a1'))
+    """
+    return user, name_stem(name) if isinstance(name, str) else name, command
 
 
 class Ran(NamedTuple):

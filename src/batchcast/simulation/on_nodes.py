@@ -8,7 +8,7 @@ queue by predictions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from ..planning.order import (
     Queue,
     Ran,
     decide_order,
+    kind_of,
     overrunning,
 )
 from ..predict.batched import quantiles_of, replay
@@ -89,13 +90,18 @@ def orderable(machine: Machine) -> Machine:
 
 
 def reorder_by(
-    rule: OrderRule, machine: Machine, requests: Sequence[NodeRequest], length: Callable[[NodeRequest], float]
-) -> Reorder:
-    """Return the function that each look of the simulation calls: `planning.order` on the waiting jobs."""
+    rule: OrderRule, machine: Machine, requests: Sequence[NodeRequest], length: Callable[[NodeRequest], float],
+    kind: Callable[[NodeRequest], int] | None = None,
+) -> Reorder:  # fmt: skip
+    """Return the function that each look of the simulation calls: `planning.order` on the waiting jobs.
+
+    `kind` numbers jobs that are one another's history (`kind_of`); jobs of number 0 need none. None: no job does.
+    """
     ordered = sorted(requests, key=lambda r: r.submit)
     lengths = np.array([length(r) for r in ordered])
     sizes = np.array([float(r.cpus) for r in ordered])
-    by_forecast = _ByForecast(rule, ordered, lengths, sizes)
+    kinds_of = None if kind is None else np.array([kind(r) for r in ordered], np.int64)
+    by_forecast = _ByForecast(rule, ordered, lengths, sizes, kinds_of)
     finder = AgeFinder(float(machine.cpus))
     where: dict[tuple[object, ...], int] = {}  # jobs exchange priorities only within a QOS and a partition
     kinds = np.array([where.setdefault((r.qos, tuple(sorted(r.partitions))), len(where)) for r in ordered], np.int64)
@@ -123,9 +129,14 @@ def reorder_by(
 
 
 class _ByForecast:
-    """Run times that order waiting jobs: predicted, or time limits for users with too many jobs that ran longer."""
+    """Run times that order waiting jobs: predicted, or time limits for users with too many jobs that ran longer, and
+    for jobs without a history of their own.
+    """
 
-    def __init__(self, rule: OrderRule, ordered: Sequence[NodeRequest], lengths: np.ndarray, sizes: np.ndarray) -> None:
+    def __init__(
+        self, rule: OrderRule, ordered: Sequence[NodeRequest], lengths: np.ndarray, sizes: np.ndarray,
+        kind: np.ndarray | None,
+    ) -> None:  # fmt: skip
         users: dict[str, int] = {}
         self._user = np.array([users.setdefault(r.user, len(users)) for r in ordered], np.int64)
         self._submit, self._limit, self._run = (
@@ -133,7 +144,10 @@ class _ByForecast:
         )
         self._by_limit = np.array([rule.length(math.nan, r.limit) for r in ordered])
         self._length, self._size, self._most = lengths, sizes, rule.most_overrun
-        self.may_change = self._most < 1 and bool((lengths < self._by_limit).any())
+        self._kind = kind if rule.own_history and kind is not None else np.zeros(len(ordered), np.int64)
+        self._ended = np.zeros(int(self._kind.max(initial=0)) + 1, bool)  # by kind: whether a job has ended
+        self._ended[0] = True
+        self.may_change = (self._most < 1 or bool(self._kind.any())) and bool((lengths < self._by_limit).any())
         self._over, self._due, self._first = np.zeros(len(users), bool), -math.inf, 0
 
     def lengths(self, seen: Seen) -> np.ndarray:
@@ -142,14 +156,16 @@ class _ByForecast:
             self._due = seen.now + OVERRUNS_EVERY_S
             self._look(seen)
         mine: np.ndarray = seen.places
-        chosen: np.ndarray = np.where(self._over[self._user[mine]], self._by_limit[mine], self._length[mine])
+        by_limit = self._over[self._user[mine]] | ~self._ended[self._kind[mine]]
+        chosen: np.ndarray = np.where(by_limit, self._by_limit[mine], self._length[mine])
         return chosen
 
     def _look(self, seen: Seen) -> None:
-        """Find the users anew, from the jobs that run or ended within the window."""
+        """Find the users and the kinds with a history anew, from the jobs that run or ended within the window."""
         recent = slice(self._first, int(np.searchsorted(self._submit, seen.now, side="right")))
         start = seen.start[recent]
         end = start + self._run[recent]
+        self._ended[self._kind[recent][end <= seen.now]] = True
         over_long_ago = end < seen.now - OVERRUN_WINDOW
         counts = np.flatnonzero(~np.isnan(start) & ~over_long_ago) + self._first
         still = np.flatnonzero(~over_long_ago)
@@ -348,8 +364,11 @@ def simulate_on(
         machine = orderable(machine)
         spec = "requested" if order.by == "limit" else order.predictor
         by = _plan(trace, machine, spec, procs, protocol, ORDER_QUANTILE)
-        rule = order.rule
-        reorder = reorder_by(rule, machine, jobs, lambda r: rule.length(math.nan if by is None else by(r), r.limit))
+        rule, kinds = order.rule, _kinds(trace)
+        reorder = reorder_by(
+            rule, machine, jobs, lambda r: rule.length(math.nan if by is None else by(r), r.limit),
+            lambda r: kinds[row_of(r)],
+        )  # fmt: skip
     before = clock() if clock is not None else math.nan
     shorter = None
     if queue.lengths is not None:
@@ -358,6 +377,14 @@ def simulate_on(
     schedule = simulate_slurm(machine, jobs, lengths=lengths, reorder=reorder, lazy=1, tick=tick)
     took = clock() - before if clock is not None else math.nan
     return _as_schedule(trace, machine, schedule, queue.memory, left, took)
+
+
+def _kinds(trace: Trace) -> list[int]:
+    """Number the jobs by user, name and command: a job is the history of jobs with its number. 0: unknown user."""
+    columns = (trace.nominal(name).decode() for name in ("user_id", "job_name", "app_id"))
+    number: dict[tuple[Hashable, ...], int] = {}
+    rows = zip(*columns, strict=True)
+    return [0 if row[0] is None else number.setdefault(kind_of(*row), len(number) + 1) for row in rows]
 
 
 def _lengths(

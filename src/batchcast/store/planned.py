@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, exists, func, insert, or_, select, text
 
+from ..planning.order import kind_of
 from ..planning.record import ORDER_RECORD, Entry, How, State
 from ..store import clock_jobs
 from .schema import forecast_outcomes as outcomes
@@ -77,14 +78,28 @@ def closed(connection: Connection, cluster: str) -> Iterator[str]:
 
 
 def run_forecasts(connection: Connection, cluster: str, method: str) -> dict[tuple[str, float], Mapping[str, Any]]:
-    """Return the run-time predictions at submission of all waiting jobs, by job id and submit time, and their users."""
+    """Return the run-time predictions at submission of all waiting jobs, by job id and submit time, and their kinds."""
     query = (
-        select(jobs.c.job_id, jobs.c.submit_time, jobs.c.user_id, *(forecasts.c[name] for name in _FORECAST))
+        select(jobs.c.job_id, jobs.c.submit_time, *_KIND, *(forecasts.c[name] for name in _FORECAST))
         .join(forecasts, forecasts.c.row == jobs.c.row)
         .where(jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.start_time.is_(None))
         .where(forecasts.c.kind == "runtime", forecasts.c.moment == "submit", forecasts.c.method == method)
     )
     return {(row["job_id"], row["submit_time"]): dict(row) for row in connection.execute(query).mappings()}
+
+
+_KIND = (jobs.c.user_id, jobs.c.job_name, jobs.c.app_id)
+
+
+def ended_kinds(connection: Connection, cluster: str, users: Sequence[str]) -> dict[str, set[tuple[Hashable, ...]]]:
+    """Return by user the kinds (`kind_of`) of the jobs that have run and ended."""
+    found: dict[str, set[tuple[Hashable, ...]]] = {user: set() for user in users}
+    for k in range(0, len(users), _CHUNK):
+        query = select(*_KIND).distinct().where(jobs.c.cluster == cluster, jobs.c.user_id.in_(users[k : k + _CHUNK]))
+        ended = query.where(jobs.c.end_time.is_not(None), jobs.c.start_time.is_not(None))
+        for user, name, command in connection.execute(ended):
+            found[user].add(kind_of(user, name, command))
+    return found
 
 
 _FORECAST = ("point_s", "levels", "quantiles_s", "basis", "grounds")

@@ -70,7 +70,7 @@ def test_within_an_account_nobody_else_is_passed() -> None:
 def test_short_jobs_under_a_name_do_not_carry_a_long_one_past_an_honest_job(share: float, is_first: bool) -> None:
     """Row 1 asks for eight hours and was taught to look like a minute; row 2 asks for an hour and needs it."""
     trace = log([600.0, 28_800.0, 3600.0])
-    order = Ordering("forecast", np.array([600.0, 60.0, 3600.0]), OrderRule(age=1e6, least_share=share))
+    order = Ordering("forecast", np.array([600.0, 60.0, 3600.0]), OrderRule(age=1e6, least_share=share, own_history=False))
     start = simulate_on(MACHINE, trace, queue=QueuePlan(order=order)).start_time
     assert (start[1] < start[2]) == is_first
 
@@ -94,7 +94,8 @@ def passes(most_overrun: float, second: float = 28_800.0) -> list[bool]:
             "user_id": [1, 1, 0] * pairs,
         }
     )
-    order = Ordering("forecast", np.array([600.0, 7200.0, 60.0] * pairs), OrderRule(age=1e6, most_overrun=most_overrun))
+    rule = OrderRule(age=1e6, most_overrun=most_overrun, own_history=False)
+    order = Ordering("forecast", np.array([600.0, 7200.0, 60.0] * pairs), rule)
     start = simulate_on(MACHINE, trace, queue=QueuePlan(order=order)).start_time
     return [bool(start[3 * k + 2] < start[3 * k + 1]) for k in range(pairs)]
 
@@ -102,6 +103,32 @@ def passes(most_overrun: float, second: float = 28_800.0) -> list[bool]:
 def test_a_user_passes_others_with_a_long_job_that_looks_short_once_and_not_twice() -> None:
     assert passes(1.0) == [True, True]
     assert passes(0.25) == [True, False]
+
+
+@pytest.mark.parametrize("changes", ["app_id", "job_name"])
+def test_a_changed_command_or_name_passes_nobody_until_a_job_with_it_has_ended(changes: str) -> None:
+    """User 0's second and fourth job look like a minute by the first, which had another command."""
+    # A job of 2,000 s fills the machine before each pair: user 1's of two hours, a second later user 0's of eight.
+    log = Trace.from_arrays(
+        {
+            "submit_time": [0.0, 9000.0, 10_000.0, 10_001.0, 49_000.0, 50_000.0, 50_001.0],
+            "run_time": [60.0, 2000.0, 7200.0, 28_000.0, 2000.0, 7200.0, 28_000.0],
+            "req_time": [10_800.0, 2000.0, 7200.0, 28_800.0, 2000.0, 7200.0, 28_800.0],
+            "req_procs": [4] * 7,
+            "user_id": [0, 2, 1, 0, 2, 1, 0],
+            changes: ["a", "c", "x", "b", "c", "x", "b"],
+        }
+    )
+    told = np.where(log.number("req_time") == 28_800.0, 60.0, log.number("req_time"))
+
+    def passed(own_history: bool) -> list[bool]:
+        rule = OrderRule(age=1e6, most_overrun=1.0, least_share=0.0, own_history=own_history)
+        start = simulate_on(MACHINE, log, queue=QueuePlan(order=Ordering("forecast", told, rule))).start_time
+        of = dict(zip(log.submit_time.tolist(), start.tolist()))
+        return [of[10_001.0] < of[10_000.0], of[50_001.0] < of[50_000.0]]
+
+    assert passed(False) == [True, True]
+    assert passed(True) == [False, True]
 
 
 def test_a_machine_without_weights_keeps_arrival() -> None:
@@ -127,7 +154,7 @@ class OftenShort(Unlearning):
 
 def test_a_predictor_orders_by_its_upper_quantile_and_not_by_its_point() -> None:
     trace = log([600.0, 10_800.0, 10_000.0], runs=[600.0, 60.0, 1800.0])
-    order = Ordering("forecast", OftenShort, OrderRule(age=1e6, least_share=0.0))
+    order = Ordering("forecast", OftenShort, OrderRule(age=1e6, least_share=0.0, own_history=False))
     start = simulate_on(MACHINE, trace, queue=QueuePlan(order=order)).start_time
     assert start[2] < start[1]  # by points, the first of the two would go first
 

@@ -28,6 +28,7 @@ MEANT = {"s": 60.0, "processors": 3.0, "nodes": 2.0, "KiB": 5.0, "GPUs": 6.0, ""
 
 
 OWN: dict[str, tuple[str, float | str]] = {
+    "app_id": ("/home/a/run_1.sh -n 4", "f8a7e34477af"),
     "gpu_type": (TRES, "a100"),
     "exclusive": ("NO", 1.0), "partition_id": ("main,big", "main"), "partition_list": ("main,big", "main,big"),
 }  # fmt: skip

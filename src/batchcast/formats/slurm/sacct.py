@@ -38,9 +38,9 @@ _NAMES = {
 }
 _SAID = {
     "constraint": "constraint", "reservation": "reservation", "partition_list": "partition", "dependency": "dependency",
-    "licenses": "licenses",
+    "licenses": "licenses", "app_id": "command",
 }  # fmt: skip
-"""Nominal columns that are read from the submit command, with the names of its options."""
+"""Nominal columns that are read from the submit command, with the names of its options; `command`: the script."""
 _NUMBERS = (
     "submit_time", "eligible_time", "wait_time", "run_time", "alloc_procs", "avg_cpu_time", "req_procs", "req_time",
     "req_mem_kib", "req_nodes", "alloc_nodes", "req_gpus", "restarts", *SAID_NUMBERS,

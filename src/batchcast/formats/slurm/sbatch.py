@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import shlex
@@ -130,17 +131,53 @@ def parse_submit_line(line: str) -> Mapping[str, str]:
     >>> dict(parse_submit_line("sbatch -p a,b --exclusive --nice=5 -a 0-9%2 job.sh -n 4"))
     {'partition': 'a,b', 'exclusive': '', 'nice': '5', 'array': '0-9%2'}
     """
+    return _split(line)[0]
+
+
+def submitted_command(line: str) -> str:
+    """Return the script and its arguments in a submit command; empty if it has none (`--wrap`, a script on stdin).
+
+    Examples
+    --------
+    >>> submitted_command("sbatch -p a --exclusive runs/job.sh -n 4"), submitted_command("sbatch --wrap 'sleep 1'")
+    ('runs/job.sh -n 4', '')
+    """
+    return " ".join(_split(line)[1])
+
+
+def command_digest(command: str) -> str | None:
+    """Return what tells one command of a user from another: a digest of the script's name and its arguments.
+
+    Arguments may hold secrets, so only the digest is kept. The script's folder does not count, nor do digits in its
+    name, which predictions do not tell apart either. None if the command is unknown.
+
+    Examples
+    --------
+    >>> command_digest("/home/ada/a/run_1.sh --steps 10") == command_digest("run_2.sh --steps 10")
+    True
+    >>> command_digest("run_1.sh --steps 10") == command_digest("run_1.sh --steps 1000"), command_digest("")
+    (False, None)
+    """
+    script, *arguments = command.split() or [""]
+    name = re.sub(r"\d+", "#", script.rpartition("/")[2])
+    words = "\0".join([name, *arguments]).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(words).hexdigest()[:12] if script else None
+
+
+def _split(line: str) -> tuple[dict[str, str], list[str]]:
+    """Returns the options of a submit command, and the script with its arguments."""
     try:
         words = shlex.split(line)
     except ValueError:  # a quote is not closed, or accounting truncated the command
         words = line.split()
-    return _options(words[1:], whole=True)
+    rest: list[str] = []
+    return _options(words[1:], rest), rest
 
 
-def _options(words: list[str], whole: bool = False) -> dict[str, str]:
-    """Returns the options among words; for a `whole` command line, only those before its script."""
+def _options(words: list[str], rest: list[str] | None = None) -> dict[str, str]:
+    """Returns the options among words; of a command line only those before its script, which fills `rest`."""
     options: dict[str, str] = {}
-    k = 0
+    whole, k = rest is not None, 0
     while k < len(words):
         word = words[k]
         k += 1
@@ -148,7 +185,8 @@ def _options(words: list[str], whole: bool = False) -> dict[str, str]:
             name, equals, value = word[2:].partition("=")
         elif re.match(r"-[A-Za-z]", word):
             name, value, equals = _LONG.get(word[1], word[1]), word[2:], word[2:]
-        elif whole:
+        elif rest is not None:
+            rest += words[k - 1 :]
             break
         else:
             continue

@@ -13,6 +13,7 @@ from ...units import parse_duration
 from ..memory import STEP_FIELDS, Peak, of_whole_job, outgrew, peak, requested
 from ..sighting import FINISHED_STATES, OPEN_STATES, Field, Sighting, never_ran, number, read_fields
 from .resources import parse_tres
+from .sbatch import command_digest
 
 Record = dict[str, str]
 
@@ -136,7 +137,8 @@ def sighting(record: Mapping[str, str]) -> Sighting:
 
 
 def _own(record: Mapping[str, str], no_nodes: bool) -> dict[str, Field]:
-    """Returns the columns that squeue prints in its own form: several partitions or QOS, whole nodes, and processors.
+    """Returns the columns that squeue prints in its own form: several partitions or QOS, commands, whole nodes, and
+    processors.
 
     Before a job has nodes, tres-alloc has the requested processors; later it has the allocated ones.
     """
@@ -145,6 +147,7 @@ def _own(record: Mapping[str, str], no_nodes: bool) -> dict[str, Field]:
     return {
         "partition_id": first(parts),
         "partition_list": parts if "," in parts else None,
+        "app_id": command_digest(record.get("Command", "")),
         "exclusive": 1.0 if record.get("OverSubscribe") == "NO" else math.nan,
         "qos": first(record.get("QOS", "")),
         "req_procs": number(cpus) if math.isnan(from_tres) else from_tres,

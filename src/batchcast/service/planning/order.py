@@ -9,7 +9,7 @@ state, which may have the previous factor. A factor that is neither was set by s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from ...planning.order import (
     Queue,
     Ran,
     decide_order,
+    kind_of,
     overrunning,
 )
 from ...planning.record import SETTLED_S, Quiet, Terms, opted_in
@@ -44,6 +45,7 @@ MOST_CALLS = 20
 PAUSE_S = 3600.0
 """So long nothing is set after slurmctld denied it: the audit would fill with the same refusal."""
 OVERRUN = "time limit and arrival: jobs of this user ran longer than predicted"
+NEW = "time limit and arrival: no job of this user with this name and command has ended"
 TOGETHER = 500
 """Maximum number of records per call."""
 
@@ -96,7 +98,8 @@ class Orderer:
     _settled: dict[str, float] = field(default_factory=dict)
     _overrun: frozenset[str] = frozenset()
     _overrun_due: float = -math.inf
-    _by_limit: set[str] = field(default_factory=set)
+    _ended: dict[str, set[tuple[Hashable, ...]]] = field(default_factory=dict)
+    _by_limit: dict[str, str] = field(default_factory=dict)
     _quiet: Quiet = field(default_factory=Quiet)
 
     def cycle(self, cluster: str, stop: str = "", booted: float = math.nan) -> OrderOutcome:
@@ -179,12 +182,22 @@ class Orderer:
     def _look_at_overruns(
         self, connection: Connection, cluster: str, issued: Mapping[tuple[str, float], Mapping[str, Any]]
     ) -> None:
-        """Find the users whose waiting jobs time limits order, since much of their work ran past its predictions."""
+        """Find the users whose waiting jobs time limits order, since much of their work ran past its predictions.
+
+        Also find which kinds of jobs of each user have ended, at once for a user who had no job in the last looks.
+        """
         now = self.transport.now()
-        if now < self._overrun_due or not issued or self.settings["plan_order_by"] == "limits":
+        if not issued or self.settings["plan_order_by"] == "limits":
+            return
+        users = sorted({row["user_id"] for row in issued.values() if row["user_id"]})
+        due = now >= self._overrun_due
+        unknown = users if due else [user for user in users if user not in self._ended]
+        if unknown:
+            ended = planned.ended_kinds(connection, cluster, unknown)
+            self._ended = ended if due else self._ended | ended
+        if not due:
             return
         self._overrun_due, rule = now + OVERRUNS_EVERY_S, OrderRule()
-        users = sorted({row["user_id"] for row in issued.values() if row["user_id"]})
         since = now - OVERRUN_WINDOW
         rows = planned.started_jobs(connection, cluster, method_of(self.settings), users, since, now)
         number = {name: k for k, name in enumerate(users)}
@@ -232,7 +245,7 @@ class Orderer:
         party: dict[tuple[object, ...], int] = {}
         within, columns, ids = self.settings["plan_within"], [], []
         rule = OrderRule(within, band=self.settings["plan_band"])
-        self._by_limit = set()
+        self._by_limit = {}
         for k, name in enumerate(names):
             group, shown = groups[name], groups[name].seen
             one = group.first
@@ -241,9 +254,8 @@ class Orderer:
             for job in group.tasks:
                 said = forecasts.get((job.job_id, job.submit_time))
                 ids.append(job.job_id)
-                if said is not None and said["user_id"] in self._overrun:
-                    said = None
-                    self._by_limit.add(name)
+                if said is not None and (why := self._why_by_limit(said)):
+                    said, self._by_limit[name] = None, why
                 length = rule.length(order_time(said, self.settings), job.limit)
                 columns.append(
                     (k, shown.eligible, shown.cpus, shown.priority, shown.factor, _is_ours(shown, record.get(name)),
@@ -258,6 +270,14 @@ class Orderer:
             age = self._finder.look(ids, queue.arrival, queue.forecast * queue.size, now)
         order = decide_order(queue, replace(rule, age=age), now)
         return {names[k]: factor for k, factor in zip(queue.group.tolist(), order.factor.tolist())}
+
+    def _why_by_limit(self, said: Mapping[str, Any]) -> str:
+        """Return why the time limit orders a job with a prediction; empty: the prediction does."""
+        user = said["user_id"]
+        if user in self._overrun:
+            return OVERRUN
+        is_new = user in self._ended and kind_of(user, said["job_name"], said["app_id"]) not in self._ended[user]
+        return NEW if is_new else ""
 
     def _changes(
         self, groups: Mapping[str, Group], record: dict[str, Standing], wanted: Mapping[str, int]
@@ -316,7 +336,7 @@ class Orderer:
         for group, factor in changes:
             name, now = group.first.raw_id, group.seen.factor
             record[name] = Standing(factor, now)
-            basis = OVERRUN if name in self._by_limit else f"{by} and arrival"
+            basis = self._by_limit.get(name, f"{by} and arrival")
             why = stop or (f"its place by {basis}" if factor else "it may not be ordered any longer")
             what = "sets" if factor else "returns"
             steps.append(Step(group.target, group.first.submit_time, what, now, factor, why))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -86,8 +86,9 @@ def test_without_a_forecast_that_rests_on_anything_the_limit_counts(tmp_path: Pa
 
 
 def ran(
-    one: Site, user: str, elapsed: float, predicted: float, *, limit: float = 28_800.0, running: bool = False
-) -> None:
+    one: Site, user: str, elapsed: float, predicted: float, *, limit: float = 28_800.0, running: bool = False,
+    kind: Mapping[str, str] = {},
+) -> None:  # fmt: skip
     """Store a job of a user that started, how long it ran, and what was predicted when it was submitted."""
     with one.store.begin() as connection:
         number = connection.scalar(select(func.max(jobs.c.row))) + 1
@@ -95,12 +96,36 @@ def ran(
         values = {
             "row": number, "cluster": "c", "job_id": f"9{number}", "submit_time": now - elapsed - 10.0, "user_id": user,
             "start_time": now - elapsed, "end_time": None if running else now, "open": int(running), "state": "x",
-            "first_seen": 0.0, "req_procs": 8.0, "req_time": limit,
+            "first_seen": 0.0, "req_procs": 8.0, "req_time": limit, **kind,
         }  # fmt: skip
         connection.execute(insert(jobs).values(**values))
         said = Prediction(predicted, (0.5, 0.9), (predicted, predicted), "like jobs", Grounds.CLASS)
         shared = {"kind": "runtime", "moment": "submit", "method": "kernel", "as_of": now, "issued_at": now}
         clock_jobs.issue(connection, [{"row": number, **shared, "prediction": said}])
+
+
+@pytest.mark.parametrize("changed", [{"app_id": "c2"}, {"job_name": "other"}], ids=["command", "name"])
+def test_a_new_name_or_a_changed_command_starts_from_the_time_limit(tmp_path: Path, changed: dict[str, str]) -> None:
+    """All jobs are forecast to take 15 min. Eve's job 1 is like those that ended; job 2 has another command or name."""
+    one, kind = site(tmp_path, Job("1", 600), Job("2", 600), Job("3", 600)), {"job_name": "w_1", "app_id": "c1"}
+    belongs_to(one, job1="eve", job2="eve", job3="ada")
+    with one.store.begin() as connection:
+        for job_id, own in (("1", {**kind, "job_name": "w_2"}), ("2", kind | changed), ("3", kind)):
+            connection.execute(update(jobs).where(jobs.c.job_id == job_id).values(**own))
+    ran(one, "eve", 60.0, 60.0, kind=kind)
+    ran(one, "ada", 60.0, 60.0, kind=kind, running=True)  # a job that only runs is no history
+    look(one)
+    before = factors(one)
+    assert before["1"] > before["2"] == before["3"] > 0
+    with Reader(str(tmp_path / "s.db")) as reader:
+        whys = {step["job_id"]: step["why"] for step in reader.ask("plan_changes", cluster="c", since=0.0)
+                if step["what"] == "order sets"}  # fmt: skip
+    assert "no job of this user with this name and command has ended" in whys["2"]
+    assert "forecast" in whys["1"]
+    ran(one, "eve", 60.0, 60.0, kind=kind | changed)
+    one.slurm.time += OVERRUNS_EVERY_S
+    look(one)
+    assert factors(one)["2"] == before["1"]
 
 
 def belongs_to(one: Site, **users: str) -> None:
@@ -117,6 +142,7 @@ def test_a_user_whose_jobs_run_past_their_predictions_is_ordered_by_time_limits(
     belongs_to(one, job1="eve", job2="ada", job3="ada")
     for _ in range(100):
         ran(one, "eve", 60.0, 60.0)
+    ran(one, "ada", 60.0, 60.0)
     look(one)
     before = factors(one)
     assert before["1"] == before["3"]
