@@ -32,6 +32,35 @@ def pairs(times, free, deadline, key, urgent):
         plan.append((i, r))
 
 
+def by_preference(times, free, deadline, price, weight, urgent, now):
+    """Each step: every open job's resource of least weighted time and cost; the earliest of these ends is placed."""
+    free, open_jobs, plan = list(free), set(range(len(times))), []
+    m = len(free)
+    while True:
+        chosen, feasible = {}, {}
+        for i in open_jobs:
+            able = [r for r in range(m) if times[i, r] < np.inf]
+            time = sum(times[i, r] for r in able) / max(len(able), 1) or 1.0
+            cost = sum(price[r] * times[i, r] for r in able) / max(len(able), 1) or 1.0
+            ends = {r: free[r] + times[i, r] for r in able if free[r] + times[i, r] <= deadline[i]}
+            if not ends:
+                continue
+            sums = {
+                r: (1 - weight[i]) / time * (end - now) + weight[i] / cost * (price[r] * times[i, r])
+                for r, end in ends.items()
+            }
+            r = min(ends, key=lambda r: (sums[r], r))
+            chosen[i], feasible[i] = (ends[r], r), len(ends)
+        if not chosen:
+            return plan
+        pressing = [(deadline[i], i) for i in chosen if feasible[i] < urgent]
+        i = min(pressing)[1] if pressing else min((end, i) for i, (end, _) in chosen.items())[1]
+        r = chosen[i][1]
+        free[r] += times[i, r]
+        open_jobs.remove(i)
+        plan.append((i, r))
+
+
 def by_key(times, free, deadline, key, urgent):
     """Max-min and sufferage, one assignment a step."""
     free, open_jobs, plan = list(free), set(range(len(times))), []

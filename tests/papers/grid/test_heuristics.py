@@ -45,6 +45,26 @@ def test_emin_min_is_its_pseudo_code(batch, urgent):
     assert placed(make("heuristic", f"emin_min:urgent={urgent}").assign(batch)) == twin
 
 
+@given(cases(), st.sampled_from([0.0, 0.5]), st.data())
+def test_by_preference_weighs_each_pair_as_its_description_says(batch, urgent, data):
+    n, m = batch.times.shape
+    price = np.array(data.draw(st.lists(st.integers(0, 4), min_size=m, max_size=m)), dtype=float)
+    weight = np.array(data.draw(st.lists(st.sampled_from([0.0, 0.25, 1.0, np.nan]), min_size=n, max_size=n)))
+    known = np.where(np.isnan(weight), 0.5, weight)
+    twin = naive.by_preference(batch.times, batch.free, batch.deadline, price, known, urgent * m, batch.now)
+    heuristic = make("heuristic", f"by_preference:urgent={urgent},cost=0.5")
+    assert placed(heuristic.assign(batch._replace(price=price, cost_weight=weight))) == twin
+
+
+@given(cases(), st.sampled_from([0.0, 0.2, 0.5]))
+def test_by_preference_is_emin_min_where_cost_has_no_weight_or_nothing_costs(batch, urgent):
+    emin_min = placed(make("heuristic", f"emin_min:urgent={urgent}").assign(batch))
+    price = np.arange(1.0, len(batch.free) + 1)
+    weightless = make("heuristic", f"by_preference:cost=0,urgent={urgent}").assign(batch._replace(price=price))
+    assert placed(weightless) == emin_min
+    assert placed(make("heuristic", f"by_preference:cost=1,urgent={urgent}").assign(batch)) == emin_min
+
+
 @given(cases(), st.sampled_from([0.0, 0.2, 0.5]))
 def test_ebest_is_its_pseudo_code(batch, urgent):
     batch = batch._replace(deadline=np.minimum(batch.deadline, 40.0))

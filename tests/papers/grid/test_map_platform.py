@@ -70,3 +70,42 @@ def test_each_job_goes_to_a_resource_that_can_hold_it(files):
 def test_a_platform_goes_with_jobs_and_without_a_matrix(words, said):
     with pytest.raises(UsageError, match=said):
         run(*words)
+
+
+PRICED = """
+[[resource]]
+id = "cloud"
+speed = 100.0
+bandwidth = 10.0
+price = 5.0
+[[resource]]
+id = "own"
+speed = 40.0
+bandwidth = 10.0
+"""
+WEIGHTS = """id,instructions,arrival,deadline,cost_weight
+hasty,1000,0,100,0
+thrifty,1000,0,100,1
+due,1000,0,20,1
+strange,1000,0,100,2
+"""
+
+
+def test_a_job_goes_where_its_user_s_weights_of_time_and_cost_say(tmp_path):
+    (tmp_path / "grid.toml").write_text(PRICED)
+    (tmp_path / "jobs.csv").write_text(WEIGHTS)
+    given = ("--jobs", tmp_path / "jobs.csv", "--platform", tmp_path / "grid.toml")
+    words = ("--heuristic", "emin_min,by_preference", "--plan", tmp_path / "plan.csv", "--json")
+    document = json.loads(run(*given, *words))
+    assert document["warnings"] == ["job strange left out: cost_weight not between 0 and 1"]
+    time, weighed = document["results"]
+    where = dict(line.split(",")[:2] for line in (tmp_path / "plan.csv").read_text().splitlines()[1:])
+    # `own` is free of charge, but it would end `due` after its deadline
+    assert where == {"hasty": "cloud", "thrifty": "own", "due": "cloud"}
+    assert (time["in_time"], weighed["in_time"]) == (2, 3)  # `emin_min` puts `thrifty` in front of `due`
+    assert weighed["cost"] == pytest.approx(2 * 10 * 5)
+
+
+def test_weights_without_prices_are_mentioned(files):
+    given = ("--jobs", files / "jobs.csv", "--platform", files / "grid.toml", "--heuristic", "by_preference")
+    assert "no resource has a price" in json.loads(run(*given, "--json"))["warnings"][-1]

@@ -135,7 +135,7 @@ class _Run:
     def __init__(self, jobs: Jobs, resources: Resources, mapping: MappingRule) -> None:
         n = len(jobs)
         self.mapping = mapping
-        self.deadline, self.arrival = jobs.deadline, jobs.arrival
+        self.deadline, self.arrival, self.cost_weight = jobs.deadline, jobs.arrival, jobs.cost_weight
         self.free = resources.free.astype(np.float64)
         self.resource = np.full(n, -1, dtype=np.int64)
         self.start, self.finish, self.instant = (np.full(n, np.nan) for _ in range(3))
@@ -159,6 +159,7 @@ class _Run:
             getattr(more, name)[:old] = getattr(self, name)
             setattr(self, name, getattr(more, name))
         self.deadline, self.arrival, self.why = jobs.deadline, jobs.arrival, more.why
+        self.cost_weight = jobs.cost_weight
         bad = np.array([row for row in sorted(self.why) if row >= old], dtype=np.int64)
         self.close(bad, REJECTED, np.nan)
         self.instant[bad] = jobs.arrival[bad]
@@ -180,9 +181,11 @@ class _Run:
             return rows
         self.events += 1
         deadline = self.deadline[rows]
+        weight = None if self.cost_weight is None else self.cost_weight[rows]
         batch = Batch(
-            now, times, self.free.copy(), deadline, self.arrival[rows], until, resources.speed, resources.bandwidth
-        )
+            now, times, self.free.copy(), deadline, self.arrival[rows], until, resources.speed, resources.bandwidth,
+            resources.attributes.get("price"), weight,
+        )  # fmt: skip
         plan = heuristic.assign(batch)
         keep = until if self.mapping.remap else np.inf
         done = _commit(

@@ -63,11 +63,13 @@ def read_matrix(path: str | Path) -> np.ndarray:
 def read_jobs(path: str | Path) -> Jobs:
     """Read jobs from CSV: columns id, instructions (MI), file_mb, arrival and deadline (absolute; empty: none).
 
-    `allowed` may replace deadline: time after arrival. A column `min_X` requests at least that value of resource
-    attribute X. A value that is not a number does not stop the reading: the job is kept, and the clock rejects and
-    counts it.
+    `allowed` may replace deadline: time after arrival. `cost_weight` is the user's weight of cost against time, 0 to 1
+    (empty: the heuristic's). A column `min_X` requests at least that value of resource attribute X. A value that is not
+    a number does not stop the reading: the job is kept, and the clock rejects and counts it.
     """
-    header, rows = _table(path, JOB_COLUMNS[:2] + ("arrival",), JOB_COLUMNS + ("allowed", "min_<attribute>"))
+    header, rows = _table(
+        path, JOB_COLUMNS[:2] + ("arrival",), JOB_COLUMNS + ("allowed", "cost_weight", "min_<attribute>")
+    )
     arrival = _numbers(rows, header, "arrival", np.nan)
     if "allowed" in header:
         deadline = arrival + _numbers(rows, header, "allowed", np.inf)
@@ -76,7 +78,8 @@ def read_jobs(path: str | Path) -> Jobs:
     demands = {n.removeprefix("min_"): _numbers(rows, header, n, -np.inf) for n in header if n.startswith("min_")}
     ids = [row[header.index("id")] for row in rows]
     fsize = _numbers(rows, header, "file_mb", 0.0)
-    return Jobs(ids, _numbers(rows, header, "instructions", np.nan), fsize, arrival, deadline, demands)
+    weight = _numbers(rows, header, "cost_weight", np.nan) if "cost_weight" in header else None
+    return Jobs(ids, _numbers(rows, header, "instructions", np.nan), fsize, arrival, deadline, demands, weight)
 
 
 def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
@@ -108,9 +111,10 @@ def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_platform(path: str | Path) -> tuple[Resources, Units | None]:
-    """Read resources from TOML ([[resource]] tables: id, count, speed, bandwidth, free, attributes; [units]) or CSV.
+    """Read resources from TOML or CSV.
 
-    InputError names the resource. Units are None if the file has none.
+    TOML has [[resource]] tables (id, count, speed, bandwidth, free, price, attributes) and [units], which are None if
+    the file has none. InputError names the resource.
     """
     text = _text(path)
     if Path(path).suffix.lower() == ".csv":
@@ -185,16 +189,20 @@ def _from_tables(path: str | Path, parsed: dict[str, Any]) -> tuple[Resources, U
     tables = parsed.get("resource", [])
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise input_error(str(path), "resource is not a list of tables", accepted="[[resource]]")
+    tables = [
+        {**table, "attributes": {**table.get("attributes", {}), "price": table["price"]}} if "price" in table else table
+        for table in tables
+    ]
     names = {name for table in tables for name in table.get("attributes", {})}
     attributes: dict[str, list[float]] = {name: [] for name in sorted(names)}
     for number, table in enumerate(tables):
-        unknown = set(table) - {"id", "count", "speed", "bandwidth", "free", "attributes"}
+        unknown = set(table) - {"id", "count", "speed", "bandwidth", "free", "price", "attributes"}
         if unknown:
             raise input_error(
                 str(path),
                 f"resource {number}: unknown key",
                 value=sorted(unknown)[0],
-                accepted="id, count, speed, bandwidth, free, attributes",
+                accepted="id, count, speed, bandwidth, free, price, attributes",
             )
         name, count = str(table.get("id", f"r{number}")), table.get("count", 1)
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:

@@ -21,7 +21,7 @@ from ...errors import InputError, UsageError
 from .clock import ASSIGNED, LEFT, REASONS, MappingRule, Outcome, _Run
 from .model import Heuristic, Jobs, Model, Resources, Units
 
-FIELDS = ("id", "instructions", "file_mb", "deadline", "allowed", "arrival", "demands", "script")
+FIELDS = ("id", "instructions", "file_mb", "deadline", "allowed", "arrival", "demands", "cost_weight", "script")
 
 
 class Journal:
@@ -277,11 +277,14 @@ def _read(job: Mapping[str, Any], at: float) -> dict[str, Any]:
         allowed = job.get("allowed")
         due = job.get("deadline")
         read["deadline"] = at + float(allowed) if allowed is not None else math.inf if due is None else float(due)
+        weight = job.get("cost_weight")
+        read["cost_weight"] = math.nan if weight is None else float(weight)
         read["demands"] = {str(name): float(least) for name, least in dict(job.get("demands") or {}).items()}
     except KeyError as error:
         raise UsageError(f"job {job['id']}: {error.args[0]} is missing") from None
     except (TypeError, ValueError):
-        raise UsageError(f"job {job['id']}: instructions, file_mb, deadline, allowed and demands are numbers") from None
+        accepted = "instructions, file_mb, deadline, allowed, cost_weight and demands are numbers"
+        raise UsageError(f"job {job['id']}: {accepted}") from None
     return read
 
 
@@ -289,8 +292,9 @@ def _arrays(reads: list[dict[str, Any]], at: list[float]) -> Jobs:
     """Return jobs as arrays."""
     names = sorted({name for read in reads for name in read["demands"]})
     demands = {name: np.array([read["demands"].get(name, math.nan) for read in reads]) for name in names}
-    ini, fsize, deadline = (np.array([r[key] for r in reads]) for key in ("instructions", "file_mb", "deadline"))
-    return Jobs([read["id"] for read in reads], ini, fsize, np.array(at), deadline, demands)
+    keys = ("instructions", "file_mb", "deadline", "cost_weight")
+    ini, fsize, deadline, weight = (np.array([read[key] for read in reads]) for key in keys)
+    return Jobs([read["id"] for read in reads], ini, fsize, np.array(at), deadline, demands, weight)
 
 
 def joined(first: Jobs, more: Jobs) -> Jobs:
@@ -304,4 +308,5 @@ def joined(first: Jobs, more: Jobs) -> Jobs:
         np.concatenate([getattr(first, name), getattr(more, name)]) for name in ("ini", "fsize", "arrival", "deadline")
     )
     demands = {name: both(name) for name in {**first.demands, **more.demands}}
-    return Jobs([*first.ids, *more.ids], ini, fsize, arrival, deadline, demands)
+    weights = (np.full(len(j), math.nan) if j.cost_weight is None else j.cost_weight for j in (first, more))
+    return Jobs([*first.ids, *more.ids], ini, fsize, arrival, deadline, demands, np.concatenate(list(weights)))

@@ -32,6 +32,8 @@ class Units:
 class Resources:
     """The grid: `speed`, `bandwidth` and `free` (m,), the instant from which a resource is available, attributes.
 
+    The attribute `price` is the cost of a time unit of the resource, 0 if absent.
+
     InputError for an empty grid, a duplicate id, or an impossible speed, bandwidth or free time.
     """
 
@@ -69,7 +71,8 @@ class Jobs:
     """Submitted jobs: instructions (MI), file size (MB), arrival and absolute deadline (inf: none), all (n,).
 
     `demands` (n,) are minimum attributes of a resource, by name; NaN or absent requests nothing. Unusable jobs are
-    kept: `faults` says why they are unusable, and the clock counts them as unfinished.
+    kept: `faults` says why they are unusable, and the clock counts them as unfinished. `cost_weight` (n,) is the user's
+    weight of cost against time, 0 to 1 (NaN: the heuristic's).
     """
 
     ids: Sequence[str]
@@ -78,6 +81,7 @@ class Jobs:
     arrival: np.ndarray
     deadline: np.ndarray
     demands: dict[str, np.ndarray] = field(default_factory=dict)
+    cost_weight: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -86,7 +90,9 @@ class Jobs:
         """Return the first `count` jobs; all if None."""
         keep = slice(count)
         demands = {name: values[keep] for name, values in self.demands.items()}
-        return Jobs(self.ids[keep], self.ini[keep], self.fsize[keep], self.arrival[keep], self.deadline[keep], demands)
+        weight = None if self.cost_weight is None else self.cost_weight[keep]
+        known = (self.ini[keep], self.fsize[keep], self.arrival[keep], self.deadline[keep])
+        return Jobs(self.ids[keep], *known, demands, weight)
 
     def faults(self) -> dict[int, str]:
         """Return the rows that cannot be scheduled, each with its reason. O(n)."""
@@ -102,6 +108,9 @@ class Jobs:
                 )
         for row in np.flatnonzero(np.isnan(self.deadline)).tolist():
             reasons.setdefault(row, "deadline not a number")
+        if self.cost_weight is not None:
+            for row in np.flatnonzero((self.cost_weight < 0) | (self.cost_weight > 1)).tolist():
+                reasons.setdefault(row, "cost_weight not between 0 and 1")
         for row in duplicates(self.ids).tolist():
             reasons.setdefault(row, "id already submitted")
         return reasons
@@ -270,7 +279,8 @@ class Batch(NamedTuple):
     `times` (n, m) are expected run times, infinite if a resource cannot run the job; `free` (m,) is when each resource
     is next free, at least `now`; `deadline` (n,) is absolute, infinite for none; `arrival` (n,) is at most `now`.
     `until` is the next mapping event (infinite: none), so a plan may leave a job waiting that could not start before
-    it. `speed`, `bandwidth` (m,) are NaN if only a matrix is known.
+    it. `speed`, `bandwidth` (m,) are NaN if only a matrix is known. `price` (m,) is the cost of a time unit, None if
+    the resources have no prices; `cost_weight` (n,) are the users' weights of cost against time, None if none is known.
     """
 
     now: float
@@ -281,6 +291,8 @@ class Batch(NamedTuple):
     until: float
     speed: np.ndarray
     bandwidth: np.ndarray
+    price: np.ndarray | None = None
+    cost_weight: np.ndarray | None = None
 
     @classmethod
     def of_times(

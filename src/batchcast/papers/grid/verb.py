@@ -15,7 +15,7 @@ from ...cli.output import console, document, emit, say, write_text
 from ...errors import UsageError
 from .verb_serve import command as serve
 from .verb_simulate import command as simulate
-from .verb_simulate import heuristics_named, heuristics_option, needs_deadlines, numbers
+from .verb_simulate import heuristics_named, heuristics_option, lacks_prices, needs_deadlines, numbers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,7 +81,7 @@ def map_command(
 
     if seconds is not None and not seconds > 0:
         raise UsageError(f"--seconds {seconds:g} (accepted: a number above 0)")
-    specs = heuristics_named(heuristics, ("exact",))
+    specs = heuristics_named(heuristics, ("exact", "by_preference"))
     notes: list[str] = []
     if (matrix is None) == (platform is None):
         what = "neither MATRIX nor --platform" if matrix is None else "MATRIX and --platform"
@@ -107,6 +107,7 @@ def map_command(
         row, plan_of_spec = _mapped(batch, spec, seconds, bound, deadline is not None)
         results.append(row)
         last = plan_of_spec or last
+    notes += lacks_prices(specs, batch.price is not None)
     left_out = [f"{row['heuristic']} left out: {row['note']}" for row in results if "note" in row]
     notes += left_out
     if last is None:
@@ -165,6 +166,8 @@ def _of_platform(
     now = float(jobs.arrival[rows].max())
     batch = Batch.of_times(times, free=resources.free, deadline=jobs.deadline[rows], now=now)
     batch = batch._replace(arrival=jobs.arrival[rows], speed=resources.speed, bandwidth=resources.bandwidth)
+    weight = None if jobs.cost_weight is None else jobs.cost_weight[rows]
+    batch = batch._replace(price=resources.attributes.get("price"), cost_weight=weight)
     return batch, ([jobs.ids[row] for row in rows.tolist()], resources.ids), notes
 
 
@@ -232,6 +235,9 @@ def _mapped(
     if has_deadlines:
         finish = timed(batch, plan)[1]
         row |= {"in_time": int(np.sum(finish <= batch.deadline)), "mean_finish": float(np.nanmean(finish))}
+    if batch.price is not None:
+        ran = plan.order
+        row |= {"cost": float((batch.price[plan.resource[ran]] * batch.times[ran, plan.resource[ran]]).sum())}
     return row | ({"seed": method.seed} if hasattr(method, "seed") else {}), plan
 
 
@@ -268,6 +274,7 @@ def _show_map(title: str, results: Sequence[Mapping[str, Any]]) -> None:
         TableColumn("text", "makespan"),
         TableColumn("over_bound", "over the bound", "share"),
         *([TableColumn("in_time", "in time", "count"), TableColumn("mapped", "mapped", "count")] * has_deadlines),
+        *([TableColumn("cost", "cost", "number")] * any("cost" in row for row in results)),
         TableColumn("decision_s", "decided in, s", "ratio"),
     ]
     rows = [dict(row) | {"text": f"{row['makespan']:,.1f}"} for row in results if "note" not in row]

@@ -133,7 +133,8 @@ heuristics_option = click.option(
 def command(**given: Any) -> None:
     """Simulate arriving jobs, map them, and print unfinished jobs, mean wait and mean response time.
 
-    `all` omits search and exact, which take about a second and a minute per mapping.
+    `all` omits search and exact, which take about a second and a minute per mapping, and by_preference, which needs
+    prices of resources.
 
     \b
     batchcast grid simulate --jobs 2000 --rate 20:30:2 --heuristic min_min,emin_min --runs 3
@@ -143,7 +144,7 @@ def command(**given: Any) -> None:
 
     every = None if given["every"] == "events" else _number("--map-every", given["every"])
     shape = Shape(every, given["remap"], given["late"])
-    specs = heuristics_named(given["heuristics"], ("exact", "search"))
+    specs = heuristics_named(given["heuristics"], ("exact", "search", "by_preference"))
     settings: dict[str, Any] = {
         "heuristic": specs, "every": "events" if every is None else every, "remap": shape.remap, "late": shape.late,
         "seed": given["seed"],
@@ -232,6 +233,8 @@ def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
         if not specs:
             raise UsageError(notes[0])
         warnings = [*warnings, *notes]
+    price = resources.attributes.get("price")
+    warnings = [*warnings, *lacks_prices(specs, price is not None)]
     settings |= {"compute_unit": units.compute, "transfer_unit": units.transfer, "jobs": len(jobs)}
     settings |= {
         "slack": given["slack"],
@@ -244,6 +247,9 @@ def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
             one_run(jobs.first(1), resources, spec, shape, units, watch=perf_counter)  # compiles, before timing
             outcomes[spec], row = one_run(jobs, resources, spec, shape, units, watch=perf_counter)
             results.append({"heuristic": spec, **over_runs([row])})
+            if price is not None:
+                ran, where = outcomes[spec].finish - outcomes[spec].start, outcomes[spec].resource
+                results[-1]["cost"] = float(np.nansum(np.where(where >= 0, ran * price[where], 0.0)))
             tick(done)
     why = outcomes[specs[0]].why
     for reason in sorted(set(why.values())):
@@ -311,6 +317,7 @@ def simulated_tables(results: Sequence[Mapping[str, Any]]) -> list[Table]:
         TableColumn("unfinished_text", "unfinished"),
         TableColumn("mean_wait_text", "mean wait"),
         TableColumn("mean_makespan_text", "mean makespan"),
+        *([TableColumn("cost", "cost", "number")] * ("cost" in results[0])),
         TableColumn("decision_ms_per_job", "decided in, ms a job", "ratio"),
     ]
     return [Table("Grid: unfinished jobs, mean wait and mean makespan (response time)", columns, rows)]
@@ -375,6 +382,16 @@ def heuristics_named(text: str, left_out: Sequence[str]) -> list[str]:
     for spec in specs:
         load("heuristic", parse_spec(spec)[0])
     return specs
+
+
+def lacks_prices(specs: Sequence[str], has_prices: bool) -> list[str]:
+    """Return a warning for each heuristic that weighs cost, if the resources have no prices.
+
+    >>> lacks_prices(["by_preference:cost=.3", "min_min"], False)[0][:53]
+    'by_preference:cost=.3: no resource has a price, so on'
+    """
+    words = "no resource has a price, so only time counts; `price = 2.5` in [[resource]] is the cost of a time unit"
+    return [] if has_prices else [f"{spec}: {words}" for spec in specs if spec.partition(":")[0] == "by_preference"]
 
 
 NEED_DEADLINES = ("ebest", "best_fit")
