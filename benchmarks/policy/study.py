@@ -57,6 +57,7 @@ def compared(mine: Figures, easy: Figures, perfect: Figures) -> dict[str, float]
     return {
         "mean": mine.slowdown,
         "mean - perfect": mine.slowdown - perfect.slowdown,
+        "below perfect": float(mine.slowdown < perfect.slowdown),
         "geometric / perfect": mine.geometric / perfect.geometric,
         "mean - easy": mine.slowdown - easy.slowdown,
         "wait / easy": mine.wait / easy.wait,

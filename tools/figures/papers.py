@@ -138,6 +138,159 @@ def read_older(documents: list[Any], _: Path) -> Figures:
     return found
 
 
+SU_MODELS = ("linear", "forest", "svr")
+
+
+def errors(row: dict[str, Any], digits: int = 3) -> str:
+    """Mean absolute error, accuracy if there is one, and share of underestimates."""
+    shares = (row[name] for name in ("apa", "underestimate_rate") if name in row)
+    return " ".join([f"{row['mae_s']:,.0f}", *(f"{share:.{digits}f}".lstrip("0") for share in shares)])
+
+
+def read_su(documents: list[Any], _: Path) -> Figures:
+    """Errors of `su` and of plain regression on two logs, and the gains of `su` with their intervals."""
+    found, rows = Figures(), []
+    results = documents[0]["results"]
+    by = {(row["log"], row["jobs_of"], row["predictor"]): row for row in results if row["table"] == "5"}
+    names = [f"{kind} {model}" for kind in ("SU", "plain") for model in SU_MODELS]
+    sets = dict.fromkeys((log, jobs_of) for log, jobs_of, _ in by if log != "NREL")
+    for log, jobs_of in sets:
+        rows.append((f"{log}, {jobs_of}", *(errors(by[log, jobs_of, name]) for name in names)))
+    printed = [next(row for key, row in by.items() if key[2] == name) for name in names]
+    cells = ({"mae_s": row["printed_mae_s"], "apa": row["printed_apa"], "underestimate_rate": row["printed_ur"]}
+             for row in printed)  # fmt: skip
+    rows.append(("printed (its own log)", *map(errors, cells)))
+    head = f"log, jobs | {' | '.join(names)}"
+    found.blocks["errors"] = table(head, rows)
+    for row in results:
+        if row["table"] == "noise" and row["measure"] == "MAE" and (row["log"], row["jobs_of"]) in sets:
+            name = f"{row['log']}.{row['jobs_of']}.{row['method']}/{row['against']}"
+            found.values |= {f"{name}.{end}_share": round(row[end], 4) for end in ("gain", "gain_low", "gain_high")}
+            if row["against"] in ("last_2", "recent_mean"):  # the mean error of `su` is larger
+                ends = {"more": "gain", "more_low": "gain_high", "more_high": "gain_low"}
+                found.values |= {f"{name}.{end}_share": round(-row[gain], 4) for end, gain in ends.items()}
+    return found
+
+
+KNN_FIXED = "knn_ga:h=1000000,first=0"
+KNN_SHOWN = ("knn_ga", KNN_FIXED, "recent_mean")
+
+
+def knn_rows(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
+    """Return the rows of Tables 3 and 4 by set and protocol, then by predictor."""
+    by: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for row in document["results"]:
+        if row["table"] == "3-4" and row["selection"] == "papers'":
+            by.setdefault((row["set"], row["protocol"]), {})[row["predictor"]] = row
+    return by
+
+
+def knn_gain(document: dict[str, Any], name: tuple[str, str], against: str, measure: str) -> dict[str, Any]:
+    """Return the row with the gain of `knn_ga` over a method, and its interval."""
+    (row,) = (
+        row for row in document["results"]
+        if row["table"] == "noise" and (row["set"], row["protocol"]) == name
+        and (row["against"], row["measure"]) == (against, measure)
+    )  # fmt: skip
+    return row
+
+
+def read_knn(documents: list[Any], _: Path) -> Figures:
+    """Errors of `knn_ga`, of its fixed rule and of `recent_mean` on the paper's four sets, under both protocols."""
+    found, rows = Figures(), []
+    for name, by in knn_rows(documents[0]).items():
+        log, protocol = name
+        printed = by["knn_ga"]
+        said = f"{printed['printed_mae_s']:,} {printed['printed_pu']:.2f}".replace(" 0.", " .")
+        rows.append((log, protocol, *(without_accuracy(by[spec]) for spec in KNN_SHOWN), said))
+        late = knn_gain(documents[0], name, KNN_FIXED, "PU")
+        error = knn_gain(documents[0], name, KNN_FIXED, "MAE")
+        found.values |= {
+            f"{log}.{protocol}.more_than_fixed_share": round(-error["gain"], 4),
+            f"{log}.{protocol}.more_than_fixed_low_share": round(-error["gain_high"], 4),
+            f"{log}.{protocol}.more_than_fixed_high_share": round(-error["gain_low"], 4),
+            f"{log}.{protocol}.fewer_underestimates": round(100 * late["gain"], 1),
+        }
+    head = "data set | protocol | `knn_ga` | fixed rule | `recent_mean` | printed"
+    found.blocks["errors"] = table(head, rows)
+    return found
+
+
+def without_accuracy(row: dict[str, Any]) -> str:
+    """Mean absolute error and share of underestimates of a row."""
+    return errors({name: row[name] for name in ("mae_s", "underestimate_rate")})
+
+
+MINH = "minh_wolters:population=50,generations=100,sample=1500"
+READINGS = {"whole": MINH, "apart": f"{MINH},apart=yes"}
+
+
+def read_minh(documents: list[Any], _: Path) -> Figures:
+    """Errors of `knn_ga` and of both readings of Minh and Wolters, and the gain of `knn_ga` over each reading."""
+    found, rows = Figures(), []
+    for name, by in knn_rows(documents[0]).items():
+        log, protocol = name
+        cells = [without_accuracy(by[spec]) for spec in ("knn_ga", *READINGS.values())]
+        gains = {reading: knn_gain(documents[0], name, spec, "MAE") for reading, spec in READINGS.items()}
+        ends = (f"{percent(row['gain'])} ({percent(row['gain_low'])} to {percent(row['gain_high'])})"
+                for row in gains.values())  # fmt: skip
+        rows.append((log, protocol, *cells, *ends, percent(gains["whole"]["printed_gain"])))
+        found.values[f"{log}.{protocol}.jobs"] = by["knn_ga"]["jobs"]
+        for reading, row in gains.items():
+            found.values |= {f"{log}.{protocol}.{reading}.{end}_share": round(row[end], 4)
+                             for end in ("gain", "gain_low", "gain_high")}  # fmt: skip
+        whole, apart = (by[spec] for spec in READINGS.values())
+        found.values |= {
+            f"{log}.{protocol}.split_error_share": round(apart["mae_s"] / whole["mae_s"] - 1, 4),
+            f"{log}.{protocol}.split_late": round(100 * (apart["underestimate_rate"] - whole["underestimate_rate"]), 1),
+        }
+    head = "data set | protocol | `knn_ga` | Minh and Wolters, one pool | with the split | gain over one pool, %"
+    found.blocks["readings"] = table(f"{head} | gain over the split, % | printed gain, %", rows)
+    return found
+
+
+PLANNED = {"KTH": KTH, "CTC": CTC, "SDSC-SP2": SP2, "SDSC-BLUE": BLUE}
+POLICY_LINE = re.compile(r"^ {4}(\S.*?) +(-?[\d.]+) +5 to 95 %: +(-?[\d.]+) to +(-?[\d.]+)", re.MULTILINE)
+POLICY_BASE = re.compile(r"(\d+) replicates.*?limits ([\d.]+), EASY-SJBF with perfect knowledge ([\d.]+)", re.DOTALL)
+
+
+def read_policy(printed: list[Any], _: Path) -> Figures:
+    """The policy `forecast` against EASY with limits and against perfect knowledge, on four logs."""
+    found = Figures()
+    columns: dict[str, dict[str, list[float]]] = {}
+    bases = {}
+    for text in re.split(r"(?m)^(?=\S+\.swf\.gz: )", "\n".join(printed)):
+        if not text.strip():
+            continue
+        log = next(name for name, file in PLANNED.items() if text.startswith(file))
+        base = POLICY_BASE.search(text)
+        assert base is not None
+        bases[log] = base.groups()
+        of_forecast = text[text.index("\n  forecast") :]
+        lines = {line[1]: [float(value) for value in line.groups()[1:]] for line in POLICY_LINE.finditer(of_forecast)}
+        columns[log] = lines
+        count = int(base[1])
+        found.values |= {
+            f"{log}.replicates": count,
+            f"{log}.wait_shorter_share": round(1 - lines["wait / easy"][0], 4),
+            f"{log}.longest_times": round(lines["maximum / easy"][0], 2),
+            f"{log}.p99_times": round(lines["p99 / easy"][0], 2),
+            f"{log}.users_longer_share": round(lines["users above 1.10"][0], 4),
+            f"{log}.below_perfect": round(count * lines["below perfect"][0]),
+        }
+    shown = (
+        ("mean wait over EASY's", "", lambda log: "{:.2f}, {:.2f} to {:.2f}".format(*columns[log]["wait / easy"])),
+        ("mean bounded slowdown", "", lambda log: f"{columns[log]['mean'][0]:.1f}"),
+        ("the same: EASY with time limits; perfect knowledge", "", lambda log: "; ".join(bases[log][1:])),
+        ("longest wait over EASY's", "at most 1.25", lambda log: f"{columns[log]['maximum / easy'][0]:.2f}"),
+        ("99th percentile over EASY's", "at most 1.10", lambda log: f"{columns[log]['p99 / easy'][0]:.2f}"),
+        ("users who wait 10 % longer", "none", lambda log: f"{100 * columns[log]['users above 1.10'][0]:.0f} %"),
+    )  # fmt: skip
+    rows = [(title, target, *map(cell, columns)) for title, target, cell in shown]
+    found.blocks["table"] = table(f"`forecast` with `kernel` | target | {' | '.join(columns)}", rows)
+    return found
+
+
 BOUNDED = {"KTH": KTH, "DAS2": DAS2, "SDSC-SP2": SP2, "CTC": CTC, "SDSC-DS": DS, "SDSC-BLUE": BLUE, "HPC2N": HPC2N,
            "LPC": LPC}  # fmt: skip
 BOUND = re.compile(r"^(\S+) +(lots|) +80\.0%.*? 90\.0% ([\d.]+) ([\d.]+) ", re.MULTILINE)
@@ -169,6 +322,20 @@ STUDIES = (
     ),
     Study(
         "paper-vasp", ("batchcast reproduce vasp --quick",), read_vasp, ("vasp-klimes.csv.gz",),
+    ),
+    Study("paper-su", ("batchcast reproduce su --every 20 --schedule-first 0",), read_su, (CTC, DS), rerun="long"),
+    Study(
+        "paper-knn-ga", ("batchcast reproduce online-knn-ga --part accuracy",), read_knn, (HPC2N, BLUE, DS),
+        rerun="long",
+    ),
+    Study(
+        "paper-minh",
+        ("batchcast reproduce online-knn-ga --part minh --data-set HPC2N04 --data-set SDSC02 --first 7000",),
+        read_minh, (HPC2N, BLUE), rerun="long",
+    ),
+    Study(
+        "policy-study", each("python -m benchmarks.policy.study {} --replicates 20", PLANNED.values()),
+        read_policy, tuple(PLANNED.values()), rerun="long",
     ),
     Study(
         "waits-older", each(f"batchcast wait {{}} --places 10001:50000 --predictor {COMPARED}", OLDER.values()),
