@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -51,17 +52,25 @@ def cluster_texts(
     >>> cluster_texts({"ada_wing": 3, "ada_mesh": 1}).labels
     {'ada_wing': 0, 'ada_mesh': 1}
     """
-    texts = sorted(counts, key=lambda text: -counts[text])[:most]
+    found = _clustered(tuple(counts.items()), most, seed, starts)
+    return found._replace(labels=dict(found.labels))  # the caller adds names to them
+
+
+@lru_cache(maxsize=2048)
+def _clustered(counts: tuple[tuple[str, int], ...], most: int, seed: int, starts: int) -> TextClusters:
+    """Cluster as `cluster_texts` does; remembered, because the models of `su` side by side cluster the same names."""
+    texts = [text for text, _ in sorted(counts, key=lambda one: -one[1])[:most]]
     if len(texts) < 3:
         return TextClusters({text: label for label, text in enumerate(texts)}, len(texts), (), (), ())
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cdist
 
-    weights = np.array([float(counts[text]) for text in texts])
+    number = dict(counts)
+    weights = np.array([float(number[text]) for text in texts])
     distances = cdist(texts, texts, scorer=Levenshtein.distance, dtype=np.float64) * np.sqrt(weights)
     labels, k, tried, sse, score = _best_of(distances, weights, seed, starts)
     cluster_of = {text: int(label) for text, label in zip(texts, labels)}
-    for text in counts:
+    for text in number:
         if text not in cluster_of:
             cluster_of[text] = cluster_of[nearest_text(text, texts)]
     return TextClusters(cluster_of, k, tried, sse, score)
