@@ -25,12 +25,8 @@ MARKED = "\0"
 FEW = 2
 """A table with at least this many cells that begin with a number is a table of figures."""
 LONG = {
-    # a genetic search after every 1,000 jobs, twice a set: an hour of processor time
-    "docs/papers/online-knn-ga.md": ("data set",),
     # a forest for each scored job: 17 minutes
     "docs/papers/su.md": ("log, jobs",),
-    # twenty replicates of four logs under three policies
-    "docs/evidence/policy-study.md": ("`forecast` with `kernel`",),
     # a minute for each of four logs
     "docs/papers/quick-starters.md": ("log", "item"),
     "docs/evidence/waits.md": ("",),

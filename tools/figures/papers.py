@@ -286,8 +286,16 @@ def read_policy(printed: list[Any], _: Path) -> Figures:
         ("99th percentile over EASY's", "at most 1.10", lambda log: f"{columns[log]['p99 / easy'][0]:.2f}"),
         ("users who wait 10 % longer", "none", lambda log: f"{100 * columns[log]['users above 1.10'][0]:.0f} %"),
     )  # fmt: skip
-    rows = [(title, target, *map(cell, columns)) for title, target, cell in shown]
-    found.blocks["table"] = table(f"`forecast` with `kernel` | target | {' | '.join(columns)}", rows)
+    logs = [log for log in PLANNED if log in columns]
+    rows = [(title, target, *map(cell, logs)) for title, target, cell in shown]
+    found.blocks["table"] = table(f"`forecast` with `kernel` | target | {' | '.join(logs)}", rows)
+    shorter = sorted(found.values[f"{log}.wait_shorter_share"] for log in logs)
+    longer = sorted(found.values[f"{log}.users_longer_share"] for log in logs)
+    found.values |= {
+        f"{name}_{end}": f"{100 * values[at]:.0f}"
+        for name, values in (("wait_shorter", shorter), ("users_longer", longer))
+        for end, at in (("least", 0), ("most", -1))
+    }
     return found
 
 
