@@ -185,3 +185,86 @@ def test_what_takes_long_or_has_no_log_is_not_sampled() -> None:
         Study("sizes", ("true",), lambda *_: Figures(), exact=False),
     ]
     assert command.sample(made, 3, seed=1) == []
+
+
+POLICY = """{log}: 28,467 jobs, 20 replicates, seed 1; mean bounded slowdown{space}
+(tau 10 s), means over replicates: EASY with limits 79.9, EASY-SJBF with perfect knowledge 45.9
+  easy, limits
+    mean                    79.900   5 to 95 %:    65.253 to    99.125
+    wait / easy              1.000   5 to 95 %:     1.000 to     1.000
+  forecast, 48h
+    mean                    39.600   5 to 95 %:    36.255 to    47.326
+    mean - perfect          -6.257   5 to 95 %:    -9.666 to    -3.849   target below 0
+    below perfect            0.900   5 to 95 %:     0.000 to     1.000
+    wait / easy              0.679   5 to 95 %:     0.620 to     0.740
+    p99 / easy               0.991   5 to 95 %:     0.940 to     1.078   target at most 1.10
+    maximum / easy           1.201   5 to 95 %:     1.139 to     1.322   target at most 1.25
+    users above 1.10         {share}   5 to 95 %:     0.070 to     0.138
+"""
+
+
+def study_named(name: str) -> Study:
+    """The study of this name."""
+    return next(study for study in command.STUDIES if study.name == name)
+
+
+def test_policies_are_read_from_what_the_benchmark_prints() -> None:
+    logs = ("SDSC-SP2-1998-4.2-cln.swf.gz", "KTH-SP2-1996-2.1-cln.swf.gz")
+    printed = [
+        POLICY.format(log=log, space=" ", share=share) for log, share in zip(logs, ("0.143", "0.093"), strict=True)
+    ]
+    figures = study_named("policy-study").read(printed, Path())
+    assert figures.blocks["table"][0] == "| `forecast` with `kernel` | target | KTH | SDSC-SP2 |"
+    assert figures.blocks["table"][2].endswith("| 0.68, 0.62 to 0.74 | 0.68, 0.62 to 0.74 |")
+    assert figures.blocks["table"][4].endswith("| 79.9; 45.9 | 79.9; 45.9 |")
+    assert (figures.values["KTH.below_perfect"], figures.values["KTH.wait_shorter_share"]) == (18, 0.321)
+    assert (figures.values["users_longer_least"], figures.values["users_longer_most"]) == ("9", "14")
+
+
+def gain(against: str, measure: str, middle: float, **more: object) -> dict[str, object]:
+    """A row of a paper's gains, with an interval of a tenth on both sides."""
+    ends = {"gain": middle, "gain_low": middle - 0.1, "gain_high": middle + 0.1, "printed_gain": 0.432}
+    return {"table": "noise", "against": against, "measure": measure, **ends, **more}
+
+
+def test_errors_of_su_are_read_from_its_reproduction() -> None:
+    names = [f"{kind} {model}" for kind in ("SU", "plain") for model in ("linear", "forest", "svr")]
+    figures = {"mae_s": 8159.4, "apa": 0.461, "underestimate_rate": 0.383}
+    printed = {"printed_mae_s": 3140.5, "printed_apa": 0.7482, "printed_ur": 0.3134}
+    rows: list[dict[str, object]] = [
+        {"table": "5", "log": log, "jobs_of": "all", "predictor": name, **figures, **printed}
+        for log in ("CTC", "NREL") for name in names
+    ]  # fmt: skip
+    named = {"log": "CTC", "jobs_of": "all", "method": "SU svr"}
+    rows += [gain("plain svr", "MAE", 0.216, **named), gain("last_2", "MAE", -0.111, **named)]
+    found = study_named("paper-su").read([{"results": rows}], Path())
+    assert found.blocks["errors"][2:] == [
+        "| CTC, all |" + " 8,159 .461 .383 |" * 6,
+        "| printed (its own log) |" + " 3,140 .748 .313 |" * 6,
+    ]
+    assert found.values["CTC.all.SU svr/plain svr.gain_share"] == 0.216
+    assert [found.values[f"CTC.all.SU svr/last_2.{end}_share"] for end in ("more", "more_low", "more_high")] == [
+        0.111, 0.011, 0.211,
+    ]  # fmt: skip
+
+
+def test_both_readings_of_the_baseline_are_read_from_the_reproduction() -> None:
+    minh = "minh_wolters:population=50,generations=100,sample=1500"
+    fixed = "knn_ga:h=1000000,first=0"
+    errors = {"knn_ga": 9000.0, fixed: 8000.0, "recent_mean": 8100.0, minh: 10000.0, f"{minh},apart=yes": 9500.0}
+    named = {"set": "HPC2N04", "protocol": "honest"}
+    rows: list[dict[str, object]] = [
+        {"table": "3-4", **named, "selection": "papers'", "predictor": name, "mae_s": error, "jobs": 2500,
+         "underestimate_rate": 0.3 if "apart" in name else 0.25, "printed_mae_s": 5314, "printed_pu": 0.29}
+        for name, error in errors.items()
+    ]  # fmt: skip
+    rows += [gain(name, measure, 0.1, **named) for name in errors for measure in ("MAE", "PU")]
+    found = study_named("paper-minh").read([{"results": rows}], Path())
+    assert found.values["HPC2N04.honest.split_error_share"] == -0.05
+    assert found.values["HPC2N04.honest.split_late"] == 5.0
+    assert found.blocks["readings"][2] == (
+        "| HPC2N04 | honest | 9,000 .250 | 10,000 .250 | 9,500 .300 | 10.0 (0.0 to 20.0) | 10.0 (0.0 to 20.0) | 43.2 |"
+    )
+    paper = study_named("paper-knn-ga").read([{"results": rows}], Path())
+    assert paper.blocks["errors"][2] == "| HPC2N04 | honest | 9,000 .250 | 8,000 .250 | 8,100 .250 | 5,314 .29 |"
+    assert paper.values["HPC2N04.honest.more_than_fixed_low_share"] == -0.2
