@@ -1,0 +1,60 @@
+"""The command lines of a guide, run one after the other in a lab, so that a line that does not work is a failure."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from follow import Follower
+
+GUIDES = Path(__file__).parents[3] / "docs" / "guides"
+PROGRAMS = r"batchcast|BATCHCAST_\w+=|sacctmgr|scontrol|/usr/bin/python3"
+
+
+def lines_of(guide: str, of: str = PROGRAMS) -> list[str]:
+    """Return the command lines of a guide in order: indented or in a fence of sh, not the output below them."""
+    found, fence = [], ""
+    for line in (GUIDES / guide).read_text(encoding="utf-8").splitlines():
+        text = line.strip()
+        if text.startswith("```"):
+            fence = "" if fence else text[3:] or "output"
+        elif (fence == "sh" or (not fence and line.startswith("    "))) and re.match(rf"({of})", text):
+            found.append(text)
+    return found
+
+
+def settings_of(guide: str) -> str:
+    """Return the lines for batchcast.toml that a guide shows."""
+    text = (GUIDES / guide).read_text(encoding="utf-8")
+    blocks = re.findall(r"^( *)```toml\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+    return "".join(line.removeprefix(indent) for indent, block in blocks for line in block.splitlines(keepends=True))
+
+
+class Shell:
+    """A shell beside a lab, with the program `batchcast`. `words` replaces names of the guide by the lab's."""
+
+    def __init__(self, follower: Follower, place: Path, words: Mapping[str, str]) -> None:
+        self.place, self.words = place, words
+        program = place / "bin" / "batchcast"
+        program.parent.mkdir(parents=True)
+        program.write_text(
+            f'#!/bin/sh\nexec {sys.executable} -c "from batchcast.cli.main import entry; entry()" "$@"\n'
+        )
+        program.chmod(0o755)
+        self.env = {**follower.env, "PATH": f"{program.parent}:{follower.env['PATH']}"}
+        self.done: list[str] = []
+
+    def run(self, line: str, codes: Sequence[int] = (0,)) -> str:
+        """Run a line of the guide and return what it printed; fail if its exit code is not among `codes`."""
+        self.done.append(line)
+        for name, here in self.words.items():
+            line = line.replace(name, here)
+        done = subprocess.run(
+            ["/bin/sh", "-c", line], env=self.env, cwd=self.place, input="y\ny\n", capture_output=True, text=True,
+            timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode in codes, f"{line}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout + done.stderr
