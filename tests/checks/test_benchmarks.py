@@ -32,6 +32,7 @@ SMALL = {
     "planning/planned_unseen.py": [LOG, "--jobs", "300"],
     "policy/grid_box.py": ["search", "1", "64x4:c_lolo"],
     "policy/interval_coverage.py": ["--logs", "2"],
+    "policy/published_windows.py": [LOG, "--disjoint", "1"],
     "policy/risk.py": [LOG],
     "policy/rollout.py": [LOG, "--replicates", "1"],
     "policy/study.py": [LOG, "--replicates", "1"],

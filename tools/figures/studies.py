@@ -293,6 +293,39 @@ def read_records(printed: list[Any], _: Path) -> Figures:
     return found
 
 
+def read_windows(printed: list[Any], _: Path) -> Figures:
+    """Read RLScheduler's published windows: its figures repeated, and our policies against EASY on them."""
+    found, rows, equal = Figures(), [], 0
+    for log in json.loads(printed[0]):
+        name, repeated = log["log"], log["repeated"]
+        said = {order: log["published"][order] for order in repeated}
+        means = {order: [round(one["mean"], 2) for one in both.values()] for order, both in repeated.items()}
+        equal += sum(a == b for order in said for a, b in zip(said[order], means[order], strict=True))
+        backfilling = [both["backfilling"] for both in repeated.values()]
+        for word in ("largest", "never_ran"):
+            shares = [one[word] for one in backfilling]
+            found.values |= {f"{name}.{word}.least_share": min(shares), f"{name}.{word}.most_share": max(shares)}
+        found.values |= {f"{name}.different_jobs": log["different_jobs"], f"{name}.never_ran": log["never_ran"]}
+        found.values[f"{name}.published"] = log["published"]["RLScheduler"][1]
+        for policy, row in log["ours"].items():
+            apart = log["disjoint"][policy]
+            cells = [f"{row['mean']:,.0f}", f"{apart['mean']:,.0f}"]
+            if policy != "EASY":
+                ends = [
+                    [f"{one[key]:+,.0f}" for key in ("difference", "low", "high", "without")] for one in (row, apart)
+                ]
+                cells = [f"{cell}; {one[0]} ({one[1]} to {one[2]})" for cell, one in zip(cells, ends, strict=True)]
+                cells.insert(1, ends[0][3])
+            else:
+                cells.insert(1, "")
+            rows.append((name, policy, *cells))
+    found.values["equal"] = equal
+    found.values["disjoint_windows"] = log["disjoint_windows"]
+    head = "log | policy | ten windows: mean; minus EASY (90 % interval) | without the largest window"
+    found.blocks["table"] = table(f"{head} | windows apart: mean; minus EASY (90 % interval)", rows)
+    return found
+
+
 def read_coverage(printed: list[Any], _: Path) -> Figures:
     """Read how often intervals contain zero if there is no difference."""
     lines = printed[0].strip().splitlines()
@@ -711,6 +744,10 @@ STUDIES = (
         read_pools, (KTH, SP2),
     ),
     Study("what-if-answers", ("python -m benchmarks.prove usc-81",), read_answers, ("usc-81",), rerun="long"),
+    Study(
+        "published-windows", (f"python -m benchmarks.policy.published_windows {SP2} {HPC2N} --json",), read_windows,
+        (SP2, HPC2N), rerun="long",
+    ),
     Study(
         "interval-coverage", ("python -m benchmarks.policy.interval_coverage --logs 1000",), read_coverage, rerun="long"
     ),
