@@ -331,7 +331,11 @@ STUDIES = (
     Study(
         "paper-vasp", ("batchcast reproduce vasp --quick",), read_vasp, ("vasp-klimes.csv.gz",),
     ),
-    Study("paper-su", ("batchcast reproduce su --every 20 --schedule-first 0",), read_su, (CTC, DS), rerun="long"),
+    Study(
+        "paper-su",
+        ("batchcast reproduce su --data-set CTC --data-set SDSC-DS --first 20000 --every 10 --schedule-first 0",),
+        read_su, (CTC, DS), rerun="long",
+    ),
     Study(
         "paper-knn-ga", ("batchcast reproduce online-knn-ga --part accuracy",), read_knn, (HPC2N, BLUE, DS),
         rerun="long",
