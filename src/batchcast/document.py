@@ -27,9 +27,6 @@ def document(
     }
 
 
-_ONE = re.compile(
-    r"(?<![\d,.])\b1 (job|line|record|column|value|row|task|refit|file|step)s\b(?: (are|were|have|do|keep|repeat)\b)?"
-)
 _SINGULAR = {
     "are": "is",
     "were": "was",
@@ -37,7 +34,12 @@ _SINGULAR = {
     "do": "does",
     "keep": "keeps",
     "repeat": "repeats",
+    "describe": "describes",
 }
+_ONE = re.compile(
+    r"(?<![\d,.])\b1 (job|line|record|column|value|row|task|refit|file|step)s\b"
+    rf"(?: ({'|'.join(_SINGULAR)})\b)?"
+)
 
 
 def in_number(text: str) -> str:

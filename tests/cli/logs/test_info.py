@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.cli.main import cli
-from batchcast.errors import BatchcastError
+from batchcast.errors import BatchcastError, NoAnswer
 
 LOG = """; MaxProcs: 8 (4 nodes)
 ; UnixStartTime: 1000000000
@@ -231,3 +231,19 @@ def test_every_format_that_python_reads_can_be_named(tmp_path: Path) -> None:
     workload.write_text('{"nb_res": 4, "jobs": [{"id": "1", "subtime": 0, "res": 4, "walltime": 60, "profile": "p"}], '
                         '"profiles": {"p": {"type": "delay", "delay": 30}}}')  # fmt: skip
     assert run(str(workload), "--format", "batsim")["log"]["format"] == "batsim"
+
+
+def test_an_earlier_size_of_one_job_is_said_in_the_singular(tmp_path: Path) -> None:
+    log = tmp_path / "resized.txt"
+    last = RUN.replace("2026-01-31T10:20", "2026-01-31T10:30")
+    log.write_text("\n".join([SACCT, f"5|{RUN.replace('COMPLETED', 'RESIZING')}|alpha", f"5|{last}|alpha", ""]))
+    assert "1 record describes an earlier size of a job (RESIZING)" in run(str(log))["warnings"]
+
+
+def test_from_takes_the_days_that_report_takes(tmp_path: Path) -> None:
+    log = tmp_path / "old.txt"
+    log.write_text(f"{SACCT}\n1|{RUN}|alpha\n")
+    for when in ("yesterday", "now-7days"):
+        assert run(str(log), "--to", when)["log"]["jobs"] == 1
+        with pytest.raises(NoAnswer, match="the selection leaves no job"):
+            CliRunner().invoke(cli, ["info", str(log), "--from", when], catch_exceptions=False)
