@@ -15,7 +15,7 @@ WORDS = {
     "info": [],
     "convert": ["-o", "out.csv"],
     "runtime": ["--predictor", "requested"],
-    "wait": ["--predictor", "mean_wait"],
+    "wait": ["--predictor", "recent_wait"],
     "evaluate": ["--predictor", "requested"],
     "report": ["--each"],
 }
