@@ -1,6 +1,6 @@
 """What somebody gains who teaches the predictor short run times, then submits long jobs, under the order by forecasts.
 
-    python -m benchmarks.planning.order_gamed --seeds 1:10 --long 8
+    python -m benchmarks.planning.order_gamed --seeds 1:3 --long 8
 
 Each seed is a machine of 32 processors and three days of eleven users who repeat themselves and pad their limits. A
 twelfth user submits `--long` jobs of six hours, and before each of them `--short` jobs of a minute. If the user is
@@ -128,7 +128,7 @@ def table(runs: list[dict[str, list[list[float]]]]) -> list[dict[str, Any]]:
             gain = mean["long, honest"] - mean[f"long, {way}"]
             over = {one: limits[f"{one}, {way}"] - mean[f"{one}, {way}"] for one in ("long", "first", "last")}
             row |= {
-                f"{way}: gain": interval(gain),
+                f"{way}: gained": interval(gain),
                 f"{way}: of the wait": f"{gain.mean() / mean['long, honest'].mean():.0%}",
                 f"{way}: over limits": interval(over["long"]),
                 f"{way}: of the first": interval(over["first"]),

@@ -9,8 +9,8 @@ Each log runs on its own machine (one node a processor) by arrival, then under e
 the queue, and which become the limits of waiting jobs. Mean wait, mean bounded slowdown (bound 60 s), 99th percentile
 and longest wait are shares of those by arrival. Differences of mean waits are shares of the mean wait by arrival, with
 a 90 % interval over groups of one user's submissions of one week: from arrival, from the order by limits, and from the
-order by limits with the same planned lengths; with the arms, also from the order without bounds on gaming and from the
-order in which a job needs no history of its own. Users of ten jobs and more are worse off if their mean wait is longer by
+order by limits with the same planned lengths; with these arms, also from the orders `unbounded` and `any history`.
+Users of ten jobs and more are worse off if their mean wait is longer by
 more than a tenth and a minute. After several logs a second table has the geometric means, and how many logs are clearly
 ahead of or behind the order by limits.
 

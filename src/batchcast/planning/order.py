@@ -32,14 +32,14 @@ HALF_LIFE = 200
 """After this many jobs have left the queue, earlier jobs count half."""
 LEAST_SHARE = 0.125
 """A job counts as at least this share of its time limit, so that short jobs under its name help a long job little. At
-an eighth and at a quarter, a user who teaches the predictor short run times gains nothing (order_gamed.json in
-benchmarks/planning, measured when points ordered). In the lab the mean waits of both shares do not differ.
+an eighth and at a quarter, a user who teaches the predictor short run times gains nothing (benchmarks/planning/order_gamed.py,
+measured when points ordered). In the lab the mean waits of both shares do not differ.
 """
 MOST_OVERRUN = 0.25
 """A user is ordered by time limits while a larger share of the user's recent work ran past the times that ordered it.
 
 So somebody who teaches the predictor short run times gains by a long job at most until that job has shown how long it
-runs (order_gamed.json in benchmarks/planning).
+runs (docs/figures/order-gamed.json).
 """
 OVERRUN_WINDOW = 14 * 86_400.0
 """Jobs that ended longer ago (s) do not count as recent work."""
@@ -59,8 +59,8 @@ class OrderRule:
     is shortest first, 1 least work first. `least_share` is the least share of its time limit that a job counts as.
     `most_overrun` is the share of a user's work that may run past what ordered it, before time limits order all jobs
     of the user (1: no bound; see `overrunning`). With `own_history`, a time limit orders each job until a job with the
-    same user, name and command has ended (`kind_of`). Raises UsageError for an unknown word, a band below 128, an age that
-    is not positive, or a size or a share outside 0 to 1.
+    same user, name and command has ended (`kind_of`). Raises UsageError for an unknown word, a band below 128, an age
+    that is not positive, or a size or a share outside 0 to 1.
 
     >>> OrderRule(within="everybody")
     Traceback (most recent call last):

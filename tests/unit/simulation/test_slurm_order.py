@@ -70,7 +70,9 @@ def test_within_an_account_nobody_else_is_passed() -> None:
 def test_short_jobs_under_a_name_do_not_carry_a_long_one_past_an_honest_job(share: float, is_first: bool) -> None:
     """Row 1 asks for eight hours and was taught to look like a minute; row 2 asks for an hour and needs it."""
     trace = log([600.0, 28_800.0, 3600.0])
-    order = Ordering("forecast", np.array([600.0, 60.0, 3600.0]), OrderRule(age=1e6, least_share=share, own_history=False))
+    order = Ordering(
+        "forecast", np.array([600.0, 60.0, 3600.0]), OrderRule(age=1e6, least_share=share, own_history=False)
+    )
     start = simulate_on(MACHINE, trace, queue=QueuePlan(order=order)).start_time
     assert (start[1] < start[2]) == is_first
 

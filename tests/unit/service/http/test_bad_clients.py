@@ -269,9 +269,9 @@ def test_500_silent_connections_of_nine_users_keep_nobody_from_asking(settings: 
 class Process:
     """`batchcast serve` as a process of its own."""
 
-    def __init__(self, settings: Settings, files: int) -> None:
+    def __init__(self, settings: Settings, files: int, listen: str = "127.0.0.1:0") -> None:
         command = [sys.executable, "-m", "batchcast", "serve", "--store", settings["store"], "--listen",
-                   "127.0.0.1:0", "--json", "--quiet"]  # fmt: skip
+                   listen, "--json", "--quiet"]  # fmt: skip
         limits = resource.RLIMIT_NOFILE, (min(files, 256), files)
         limit = partial(resource.setrlimit, *limits)
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit)
@@ -279,8 +279,8 @@ class Process:
         text = b""
         while not text.endswith(b"\n}\n"):
             text += self.process.stdout.readline()
-        host, port = json.loads(text)["results"][0]["listening_on"].removeprefix("http://").split(":")
-        self.address = (host, int(port))
+        host, _, port = json.loads(text)["results"][0]["listening_on"].removeprefix("http://").partition(":")
+        self.address: Any = listen if "/" in listen else (host, int(port))
 
     def __enter__(self) -> Process:
         return self
