@@ -158,7 +158,7 @@ class Day:
         """A drained node, a maintenance, planning on, `plan --off`, the rest of the day.
 
         Calls are counted once the maintenance is over (while jobs wait for one, reservations are asked for too), and
-        after planning from a quarter of an hour on: factors that went back are watched for ten minutes.
+        after planning from a quarter of an hour on: what went back is read once more.
         """
         lab, begin = self.lab, self.lab.now()
         end = begin + 3600 * self.hours

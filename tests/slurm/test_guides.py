@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from follow import Follower
-from guide import Shell, lines_of, settings_of
+from guide import Shell, commands_in, lines_of, settings_of
 from slurm_lab import Lab
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.usefixtures("lab_here")]
@@ -76,18 +76,22 @@ def test_planning_is_tried_switched_on_and_off_as_its_two_guides_say(site: tuple
     assert {"batchcast plan --off", "batchcast plan --dry-run", "batchcast plan --audit"} <= set(shell.done)
 
 
-def test_one_user_tries_it_watches_it_and_backs_it_up_as_the_guide_of_operation_says(
+def test_one_user_tries_it_watches_it_and_backs_it_up_as_the_pages_for_operators_say(
     site: tuple[Lab, Follower, Shell],
 ) -> None:
     lab, _, shell = site
-    for line in lines_of("live.md"):
-        said = shell.run(line, (0, 1) if line.endswith("doctor") else (0, 3))  # 3: the job is some seconds old
-        assert said or "backup" in line
+    for line in commands_in("../start/operator.md", "Beside a live Slurm"):
+        said = shell.run(line, (0, 1) if line.endswith("doctor") else (0, 3))  # 3: no prediction or outcome yet
+        assert said.strip(), line
         if line == "batchcast collect --once":
             assert "collecting from slurm" in said
             lab.wait(lambda: shell.run("batchcast collect --once") and _answers(shell), "an answer", PATIENCE)
-    assert _answers(shell)
-    assert (shell.place / "batchcast.db").stat().st_size > 0
+    for line in commands_in("live.md", "Watch it"):
+        assert shell.run(line, (0, 1, 3)).strip(), line
+    for line in lines_of("live.md"):
+        shell.run(line)
+    assert (shell.place / "batchcast.db").read_bytes()[:15] == b"SQLite format 3"
+    assert {"batchcast doctor", "batchcast collect --once", "batchcast start", "batchcast accuracy"} <= set(shell.done)
 
 
 def _answers(shell: Shell) -> bool:

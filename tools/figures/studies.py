@@ -681,6 +681,10 @@ def read_operator_day(printed: list[Any], _: Path) -> Figures:
         kind, judged, kept, middle, worst = (cell.strip() for cell in line.strip("|").split("|"))
         found.values |= {f"{kind}.judged": int(judged), f"{kind}.kept_90": kept, f"{kind}.median_min": middle}
         found.values[f"{kind}.worst_min"] = worst
+    for line in found.blocks["planning"][2:]:
+        what, value = (cell.strip() for cell in line.strip("|").split("|"))
+        if what.startswith("calls a cycle "):
+            found.values[f"calls_{what.split()[3]}"] = float(value)
     return found
 
 

@@ -26,6 +26,12 @@ def lines_of(guide: str, of: str = PROGRAMS) -> list[str]:
     return found
 
 
+def commands_in(guide: str, heading: str) -> list[str]:
+    """Return the `batchcast` commands that the text of a page below a heading names, in order."""
+    text = (GUIDES / guide).read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"`(batchcast [^`]+)`", text)
+
+
 def settings_of(guide: str) -> str:
     """Return the lines for batchcast.toml that a guide shows."""
     text = (GUIDES / guide).read_text(encoding="utf-8")
