@@ -787,6 +787,11 @@ STUDIES = (
         rerun="lab",
     ),
     Study(
+        "lab-operator-day-newer",
+        ("BATCHCAST_LAB=newer python tests/slurm/operator_day.py --hours 2.4 --speed 22 --rate 40 -o day.json",),
+        read_operator_day, rerun="lab",
+    ),
+    Study(
         "order-kth",
         tuple(f"batchcast simulate {KTH} --scheduler slurm --order {order}" for order in ("none", "forecast")),
         read_order, (KTH,),
