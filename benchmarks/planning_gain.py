@@ -86,7 +86,7 @@ class Person(NamedTuple):
 
 
 def people(rng: np.random.Generator) -> list[Person]:
-    """Twelve: sizes from 1 to all of the machine, minutes to a quarter of an hour, limits 1.5 to 10 times that."""
+    """Draw twelve users: their job sizes, their run times of up to 15 min, and limits of 1.5 to 10 run times."""
     sizes = rng.permutation([1, 1, 2, 2, 4, 4, 4, 8, 8, 12, 16, 24])
     return [
         Person(int(n), float(np.exp(rng.uniform(np.log(150), np.log(1000)))), float(rng.uniform(0.1, 0.4)), float(pad))

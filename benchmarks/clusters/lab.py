@@ -125,7 +125,7 @@ def workload(seed: int, jobs: int, crowd_of: int | None = None) -> list[Wish]:
 
 
 def earlier(seed: int, jobs: int, home: str, now: float) -> list[dict[str, Any]]:
-    """What a cluster's people ran in the days before: spans of the same load, one every `APART` seconds.
+    """Return the jobs that a cluster's users ran earlier: periods of the same load, one every `APART` seconds.
 
     EASY by time limits says when each job started, so the collectors know a queue from the first look on.
     """

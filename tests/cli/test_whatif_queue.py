@@ -132,7 +132,7 @@ def test_an_outage_of_the_live_machine_holds_waiting_jobs_of_named_users(store: 
     assert asked["mean_delay_s"] > 0
     assert {one["user"] for one in document["settings"]["held"]} >= {"bob"}
     assert any("jobs that come later are not known" in note for note in document["warnings"])
-    assert "Whose jobs the asked start holds" in run(*words, store=store).stdout
+    assert "Users whose jobs the requested start delays" in run(*words, store=store).stdout
 
 
 def test_a_private_site_does_not_tell_who_would_be_held(machine: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Guides enable the units as `batchcast install` prints it: one way, in all pages."""
+"""All guides enable the systemd units with the commands that `batchcast install` prints."""
 
 from __future__ import annotations
 

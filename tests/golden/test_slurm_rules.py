@@ -163,7 +163,8 @@ def test_a_job_that_is_planned_late_fits_before_another_only_from_then_on():
         simulate_slurm(site, jobs, recorded=AT_ZERO, lengths=Lengths(lambda r: r.run, True, late)).starts()["c", -1]
         for late in (0.0, 60.0, 1e6)
     ]
-    assert starts == [20, 90, 220]  # seen on arrival, at the look of 90 s, never: then it comes after b
+    # Slurm sees the end of the late job at once, in the cycle at 90 s, or never; then c starts after b.
+    assert starts == [20, 90, 220]
 
 
 def test_priority_by_tres_lets_the_job_with_more_processors_of_the_partition_first():

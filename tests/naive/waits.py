@@ -95,8 +95,9 @@ def counts_blindly(story, each=20):
 
 
 def levels_by_age(story, ages, levels, steps, repaid, borrowed=0.0, remembered=5000.0, memory=500.0):
-    """The levels asked for at each age, by reading the whole story: (now, `look`, number, job, waited, bounds) or (now,
-    `start`, job), in order of time.
+    """Compute the calibrated levels for each age from a list of events in order of time.
+
+    Events are (now, `look`, number, job, waited, bounds) and (now, `start`, job).
 
     An outcome moves the level of each bound that was open: up by the level where it was passed, down by the rest where
     it held, which fades. What was not kept is owed as well, in full. The k-th open look at a job, of one age, counts

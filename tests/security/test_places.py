@@ -100,7 +100,7 @@ def mode(path: Path) -> int:
 
 
 def check_private(machine: Machine, said: dict[str, Any], umask: int) -> None:
-    """Nothing but what the umask leaves of an output is open, and nobody else can put files in our places."""
+    """Check that outputs have only the permissions of the umask, and that other users cannot write to our folders."""
     assert "error" not in said
     assert said["key"] == said["again"]
     kernels = Path(said["kernels"])

@@ -78,7 +78,7 @@ def test_with_agent_and_slurmctld_dead_past_every_planned_end_no_job_is_ended_ea
 
 @pytest.fixture(autouse=True)
 def emptied(lab: Lab) -> Iterator[None]:
-    """No test leaves jobs or a collector to the next, though it fails."""
+    """Remove all jobs and collectors after each test, also after a failed test."""
     yield
     while AGENTS:
         AGENTS.pop().kill()
@@ -113,7 +113,7 @@ def test_a_job_that_waits_again_has_its_own_limit_back_before_it_is_planned_anew
     else:
         submitted(lab, [Asked(5, 3.0, "urgent")], "-N4", "--exclusive")
     lab.wait(lambda: states(lab, jobs) == {"PD"}, "a job that waits again", PATIENCE)
-    assert limits_now(lab)[job] == 25  # Slurm keeps what stood
+    assert limits_now(lab)[job] == 25  # Slurm keeps the planned limit of a requeued or preempted job
     planner.start()
     lab.wait(lambda: job in of_kind(planner, "restored"), "its own limit", PATIENCE)
     lab.run("scontrol", "release", job, check=False)

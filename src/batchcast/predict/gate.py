@@ -132,7 +132,7 @@ def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
     if len(codes) > 0 and int(codes.max()) < 4 * len(codes):  # counting is cheaper than sorting here
         there = np.zeros(int(codes.max()) + 2, bool)
         there[np.maximum(codes, -1)] = True
-        there[-1] = False  # negative codes were counted at -1
+        there[-1] = False  # negative codes were marked at index -1; unmark them
         number = np.cumsum(there) - 1
         return np.where(codes >= 0, number[codes], -1), int(there.sum())
     known = codes >= 0

@@ -115,7 +115,7 @@ def live_outage_blocks(rows: Cells, held: Cells, explain: bool) -> tuple[list[Bl
                  TableColumn("procs", "processors", "count")]  # fmt: skip
         some = held if explain else held[:MOST_GROUPS]
         note = f"{len(some)} of {len(held)} users; --explain shows all." if len(some) < len(held) else ""
-        blocks.append(Table("Whose jobs the asked start holds", whose, some, note))
+        blocks.append(Table("Users whose jobs the requested start delays", whose, some, note))
     return blocks, []
 
 

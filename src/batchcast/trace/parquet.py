@@ -161,7 +161,7 @@ class Answers:
         return self
 
     def add(self, names: Sequence[str], columns: Mapping[str, Any]) -> None:
-        """Write one more file of columns, under the given values of the keys."""
+        """Write columns to one more file, in the subfolder that the values `names` of the folder's keys give."""
         pa, pq = arrow()
         name = "/".join(f"{key}={quote(value, safe='')}" for key, value in zip(self.keys, names))
         try:

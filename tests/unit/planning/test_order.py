@@ -1,4 +1,4 @@
-"""The order that forecasts buy: equal to its naive twin, nobody left behind, nobody else's factor touched."""
+"""The planned queue order: it equals the naive twin, old jobs go first, and factors of other programs stay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOW = 50_000.0
 
 @st.composite
 def queues(draw: st.DrawFn) -> tuple[list[Row], int]:
-    """Records of one to three tasks, on which stands nothing, a level, a former factor of ours or somebody else's."""
+    """Draw waiting jobs of one to three tasks; their SiteFactor is 0, a level, an earlier factor or another's."""
     band = draw(st.sampled_from(BANDS))
     ladder = factor_of(np.arange(LEVELS), band).tolist()
     rows = []
@@ -88,7 +88,7 @@ def test_ten_thousand_jobs_share_few_factors(within: str) -> None:
 
 @given(queues())
 def test_within_an_account_no_other_is_passed(case: tuple[list[Row], int]) -> None:
-    """An account's priorities, the highest first, are each at most what they were."""
+    """Within an account, the k-th highest priority is at most the k-th highest priority before planning."""
     rows, band = case
     singles = [row for k, row in enumerate(rows) if k == 0 or rows[k - 1].group != row.group]
     order = decide_order(columns(singles), OrderRule("account", 20_000.0, band), NOW)
@@ -103,7 +103,7 @@ def test_within_an_account_no_other_is_passed(case: tuple[list[Row], int]) -> No
 
 @given(st.data())
 def test_the_age_that_is_found_equals_the_naive_twin(data: st.DataObject) -> None:
-    """Looks at a queue that jobs enter and leave; something else may hold a job for a while."""
+    """Draw successive states of a queue that jobs enter and leave; a job may be held for a while."""
     looks, now, waiting = [], 0.0, {}
     for key in range(0, 3 * data.draw(st.integers(1, 12)), 3):
         now += data.draw(st.integers(1, 20_000))
@@ -144,7 +144,7 @@ def test_of_two_as_long_the_one_that_takes_less_of_the_machine_goes_first() -> N
 @settings(max_examples=60)
 @given(st.data())
 def test_nobody_is_left_behind(data: st.DataObject) -> None:
-    """One machine, best first, looks every 30 s: after the age a job waits only for what runs and came before it."""
+    """On one machine with cycles of 30 s, a job past the age limit waits only for running and earlier jobs."""
     age, count = float(data.draw(st.integers(60, 2000))), data.draw(st.integers(1, 40))
     submit = sorted(data.draw(st.lists(st.integers(0, 3000), min_size=count, max_size=count)))
     run = data.draw(st.lists(st.integers(1, 900), min_size=count, max_size=count))
@@ -184,7 +184,7 @@ def test_says_what_it_accepts(given_words: dict[str, object], said: str) -> None
 
 
 def test_users_who_run_past_what_ordered_them_are_found_by_their_work() -> None:
-    """User 0 ran past it by a little, user 1 by much on few processors, user 2 by much, user 3 by its limit's order."""
+    """Jobs ran past predictions: a little (user 0), far on few processors (1), far (2), far when ordered by limit (3)."""
     rows = [
         (0, 4000.0, 3600.0, 7200.0, 4.0), (1, 7200.0, 60.0, 28_800.0, 1.0), (1, 7200.0, 7200.0, 28_800.0, 64.0),
         (2, 7200.0, 60.0, np.nan, 1.0), (3, 9000.0, 7200.0, 7200.0, 8.0),

@@ -46,7 +46,7 @@ class Counts(Hours):
 
 
 class OnLine:
-    """As river's regressors are used: the mean of what it was taught, by user."""
+    """A regressor with river's methods: it predicts the mean of the values that it learned for the user."""
 
     def __init__(self) -> None:
         self.taught: dict[str, list[float]] = {}

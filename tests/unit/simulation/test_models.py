@@ -1,4 +1,4 @@
-"""A pool and a machine with nodes are run alike, and both give what their own functions give."""
+"""A pool and a machine with nodes have the same interface, and give the same results as their own functions."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class _Ways:
         self._keep({surplus})
 
     def text(self, k: int, before: int, after: int) -> str:
-        """Returns the text of column k for one way."""
+        """Returns the text of column k if the surplus is `before` in front of it and `after` behind it."""
         return self.delimiter.join(self.pieces[k + before : k + after + 1])
 
     def undecided(self) -> list[int]:

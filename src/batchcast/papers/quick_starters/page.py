@@ -197,7 +197,7 @@ def _against(study: Any, part: str, words: str, column: str) -> Figure:
         {"jobs": (values[rows], floor(study.wait[:1000]))},
         x=words + (", s" if column != "procs" else ""),
         y="wait, s",
-        alt=f"Wait of 1,000 jobs of {study.name} against {words}: at most values waits spread over all magnitudes.",
+        alt=f"Wait of 1,000 jobs of {study.name} against {words}: at most values, waits cover all magnitudes.",
     )
     return _log_axes(figure)
 

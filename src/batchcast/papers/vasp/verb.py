@@ -162,7 +162,7 @@ def _show_one(one: Estimate) -> None:
     echo(f"{one.directory}: likely run time {span(one.run_s)}{bound}")
     echo(f"#SBATCH --time={_limit(one)}" if _limit(one) else "no 90 % bound yet: this answer rests on too few jobs")
     if one.is_fallback:
-        echo("The input files were not used, so this is only what past jobs say.")
+        echo("The input files were not used: this prediction rests on past jobs only.")
     echo(f"basis: {one.basis}")
     _show_nearest(one)
 

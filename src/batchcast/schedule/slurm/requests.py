@@ -292,7 +292,7 @@ def make_state(
     changes = [*down, *turns(site.reservation, float(row["submit"].max(initial=0.0)))]
     pairs = int(np.bitwise_count(row["partitions"]).sum()) + 64
     events = _events(row, changes, first)
-    gives_way = site.part["preempts"].any() or row["preempts"].any()  # then a job may run more than once
+    gives_way = site.part["preempts"].any() or row["preempts"].any()  # a preempted job can run twice
     room = len(events) + (4 if gives_way else 1) * n + 8
     heap = np.zeros(room, HEAP_RECORD)
     heap[: len(events)] = np.array([(kind, item, at) for at, kind, item in events], HEAP_RECORD)

@@ -1,4 +1,4 @@
-"""Clients that mean harm, or are broken: refused as docs/guides/page.md says, and the next question is answered."""
+"""Broken and malicious HTTP clients: the service rejects them, and still answers the next request."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def settings() -> Iterator[Settings]:
 
 @pytest.fixture(scope="module", params=["unix", "loopback"])
 def serves(request: pytest.FixtureRequest, settings: Settings) -> Iterator[tuple[Server, list[str]]]:
-    """A server that waits less than usual, and its log."""
+    """Start a server with short time limits for requests; return it with its log."""
     log: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "REQUEST_S", 0.5)
@@ -124,16 +124,16 @@ def connected(address: Any) -> socket.socket:
 
 
 def rest(opened: socket.socket) -> bytes:
-    """All that comes until the server hangs up."""
+    """Return all bytes that the server sends until it closes the connection."""
     taken = b""
-    with contextlib.suppress(ConnectionResetError):  # so TCP tells of what was left unread
+    with contextlib.suppress(ConnectionResetError):  # a server that closes with unread input causes a TCP reset
         while part := opened.recv(65536):
             taken += part
     return taken
 
 
 def told(address: Any, words: bytes) -> bytes:
-    """All that a client hears who says these words, as far as they are listened to."""
+    """Send these bytes, as far as the server accepts them; return the whole answer."""
     with connected(address) as rude:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             rude.sendall(words)
@@ -141,7 +141,7 @@ def told(address: Any, words: bytes) -> bytes:
 
 
 def answers(address: Any) -> bool:
-    """Whether the ordinary question is answered: no forecast yet, but of a job that is known."""
+    """Return whether an ordinary request is answered: the job is known and has no prediction yet."""
     return told(address, ORDINARY + LAST + b"\r\n").startswith(b"HTTP/1.1 404 ")
 
 
@@ -184,7 +184,7 @@ def test_who_hangs_up_anywhere_in_a_request_is_forgotten_and_no_defect(serves: t
 def test_answers_that_nobody_takes_are_given_up_however_little_is_left(
     settings: Settings, left: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Less than the buffer that asyncio allows, too: closing waited for such a client without an end."""
+    """A client that does not read its answers is dropped, also if the unread rest fits into asyncio's write buffer."""
     monkeypatch.setattr(connection, "TAKEN_S", 0.3)
     with Server(settings, settings["listen"], lambda _: None) as server:
         one = told(server.address, ORDINARY + LAST + b"\r\n")
@@ -193,13 +193,13 @@ def test_answers_that_nobody_takes_are_given_up_however_little_is_left(
         with connected(str(server.address)) as greedy:
             greedy.sendall((ORDINARY + HOST + b"Accept-Encoding: identity\r\n\r\n") * (held + left // len(one)))
             ended = select.poll()
-            ended.register(greedy, 0)  # nothing but the end
+            ended.register(greedy, 0)  # report only that the connection was closed
             assert ended.poll(60_000), "the connection stays"
         assert answers(server.address)
 
 
 def _held_by_the_kernel(head: int, body: int) -> int:
-    """How many answers, written in these two pieces, a unix socket takes that nobody reads."""
+    """Return how many answers, written as head and body, fit into a unix socket from which nobody reads."""
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:
         ours.setblocking(False)
@@ -214,7 +214,7 @@ def _held_by_the_kernel(head: int, body: int) -> int:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A service that sends nobody away for being silent, however slow this machine is."""
+    """Start a service without a time limit for silent clients, so that a slow machine cannot fail the test."""
     monkeypatch.setattr(connection, "REQUEST_S", 600.0)
 
 
@@ -290,7 +290,7 @@ class Process:
         self.log = self.process.communicate()[1]
 
     def most_mb(self) -> float:
-        """The most memory that it has held so far, in MB."""
+        """Return the largest memory of the process so far, in MB."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 

@@ -1,4 +1,4 @@
-"""Bearer tokens at the service: on loopback, on the socket, behind a proxy; whose they are, and no more."""
+"""Bearer tokens on loopback, on the socket and behind a proxy: a token shows its own user's jobs and no others."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_token_that_does_not_count_is_401_whatever_is_asked(settings: Settings
 
 
 def test_what_the_proxy_says_stands_above_a_token_it_passes_on(settings: Settings, server: Server) -> None:
-    """A proxy that signs users in by tokens of its own may hand those on; they are none of ours."""
+    """A proxy may pass on bearer tokens of its own login system; the service ignores them and trusts the proxy's header."""
     _, text, _ = asked(server, "/", X_User="bob", Authorization="Bearer of.another.kind")
     assert "secret-bob" in text
     _, text, _ = asked(server, "/", Authorization=f"Bearer {token(settings, 'create', 'ada')}")

@@ -113,7 +113,7 @@ def test_a_new_name_or_a_changed_command_starts_from_the_time_limit(tmp_path: Pa
         for job_id, own in (("1", {**kind, "job_name": "w_2"}), ("2", kind | changed), ("3", kind)):
             connection.execute(update(jobs).where(jobs.c.job_id == job_id).values(**own))
     ran(one, "eve", 60.0, 60.0, kind=kind)
-    ran(one, "ada", 60.0, 60.0, kind=kind, running=True)  # a job that only runs is no history
+    ran(one, "ada", 60.0, 60.0, kind=kind, running=True)  # a running job does not count as history
     look(one)
     before = factors(one)
     assert before["1"] > before["2"] == before["3"] > 0
@@ -180,14 +180,15 @@ def test_by_limits_the_shorter_limit_goes_first_and_no_prediction_counts(tmp_pat
     with one.store.begin() as connection:
         connection.execute(delete(forecasts))
     done = look(one)
-    assert (done.placed, done.problems, factors(one)) == (2, [], by_limits)  # by predictions, all would go back
+    # In the order by predictions, every factor would be restored.
+    assert (done.placed, done.problems, factors(one)) == (2, [], by_limits)
 
 
 def test_the_order_goes_by_the_upper_quantile_and_not_by_the_point(tmp_path: Path) -> None:
     one = site(tmp_path, Job("1", 120), Job("2", 120))
     predict(one, "1", 60.0, 7000.0)
     look(one)
-    assert factors(one)["2"] > factors(one)["1"]  # its point is the shortest, but one job in ten runs 2 h
+    assert factors(one)["2"] > factors(one)["1"]  # its point prediction is the shortest, but its 90 % quantile is 2 h
 
 
 def test_jobs_of_one_level_share_a_call(tmp_path: Path) -> None:
@@ -215,7 +216,7 @@ def test_off_gives_everything_back_that_of_held_jobs_too(tmp_path: Path) -> None
     done = look(one)
     assert factors(one) == {"1": 0, "2": 0}
     assert (done.placed, done.problems) == (0, [])
-    assert record(one).keys() == {"2"}  # what stood there is known while the job waits
+    assert record(one).keys() == {"2"}  # the store keeps the former factor as long as the job waits
 
 
 def test_off_counts_what_stands_while_slurmctld_does_not_answer(
@@ -273,7 +274,7 @@ def test_killed_right_before_the_call_the_next_look_goes_on(tmp_path: Path) -> N
     one.slurm.before_update = dies
     with pytest.raises(KeyboardInterrupt):
         look(one)
-    assert record(one).keys() == {"1", "2"}  # written down before the call
+    assert record(one).keys() == {"1", "2"}  # the store has the factor before scontrol is called
     one.slurm.before_update = lambda: None
     one.restarted()
     assert look(one).placed == 2
@@ -322,7 +323,7 @@ def test_so_many_calls_a_look_and_the_rest_at_the_next(tmp_path: Path, monkeypat
     monkeypatch.setattr("batchcast.service.planning.order.MOST_CALLS", 2)
     one = site(tmp_path, Job("1", 1), Job("2", 4), Job("3", 15))
     assert look(one).placed == 2
-    assert factors(one)["3"] == 0  # the longest waits for the next look
+    assert factors(one)["3"] == 0  # the longest job gets its factor in the next cycle
     assert look(one).placed == 3
 
 
@@ -433,7 +434,7 @@ def test_within_an_account_priorities_stay_in_their_qos_and_partition(
         plan_qos="high,normal,scavenger",
     )  # fmt: skip
     for _ in range(3):
-        one.slurm.jobs[jobs[0].job_id].own += 100  # age adds up
+        one.slurm.jobs[jobs[0].job_id].own += 100  # Slurm's own priority grows with the job's age
         look(one)
         parties: dict[tuple[str, ...], list[Job]] = {}
         for job in one.slurm.jobs.values():
@@ -466,7 +467,7 @@ def test_an_urgent_job_keeps_its_priority_beside_small_ones_of_its_account(tmp_p
     one = urgent_and_small(tmp_path)
     look(one)
     assert one.slurm.jobs["319"].priority == 20_170
-    assert any(job.factor for job in one.slurm.jobs.values())  # the small ones change places among themselves
+    assert any(job.factor for job in one.slurm.jobs.values())  # small jobs still change places with each other
 
 
 def test_doctor_and_the_dry_run_say_the_most_that_a_job_would_lose(
