@@ -107,7 +107,7 @@ def passed_over(machine: Machine, log: Trace) -> tuple[float, float]:
 
 
 def order(described: Machine, runs: list[Run], logs: list[Trace], nearer: list[bool]) -> None:
-    """Test with the order of recorded starts whether past use counted, in runs that fit better without it and in the others."""
+    """Test by the order of recorded starts whether past use counted, for runs that fit better without it and others."""
     print("\nstarts that passed over somebody who asked for no more, and how many follow the priorities")
     for group in (True, False):
         of = [(run, log) for run, log, one in zip(runs, logs, nearer, strict=True) if one == group]

@@ -184,7 +184,7 @@ def test_says_what_it_accepts(given_words: dict[str, object], said: str) -> None
 
 
 def test_users_who_run_past_what_ordered_them_are_found_by_their_work() -> None:
-    """Jobs ran past predictions: a little (user 0), far on few processors (1), far (2), far when ordered by limit (3)."""
+    """Jobs ran past predictions: a little (user 0), far on few processors (1), far (2), far if ordered by limit (3)."""
     rows = [
         (0, 4000.0, 3600.0, 7200.0, 4.0), (1, 7200.0, 60.0, 28_800.0, 1.0), (1, 7200.0, 7200.0, 28_800.0, 64.0),
         (2, 7200.0, 60.0, np.nan, 1.0), (3, 9000.0, 7200.0, 7200.0, 8.0),

@@ -91,7 +91,7 @@ def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
     header, rows = _table(path, ("deadline",), ("deadline", "file_mb"))
     if len(rows) != jobs:
         raise input_error(
-            str(path), f"{len(rows)} rows, the matrix has {jobs} jobs", hint="write one row for each job, in the order of the jobs"
+            str(path), f"{len(rows)} rows, the matrix has {jobs} jobs", hint="one row for each job, in the jobs' order"
         )
     tasks = []
     for name, absent in (("deadline", np.inf), ("file_mb", 0.0)):
@@ -155,7 +155,7 @@ def _table(path: str | Path, needed: tuple[str, ...], known: tuple[str, ...]) ->
             str(path), f"no column {missing[0]!r}", line=1, value=",".join(header), accepted=", ".join(known)
         )
     if len(lines) < 2:
-        raise input_error(str(path), "a header and no row", hint="write one line for each job or resource after the header")
+        raise input_error(str(path), "a header and no row", hint="one line for each job or resource")
     for number, row in enumerate(lines[1:], start=2):
         if len(row) != len(header):
             raise input_error(

@@ -88,7 +88,7 @@ def test_a_token_that_does_not_count_is_401_whatever_is_asked(settings: Settings
 
 
 def test_what_the_proxy_says_stands_above_a_token_it_passes_on(settings: Settings, server: Server) -> None:
-    """A proxy may pass on bearer tokens of its own login system; the service ignores them and trusts the proxy's header."""
+    """A proxy may pass on tokens of its own login system; the service ignores them and trusts the proxy's header."""
     _, text, _ = asked(server, "/", X_User="bob", Authorization="Bearer of.another.kind")
     assert "secret-bob" in text
     _, text, _ = asked(server, "/", Authorization=f"Bearer {token(settings, 'create', 'ada')}")
