@@ -25,11 +25,10 @@ MARKED = "\0"
 FEW = 2
 """A table with at least this many cells that begin with a number is a table of figures."""
 LONG = {
-    # a forest for each scored job: 17 minutes
+    # a forest for each scored job, and k-means with 50 starts
     "docs/papers/su.md": ("log, jobs",),
     # a minute for each of four logs
     "docs/papers/quick-starters.md": ("log", "item"),
-    "docs/evidence/waits.md": ("",),
 }
 """Tables without a file, by page and first title, because the command takes too long to be run again."""
 
