@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read `qstat -f` of OpenPBS and its relatives, as text or as JSON (`-F json`), into sightings of jobs.
+"""Read `qstat -f` of OpenPBS, PBS Pro and Torque, as text or as JSON (`-F json`), into sightings of jobs.
 
 The code follows OpenPBS's documentation (qstat(1B), pbs_job_attributes(7B)); it was not tested with a PBS server.
 Slurm's Torque wrappers print the same format with other meanings. They are recognized by the attributes that they lack.
@@ -18,6 +18,7 @@ from ...errors import BatchcastError, InputError
 from ...units import parse_duration
 from ..memory import MOST_KIB
 from ..sighting import Field, Sighting, never_ran, read_fields
+from .records import asked
 
 _STATES = {
     "Q": "PENDING",
@@ -130,7 +131,8 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
     Notes
     -----
     `ctime` is the submit time. A job that has ended ran for `resources_used.walltime` from `stime`. Without `stime` it
-    never ran, and left the queue at `mtime`.
+    never ran, and left the queue at `mtime`. Torque names the start `start_time` and the end `comp_time`, and requests
+    processors as `nodes=2:ppn=4`.
     """
     letter = a.get("job_state", "")
     if letter in SKIPPED:
@@ -141,9 +143,9 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
     if math.isnan(submit) or not letter:
         raise BatchcastError(f"{job_id}: the job has no job_state or no submit time")
     ended = letter in _ENDED
-    start = utc(a.get("stime", ""))
+    start = utc(a.get("stime", a.get("start_time", "")))
     used = parse_duration(a.get("resources_used.walltime", ""))
-    end = start + used if not math.isnan(start + used) else utc(a.get("mtime", ""))
+    end = start + used if not math.isnan(start + used) else utc(a.get("comp_time", a.get("mtime", "")))
     withdrawn = ended and never_ran(start, False)
     pending = _STATES.get(letter) == "PENDING"
     own = _own(a)
@@ -151,7 +153,9 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
         job_id=short_id(job_id),
         raw_id=job_id,
         submit_time=submit,
-        state=ended_state(a.get("Exit_status", ""), withdrawn) if ended else _STATES.get(letter, "COMPLETING"),
+        state=ended_state(a.get("Exit_status", a.get("exit_status", "")), withdrawn, "comp_time" in a)
+        if ended
+        else _STATES.get(letter, "COMPLETING"),
         certain=ended or _STATES.get(letter, "COMPLETING") != "COMPLETING",
         start_time=math.nan if pending or withdrawn else start,
         end_time=end if ended else math.nan,
@@ -170,9 +174,9 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
 
 def _own(a: Mapping[str, str]) -> dict[str, Field]:
     """Returns the columns that PBS prints in its own form: owner@host, sizes with units, account or project."""
-    procs = _count(a.get("Resource_List.ncpus", "")) or _count(a.get("Resource_List.nodect", ""))
+    procs = asked(*(a.get(f"Resource_List.{name}", "") for name in ("ncpus", "select", "nodes")))[0]
     return {
-        "req_procs": procs or math.nan,
+        "req_procs": _count(a.get("Resource_List.nodect", "")) or math.nan if math.isnan(procs) else procs,
         "req_mem_kib": size_kib(a.get("Resource_List.mem", "")),
         "user_id": a.get("Job_Owner", "").partition("@")[0] or None,
         "account": a.get("Account_Name") or a.get("project") or None,
@@ -223,17 +227,17 @@ def utc(text: str) -> float:
         return math.nan
 
 
-def ended_state(status: str, withdrawn: bool) -> str:
+def ended_state(status: str, withdrawn: bool, is_torque: bool = False) -> str:
     """Return Slurm's state for a PBS exit status.
 
     PBS adds 256 to the signal that killed a job. Exceeding the time limit is -29, and exceeding memory -27 (Torque:
-    -10).
+    -11 and -10).
     """
     if withdrawn:
         return "CANCELLED"
     if status in ("0", ""):
         return "COMPLETED"
-    if status == "-29":
+    if status == ("-11" if is_torque else "-29"):
         return "TIMEOUT"
     if status in ("-27", "-10"):  # the memory limit, in OpenPBS and in Torque
         return "OUT_OF_MEMORY"
