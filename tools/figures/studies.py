@@ -297,32 +297,27 @@ def read_windows(printed: list[Any], _: Path) -> Figures:
     """Read RLScheduler's published windows: its figures repeated, and our policies against EASY on them."""
     found, rows, equal = Figures(), [], 0
     for log in json.loads(printed[0]):
-        name, repeated = log["log"], log["repeated"]
-        said = {order: log["published"][order] for order in repeated}
-        means = {order: [round(one["mean"], 2) for one in both.values()] for order, both in repeated.items()}
-        equal += sum(a == b for order in said for a, b in zip(said[order], means[order], strict=True))
-        backfilling = [both["backfilling"] for both in repeated.values()]
+        name = log["log"]
+        for order, both in log["repeated"].items():
+            pairs = zip(both.values(), log["published"][order], strict=True)
+            equal += sum(round(one["mean"], 2) == said for one, said in pairs)
         for word in ("largest", "never_ran"):
-            shares = [one[word] for one in backfilling]
+            shares = [round(both["backfilling"][word], 2) for both in log["repeated"].values()]
             found.values |= {f"{name}.{word}.least_share": min(shares), f"{name}.{word}.most_share": max(shares)}
-        found.values |= {f"{name}.different_jobs": log["different_jobs"], f"{name}.never_ran": log["never_ran"]}
-        found.values[f"{name}.published"] = log["published"]["RLScheduler"][1]
+        found.values |= {f"{name}.{word}": log[word] for word in ("different_jobs", "never_ran", "disjoint_windows")}
         for policy, row in log["ours"].items():
-            apart = log["disjoint"][policy]
-            cells = [f"{row['mean']:,.0f}", f"{apart['mean']:,.0f}"]
+            cells = [f"{one['mean']:,.1f}" for one in (row, log["disjoint"][policy])]
             if policy != "EASY":
-                ends = [
-                    [f"{one[key]:+,.0f}" for key in ("difference", "low", "high", "without")] for one in (row, apart)
+                apart = [
+                    f"{one['difference']:+,.1f} ({one['low']:+,.1f} to {one['high']:+,.1f})"
+                    for one in (row, log["disjoint"][policy])
                 ]
-                cells = [f"{cell}; {one[0]} ({one[1]} to {one[2]})" for cell, one in zip(cells, ends, strict=True)]
-                cells.insert(1, ends[0][3])
-            else:
-                cells.insert(1, "")
+                cells = [f"{cell}; {one}" for cell, one in zip(cells, apart, strict=True)]
+            cells.insert(1, "-" if policy == "EASY" else f"{row['without']:+,.1f}")
             rows.append((name, policy, *cells))
     found.values["equal"] = equal
-    found.values["disjoint_windows"] = log["disjoint_windows"]
     head = "log | policy | ten windows: mean; minus EASY (90 % interval) | without the largest window"
-    found.blocks["table"] = table(f"{head} | windows apart: mean; minus EASY (90 % interval)", rows)
+    found.blocks["table"] = table(f"{head} | 40 windows apart: mean; minus EASY (90 % interval)", rows)
     return found
 
 
