@@ -14,6 +14,7 @@ from babel.messages.pofile import read_po, write_po
 
 from batchcast.formats.slurm.reasons import WORDS
 from batchcast.service.answers.answer import STALE
+from batchcast.service.answers.fair_share import SENTENCES as PASSES
 from batchcast.service.answers.questions import NOT_YET
 from batchcast.service.answers.start import SENTENCES as MOVED
 from batchcast.service.answers.usage import ADVICE
@@ -32,7 +33,7 @@ ALSO = (
     *("half the size", "twice the size"),
     *("the limit's own queue", "the end of what is reserved"),
 )
-SENTENCES = (*STALE, NOT_YET.template, NOT_HEARD, *ADVICE, *MOVED)
+SENTENCES = (*STALE, NOT_YET.template, NOT_HEARD, *ADVICE, *MOVED, *PASSES)
 
 
 def wanted() -> Catalog:

@@ -77,7 +77,7 @@ TEXTS: dict[str, str] = {
     "memory": "SELECT name, value FROM meta WHERE cluster = :cluster",
     "clusters": "SELECT DISTINCT cluster FROM meta WHERE cluster != '' ORDER BY cluster",
     "schema_version": "SELECT value FROM meta WHERE cluster = '' AND name = 'schema_version'",
-    "waiting": f"""SELECT {_JOB}, {_of("jobs", "expected_start reason")}, {_LIMIT_NOW},
+    "waiting": f"""SELECT {_JOB}, {_of("jobs", "expected_start reason priority")}, {_LIMIT_NOW},
             forecasts.method, {_SAID}, forecasts.as_of, {_RENEWED}
         FROM jobs {_with("wait")} LEFT JOIN renewed ON renewed.row = jobs.row AND renewed.method = :method
         WHERE {_WAITS} AND {_if_given("user_id")}
@@ -86,7 +86,7 @@ TEXTS: dict[str, str] = {
     "moves": f"""SELECT {_of("moves", "row as_of likely_start by_90_start")}
         FROM moves JOIN jobs ON jobs.row = moves.row
         WHERE moves.cluster = :cluster AND {_if_given("user_id")} ORDER BY moves.as_of""",
-    "open_with": f"""SELECT {_JOB}, jobs.reason, {_LIMIT_NOW}, min(forecasts.point_s) AS run_point_s
+    "open_with": f"""SELECT {_JOB}, jobs.reason, jobs.priority, {_LIMIT_NOW}, min(forecasts.point_s) AS run_point_s
         FROM jobs {_with("runtime", method="")}
         WHERE {_HERE} AND jobs.open = 1 AND {_if_given("user_id", "account", "qos", "partition_id")}
         AND (CAST(:tasks AS TEXT) IS NULL OR jobs.job_id LIKE :tasks ESCAPE '!')

@@ -32,6 +32,7 @@ REASONS = (
     "reason",
     "reason_in_words",
     "maintenance",
+    "priority_passes",
     "why_it_moved",
     "moved_by",
     "moved_since",

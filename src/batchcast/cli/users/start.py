@@ -16,7 +16,7 @@ from ...units import counted
 from ..grammar import verb
 from ..output import echo, print_columns, printed, say
 from ..site_options import clock, myself, parse_when, site_options, whoami
-from .start_text import advice_lines, before_maintenance, say_ignored, sentences, why_moved
+from .start_text import advice_lines, before_maintenance, priority_passes, say_ignored, sentences, why_moved
 
 if TYPE_CHECKING:
     from ...clusters.configured import Configured
@@ -340,7 +340,7 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
         {**tasks[0], "job_id": f"{tasks[0]['job_id']} (the first of {len(tasks):,})"} if len(tasks) > 1 else tasks[0]
         for tasks in groups.values()
     ]
-    for line in (*sentences(heads, now), *before_maintenance(heads), *why_moved(heads, now)):
+    for line in (*sentences(heads, now), *before_maintenance(heads), *priority_passes(heads), *why_moved(heads, now)):
         echo(line)
     for line in _bases([r["basis"] for r in results]):
         echo(line)

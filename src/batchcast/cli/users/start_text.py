@@ -93,6 +93,7 @@ def _known(value: float | None) -> bool:
     return value is not None and value == value
 
 
+NOT_KNOWN = "not known"  # as `answers.fair_share` says it, which starts slower
 SPANS = {"10_min": "10 min", "1_hour": "1 h", "4_hours": "4 h", "1_day": "1 day"}
 
 
@@ -132,6 +133,20 @@ def before_maintenance(results: Iterable[Mapping[str, Any]], most: int = 5) -> l
     told = [f"{_names(ids)}: {words}" for words, ids in list(lines.items())[:most]]
     how = "to shorten a limit and keep the place in the queue: scontrol update JobId=JOBID TimeLimit=LIMIT"
     return [*told, how] if told else []
+
+
+def priority_passes(results: Iterable[Mapping[str, Any]], most: int = 5) -> list[str]:
+    """Return one line for each of the first `most` answers about priorities and fair share, with its jobs.
+
+    >>> priority_passes([{"job_id": "7", "priority_passes": "not known"}])
+    []
+    """
+    lines: dict[str, list[str]] = {}
+    for r in results:
+        words = str(r.get("priority_passes") or NOT_KNOWN)
+        if words != NOT_KNOWN:
+            lines.setdefault(words, []).append(str(r["job_id"]))
+    return [f"{_names(ids)}: {words}" for words, ids in list(lines.items())[:most]]
 
 
 def sentence(r: Mapping[str, Any], now: float, record: str = "") -> str:

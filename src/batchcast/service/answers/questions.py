@@ -33,6 +33,7 @@ from .disclosure import (
     used,
     whole_days,
 )
+from .fair_share import pass_fields
 from .hints import Hints, Like, QueueSnapshot, needs_store
 from .start import Release, latest_start, release, start_answer
 from .track_record import RecordKey, TrackRecord
@@ -105,7 +106,11 @@ def _said(
         (row, start_answer(row, now, releases.get(row["row"]), latest_start(row, memory, now), ahead)) for row in rows
     ]
     results = [
-        {**answer, **track_record.record_fields(records[row["partition_id"]], answer["likely_wait_s"])}
+        {
+            **answer,
+            **pass_fields(memory, row["job_id"], now),
+            **track_record.record_fields(records[row["partition_id"]], answer["likely_wait_s"]),
+        }
         for row, answer in answers
     ]
     results = disclosed(results, hidden)

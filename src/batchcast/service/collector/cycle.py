@@ -23,9 +23,11 @@ from ...store import clock_jobs, history
 from ...store.database import Store
 from ...store.history import remove_some
 from ...store.place import clock_path
+from ...store.reader import Reader
 from ..answers import track_record
 from ..answers.advice import rules_of
-from ..answers.model_store import fit_trouble, make_predictors
+from ..answers.fair_share import passes_of
+from ..answers.model_store import fit_trouble, make_predictors, used
 from ..batch_system import BatchSystem, own_name
 from ..collector import moves
 from ..settings import Settings
@@ -181,6 +183,11 @@ class Collector:
             self._clock.use_machine(watch.machine)
             self._learn_site(snapshot.asked_at)
         known = watch.known(self.scheduler, snapshot.asked_at)
+        if "shares" in known:
+            with Reader(self.settings["store"]) as reader:
+                jobs = reader.ask("open_with", cluster=self.cluster)
+            passes = passes_of(jobs, watch.machine, used(known), snapshot.asked_at)
+            known["passes"] = None if passes is None else {"at": snapshot.asked_at, "jobs": passes}
         with self.store.begin() as connection:
             clock_jobs.write_meta(connection, self.cluster, **known)
 

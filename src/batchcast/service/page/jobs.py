@@ -23,6 +23,7 @@ from ..answers import track_record
 from ..answers.advice import as_request
 from ..answers.answer import Sentence, age_of, staleness
 from ..answers.disclosure import Site, Viewer, Whose, basis_of, check_may_see, open_site, used
+from ..answers.fair_share import pass_fields
 from ..answers.forecaster import NEVER, begin_condition, forecaster, never_starts, request_of
 from ..answers.questions import NOT_YET
 from ..answers.script import placements, script_advice
@@ -156,7 +157,9 @@ def _waiting(site: Site, user: str) -> list[dict[str, Any]]:
     lines = []
     for row in rows:
         held = release(site.reader, site.cluster, site.memory, row, now)
-        answer = site.disclosed(start_answer(row, now, held, latest_start(row, site.memory, now)))
+        ahead = site.memory.get("reservations") or []
+        start = start_answer(row, now, held, latest_start(row, site.memory, now), ahead)
+        answer = site.disclosed({**start, **pass_fields(site.memory, row["job_id"], now)})
         answers = [*before.get(row["row"], []), (now, answer["likely_start_s"], answer["by_90_start_s"])]
         drawn = {"track": _track(answers) if answer["counts_from"] == "submission" else None, "procs": row["req_procs"]}
         lines.append({**answer, "chances": _chances(row, answer, now), **drawn})

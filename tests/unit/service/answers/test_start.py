@@ -214,6 +214,16 @@ def test_the_queue_behind_a_maintenance_counts(ask: Ask) -> None:
     assert "4 waiting jobs of main that go first" in disclosed(answer, hidden=False)["basis"]
 
 
+def test_the_queue_behind_a_maintenance_is_in_order_of_priority(ask: Ask) -> None:
+    """A later job of higher priority goes first, and an earlier one of lower priority does not."""
+    reserved, part = "ReqNodeNotAvail, Reserved for maintenance", {"partition_id": "main", "req_procs": 8.0}
+    others = [job(str(k), reserved, **part)._replace(priority=p) for k, p in ((1, 10.0), (2, 30.0))]
+    mine = job("3", reserved, **part)._replace(priority=20.0)
+    answer = ask(*others, mine, reservations=RESERVED, site={"partitions": {"main": {"procs": 8.0}}})
+    assert answer["likely_start_s"] == NOW + 9000 + 600
+    assert "1 waiting jobs of main" in disclosed(answer, hidden=False)["basis"]
+
+
 def test_a_limit_whose_holders_nobody_knows_has_no_answer(ask: Ask) -> None:
     answer = ask(job("9", "QOSGrpNodeLimit"))
     assert math.isnan(answer["likely_start_s"])

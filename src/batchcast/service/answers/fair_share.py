@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a waiting job's priority passes that of the jobs before it, where fair share ranks jobs.
+
+The collector projects the priorities of all waiting jobs from now on, each time it reads the usage that Slurm counts
+(`sshare`). Three things change a priority: its age, the decay of usage, and the usage that running jobs add until they
+end as predicted. No job starts or arrives in this projection, so it answers what fair share does to the jobs that wait
+now. The differences are added to the priorities that Slurm reports; all other factors are part of these.
+
+References
+----------
+.. [1] Slurm's Fair Tree algorithm, https://slurm.schedmd.com/fair_tree.html.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...formats.slurm.reasons import Rule, rule
+from ...machines.machine import Association, Machine, Partition
+from ...units import parse_duration, span
+from .answer import Sentence
+from .disclosure import OfOthers
+
+Who = tuple[str, str]
+"""An account and a user."""
+HORIZON_S = 14 * 86400.0
+GROWTH = 1.1
+EVEN_STEPS = 48
+QUARTER_S = 900.0
+OLD_S = 3600.0
+"""A projection that is older than this is not shown: fair share may have been turned off since."""
+NOT_KNOWN = "not known"
+FIRST = "no waiting job of the partition has a higher priority"
+PASSES = "its priority passes that of the %(jobs)s waiting jobs before it at about %(time)s"
+PASSES_ONE = "its priority passes that of the waiting job before it at about %(time)s"
+PASSES_SOME = "its priority passes that of the jobs before it at about %(time)s"
+NEVER = "its priority does not pass that of the jobs before it within %(span)s"
+SENTENCES = (FIRST, PASSES, PASSES_ONE, PASSES_SOME, NEVER)
+
+
+class Weights(NamedTuple):
+    """The part of a site's priority that time changes: weights, and times in seconds (`half_life` 0: no decay)."""
+
+    age: float
+    fair_share: float
+    max_age: float
+    half_life: float
+    period: float
+
+
+def weights_of(machine: Machine | None) -> Weights | None:
+    """Return the weights if Fair Tree ranks jobs on this machine; None if it does not, or if this is not known.
+
+    A reset of usage on fixed dates (PriorityUsageResetPeriod) is not projected.
+    """
+    if machine is None or not machine.associations:
+        return None
+    said = machine.settings
+    flags = said.get("PriorityFlags", "").upper()
+    resets = said.get("PriorityUsageResetPeriod", "NONE").upper() not in ("NONE", "")
+    share = _number(said.get("PriorityWeightFairShare", "0"))
+    if "multifactor" not in said.get("PriorityType", "") or not share or "NO_FAIR_TREE" in flags or resets:
+        return None
+
+    def seconds(name: str, otherwise: str) -> float:
+        return parse_duration(said.get(name) or otherwise)
+
+    return Weights(
+        _number(said.get("PriorityWeightAge", "0")), share, seconds("PriorityMaxAge", "7-00:00:00"),
+        seconds("PriorityDecayHalfLife", "7-00:00:00"), max(seconds("PriorityCalcPeriod", "00:05:00"), 60.0),
+    )  # fmt: skip
+
+
+def _number(text: str) -> float:
+    return float(text) if text.isdigit() else 0.0
+
+
+def fair_tree(associations: Sequence[Association], usage: Mapping[Who, float]) -> dict[Who, float]:
+    """Return the fair-share factor of each user: the rank in Fair Tree over the number of users.
+
+    Siblings are visited by level, the largest first: (share / siblings' shares) / (usage / siblings' usage). Accounts
+    of equal level are visited as one; users of equal level have one rank.
+
+    >>> tree = [Association("a"), *(Association("a", user) for user in "xyz")]
+    >>> fair_tree(tree, {("a", "x"): 9.0, ("a", "y"): 3.0})
+    {('a', 'z'): 1.0, ('a', 'y'): 0.6666666666666666, ('a', 'x'): 0.3333333333333333}
+    """
+    children: dict[str, list[Association]] = {}
+    for one in associations:
+        if one.user or one.account not in ("", "root"):
+            children.setdefault(one.parent or (one.account if one.user else "root"), []).append(one)
+    used: dict[str, float] = {}
+    totals: dict[str, tuple[float, float]] = {}
+
+    def add_up(account: str) -> float:
+        """Fill `used` and `totals` below an account, and return its usage."""
+        below = children.get(account, [])
+        amounts = [usage.get((one.account, one.user), 0.0) if one.user else add_up(one.account) for one in below]
+        totals[account] = (math.fsum(one.shares for one in below), math.fsum(amounts))
+        used[account] = totals[account][1]
+        return used[account]
+
+    add_up("root")
+    users = sum(bool(one.user) for one in associations)
+    factors: dict[Who, float] = {}
+
+    def level(one: Association, account: str) -> float:
+        shares, everyone = totals[account]
+        mine = usage.get((one.account, one.user), 0.0) if one.user else used.get(one.account, 0.0)
+        return math.inf if not mine or not everyone else (one.shares / shares if shares else 0.0) / (mine / everyone)
+
+    def visit(accounts: Sequence[str]) -> None:
+        """Rank the users below these accounts, depth first; the accounts count as one."""
+        by_level: dict[float, list[Association]] = {}
+        for account in accounts:
+            for one in children.get(account, []):
+                by_level.setdefault(level(one, account), []).append(one)
+        for _, tied in sorted(by_level.items(), reverse=True):
+            rank = users - len(factors)
+            factors.update({(one.account, one.user): rank / users for one in tied if one.user})
+            visit([one.account for one in tied if not one.user])
+
+    visit(["root"])
+    return factors
+
+
+class Running(NamedTuple):
+    """What a running job adds to usage: its user, billed processors, and its predicted end (epoch seconds)."""
+
+    who: Who
+    billed: float
+    end: float
+
+
+class Waiting(NamedTuple):
+    """A waiting job that competes: Slurm's priority now, how long it is eligible, and its place among equals."""
+
+    job_id: str
+    who: Who
+    partition: str
+    priority: float
+    eligible_s: float
+    place: int
+
+
+class Pass(NamedTuple):
+    """How many jobs have a higher priority now, and when this job's priority passes theirs (NaN: not in time)."""
+
+    before: int
+    at: float
+
+
+def usage_at(t: float, used: Mapping[Who, float], running: Sequence[Running], now: float, half_life: float) -> dict[
+    Who, float
+]:  # fmt: skip
+    """Return the decayed usage at `t`: what is used now, and what running jobs add until then.
+
+    >>> usage_at(20.0, {}, [Running(("a", "x"), 4.0, 10.0)], 0.0, 0.0)
+    {('a', 'x'): 40.0}
+    """
+    rate = 0.693 / half_life if half_life > 0 else 0.0  # Slurm's own constant for log 2
+    found = {who: amount * math.exp(-rate * (t - now)) for who, amount in used.items()}
+    for job in running:
+        end = min(max(job.end, now), t)
+        span_s = math.exp(-rate * (t - end)) - math.exp(-rate * (t - now))
+        found[job.who] = found.get(job.who, 0.0) + job.billed * (span_s / rate if rate else end - now)
+    return found
+
+
+def instants(now: float, period: float) -> Iterator[float]:
+    """Yield the times of the projection: each recalculation of priorities at first, then ever rarer ones."""
+    step, t = period, now
+    for k in range(1000):
+        t += step
+        if t > now + HORIZON_S:
+            return
+        yield t
+        if k >= EVEN_STEPS:
+            step *= GROWTH
+
+
+def project(
+    waiting: Sequence[Waiting], running: Sequence[Running], used: Mapping[Who, float],
+    associations: Sequence[Association], weights: Weights, now: float,
+) -> dict[str, Pass]:  # fmt: skip
+    """Return for each waiting job when its priority passes that of all jobs before it in its partition.
+
+    >>> tree = [Association("a"), Association("a", "x"), Association("a", "y")]
+    >>> jobs = [Waiting("1", ("a", "x"), "main", 1000.0, 0.0, 1), Waiting("2", ("a", "y"), "main", 500.0, 0.0, 2)]
+    >>> held = [Running(("a", "x"), 8.0, 900.0)]
+    >>> used = {("a", "x"): 10.0, ("a", "y"): 500.0}
+    >>> project(jobs, held, used, tree, Weights(0.0, 1000.0, 1.0, 0.0, 60.0), 0.0)
+    {'1': Pass(before=0, at=0.0), '2': Pass(before=1, at=120.0)}
+    """
+    start = fair_tree(associations, usage_at(now, used, running, now, weights.half_life))
+    queues: dict[str, list[Waiting]] = {}
+    for job in waiting:
+        if job.who in start:
+            queues.setdefault(job.partition, []).append(job)
+    found: dict[str, Pass] = {}
+    for queue in queues.values():
+        queue.sort(key=lambda job: (-job.priority, job.place))
+        found |= {job.job_id: Pass(k, now if k == 0 else math.nan) for k, job in enumerate(queue)}
+    for t in instants(now, weights.period):
+        if all(one.at == one.at for one in found.values()):
+            break
+        then = fair_tree(associations, usage_at(t, used, running, now, weights.half_life))
+        for queue in queues.values():
+            highest = -math.inf
+            for job in queue:
+                older = min((job.eligible_s + t - now) / weights.max_age, 1.0) - min(
+                    job.eligible_s / weights.max_age, 1.0
+                )
+                gain = weights.fair_share * (then[job.who] - start[job.who]) + weights.age * older
+                priority = job.priority + gain
+                if priority > highest and found[job.job_id].at != found[job.job_id].at:
+                    found[job.job_id] = found[job.job_id]._replace(at=t)
+                highest = max(highest, priority)
+    return found
+
+
+def passes_of(
+    jobs: Sequence[Mapping[str, Any]], machine: Machine | None, used: Mapping[Who, float], now: float
+) -> dict[str, list[float | None]] | None:
+    """Return [number of jobs before, when it passes them] by job id, for the store; None without fair share.
+
+    `jobs` are all open jobs, as the store's question `open_with` returns them. A job whose priority is not known, or
+    that is held by anything but the machine, does not compete.
+    """
+    weights = weights_of(machine)
+    if weights is None or machine is None:
+        return None
+    partitions = {one.name: one for one in machine.partitions}
+    running = [
+        Running(_who(job), billed(job, partitions.get(job["partition_id"])), _end(job, now))
+        for job in jobs if job["start_time"] is not None
+    ]  # fmt: skip
+    waiting = [
+        Waiting(str(job["job_id"]), _who(job), job["partition_id"] or "", float(job["priority"]),
+                max(now - (job["eligible_time"] or job["submit_time"]), 0.0), place)
+        for place, job in enumerate(jobs)
+        if job["start_time"] is None and job["priority"]
+        and rule(job["reason"] or "") in (Rule.MACHINE, Rule.RESERVATION)
+    ]  # fmt: skip
+    found = project(waiting, running, used, machine.associations, weights, now)
+    return {job_id: [one.before, one.at if one.at == one.at else None] for job_id, one in found.items()}
+
+
+def _who(job: Mapping[str, Any]) -> Who:
+    return job["account"] or "", job["user_id"] or ""
+
+
+def billed(job: Mapping[str, Any], partition: Partition | None) -> float:
+    """Return what a job adds to usage per second: its processors, or by the partition's TRESBillingWeights."""
+    amounts = {
+        "cpu": float(job["alloc_procs"] or job["req_procs"] or 1.0),
+        "node": float(job["req_nodes"] or 1.0),
+        "mem": float(job["req_mem_kib"] or 0.0) / 1024,
+        "gres/gpu": float(job["req_gpus"] or 0.0),
+    }
+    weights = (partition.billing_weights if partition else None) or {"cpu": 1.0}
+    return sum(weight * amounts.get(name, 0.0) for name, weight in weights.items())
+
+
+def _end(job: Mapping[str, Any], now: float) -> float:
+    """Return when a running job ends as predicted, or at its limit if it has outlived the prediction."""
+    limit = job["limit_now"] if job["limit_now"] is not None else job["req_time"]
+    longest = math.inf if limit is None else float(job["start_time"]) + float(limit)
+    likely = math.inf if job["run_point_s"] is None else float(job["start_time"]) + float(job["run_point_s"])
+    return min(likely if likely > now else longest, longest)
+
+
+def pass_fields(memory: Mapping[str, Any], job_id: str, now: float) -> dict[str, Any]:
+    """Return fields of an answer: `priority_passes` in words, and at what time (epoch seconds; NaN if not known).
+
+    If jobs are hidden, the answer does not count other users' jobs, and the time is the next quarter of an hour.
+
+    >>> from batchcast.service.answers.disclosure import disclosed
+    >>> known = {"passes": {"at": 0.0, "jobs": {"7": [3, 5000.0]}}}
+    >>> disclosed(pass_fields(known, "7", 0.0), hidden=True)["priority_passes_s"]
+    5400.0
+    >>> disclosed(pass_fields({}, "7", 0.0), hidden=False)["priority_passes"]
+    'not known'
+    """
+    stored = memory.get("passes") or {"at": -math.inf, "jobs": {}}
+    known = stored["jobs"].get(job_id)
+    if known is None or now - stored["at"] > OLD_S:
+        return {"priority_passes": NOT_KNOWN, "priority_passes_s": math.nan}
+    before, at = known
+    if not before:
+        return {"priority_passes": Sentence(FIRST), "priority_passes_s": math.nan}
+    if at is None:
+        return {"priority_passes": Sentence(NEVER, span=span(HORIZON_S)), "priority_passes_s": math.nan}
+    rounded = math.ceil(at / QUARTER_S) * QUARTER_S
+    exact = Sentence(PASSES_ONE if before == 1 else PASSES, jobs=f"{before:,}", time=_clock(at))
+    said = OfOthers(exact, Sentence(PASSES_SOME, time=_clock(rounded)))
+    return {"priority_passes": said, "priority_passes_s": OfOthers(at, rounded)}
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
