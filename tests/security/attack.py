@@ -312,14 +312,15 @@ def bombs(place: Path) -> dict[str, int]:
     tries: list[tuple[Callable[[Any], Any], Path]] = [(read_trace, place / f"a.swf.{end}") for end in ("gz", "xz")]
     tries += [(open_machine, place / "deep.toml")]
     tries += [(open_machine, place / name / "slurm.conf") for name in ("zero", "fifo", "other")]
-    got, tells = 0, 0
+    got, tells, before = 0, 0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for act, path in tries:
         try:
             act(path)
             got += 1
         except BatchcastError as error:
             tells += "my-secret-word" in f"{error} {error.hint}"
-    return {"M6": got + (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > MOST_MB * 1024), "Include": tells}
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return {"M6": got + (grown > MOST_MB * 1024), "Include": tells}
 
 
 ROWS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import secrets
@@ -48,6 +49,23 @@ def test_a_link_in_the_place_of_the_unfinished_file_overwrites_nothing(
         part.write_text("whole")
     assert (precious.read_text(), (tmp_path / "out.csv").read_text()) == ("mine", "whole")
     assert not files.UNFINISHED
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a link of another user")
+def test_a_link_of_another_user_in_the_place_of_an_output_file_is_not_followed(tmp_path: Path) -> None:
+    """In /tmp the kernel does not follow such a link either, when a shell writes to it; the user's own is followed."""
+    precious, shared = tmp_path / "precious", tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    os.chown(shared, 4322, -1)
+    for owner, text in ((4321, "mine"), (os.geteuid(), "figures")):
+        precious.write_text("mine")
+        (shared / "out.csv").unlink(missing_ok=True)
+        (shared / "out.csv").symlink_to(precious)
+        os.lchown(shared / "out.csv", owner, -1)
+        with contextlib.suppress(PermissionError), whole_file(shared / "out.csv") as part:
+            part.write_text("figures")
+        assert precious.read_text() == text
 
 
 @pytest.mark.parametrize("umask", [0o002, 0o022, 0o077])

@@ -31,9 +31,10 @@ LEAST_AGE, MOST_AGE = 3600.0, 172_800.0
 HALF_LIFE = 200
 """After this many jobs have left the queue, earlier jobs count half."""
 LEAST_SHARE = 0.125
-"""A job counts as at least this share of its time limit, so that short jobs under its name help a long job little. At
-an eighth and at a quarter, a user who teaches the predictor short run times gains nothing (benchmarks/planning/order_gamed.py,
-measured when points ordered). In the lab the mean waits of both shares do not differ.
+"""A job counts as at least this share of its time limit, so that short jobs under its name help a long job little.
+
+Measured when points ordered: at an eighth and at a quarter, a user who teaches the predictor short run times gains
+nothing (benchmarks/planning/order_gamed.py). In the lab the mean waits of both shares do not differ.
 """
 MOST_OVERRUN = 0.25
 """A user is ordered by time limits while a larger share of the user's recent work ran past the times that ordered it.

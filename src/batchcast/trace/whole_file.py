@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,7 +34,8 @@ def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
     Parameters
     ----------
     target
-        The file. A symbolic link is followed. A device or pipe is written directly.
+        The file. A symbolic link is followed, except another user's in a shared sticky folder such as /tmp. A device or
+        pipe is written directly.
     mode
         Permission bits of the new file, reduced by the umask.
 
@@ -57,6 +59,7 @@ def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
     ...     [p.name for p in Path(folder).iterdir()]
     ['a.txt']
     """
+    _refuse_planted(Path(target))
     place = Path(os.path.realpath(target))
     if place.exists() and not place.is_file():
         yield place
@@ -65,6 +68,18 @@ def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode))
         yield path
         path.replace(place)
+
+
+def _refuse_planted(path: Path) -> None:
+    """Raises PermissionError for a link that the kernel's protected_symlinks would not follow; realpath follows all."""
+    for _ in range(40):  # as many links as the kernel follows
+        if not path.is_symlink():
+            return
+        folder, owner = path.parent.stat(), path.lstat().st_uid
+        shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+        if shared and owner not in (os.geteuid(), folder.st_uid):
+            raise PermissionError(errno.EACCES, "a link of another user in a shared folder", str(path))
+        path = path.parent / path.readlink()
 
 
 @contextmanager
