@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -143,14 +144,16 @@ class Ledger:
     def lateness(self, name: str, now: float) -> list[float]:
         """Return how long each submission took over what was told before any correction, the latest ended last.
 
-        `name` is that of the predicted instant (`likely_end_s`, `by_90_end_s`), whose factor is in `NAME_factor`. A job
-        that is late and has not ended counts by the time that has passed: without it, only early ends would be seen.
+        `name` is that of the predicted instant, likely_end_s or by_90_end_s; the correction is in the field of that
+        name with _factor at its end. A job that is late and has not ended counts by the time that has passed: without
+        it, only early ends would be seen.
         """
         found = []
         for one in self.entries():
             told = one.offers[0].get(name) if one.state == SUBMITTED and one.offers else None
-            if told is None or told <= one.at or (one.end_time is not None and one.start_time is None):
-                continue  # nothing told, or cancelled in the queue
+            is_cancelled = one.end_time is not None and one.start_time is None
+            if told is None or not one.at < told < math.inf or is_cancelled:
+                continue
             taken = (now if one.end_time is None else one.end_time) - one.at
             ratio = taken / (told - one.at) * one.offers[0].get(f"{name}_factor", 1.0)
             if one.end_time is not None or one.at + taken > told:

@@ -37,9 +37,7 @@ class TextClusters(NamedTuple):
     score: tuple[float, ...]
 
 
-def cluster_texts(
-    counts: Mapping[str, int], most: int = 500, seed: int = 0, starts: int = STARTS
-) -> TextClusters:
+def cluster_texts(counts: Mapping[str, int], most: int = 500, seed: int = 0, starts: int = STARTS) -> TextClusters:
     """Cluster texts that occurred `counts` times each by Levenshtein distance (rapidfuzz) and k-means++ (scikit-learn).
 
     Wang et al. 2021, eqs. 1 to 3. A sample is a row of the distance matrix LD over all jobs; clustering the distinct

@@ -106,7 +106,8 @@ class ByPreference:
         ends = np.where(np.isfinite(times) & (free + times <= batch.deadline[:, None]), free + times, np.inf)
         chosen, finish = np.zeros(n, dtype=np.int64), np.full(n, np.inf)
         stale, waits = np.arange(n), np.ones(n, dtype=bool)
-        resource, placed = np.full(n, -1, dtype=np.int64), []
+        resource = np.full(n, -1, dtype=np.int64)
+        placed: list[int] = []
         while True:
             if len(stale):
                 until = np.where(np.isfinite(ends[stale]), ends[stale] - batch.now, 0.0)
