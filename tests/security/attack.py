@@ -301,7 +301,7 @@ def bombs(place: Path) -> dict[str, int]:
     """M6 and low: which files are opened, hang, or take memory, and whether an error tells of another file."""
     line = b"1 10 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1\n"
     (place / "a.swf.gz").write_bytes(gzip.compress(line + b"\n" * (80 << 20)))
-    (place / "a.swf.xz").write_bytes(lzma.compress(line + b"\n" * (40 << 20), preset=0))
+    (place / "a.swf.xz").write_bytes(lzma.compress(line + b"\n" * (80 << 20), preset=0))
     (place / "deep.toml").write_text(".".join("a" * 100_000) + " = 1\n")
     os.mkfifo(place / "pipe")
     (place / "secret").write_text("root:my-secret-word\n")
