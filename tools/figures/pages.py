@@ -27,8 +27,6 @@ FEW = 2
 LONG = {
     # a forest for each scored job, and k-means with 50 starts
     "docs/papers/su.md": ("log, jobs",),
-    # a minute for each of four logs
-    "docs/papers/quick-starters.md": ("log", "item"),
 }
 """Tables without a file, by page and first title, because the command takes too long to be run again."""
 
