@@ -54,6 +54,14 @@ def test_one_document_with_a_row_a_method_and_threshold(log):
         assert words in said
 
 
+def test_the_usual_table_says_how_to_score_the_main_method(log):
+    usual, chosen = run(log), run(log, "--predictor", "recent_wait")
+    assert "Next: add --predictor recent_wait,forecast to score the method that answers users" in " ".join(
+        usual.stdout.split()
+    )
+    assert "Next:" not in chosen.stdout
+
+
 def test_the_table_names_clocks(log):
     done = run(log, "--predictor", "recent_wait,pqstar:fallback=none")
     assert done.returncode == 0, done.stderr

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from ...table import Trace
 
 
+USUAL = "recent_wait,log_uniform,qbets,ibl,pqstar"
+"""The methods of the default table. `forecast` is too slow for it: a replay takes a minute for 5,000 jobs, and two to
+three minutes for 40,000 (docs/evidence/speed.md)."""
+MANY_JOBS, LATEST = 40_000, 1_000
+"""If the log has more than MANY_JOBS jobs, the next step suggests to score the LATEST jobs only."""
+
+
 def forecasts(
     trace: Trace, job: NewJob, specs: Sequence[str], size: float, cancelled: str, machine: Machine | None = None
 ) -> list[dict[str, Any]]:
@@ -65,7 +72,7 @@ def forecasts(
     "--predictor",
     "predictors",
     shell_complete=specs("wait"),
-    default="recent_wait,log_uniform,qbets,ibl,pqstar",
+    default=USUAL,
     show_default=True,
     metavar="NAMES",
     help="Methods, NAME:key=value,..., or `all`.",
@@ -241,7 +248,15 @@ def command(
     shown = results if every_column else once
     table = beside(wait_table(shown, title), shown, WAITS)
     explained = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])
-    show_tables([table, *costs], every_column, explain, explained)
+    show_tables(
+        [table, *costs, *([_next_step(len(trace))] if predictors == USUAL else [])], every_column, explain, explained
+    )
+
+
+def _next_step(jobs: int) -> str:
+    """Return the sentence after the default table: how to score `forecast`, and how long this takes."""
+    part = f" --places {jobs - LATEST + 1}:{jobs}" if jobs > MANY_JOBS else ""
+    return f"Next: add --predictor recent_wait,forecast{part} to score the method that answers users (minutes)."
 
 
 def _write_page(
