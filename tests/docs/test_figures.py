@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tools.figures import __main__ as command
 from tools.figures.files import Figures, Study, read_files
-from tools.figures.pages import LONG, ROOT, faults, shown, unbound, with_blocks
+from tools.figures.pages import ROOT, faults, shown, unbound, with_blocks
 
 FILES = {
     "study": {
@@ -73,13 +73,6 @@ def test_a_table_of_figures_that_no_file_feeds_is_refused() -> None:
     fed = ("<!--=study#table-->\n\n" + NEW + "\n<!--end-->\n", NEW.replace("5.9", "5.9<!--=study:c-->"))
     words = "| log | verdict |\n|---|---|\n| KTH | close |\n| CTC | far |\n"
     assert [list(unbound(page, text)) for text in (*fed, words)] == [[]] * 3
-
-
-def test_each_table_on_the_list_of_those_without_a_file_exists() -> None:
-    for name, titles in LONG.items():
-        text = (ROOT / name).read_text(encoding="utf-8")
-        for title in titles:
-            assert f"\n| {title} |".replace("|  |", "| |") in text, (name, title)
 
 
 def test_a_table_is_written_anew() -> None:

@@ -24,12 +24,6 @@ NUMBER = re.compile(r"[-+*~]*\.?\d")
 MARKED = "\0"
 FEW = 2
 """A table with at least this many cells that begin with a number is a table of figures."""
-LONG = {
-    # a forest for each scored job, and k-means with 50 starts
-    "docs/papers/su.md": ("log, jobs",),
-}
-"""Tables without a file, by page and first title, because the command takes too long to be run again."""
-
 
 def pages(root: Path = ROOT) -> list[Path]:
     """Return the pages that may have figures."""
@@ -96,8 +90,7 @@ def unbound(page: Path, text: str) -> Iterator[str]:
     for table in TABLE.finditer(text):
         cells = [cell.strip() for row in table["rows"].splitlines() for cell in row.strip("|").split("|")]
         figures = sum(bool(NUMBER.match(cell)) and MARKED not in cell for cell in cells)
-        title = table[0].strip("|").split("|")[0].strip()
-        if figures >= FEW and title not in LONG.get(name, ()):
+        if figures >= FEW:
             line = text.count("\n", 0, table.start()) + 1
             yield f"{name}, line {line}: no file of docs/figures feeds this table of figures (tools/figures/studies.py)"
 

@@ -164,7 +164,7 @@ def read_su(documents: list[Any], _: Path) -> Figures:
     found.blocks["errors"] = table(head, rows)
     for row in results:
         if row["table"] == "noise" and row["measure"] == "MAE" and (row["log"], row["jobs_of"]) in sets:
-            name = f"{row['log']}.{row['jobs_of']}.{row['method']}/{row['against']}"
+            name = f"{row['log']}.{row['jobs_of']}.{row['method']}/{row['against']}".replace(" ", "_")
             found.values |= {f"{name}.{end}_share": round(row[end], 4) for end in ("gain", "gain_low", "gain_high")}
             if row["against"] in ("last_2", "recent_mean"):  # the mean error of `su` is larger
                 ends = {"more": "gain", "more_low": "gain_high", "more_high": "gain_low"}
