@@ -25,6 +25,7 @@ MARKED = "\0"
 FEW = 2
 """A table with at least this many cells that begin with a number is a table of figures."""
 
+
 def pages(root: Path = ROOT) -> list[Path]:
     """Return the pages that may have figures."""
     return [root / "README.md", root / "SECURITY.md", *sorted((root / "docs").rglob("*.md"))]
