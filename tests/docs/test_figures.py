@@ -235,8 +235,8 @@ def test_errors_of_su_are_read_from_its_reproduction() -> None:
         "| CTC, all |" + " 8,159 .461 .383 |" * 6,
         "| printed (its own log) |" + " 3,140 .748 .313 |" * 6,
     ]
-    assert found.values["CTC.all.SU svr/plain svr.gain_share"] == 0.216
-    assert [found.values[f"CTC.all.SU svr/last_2.{end}_share"] for end in ("more", "more_low", "more_high")] == [
+    assert found.values["CTC.all.SU_svr/plain_svr.gain_share"] == 0.216
+    assert [found.values[f"CTC.all.SU_svr/last_2.{end}_share"] for end in ("more", "more_low", "more_high")] == [
         0.111, 0.011, 0.211,
     ]  # fmt: skip
 
