@@ -132,6 +132,8 @@ def earlier(seed: int, jobs: int, home: str, now: float) -> list[dict[str, Any]]
     rows: list[dict[str, Any]] = []
     for k in range(SPANS, 0, -1):
         wishes = [one for one in workload(seed + 1000 * k, jobs, seed) if one.home == home]
+        if not wishes:
+            continue
         columns = {
             "submit_time": [one.at for one in wishes], "run_time": [one.runs for one in wishes],
             "req_procs": [one.procs for one in wishes], "req_time": [60.0 * one.limit for one in wishes],

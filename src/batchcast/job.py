@@ -18,6 +18,16 @@ Name = int | str | None
 TOLD_SUBMIT, DELIVERED_START, DELIVERED_GONE = 1, 2, 4
 """Bits of a live job's `told`: the events that the live clock has already sent. A store keeps them."""
 NO_EXTRA: Mapping[str, Any] = {}
+_DIGITS = re.compile(r"\d+")
+
+
+def name_stem(name: Any) -> Any:
+    """Replace the digits in a job's name, so that `wing_012` and `wing_013` are equal; None if there is no name.
+
+    >>> name_stem("wing_012"), name_stem(None)
+    ('wing_#', None)
+    """
+    return _DIGITS.sub("#", name) if isinstance(name, str) else None
 
 
 class JobRequest(NamedTuple):

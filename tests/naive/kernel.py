@@ -4,8 +4,8 @@ import math
 
 from batchcast.events.event import End, Start, Submit, Withdraw
 from batchcast.events.recorded import events
+from batchcast.job import name_stem
 from batchcast.predict.gate import field_value
-from batchcast.predict.similarity.coding import name_stem
 from batchcast.predict.similarity.memory import FIELD_START, FIELDS
 from batchcast.predict.similarity.memory import START as OWN_START
 

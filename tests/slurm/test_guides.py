@@ -32,6 +32,8 @@ def site(tmp_path: Path) -> Iterator[tuple[Lab, Follower, Shell]]:
         follower.env["BATCHCAST_CONFIG"] = str(config)
         done = [lab.submit("-n1", "-t", "10", seconds=0.5, name="relax1", user="root") for _ in range(4)]
         lab.wait(lambda: len(lab.run("squeue", "-h", "-t", "CD", "-o", "%i").split()) >= len(done), "ended jobs")
+        # a job that waits before its past is known gets no answer from this method
+        lab.wait(lambda: lab.run("sacct", "-naPX", "-o", "State").count("COMPLETED") >= len(done), "accounting")
         lab.submit("-N2", "--exclusive", "-t", "600", seconds=60 * MINUTE, name="blocker", user="root")
         waiting = lab.submit("-n1", "-t", "120", seconds=1, name="relax1", user="root")
         (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -n 1 -t 60\nsleep 1\n")

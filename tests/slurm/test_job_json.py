@@ -16,7 +16,7 @@ from conftest import labs_on
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 
 HOLD = "/usr/bin/perl -e 'my $x = chr(97) x ($ARGV[0] << 20); select undef, undef, undef, $ARGV[1]'"
-OF_THE_COMMAND = {"exclusive", "array_throttle", "nice", "cpus_per_task"}
+OF_THE_COMMAND = {"exclusive", "array_throttle", "nice", "cpus_per_task", "app_id"}
 """Columns from SubmitLine, which the JSON of Slurm 22.05 does not have."""
 
 

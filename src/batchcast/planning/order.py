@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import UsageError
-from ..predict.similarity.coding import name_stem
+from ..job import name_stem
 
 LEVELS = 64
 LEAST_WORK, STEPS = 60.0, 2.5

@@ -7,7 +7,6 @@ Either job by job, or a whole log column by column.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
@@ -16,11 +15,10 @@ from zlib import crc32
 
 import numpy as np
 
-from ...job import JobRequest
+from ...job import JobRequest, name_stem
 from ...table import Nominal, Values
 from .memory import CLASSES, FIELDS
 
-DIGITS = re.compile(r"\d+")
 ROWS = 4096
 _PLAIN = attrgetter(*FIELDS[:-1])
 
@@ -36,15 +34,6 @@ def field_code(value: Any) -> int:
     if type(value) is int and 0 <= value < 1 << 60:
         return value + 1
     return crc32(repr(value).encode("utf-8", "surrogatepass")) + (1 << 61)
-
-
-def name_stem(name: Any) -> Any:
-    """Replace the digits in a job's name, so that `wing_012` and `wing_013` are equal; None if there is no name.
-
-    >>> name_stem("wing_012"), name_stem(None)
-    ('wing_#', None)
-    """
-    return DIGITS.sub("#", name) if isinstance(name, str) else None
 
 
 class Coder:
