@@ -10,7 +10,7 @@ UV := $(if $(PIP_INDEX_URL),UV_DEFAULT_INDEX='$(PIP_INDEX_URL)') $(BIN)/uv pip i
 # own settings name, pip installs.
 install = @$(UV) --python $(1) $(2) 2> $(VENV)/uv.log || $(1) $(PIP) $(2)
 
-.PHONY: setup setup-run setup-docs setup-workflows demo test test-long test-lab test-lab-all test-all lint house bench docs figures figures-all pictures lock audit wheel deb rpm packages \
+.PHONY: setup setup-run setup-docs setup-workflows demo test test-long test-fast-and-long test-lab test-lab-all test-all lint house bench docs figures figures-all pictures lock audit wheel deb rpm packages \
 	try-deb container try-container try-ansible slurm-lab-experiments clean
 setup: $(VENV)/.dev
 setup-run: $(VENV)/.run
@@ -65,6 +65,10 @@ test-lab: setup
 # The same, with the guide and the reasons on the newer Slurm too.
 test-lab-all: setup
 	@$(BIN)/python -m pytest -rs -m lab tests/slurm
+
+# Both in one run, whose last long tests leave no core idle: for CI.
+test-fast-and-long: setup
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not lab"
 
 # Everything, and every property with 200 examples where the fast tier draws 30.
 test-all: setup

@@ -257,7 +257,8 @@ def simulated_waits(trace: Trace, first: int, bar: Progress, label: str, more: s
         words: Precomputed(np.where(np.isnan(points[s]), part.req_time, points[s])) for s, words in PAPER.items()
     }
     rows: list[dict[str, Any]] = []
-    for scheduler, model in {"EASY": Pool(options={"loop": "open"}), "Slurm": Nodes()}.items():
+    models: dict[str, Pool | Nodes] = {"EASY": Pool(options={"loop": "open"}), "Slurm": Nodes()}
+    for scheduler, model in models.items():
         schedules = {name: model.run(part, Policy(), planner) for name, planner in planners.items()}
         for name, schedule in schedules.items():
             printed = {"printed_mean_wait": PRINTED[name][3]} if name in PRINTED else {}
