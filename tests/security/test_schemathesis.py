@@ -38,7 +38,7 @@ def test_each_answer_conforms_to_the_document_and_none_is_a_failure(private: boo
             [
                 str(ST), "run", f"http://{host}:{port}/v1/openapi.json", "--seed", SEED, "--max-examples", INPUTS,
                 "--phases", "examples,coverage,fuzzing", "--checks", CHECKS, "--workers", "1", "--no-color",
-                "--max-time", "60", "--request-timeout", "60", "--warnings", "off",
+                "--max-time", "40", "--request-timeout", "60", "--warnings", "off",
             ],
             cwd=tmp_path, capture_output=True, text=True,
         )  # fmt: skip
