@@ -130,7 +130,9 @@ class Asked(NamedTuple):
     def warm(self) -> None:
         """Wait until forecasts are loaded: before that, 503 is all that anybody is told."""
         for address in self:
+            end = time.monotonic() + 300.0
             while self.ask(address, CHOICE)[0] == 503:
+                assert time.monotonic() < end, f"no forecast at {address} within 5 minutes"
                 time.sleep(0.2)
 
     def many_connections(self) -> int:

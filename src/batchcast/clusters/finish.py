@@ -60,8 +60,8 @@ def correction(lateness: Sequence[float], level: float) -> float:
     Returns
     -------
     float
-        The ratio that held for a share `level` of the latest `LAST_ENDED` submissions (split conformal prediction, Lei
-        et al. 2018); 1 with fewer than `FEWEST_ENDED`.
+        With this factor, a share `level` of the latest `LAST_ENDED` submissions would have ended by their predicted
+        time (split conformal prediction, Lei et al. 2018). The factor is 1 with fewer than `FEWEST_ENDED` submissions.
 
     Examples
     --------
