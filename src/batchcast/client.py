@@ -21,6 +21,7 @@ import logging
 import math
 import os
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -173,6 +174,48 @@ class Client:
                 if likely is not None and by_90 is not None:
                     found[place] = Start(likely, by_90)
         return found
+
+    def best_cluster(
+        self, options: Mapping[str, object], otherwise: str, *, inputs: Sequence[str] = (), done_by: str = "",
+        patience_s: float = 30.0,
+    ) -> str:  # fmt: skip
+        """Return the cluster that is expected to finish a job first, as `batchcast start --test --where` predicts it.
+
+        Unlike the other questions, this one runs the program `batchcast` of this computer, because it is about several
+        clusters: those of the `[[cluster]]` tables in its settings.
+
+        Parameters
+        ----------
+        options
+            The job's sbatch options by their long names: `{"ntasks": 4, "time": "2:00:00", "job-name": "align"}`.
+        otherwise
+            The cluster to return if there is no answer.
+        inputs
+            Files that the job reads, as for `--input`: `["20G@archive"]`.
+        done_by
+            Choose by the probability to finish by this time, as for `--done-by`.
+        patience_s
+            Longest wait for the answer, seconds.
+
+        Returns
+        -------
+        str
+        """
+        with self._failing_open():
+            try:
+                lines = [f"#SBATCH --{name}={value}" for name, value in options.items()]
+                if any("\n" in line for line in lines):
+                    raise ValueError("an option has no line ends")
+                words = ["batchcast", "start", "--test", "-", "--where", "--json"]
+                words += [f"--input={one}" for one in inputs] + ([f"--done-by={done_by}"] if done_by else [])
+                text = "\n".join(["#!/bin/sh", *lines, ""])
+                done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=patience_s)
+                if done.returncode:
+                    raise ValueError((done.stderr.strip().splitlines() or ["no message"])[0])
+                return str(json.loads(done.stdout)["results"][0]["cluster"])
+            except Exception as error:  # the workflow must go on
+                _tell("batchcast start --where does not answer (%s); the job goes to %s", error, otherwise)
+        return otherwise
 
     @contextmanager
     def _failing_open(self) -> Iterator[None]:

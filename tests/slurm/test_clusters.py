@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from follow import BATCHCAST, Follower
 from slurm_lab import Lab
 
+from batchcast.store.ledger import Ledger
 from batchcast.store.reader import Reader
 from conftest import labs_on
 
@@ -39,19 +41,30 @@ def program(place: Path, labs: dict[str, Lab], *words: str) -> subprocess.Comple
     return subprocess.run([*BATCHCAST, *words], env=env, cwd=place, capture_output=True, text=True, timeout=300)
 
 
-def test_a_job_goes_once_to_the_cluster_that_can_start_it(labs: dict[str, Lab], tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def sites(labs: dict[str, Lab], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Follower]]:
+    """A folder with the settings of both clusters and a script; each cluster has a store with three ended jobs."""
+    place = tmp_path_factory.mktemp("clusters")
     followers, tables = {}, []
     for name, lab in labs.items():
-        followers[name] = Follower(lab, str(tmp_path / f"{name}.db"), **QUICK)
+        followers[name] = Follower(lab, str(place / f"{name}.db"), **QUICK)
         ids = [lab.submit("-n2", "-t10", seconds=1, user="root", name="relax") for _ in range(3)]
         lab.wait(
             lambda lab=lab, ids=ids: not lab.run("squeue", "-h", "-t", "PD,R,CG", "-j", ",".join(ids)), "three ends"
         )
         submit = f"env SLURM_CONF={lab.slurm_conf} sbatch"
-        tables += ["[[cluster]]", f'name = "{name}"', f'store = "{tmp_path / name}.db"', f'submit = "{submit}"']
-    (tmp_path / "batchcast.toml").write_text("\n".join(tables) + "\n")
-    (tmp_path / "job.sh").write_text(SCRIPT)
+        tables += ["[[cluster]]", f'name = "{name}"', f'store = "{place / name}.db"', f'submit = "{submit}"']
+    (place / "batchcast.toml").write_text("\n".join(tables) + "\n")
+    (place / "job.sh").write_text(SCRIPT)
+    for follower in followers.values():
+        follower.run("collect", "--once", "--quiet")
+    return place, followers
 
+
+def test_a_job_goes_once_to_the_cluster_that_can_start_it(
+    labs: dict[str, Lab], sites: tuple[Path, dict[str, Follower]]
+) -> None:
+    tmp_path, _ = sites
     wrong = subprocess.run(
         [*BATCHCAST, "collect", "--once", "-M", "beta", "--store", str(tmp_path / "wrong.db")],
         env={**labs["alpha"].outside, "BATCHCAST_CONFIG": os.devnull}, capture_output=True, text=True, timeout=120,
@@ -61,12 +74,19 @@ def test_a_job_goes_once_to_the_cluster_that_can_start_it(labs: dict[str, Lab], 
     with Reader(str(tmp_path / "wrong.db")) as reader:
         assert reader.rows("SELECT * FROM jobs") == []
 
-    for follower in followers.values():
-        follower.run("collect", "--once", "--quiet")
     answer = json.loads(program(tmp_path, labs, "start", "--test", "job.sh", "--where", "--json").stdout)
     assert {row["cluster"] for row in answer["results"]} == {"alpha", "beta"}, answer["warnings"]
     best = answer["results"][0]["cluster"]
     other = "alpha" if best == "beta" else "beta"
+    asks = 'from batchcast.client import Client; print(Client().best_cluster({"ntasks": 2, "time": 10}, "home"))'
+    env = {
+        **labs["alpha"].outside,
+        "BATCHCAST_CONFIG": str(tmp_path / "batchcast.toml"),
+        "XDG_STATE_HOME": str(tmp_path),
+    }
+    env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
+    told = subprocess.run([sys.executable, "-c", asks], env=env, capture_output=True, text=True, timeout=120)
+    assert told.stdout.strip() in labs, told.stderr
 
     sent = [program(tmp_path, labs, "submit", "--key", "one", "--parsable", "job.sh") for _ in range(2)]
     assert [one.returncode for one in sent] == [0, 0], sent[0].stderr + sent[1].stderr
@@ -85,3 +105,42 @@ def test_a_job_goes_once_to_the_cluster_that_can_start_it(labs: dict[str, Lab], 
     assert moved.stdout.strip().endswith(f";{other}"), moved.stderr
     labs[best].start_slurmctld()
     assert chosen in labs
+
+
+def test_a_broker_that_is_killed_again_and_again_submits_every_job_once(
+    labs: dict[str, Lab], sites: tuple[Path, dict[str, Follower]]
+) -> None:
+    """The broker is killed right after each job that it accepted, with its sbatch on the way or not yet begun."""
+    place, _ = sites
+    spool, state = place / "spool", place / "broker"
+    spool.mkdir()
+    words = [*BATCHCAST, "grid", "serve", "--clusters", "--submit", "--state", str(state), "--spool", str(spool),
+             "--heuristic", "min_min", "-o", str(place / "broker.html")]  # fmt: skip
+    env = {**labs["alpha"].outside, "BATCHCAST_CONFIG": str(place / "batchcast.toml"), "XDG_STATE_HOME": str(place)}
+    kills = int(os.environ.get("BATCHCAST_KILLS", "3"))
+    journal, answers = state / "journal.jsonl", state / "assignments.jsonl"
+    for k in range(kills):
+        (spool / f"{k}.json").write_text(json.dumps({"id": f"j{k}", "script": str(place / "job.sh"), "allowed": 9000}))
+        broker = subprocess.Popen(words, env=env, cwd=place, stderr=subprocess.DEVNULL)
+        mark = ('"job"', '"offers"')[k % 2]  # killed when the job was accepted, or when its cluster was chosen
+        labs["alpha"].wait(lambda mark=mark, k=k: lines_with(journal, mark, f'"j{k}"'), f"job {k} in the journal")
+        broker.kill()
+        broker.wait()
+    broker = subprocess.Popen(words, env=env, cwd=place, stderr=subprocess.PIPE, text=True)
+    labs["alpha"].wait(lambda: lines_with(answers, '"id"') == kills, "all jobs submitted", seconds=300)
+    broker.terminate()
+    said = broker.communicate(timeout=60)[1]
+    told = [json.loads(line) for line in answers.read_text().splitlines()]
+    assert sorted(line["id"] for line in told) == sorted(f"j{k}" for k in range(kills)), said
+    queues = "".join(lab.run("squeue", "-h", "--states=all", "-o", "%A=%k;") for lab in labs.values())
+    with Ledger(place / "batchcast" / "submissions.db") as ledger:
+        tokens = [entry.token for entry in ledger.entries() if str(entry.key).startswith("grid:")]
+    assert [queues.count(token) for token in tokens] == [1] * kills
+    assert all(line["job_id"] and line["resource"] in labs and line["slack"] > 0 for line in told)
+    page = (place / "broker.html").read_text()
+    assert f"{kills} jobs: {kills} end in time, 0 do not, 0 wait" in page
+
+
+def lines_with(path: Path, *marks: str) -> int:
+    """How many lines of a file have all marks; 0 without the file."""
+    return sum(all(mark in line for mark in marks) for line in path.read_text().splitlines()) if path.exists() else 0

@@ -34,6 +34,8 @@ ENOUGH_RUNS = 3
 """Number of the user's completed jobs of a name from which on a cluster's own run-time prediction is used."""
 TIES_WITHIN = 0.02
 """Two probabilities to meet the deadline count as equal if they differ by at most this; core-hours then decide."""
+NO_ANSWER = "no answer"
+"""Stands in the sentence of a cluster that may answer later; a cluster that cannot run the job is left out."""
 LEVELS = {"likely_end_s": 0.5, "by_90_end_s": 0.9}
 
 
@@ -110,7 +112,32 @@ def offers(
         If no cluster offers anything.
     """
     said, problems = ask_all(known, settings, question, viewer, now)
-    notes = [*known.problems, *problems, *_shared([(one.cluster.name, one.answer.warnings) for one in said])]
+    rows, notes = compared(said, question, now)
+    notes = [*known.problems, *problems, *notes]
+    if not rows:
+        raise NoAnswer("no cluster can tell when this job would be done", hint="; ".join(notes) or "batchcast doctor")
+    return rows, notes
+
+
+def compared(said: Sequence[Said], question: Question, now: float) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the offers of all answers, the best first, and one sentence for each problem.
+
+    Parameters
+    ----------
+    said
+        The answers of `ask_all`.
+    question
+        The job.
+    now
+        The time, in epoch seconds.
+
+    Returns
+    -------
+    rows : list of dict
+        As those of `offers`; empty if no cluster offers anything.
+    notes : list of str
+    """
+    notes = _shared([(one.cluster.name, one.answer.warnings) for one in said])
     rows: list[dict[str, Any]] = []
     for one in said:
         notes += one.notes
@@ -118,15 +145,13 @@ def offers(
             rows += _offers_of(one, said, question, now)
         except UsageError as error:
             notes.append(f"{one.cluster.name}: left out: {error.message}")
-    if not rows:
-        raise NoAnswer("no cluster can tell when this job would be done", hint="; ".join(notes) or "batchcast doctor")
     return ranked(rows, question.by is not None), notes
 
 
 def ask_all(
-    known: Configured, settings: Settings, question: Question, viewer: Viewer, now: float
+    known: Configured, settings: Settings, question: Question, viewer: Viewer, now: float, only: str = ""
 ) -> tuple[list[Said], list[str]]:
-    """Return the answers of all clusters, and one sentence for each cluster without an answer.
+    """Return the answers of all clusters (or of the one named `only`), and a sentence for each that gives none.
 
     Services are asked at the same time, stores one after the other. Only answers from stores take `question.sent` into
     account, because a service receives no other jobs with its request.
@@ -138,6 +163,8 @@ def ask_all(
         waiting: list[tuple[Cluster, Mapping[str, str], list[str], Any]] = []
         for cluster in known.clusters:
             assert home is not None
+            if only and cluster.name != only:
+                continue
             try:
                 words, notes = translated(question.options, home, cluster)
             except UsageError as error:
@@ -150,7 +177,7 @@ def ask_all(
                 reply = task.result() if task else _ask_store(cluster, settings, there, viewer, now, question)
                 said.append(Said(cluster, there, _checked(cluster, reply), [*notes, *_clock(cluster, reply, now)]))
             except BatchcastError as error:
-                problems.append(f"{cluster.name}: no answer: {error.message}")
+                problems.append(f"{cluster.name}: {NO_ANSWER}: {error.message}")
     return said, problems
 
 

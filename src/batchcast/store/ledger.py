@@ -46,6 +46,20 @@ class Entry(NamedTuple):
     end_time: float | None = None
 
 
+def chosen_options(offer: Mapping[str, Any]) -> dict[str, str]:
+    """Return the sbatch options of an offer by which its job is counted in a queue.
+
+    >>> chosen_options({"procs": 4, "partition": "main", "limit_s": 600.0})
+    {'ntasks': '4', 'partition': 'main', 'time': '00:10:00'}
+    """
+    options = {"ntasks": f"{offer['procs']:g}"}
+    if offer.get("partition"):
+        options["partition"] = str(offer["partition"])
+    if offer.get("limit_s"):
+        options["time"] = format_duration(offer["limit_s"])
+    return options
+
+
 def ledger_path(env: Mapping[str, str]) -> Path:
     """Return the path of the user's ledger, below $XDG_STATE_HOME, else ~/.local/state."""
     state = Path(env.get("XDG_STATE_HOME") or Path(env.get("HOME", "/")) / ".local" / "state")
@@ -132,13 +146,7 @@ class Ledger:
         found: dict[str, list[tuple[float, dict[str, str]]]] = {}
         for one in self.entries(since):
             if one.state == SUBMITTED and one.offers:
-                chosen = one.offers[0]
-                options = {"ntasks": f"{chosen['procs']:g}"}
-                if chosen.get("partition"):
-                    options["partition"] = str(chosen["partition"])
-                if chosen.get("limit_s"):
-                    options["time"] = format_duration(chosen["limit_s"])
-                found.setdefault(one.cluster, []).append((one.at, options))
+                found.setdefault(one.cluster, []).append((one.at, chosen_options(one.offers[0])))
         return found
 
     def lateness(self, name: str, now: float) -> list[float]:

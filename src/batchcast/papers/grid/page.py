@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,14 @@ import numpy as np
 from ...report import Block, Figure, Section, Table, TableColumn, page
 from ...report.blocks import Kind
 from ...report.figures import lines
+from ...units import span
 from .clock import REASONS, Outcome
 from .model import Jobs, Resources
 from .study import MEASURES, SHORT, load_and_unfinished
 
 if TYPE_CHECKING:
     from .live import Broker
+    from .on_clusters import ClusterBroker
 
 Rows = Sequence[Mapping[str, Any]]
 LONGEST_GANTT = 400
@@ -100,18 +103,44 @@ def _reasons(outcomes: Mapping[str, Outcome]) -> Table:
     return Table("Assigned and unfinished, by reason; every row adds up to submitted", columns, rows)
 
 
-def broker_page(broker: Broker) -> str:
+def broker_page(broker: Broker | ClusterBroker) -> str:
     """Return the page of `grid serve`: jobs in time, and the resource, deadline and slack of each job."""
     counts = broker.counts
     rows = [{"state": "", "resource": "", "refused": "", **row} for row in broker.table()[-MOST_ROWS:]]
-    columns = [TableColumn("id", "job"), TableColumn("state", "state"), TableColumn("resource", "on")]
-    columns += [TableColumn(name, name, "ratio") for name in ("start", "finish", "deadline", "slack")]
-    columns.append(TableColumn("refused", "why not"))
     free = [{"id": name, "free": at} for name, at in broker.free_at().items()]
+    columns = [TableColumn("id", "job"), TableColumn("state", "state"), TableColumn("resource", "on")]
+    if free:
+        columns += [TableColumn(name, name, "ratio") for name in ("start", "finish", "deadline", "slack")]
+    else:
+        columns += _cluster_columns(rows)
+    columns.append(TableColumn("refused", "why not"))
     blocks: list[Block] = [
         f"{counts['jobs']} jobs: {counts['in_time']} end in time, {counts['not_in_time']} do not, "
         f"{counts['waiting']} wait.",
         Table("Jobs, the latest last", columns, rows),
-        Table("Resources", [TableColumn("id", "resource"), TableColumn("free", "free at", "ratio")], free),
     ]
+    if free:
+        blocks.append(
+            Table("Resources", [TableColumn("id", "resource"), TableColumn("free", "free at", "ratio")], free)
+        )
     return page("Grid broker", [Section("Jobs", blocks)], {"settings": {"mapping": str(broker.mapping)}})
+
+
+def _cluster_columns(rows: list[dict[str, Any]]) -> list[TableColumn]:
+    """Return the columns of jobs on clusters; write their times as local times, and the slack as a duration."""
+    for row in rows:
+        for name in ("start", "finish", "by_90", "deadline"):
+            row[name] = "" if row.get(name) is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(row[name]))
+        slack = row.get("slack")
+        row["slack"] = "" if slack is None else f"{'-' if slack < 0 else ''}{span(abs(slack))}"
+        row["chance"] = row.get("chance")
+        row["job_id"] = row.get("job_id", "")
+    return [
+        TableColumn("job_id", "job id there"),
+        TableColumn("start", "likely start"),
+        TableColumn("finish", "likely end"),
+        TableColumn("by_90", "end, 90 %"),
+        TableColumn("deadline", "deadline"),
+        TableColumn("slack", "slack"),
+        TableColumn("chance", "chance to be in time", "share"),
+    ]

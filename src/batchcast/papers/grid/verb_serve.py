@@ -22,6 +22,7 @@ from ...errors import BatchcastError, UsageError
 
 if TYPE_CHECKING:
     from .live import Broker
+    from .on_clusters import ClusterBroker
 
 MOST_BYTES = 1 << 20
 """A line that is longer ends its connection."""
@@ -29,7 +30,9 @@ LOOK_EVERY_S = 0.5
 
 
 @verb("serve")
-@click.option("--platform", required=True, type=click.Path(path_type=Path), help="Resources as TOML or CSV.")
+@click.option("--platform", type=click.Path(path_type=Path), help="Resources as TOML or CSV.")
+@click.option("--clusters", is_flag=True, help="The resources are the [[cluster]] tables of batchcast.toml.")
+@click.option("--submit", is_flag=True, help="With --clusters: submit each job to its cluster, exactly once.")
 @click.option(
     "--heuristic",
     default="emin_min",
@@ -57,7 +60,9 @@ LOOK_EVERY_S = 0.5
 @click.option("--once", is_flag=True, help="Take what lies in --spool, map it, and stop.")
 @page_option("Also write an HTML page after each mapping: jobs, deadlines, slack, resources.")
 def command(
-    platform: Path,
+    platform: Path | None,
+    clusters: bool,
+    submit: bool,
     heuristic: str,
     state: Path,
     listen: Path | None,
@@ -74,25 +79,30 @@ def command(
     seconds of the clock (`allowed`: after the arrival). The answer says at once if a deadline cannot be met. What is
     decided goes to STATE/assignments.jsonl. After a kill, the broker goes on where it was.
 
+    With --clusters a job is {"id": "a", "script": "job.sh", "inputs": ["20G@archive"], "deadline": 1790000000}. Its
+    times are predicted from the clusters' queues.
+
     \b
     batchcast grid serve --platform grid.toml --state broker --listen broker.sock -o broker.html
+    batchcast grid serve --clusters --submit --state broker --spool jobs/ -o broker.html
     """
-    from ...predict.registry import make
     from .clock import MappingRule
-    from .files import read_platform
-    from .live import Broker, Journal
-    from .model import Units
 
+    if (platform is None) != clusters:
+        raise UsageError("onto which resources? (accepted: one of --platform FILE and --clusters)")
+    if virtual and clusters:
+        raise UsageError("--virtual goes with --platform: clusters have a clock of their own")
+    if submit and not clusters:
+        raise UsageError("--submit goes with --clusters")
     if (listen is None) == (spool is None):
         raise UsageError("where do jobs come from? (accepted: one of --listen SOCKET and --spool FOLDER)")
     if once and spool is None:
         raise UsageError("--once goes with --spool")
-    resources, units = read_platform(platform)
-    state.mkdir(parents=True, exist_ok=True)
     rule = MappingRule(None if every == "events" else _time(every), False, late)
+    broker_of = _on_clusters(submit) if platform is None else _on_platform(platform)
+    state.mkdir(parents=True, exist_ok=True)
     lock = _alone(state)
-    broker = Broker(resources, units or Units(1.0, 1.0), make("heuristic", heuristic), rule,
-                    Journal(state / "journal.jsonl"))  # fmt: skip
+    broker = broker_of(heuristic, rule, state / "journal.jsonl")
     serving = Serving(broker, state / "assignments.jsonl", page, virtual)
     serving.tell(broker.told)
     stop = stop_on_signals()
@@ -104,6 +114,48 @@ def command(
         assert listen is not None
         _from_socket(serving, listen, stop)
     os.close(lock)
+
+
+Make = Callable[[str, Any, Path], Any]
+
+
+def _on_platform(platform: Path) -> Make:
+    """Return what makes a broker for the resources of a file."""
+    from ...predict.registry import make
+    from .files import read_platform
+    from .live import Broker, Journal
+    from .model import Units
+
+    resources, units = read_platform(platform)
+
+    def broker_of(heuristic: str, rule: Any, journal: Path) -> Broker:
+        return Broker(resources, units or Units(1.0, 1.0), make("heuristic", heuristic), rule, Journal(journal))
+
+    return broker_of
+
+
+def _on_clusters(submits: bool) -> Make:
+    """Return what makes a broker for the clusters of batchcast.toml."""
+    from ...cli.site_options import myself
+    from ...clusters.configured import EXAMPLE, configured
+    from ...predict.registry import make
+    from ...service.settings import load
+    from ...store.ledger import Ledger, ledger_path
+    from .live import Journal
+    from .on_clusters import ClusterBroker, OfClusters
+
+    known = configured()
+    for problem in known.problems:
+        say(problem)
+    if not known.clusters:
+        example = EXAMPLE.replace("\n", "; ")
+        raise UsageError("the settings have no [[cluster]]", hint=f"add to batchcast.toml: {example}")
+    clusters = OfClusters(known, load(), myself(), Ledger(ledger_path(os.environ)))
+
+    def broker_of(heuristic: str, rule: Any, journal: Path) -> ClusterBroker:
+        return ClusterBroker(clusters, make("heuristic", heuristic), rule, Journal(journal), submits)
+
+    return broker_of
 
 
 def _time(text: str) -> float:
@@ -130,7 +182,7 @@ def _alone(state: Path) -> int:
 class Serving:
     """A broker with its clock and the file of its decisions."""
 
-    def __init__(self, broker: Broker, answers: Path, page: Path | None, virtual: bool) -> None:
+    def __init__(self, broker: Broker | ClusterBroker, answers: Path, page: Path | None, virtual: bool) -> None:
         self.broker, self.answers, self.page, self.virtual = broker, answers, page, virtual
         self.is_over = False
         # recomputed from the journal: decisions that a kill kept from this file are written now

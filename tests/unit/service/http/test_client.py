@@ -218,3 +218,21 @@ def test_the_command_prints_what_was_written_where_an_option_is_wrong(capsys: py
     said = capsys.readouterr()
     assert said.out == "7200\n"
     assert "--procs" in said.err
+
+
+def test_a_workflow_stays_at_home_without_an_answer_about_clusters(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """No program, one that fails, and an option with a line end: the job goes where it would have gone."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert Client().best_cluster({"ntasks": 4}, "home") == "home"
+    program = tmp_path / "batchcast"
+    program.write_text("#!/bin/sh\necho 'batchcast: the settings have no [[cluster]]' >&2\nexit 2\n")
+    program.chmod(0o755)
+    assert Client().best_cluster({"ntasks": 4}, "home") == "home"
+    program.write_text('#!/bin/sh\necho "{\\"results\\": [{\\"cluster\\": \\"beta\\"}]}"\n')
+    assert Client().best_cluster({"ntasks": 4}, "home", inputs=["20G@archive"], done_by="18:00") == "beta"
+    assert Client().best_cluster({"ntasks": "4\n#SBATCH --mail-user=x"}, "home") == "home"
+    told = [record.getMessage() for record in caplog.records]
+    assert "no [[cluster]]" in told[1]
+    assert "has no line ends" in told[2]

@@ -1,0 +1,427 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A grid broker whose resources are real clusters: ready times come from start predictions, and jobs may be submitted.
+
+A cluster is no machine that runs one job at a time and is free at one instant. Each job has a predicted end on each
+cluster, and that end changes when another job was just sent there. So a mapping event places one job: the heuristic
+sees the predicted ends of all waiting jobs, the first job of its plan goes to its cluster, and the ends on that cluster
+are predicted anew with this job counted. Then the next job is placed.
+
+The state is a journal, as for `live.Broker`. A decision is written down before its job is submitted, and the job's id
+is the key of its submission: `batchcast submit` never makes two jobs of one key. So a broker that was killed at any
+instant continues without losing a job or submitting one twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ...clusters.configured import Configured, Input, inputs_of
+from ...clusters.offers import LEVELS, NO_ANSWER, Question, Said, ask_all, compared
+from ...clusters.submit import submit
+from ...errors import BatchcastError, Unreachable, UsageError
+from ...service.answers.answer import INPUTS
+from ...service.answers.disclosure import Viewer
+from ...service.answers.forecaster import options_of
+from ...service.settings import Settings
+from ...store.ledger import SUBMITTED, Ledger, chosen_options
+from .clock import MappingRule
+from .live import Journal
+from .model import Batch, Heuristic
+
+FIELDS = ("id", "script", "inputs", "deadline", "allowed")
+COUNTED_S = 3600.0
+"""A job that was sent longer ago than this is known to the collector of its cluster."""
+AGAIN_S = 60.0
+"""Seconds until a job without an answer, or with a submission whose outcome is unknown, is tried again."""
+FRESH_S = 2.0
+"""An answer is used for so many seconds, if no job was sent since."""
+UNLIKELY = 0.5
+"""A deadline is called unlikely if it is met with a probability below this."""
+
+Counted = Mapping[str, Sequence[tuple[float, Mapping[str, str]]]]
+
+
+class Job(NamedTuple):
+    """A job that waits in the broker: its script's options, its input files, and its deadline (epoch seconds)."""
+
+    id: str
+    script: str
+    options: Mapping[str, str]
+    inputs: Sequence[Input]
+    deadline: float
+
+
+class Asking(Protocol):
+    """What the broker needs of the clusters; `OfClusters` asks real ones."""
+
+    names: Sequence[str]
+
+    def read(self, fields: Mapping[str, Any], at: float) -> Job:
+        """Return a job from its fields; UsageError if a field is wrong or the script cannot be read."""
+
+    def ask(self, job: Job, counted: Counted, now: float, only: str = "") -> tuple[dict[str, Any], list[str]]:
+        """Return each cluster's answer (of `only`, if given), and a sentence for each cluster without an answer."""
+
+    def compare(self, job: Job, answers: Mapping[str, Any], counted: Counted, now: float) -> list[dict[str, Any]]:
+        """Return the offers of these answers, the best first."""
+
+    def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float) -> tuple[str, str]:
+        """Submit the job to the first cluster that accepts it; return the cluster and the job id."""
+
+
+class OfClusters:
+    """The clusters of batchcast.toml, asked and submitted to as by `batchcast start --test --where` and `submit`.
+
+    Parameters
+    ----------
+    known, settings, viewer
+        The clusters, the settings of this computer, and the user for whom stores answer.
+    ledger
+        The user's record of submissions.
+    """
+
+    def __init__(self, known: Configured, settings: Settings, viewer: Viewer, ledger: Ledger) -> None:
+        self.known, self.settings, self.viewer, self.ledger = known, settings, viewer, ledger
+        self.names: Sequence[str] = [one.name for one in known.clusters]
+
+    def read(self, fields: Mapping[str, Any], at: float) -> Job:
+        """Return a job from its fields; see `Asking`."""
+        job_id, script = _named(fields)
+        due, allowed = (_number(job_id, fields, name) for name in ("deadline", "allowed"))
+        texts = fields.get("inputs") or []
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise UsageError(f'job {job_id}: inputs is a list of PATH|SIZE@PLACE, as ["20G@archive"]')
+        files, missing = inputs_of(texts, self.known.home.files_at)
+        if missing:
+            raise UsageError(f"job {job_id}: {missing[0]}")
+        options, _ = options_of(script, {})
+        options.pop(INPUTS, None)
+        return Job(job_id, script, options, files, min(due, at + allowed))
+
+    def ask(self, job: Job, counted: Counted, now: float, only: str = "") -> tuple[dict[str, Any], list[str]]:
+        """Return each cluster's answer; see `Asking`."""
+        said, problems = ask_all(self.known, self.settings, self._question(job, counted, now), self.viewer, now, only)
+        return {one.cluster.name: one for one in said}, problems
+
+    def compare(self, job: Job, answers: Mapping[str, Said], counted: Counted, now: float) -> list[dict[str, Any]]:
+        """Return the offers of these answers; see `Asking`."""
+        return compared(list(answers.values()), self._question(job, counted, now), now)[0]
+
+    def _question(self, job: Job, counted: Counted, now: float) -> Question:
+        """Return the job as a question, with how late the user's earlier submissions were."""
+        due = job.deadline if math.isfinite(job.deadline) else None
+        lateness = {name: self.ledger.lateness(name, now) for name in LEVELS}
+        return Question(job.options, job.inputs, due, False, counted, lateness)
+
+    def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float) -> tuple[str, str]:
+        """Submit the job; see `Asking`."""
+        clusters, key = {one.name: one for one in self.known.clusters}, f"grid:{job.id}"
+        earlier = self.ledger.of_key(key)
+        if earlier is not None and earlier.state == SUBMITTED:
+            return earlier.cluster, str(earlier.job_id)
+        sent = submit(self.ledger, clusters, offers, job.script, [], now, key)
+        return sent.entry.cluster, str(sent.entry.job_id)
+
+
+def _named(fields: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the id and the script of a job; UsageError if one is missing or another field is unknown."""
+    example = '{"id": "a", "script": "job.sh", "deadline": 1790000000}'
+    if not isinstance(fields, Mapping) or not fields.get("id") or not fields.get("script"):
+        raise UsageError(f"a job for clusters needs an id and a script (accepted: {example})")
+    if strange := sorted(set(fields) - set(FIELDS)):
+        raise UsageError(f"job {fields['id']}: no field {strange[0]!r} (accepted: {', '.join(FIELDS)})")
+    return str(fields["id"]), str(fields["script"])
+
+
+def _number(job_id: str, fields: Mapping[str, Any], name: str) -> float:
+    """Return a time of a job; infinite if it is not given."""
+    if fields.get(name) is None:
+        return math.inf
+    try:
+        return float(fields[name])
+    except (TypeError, ValueError):
+        raise UsageError(f"job {job_id}: {name} is a number of seconds") from None
+
+
+class ClusterBroker:
+    """Jobs that arrive one by one on real clusters; see the module.
+
+    Parameters
+    ----------
+    clusters
+        Who answers and accepts submissions.
+    heuristic
+        What maps the waiting jobs. It sees the predicted ends (the medians).
+    mapping
+        When jobs are mapped: every so many seconds, or as they come. A job that no cluster is expected to end in time
+        goes where the deadline is met with the highest probability (`late="run"`), or nowhere (`late="drop"`).
+    journal
+        Where the broker's state is kept; None keeps nothing.
+    submits
+        Whether the broker submits the jobs. If not, it only says where they should go, and counts them there.
+    """
+
+    def __init__(
+        self,
+        clusters: Asking,
+        heuristic: Heuristic,
+        mapping: MappingRule,
+        journal: Journal | None = None,
+        submits: bool = False,
+    ) -> None:
+        if mapping.late == "stop":
+            raise UsageError("--late stop: the broker ends no job on a cluster (accepted: run, drop)")
+        self.clusters, self.heuristic, self.mapping, self.submits = clusters, heuristic, mapping, submits
+        self.waiting: dict[str, Job] = {}
+        self.decided: dict[str, dict[str, Any]] = {}
+        self.told: list[dict[str, Any]] = []
+        self._unsent: dict[str, tuple[Job, list[dict[str, Any]]]] = {}
+        self._fresh: dict[str, tuple[float, dict[str, Any], list[str]]] = {}
+        self._sent: dict[str, list[tuple[float, Mapping[str, str]]]] = {}
+        self._next_at = math.inf
+        self._order: list[str] = []
+        self._journal: Journal | None = None
+        for line in journal.lines() if journal is not None else ():
+            self._replay(line)
+        self._journal = journal
+        for job in [job for job in self.waiting.values() if not job.script]:
+            self._refuse(job, "its script cannot be read any more")
+        if self.waiting or self._unsent:
+            self._next_at = -math.inf
+
+    def _replay(self, line: dict[str, Any]) -> None:
+        """Repeat one line of the journal: a job that came, a decision, or a submission."""
+        if "job" in line:
+            self._order.append(str(line["job"]["id"]))
+            try:
+                job = self.clusters.read(line["job"], line["at"])
+            except BatchcastError:  # the script was removed; the job may have been submitted before
+                job = Job(self._order[-1], "", {}, (), math.inf)
+            self.waiting[job.id] = job
+        elif "offers" in line:
+            self._place(self.waiting[line["id"]], line["offers"], line["at"])
+        else:
+            self.waiting.pop(line["id"], None)
+            self._unsent.pop(line["id"], None)
+            self._tell(line)
+
+    def _keep(self, line: Mapping[str, Any]) -> None:
+        """Write a line of the journal to the disk."""
+        if self._journal is not None:
+            self._journal.add(line)
+
+    def offer(self, fields: Mapping[str, Any], at: float) -> dict[str, Any]:
+        """Accept one job, and say at once where it would end first; warn if its deadline is unlikely to be met.
+
+        A job id that is known already is the same job: nothing happens twice.
+
+        Raises
+        ------
+        UsageError
+            For a job whose fields are wrong, or whose script cannot be read.
+        """
+        job = self.clusters.read(fields, at)
+        if job.id in self._order:
+            return {"ok": True, "id": job.id, "again": True, **self.state_of(job.id)}
+        self._keep({"job": dict(fields), "at": at})
+        self._order.append(job.id)
+        self.waiting[job.id] = job
+        every = self.mapping.every
+        self._next_at = min(self._next_at, at if every is None else math.ceil(at / every) * every)
+        return {"ok": True, "id": job.id, **self._at_once(job, at)}
+
+    def _at_once(self, job: Job, at: float) -> dict[str, Any]:
+        """Return the best offer as it is now, and a warning for a deadline that it will probably miss."""
+        counted = self._counted(at)
+        answers, problems = self.clusters.ask(job, counted, at)
+        self._fresh[job.id] = (at, answers, problems)
+        offers = self.clusters.compare(job, answers, counted, at)
+        if not offers:
+            return {"warning": "no cluster can tell when this job would be done: " + "; ".join(problems)}
+        best = offers[0]
+        names = ("cluster", "partition", "likely_start_s", "likely_end_s", "by_90_end_s", "chance_done_by")
+        reply: dict[str, Any] = {"best_offer": {name: _plain(best[name]) for name in names}}
+        if best["chance_done_by"] < UNLIKELY:
+            chance = f"{best['chance_done_by']:.0%}"
+            reply["warning"] = (
+                f"the deadline will probably be missed: the best chance is {chance}, on {best['cluster']}"
+            )
+        return reply
+
+    def advance(self, until: float) -> list[dict[str, Any]]:
+        """Map the waiting jobs and submit what is not yet submitted, if a mapping event is due.
+
+        Returns
+        -------
+        list of dict
+            One record for each job that was decided now.
+        """
+        if self._next_at > until:
+            return []
+        self._next_at = math.inf
+        before = len(self.told)
+        for job, offers in list(self._unsent.values()):  # left over by a kill, or by a cluster that did not answer
+            self._send(job, offers, until)
+        self._map(until)
+        if self.waiting or self._unsent:
+            self._next_at = until + (self.mapping.every or AGAIN_S)
+        return self.told[before:]
+
+    def finish(self) -> list[dict[str, Any]]:
+        """Jobs that still wait stay in the journal: clusters go on without the broker."""
+        return []
+
+    def _map(self, now: float) -> None:
+        """Place the waiting jobs one after the other, each with the earlier ones counted."""
+        fresh = {name: one for name, one in self._fresh.items() if now - one[0] <= FRESH_S}
+        answers = {name: dict(one[1]) for name, one in fresh.items()}
+        problems = {name: one[2] for name, one in fresh.items()}
+        changed = ""
+        while self.waiting:
+            counted = self._counted(now)
+            offers: dict[str, list[dict[str, Any]]] = {}
+            for job in list(self.waiting.values()):
+                if job.id not in answers:
+                    answers[job.id], problems[job.id] = self.clusters.ask(job, counted, now)
+                elif changed:
+                    answers[job.id].update(self.clusters.ask(job, counted, now, changed)[0])
+                offers[job.id] = self.clusters.compare(job, answers[job.id], counted, now)
+            jobs = [job for job in self.waiting.values() if self._can_go(job, offers[job.id], problems[job.id])]
+            if not jobs:
+                return
+            place = self._next(jobs, [offers[job.id] for job in jobs], now)
+            for job, chosen in [place] if place else [(job, offers[job.id][0]) for job in jobs]:
+                if place is None and self.mapping.late == "drop":
+                    self._refuse(job, "no cluster is expected to end it in time")
+                    continue
+                rest = [row for row in offers[job.id] if row["cluster"] != chosen["cluster"]]
+                ordered = [_json(row) for row in (chosen, *rest)]
+                self._keep({"id": job.id, "offers": ordered, "at": now})
+                self._place(job, ordered, now)
+                if self.submits:
+                    self._send(job, ordered, now)
+                changed = str(chosen["cluster"])
+                break  # the other jobs are compared again, with this one counted
+
+    def _can_go(self, job: Job, offers: Sequence[Mapping[str, Any]], problems: Sequence[str]) -> bool:
+        """Return whether a cluster offers an end; refuse the job if none ever will."""
+        if any(math.isfinite(row["likely_end_s"]) for row in offers):
+            return True
+        if not any(f": {NO_ANSWER}: " in text for text in problems):
+            self._refuse(job, "no cluster can run it: " + "; ".join(problems))
+        return False
+
+    def _next(
+        self, jobs: Sequence[Job], offers: Sequence[Sequence[dict[str, Any]]], now: float
+    ) -> tuple[Job, dict[str, Any]] | None:
+        """Return the first job of the heuristic's plan and its offer; None if the heuristic places no job."""
+        names = self.clusters.names
+        times = np.full((len(jobs), len(names)), math.inf)
+        best: dict[tuple[int, int], dict[str, Any]] = {}
+        for i, rows in enumerate(offers):
+            for row in reversed(rows):  # the best offer of a cluster comes first in `rows`, so it is kept
+                if math.isfinite(row["likely_end_s"]):
+                    column = names.index(row["cluster"])
+                    times[i, column] = max(row["likely_end_s"] - now, 1e-9)
+                    best[i, column] = row
+        batch = Batch.of_times(times, deadline=np.array([job.deadline for job in jobs]), now=now)
+        plan = self.heuristic.assign(batch)
+        if not len(plan.order):
+            return None
+        i = int(plan.order[0])
+        return jobs[i], best[i, int(plan.resource[i])]
+
+    def _place(self, job: Job, offers: list[dict[str, Any]], at: float) -> None:
+        """Count the job on its cluster from now on."""
+        chosen = offers[0]
+        self.waiting.pop(job.id, None)
+        self._fresh.clear()
+        self._sent.setdefault(str(chosen["cluster"]), []).append((at, chosen_options(chosen)))
+        if self.submits:
+            self._unsent[job.id] = (job, offers)
+        else:
+            self._tell(_line(job.id, chosen, job.deadline))
+
+    def _send(self, job: Job, offers: list[dict[str, Any]], now: float) -> None:
+        """Submit a placed job; it is tried again later if its cluster cannot tell whether it was submitted before."""
+        try:
+            cluster, job_id = self.clusters.send(job, offers, now)
+        except Unreachable:
+            return
+        except BatchcastError as error:
+            self._refuse(job, error.message)
+            return
+        row = next((row for row in offers if row["cluster"] == cluster), offers[0])
+        line = {**_line(job.id, row, job.deadline), "job_id": job_id}
+        self._keep(line)
+        self._unsent.pop(job.id, None)
+        self._tell(line)
+
+    def _refuse(self, job: Job, why: str) -> None:
+        """Close a job that no cluster gets."""
+        line = {"id": job.id, "refused": why, "deadline": _plain(job.deadline)}
+        self._keep(line)
+        self.waiting.pop(job.id, None)
+        self._unsent.pop(job.id, None)
+        self._tell(line)
+
+    def _tell(self, line: dict[str, Any]) -> None:
+        """Add a decision to what is told."""
+        self.decided[line["id"]] = line
+        self.told.append(line)
+
+    def _counted(self, now: float) -> Counted:
+        """Return the jobs that were just sent, by cluster."""
+        return {name: [one for one in sent if one[0] >= now - COUNTED_S] for name, sent in self._sent.items()}
+
+    def state_of(self, job_id: str) -> dict[str, Any]:
+        """Return the state of a job: waiting, being submitted, refused, or its cluster with predicted times."""
+        if (line := self.decided.get(job_id)) is not None:
+            return {"state": "refused" if "refused" in line else "submitted" if "job_id" in line else "mapped", **line}
+        return {"state": "being submitted" if job_id in self._unsent else "waiting"}
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return all jobs with their states, in order of arrival."""
+        return [{"id": job_id, **self.state_of(job_id)} for job_id in self._order]
+
+    def free_at(self) -> dict[str, float]:
+        """Return an empty table: a cluster is not free at one instant."""
+        return {}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return the numbers of jobs: all, expected in time, refused or expected late, and waiting."""
+        late = sum("refused" in line or (line["slack"] or 0.0) < 0.0 for line in self.decided.values())
+        waits = len(self.waiting) + len(self._unsent)
+        return {"jobs": len(self._order), "in_time": len(self.decided) - late, "not_in_time": late, "waiting": waits}
+
+
+def _line(job_id: str, row: Mapping[str, Any], deadline: float) -> dict[str, Any]:
+    """Return the decision about a job as a record; times in epoch seconds."""
+    finish = _plain(row["likely_end_s"])
+    return {
+        "id": job_id,
+        "resource": row["cluster"],
+        "partition": row["partition"],
+        "command": row["command"],
+        "start": _plain(row["likely_start_s"]),
+        "finish": finish,
+        "by_90": _plain(row["by_90_end_s"]),
+        "deadline": _plain(deadline),
+        "slack": None if finish is None else _plain(deadline - finish),
+        "chance": _plain(row["chance_done_by"]),
+    }
+
+
+def _json(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an offer as the journal keeps it: NaN and infinite numbers become null."""
+    return {name: _plain(value) for name, value in row.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value; None for a number that JSON does not have."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
