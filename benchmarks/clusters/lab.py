@@ -41,14 +41,16 @@ from planning_gain import DEFAULT, Person, job_of, job_row, remember, show
 from planning_lab import agent
 from slurm_lab import USERS, Lab, missing
 
-from batchcast import Trace, simulate
+from batchcast import Trace
 from batchcast.clusters.configured import Cluster, Configured, Input
 from batchcast.clusters.offers import LEVELS, Question, offers
 from batchcast.clusters.outcomes import learn_outcomes
 from batchcast.errors import BatchcastError
+from batchcast.machines.machine import homogeneous
 from batchcast.metrics.paired import paired_differences
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.settings import load
+from batchcast.simulation.on_nodes import simulate_on
 from batchcast.store.ledger import SUBMITTED, Entry, Ledger
 
 CPUS = 8
@@ -62,7 +64,8 @@ PEOPLE, FREE, INPUTS, DEADLINES = 4, 1 / 3, 1 / 3, 1 / 3
 BANDWIDTH = "50M"
 ARMS = ("home", "random", "loaded", "slurm", "race", "batchcast")
 INTERVAL = 120.0
-SLURM = {"SchedulerParameters": "bf_interval=30,bf_resolution=60,bf_continue,sched_interval=30,batch_sched_delay=0"}
+SETTINGS = {"bf_interval": "30", "bf_resolution": "60", "sched_interval": "30", "batch_sched_delay": "0"}
+SLURM = {"SchedulerParameters": ",".join(["bf_continue", *(f"{name}={value}" for name, value in SETTINGS.items())])}
 
 
 class Wish(NamedTuple):
@@ -127,8 +130,11 @@ def workload(seed: int, jobs: int, crowd_of: int | None = None) -> list[Wish]:
 def earlier(seed: int, jobs: int, home: str, now: float) -> list[dict[str, Any]]:
     """Return the jobs that a cluster's users ran earlier: periods of the same load, one every `APART` seconds.
 
-    EASY by time limits says when each job started, so the collectors know a queue from the first look on.
+    A simulation of Slurm's two loops on this cluster's nodes says when each job started, so the collectors know from
+    the first look on how long jobs wait here. A pool of processors with EASY would not do: Slurm's backfill reserves
+    whole nodes, so the small jobs of the real clusters wait two to ten times as long as in such a pool.
     """
+    machine = homogeneous(SIZES[home], CPUS, **SETTINGS)
     rows: list[dict[str, Any]] = []
     for k in range(SPANS, 0, -1):
         wishes = [one for one in workload(seed + 1000 * k, jobs, seed) if one.home == home]
@@ -138,7 +144,7 @@ def earlier(seed: int, jobs: int, home: str, now: float) -> list[dict[str, Any]]
             "submit_time": [one.at for one in wishes], "run_time": [one.runs for one in wishes],
             "req_procs": [one.procs for one in wishes], "req_time": [60.0 * one.limit for one in wishes],
         }  # fmt: skip
-        plan = simulate(Trace.from_arrays(columns), total=SIZES[home] * CPUS)
+        plan = simulate_on(machine, Trace.from_arrays(columns))
         for one, start in zip(wishes, plan.start_time):
             submit = now - k * APART + one.at
             wait = float(start) - one.at

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from follow import BATCHCAST, Follower
+from guide import Shell, lines_of, settings_of
 from slurm_lab import Lab
 
 from batchcast.store.ledger import Ledger
@@ -139,6 +140,48 @@ def test_a_broker_that_is_killed_again_and_again_submits_every_job_once(
     assert all(line["job_id"] and line["resource"] in labs and line["slack"] > 0 for line in told)
     page = (place / "broker.html").read_text()
     assert f"{kills} jobs: {kills} end in time, 0 do not, 0 wait" in page
+
+
+def test_each_line_of_the_guide_is_followed_with_a_store_a_service_and_a_cluster_that_does_not_answer(
+    labs: dict[str, Lab], sites: tuple[Path, dict[str, Follower]], tmp_path: Path
+) -> None:
+    place, followers = sites
+    for follower in followers.values():
+        follower.run("collect", "--once", "--quiet")
+    listen, token = tmp_path / "beta.sock", tmp_path / "token"
+    token.write_text("not needed on a socket\n")
+    here = {
+        "/var/lib/batchcast/alpha.db": str(place / "alpha.db"), "http://beta.example.org:8080": str(listen),
+        "/home/ada/.beta-token": str(token), '{ main = "batch" }': '{ main = "main" }',
+        '"sbatch -M alpha"': f'"env SLURM_CONF={labs["alpha"].slurm_conf} sbatch"',
+        '"ssh beta sbatch"': f'"env SLURM_CONF={labs["beta"].slurm_conf} sbatch"',
+    }  # fmt: skip
+    settings = settings_of("several-clusters.md")
+    for words, mine in here.items():
+        assert words in settings, f"the guide has no {words} any more"
+        settings = settings.replace(words, mine)
+    (tmp_path / "batchcast.toml").write_text(settings)
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    service = subprocess.Popen([*BATCHCAST, "serve", "--quiet", "--listen", str(listen)], env=followers["beta"].env)
+    try:
+        labs["beta"].wait(listen.exists, "the service of beta")
+        shell = Shell(followers["alpha"], tmp_path, {})
+        shell.env = {
+            name: value for name, value in shell.env.items() if name == "BATCHCAST_CONFIG" or "BATCHCAST_" not in name
+        }
+        shell.env |= {"BATCHCAST_CONFIG": str(tmp_path / "batchcast.toml"), "XDG_STATE_HOME": str(tmp_path)}
+        said = {line: shell.run(line, (0, 1)) for line in lines_of("several-clusters.md")}
+    finally:
+        service.terminate()
+        service.wait(60)
+    compared = said["batchcast start --test job.sh --where --input 20G@archive"]
+    assert "34 min" in compared, compared  # 20 GiB at 10 MiB/s to alpha
+    assert "3 min 25 s" in compared, compared
+    assert "gamma: no answer" in compared
+    assert "best: env SLURM_CONF=" in compared
+    assert "Submitted batch job" in said["batchcast submit job.sh"]
+    assert "gamma" in said["batchcast doctor"]
+    assert said["batchcast accuracy"].strip()
 
 
 def lines_with(path: Path, *marks: str) -> int:
