@@ -7,6 +7,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from ...events.event import End, Submit
 from ...events.live import LiveClock, live_events
+from ...events.state import SystemState
 from ...job import JobRequest
 from ...machines.machine import Machine
 from ...predict.conditional import given_waited
@@ -52,22 +54,21 @@ class Renewal:
         able = {key: one for key, one in clock.predictors.items() if hasattr(one, "of_waiting")}
         if able and self.last <= now < self.next:  # now before last: the clock was ahead and has been corrected
             return 0
-        before, began = clock.state.now, time.process_time()
-        rows = []
-        clock.state.now = max(before, until)
+        began = time.process_time()
+        rows: list[dict[str, Any]] = []
         clock.state.nodes_away = moves.nodes_away(connection, cluster)
         clock.state.usage = files.used(clock_jobs.read_meta(connection, cluster))
         why: dict[int, str | None] = {}
-        for number, (key, one) in enumerate(able.items()):
-            said = one.of_waiting(clock.state)
-            if number == 0:  # the first such method is the method that answers, unless its bound failed
-                queued = clock.state.queued
-                answers = (moves.start_times(row, queued[row].submit_time, of, clock.state.now) for row, of in said)
-                why = moves.remember(connection, cluster, answers, clock.state.now)
-            shared = {"method": json.loads(key)[1], "as_of": clock.state.now}
-            rows += [{**shared, "row": row, "prediction": of, "why": why.get(row)} for row, of in said]
-        ahead = work_ahead(clock.state)
-        clock.state.now = before
+        with _as_of(clock.state, until) as as_of:
+            for number, (key, predictor) in enumerate(able.items()):
+                predictions = predictor.of_waiting(clock.state)
+                if number == 0:  # the first such method is the method that answers, unless its bound failed
+                    queued = clock.state.queued
+                    answers = (moves.start_times(row, queued[row].submit_time, of, as_of) for row, of in predictions)
+                    why = moves.remember(connection, cluster, answers, as_of)
+                shared = {"method": json.loads(key)[1], "as_of": as_of}
+                rows += [{**shared, "row": row, "prediction": of, "why": why.get(row)} for row, of in predictions]
+            ahead = work_ahead(clock.state)
         clock_jobs.write_meta(connection, cluster, work_ahead=ahead)
         clock_jobs.renew(connection, cluster, rows)
         self._keep_some(connection, cluster, until, now)
@@ -87,6 +88,19 @@ class Renewal:
                 if old is not None:
                     issue.append({**shared, "method": row["method"] + BEFORE, "prediction": old})
         clock_jobs.issue(connection, issue)
+
+
+@contextmanager
+def _as_of(state: SystemState, instant: float) -> Iterator[float]:
+    """Let the state's time be an instant after its last event while a block predicts; yield that instant.
+
+    The next event may be older than the instant, so the time goes back even if a predictor fails.
+    """
+    last_event, state.now = state.now, max(state.now, instant)
+    try:
+        yield state.now
+    finally:
+        state.now = last_event
 
 
 def as_at_submission(row: Mapping[str, Any], waited: float) -> Prediction | None:

@@ -12,7 +12,7 @@ from batchcast.service.answers import track_record
 from batchcast.service.answers.accuracy import accuracy, calibration
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.answers.start import start_answer
-from batchcast.service.collector.clock import as_at_submission
+from batchcast.service.collector.clock import Renewal, as_at_submission
 from batchcast.service.page.jobs import of_forecast
 from batchcast.service.settings import Settings, load
 from batchcast.store.reader import Reader
@@ -67,6 +67,31 @@ def test_whoever_waits_has_a_forecast_of_the_last_look_and_is_answered_with_it(q
     old = start_answer({**rows[-1], "renewed_point_s": None}, script.time)
     assert old["forecast_as_of_s"] == rows[-1]["submit_time"]
     assert (last["likely_start_s"], last["basis"]) != (old["likely_start_s"], old["basis"])
+
+
+@pytest.mark.lightgbm
+def test_a_predictor_that_fails_leaves_the_time_of_the_clock_at_its_last_event(
+    queue: tuple[Settings, Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, script = queue
+    collector = collect(script, settings)
+    step(script, collector, 1000.0, *(1000.0 + 60 * k for k in range(1, 10)))
+    stored = collector._clock
+    assert stored is not None
+    clock = stored._clock
+    assert clock is not None
+    before = clock.state.now
+
+    def fail(state: Any) -> None:
+        assert state.now > before
+        raise RuntimeError("no model")
+
+    for predictor in clock.predictors.values():
+        if hasattr(predictor, "of_waiting"):
+            monkeypatch.setattr(type(predictor), "of_waiting", lambda self, state: fail(state))
+    with collector.store.begin() as connection, pytest.raises(RuntimeError):
+        Renewal().renew(connection, "c", clock, before + 60.0, script.time)
+    assert clock.state.now == before
 
 
 def test_after_a_clock_that_was_ahead_waiting_jobs_are_renewed_at_once(queue: tuple[Settings, Script]) -> None:
