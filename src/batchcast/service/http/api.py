@@ -11,6 +11,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from functools import cache
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -71,8 +72,30 @@ LONGEST = 6000
 MOST_JOBS = 100
 
 
-Given = Mapping[str, Sequence[str]]
-Handler = Callable[[Settings, Given, Viewer, float], Answer]
+class Question(NamedTuple):
+    """One question: the parameters, who asks and when, and what the server holds in memory for the answer.
+
+    With a `queue` the question is answered from it alone; without one, from the store. Track records in `records` are
+    not computed again.
+    """
+
+    settings: Settings
+    parameters: Mapping[str, Sequence[str]]
+    viewer: Viewer
+    now: float
+    records: Mapping[RecordKey, TrackRecord] | None = None
+    queue: QueueSnapshot | None = None
+
+    def value(self, name: str) -> str | None:
+        """Return a parameter's value, None without one; UsageError if it was given several times."""
+        values = self.parameters.get(name, ())
+        if len(values) > 1:
+            raise UsageError(f"{name} was given {len(values)} times (accepted: once)")
+        return values[0] if values and values[0] else None
+
+
+Handler = Callable[[Question], Answer | None]
+"""Returns None only if the queue in memory does not have everything that the answer needs."""
 
 
 class Reply(NamedTuple):
@@ -87,22 +110,12 @@ def reply(
     target: str,
     viewer: Viewer,
     now: float | None = None,
-    known: Mapping[RecordKey, TrackRecord] | None = None,
+    records: Mapping[RecordKey, TrackRecord] | None = None,
 ) -> Reply:
-    """Answer GET `target` (path and query). Errors are documents too, with what to try next.
-
-    Track records in `known` are not computed again.
-    """
-    at = time.time() if now is None else now
-
-    def answer(given: Given, from_store: Handler) -> Answer:
-        if from_store is _start:
-            return questions.start_from_store(settings, *_whose(given, viewer), viewer, at, known)
-        return from_store(settings, given, viewer, at)
-
-    found = _reply(target, answer)
-    assert found is not None  # a store answers, or raises
-    return found
+    """Answer GET `target` (path and query) from the store. Errors are documents too, with what to try next."""
+    answered = _reply(target, Question(settings, {}, viewer, time.time() if now is None else now, records))
+    assert answered is not None  # a store answers, or raises
+    return answered
 
 
 def reply_from_snapshot(settings: Settings, target: str, viewer: Viewer, queue: QueueSnapshot) -> Reply | None:
@@ -110,24 +123,17 @@ def reply_from_snapshot(settings: Settings, target: str, viewer: Viewer, queue: 
 
     None if the memory does not have everything that an answer to `/v1/start` needs.
     """
-
-    def answer(given: Given, from_store: Handler) -> Answer | None:
-        now = time.time()
-        if from_store is _start:
-            return questions.start_from_snapshot(settings, queue, *_whose(given, viewer), viewer, now)
-        return questions.hint(settings, queue.cluster, queue.memory, queue.hints, _like(given, viewer), viewer, now)
-
-    return _reply(target, answer, indent=None)
+    return _reply(target, Question(settings, {}, viewer, time.time(), queue=queue), indent=None)
 
 
-def _reply(target: str, answer: Callable[[Given, Handler], Answer | None], indent: int | None = 2) -> Reply | None:
+def _reply(target: str, question: Question, indent: int | None = 2) -> Reply | None:
     """Return an answer, or its error, as a document; None if the handler returns None."""
     try:
-        verb, given, from_store = _question(target)
-        answered = answer(given, from_store)
+        endpoint, parameters = _parse(target)
+        answer = endpoint.answer(question._replace(parameters=parameters))
     except BatchcastError as error:
         return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
-    return Reply(200, dumps(document(verb, *answered), indent=indent)) if answered else None
+    return Reply(200, dumps(document(endpoint.verb, *answer), indent=indent)) if answer else None
 
 
 def status_of(error: BatchcastError) -> int:
@@ -135,196 +141,207 @@ def status_of(error: BatchcastError) -> int:
     return next((code for kind, code in STATUS if isinstance(error, kind)), 500)
 
 
-def _question(target: str) -> tuple[str, Mapping[str, Sequence[str]], Handler]:
-    """Return verb, parameters and handler; UsageError for anything that is not a question."""
+def _parse(target: str) -> tuple[Endpoint, Mapping[str, Sequence[str]]]:
+    """Return the endpoint and the parameters; UsageError for anything that is not a question."""
     if len(target) > LONGEST:
         raise UsageError(f"the request is longer than {LONGEST} characters")
     try:
         parts = urlsplit(target)
-        given = parse_qs(parts.query, keep_blank_values=True, max_num_fields=MOST_JOBS + 10)
+        parameters = parse_qs(parts.query, keep_blank_values=True, max_num_fields=MOST_JOBS + 10)
     except ValueError as error:
         raise UsageError(f"not an address: {error}", hint="/v1/start?job=42") from None
     name = parts.path.rstrip("/")
     if name not in ENDPOINTS:
         raise NoAnswer(f"no {parts.path} (accepted: {', '.join(ENDPOINTS)})")
-    verb, accepted, answer = ENDPOINTS[name][:3]
-    if strange := sorted(set(given) - set(accepted)):
+    accepted = ENDPOINTS[name].parameters
+    if strange := sorted(set(parameters) - set(accepted)):
         raise UsageError(f"no parameter {strange[0]!r} (accepted: {', '.join(accepted) or 'none'})")
-    if any("\0" in value for values in given.values() for value in values):
+    if any("\0" in value for values in parameters.values() for value in values):
         raise UsageError("a zero byte is part of no name")
-    return verb, given, answer
+    return ENDPOINTS[name], parameters
 
 
-def _whose(given: Given, viewer: Viewer) -> tuple[list[str], str | None]:
-    """Return the jobs and the user in question."""
-    ids = [word for value in given.get("job", ()) for word in value.split(",")]
+def _start(question: Question) -> Answer | None:
+    ids = [word for value in question.parameters.get("job", ()) for word in value.split(",")]
     for job_id in ids[: MOST_JOBS + 1]:
         _check_id(job_id)
     if len(ids) > MOST_JOBS:
         raise UsageError(f"{len(ids)} jobs at once (accepted: up to {MOST_JOBS})")
-    user = _one(given, "user") or (None if ids else viewer.name)
+    settings, viewer, now = question.settings, question.viewer, question.now
+    user = question.value("user") or (None if ids else viewer.name)
     if not ids and user is None:
         raise UsageError("whose jobs? (accepted: job=ID, user=NAME)")
-    return ids, user
+    if question.queue is not None:
+        return questions.start_from_snapshot(settings, question.queue, ids, user, viewer, now)
+    return questions.start_from_store(settings, ids, user, viewer, now, question.records)
 
 
-def _start(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
-    return questions.start_from_store(settings, *_whose(given, viewer), viewer, now)
-
-
-def _walltime(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
-    job, glob = _one(given, "job"), _one(given, "name")
-    options = {name: _one(given, name) or "" for name in given if name in (*HEARD, INPUTS)}
+def _walltime(question: Question) -> Answer:
+    job, glob = question.value("job"), question.value("name")
+    options = {name: question.value(name) or "" for name in question.parameters if name in (*HEARD, INPUTS)}
     if (job is not None) + (glob is not None) + bool(options.get("job-name")) != 1 or (options and (job or glob)):
         raise UsageError("give one of job=ID, name=GLOB, or a script's options with job-name=NAME")
     if job is not None:
         _check_id(job)
-    user = _one(given, "user") or viewer.name
+    viewer = question.viewer
+    user = question.value("user") or viewer.name
     if user is None and job is None:
         raise UsageError("whose jobs? (accepted: user=NAME)")
-    risk = parse_share(_one(given, "risk") or "5%")
-    return questions.walltime(settings, job, glob, user or "", viewer, risk, now, options or None)
+    risk = parse_share(question.value("risk") or "5%")
+    return questions.walltime(question.settings, job, glob, user or "", viewer, risk, question.now, options or None)
 
 
-def _report(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
-    account, partition = _one(given, "account"), _one(given, "partition")
-    user = _one(given, "user") or (None if account or partition else viewer.name)
+def _report(question: Question) -> Answer:
+    account, partition = question.value("account"), question.value("partition")
+    user = question.value("user") or (None if account or partition else question.viewer.name)
     if not (user or account or partition):
         raise UsageError("whose jobs? (accepted: user=NAME, account=NAME, partition=NAME)")
-    return questions.report(settings, Whose(user, account, partition), *_span(given, now), viewer, now)
+    whose = Whose(user, account, partition)
+    return questions.report(question.settings, whose, *_span(question), question.viewer, question.now)
 
 
-def _accuracy(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
-    return questions.accuracy(settings, *_span(given, now), _one(given, "partition"), viewer, now)
+def _accuracy(question: Question) -> Answer:
+    partition = question.value("partition")
+    return questions.accuracy(question.settings, *_span(question), partition, question.viewer, question.now)
 
 
-def _test(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
+def _test(question: Question) -> Answer:
     from ..answers.script import answer_options
 
-    return answer_options(settings, {name: _one(given, name) or "" for name in given}, viewer, now)
+    options = {name: question.value(name) or "" for name in question.parameters}
+    return answer_options(question.settings, options, question.viewer, question.now)
 
 
-def _where(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
+def _where(question: Question) -> Answer:
     from ..answers.script import answer_where
 
-    by = _one(given, "by")
-    flags = {name: _one(given, name) or "no" for name in ("any-size", "spread")}
+    by, now = question.value("by"), question.now
+    flags = {name: question.value(name) or "no" for name in ("any-size", "spread")}
     if wrong := next((name for name, value in flags.items() if value not in ("yes", "no")), ""):
         raise UsageError(f"{wrong}={flags[wrong][:20]!r} (accepted: yes, no)")
-    options = {name: _one(given, name) or "" for name in given if name not in ("by", *flags)}
+    options = {name: question.value(name) or "" for name in question.parameters if name not in ("by", *flags)}
     any_size, spread = (value == "yes" for value in flags.values())
-    return answer_where(settings, options, viewer, now, parse_when(by, now) if by else None, any_size, spread)
+    deadline = parse_when(by, now) if by else None
+    return answer_where(question.settings, options, question.viewer, now, deadline, any_size, spread)
 
 
-def _choices(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
+def _choices(question: Question) -> Answer:
     from ..answers.forecaster import answer_choices
 
-    user = _one(given, "user") or viewer.name or ""
-    return answer_choices(settings, list(given.get("choice", ())), user, viewer, now)
+    choices, viewer = list(question.parameters.get("choice", ())), question.viewer
+    return answer_choices(question.settings, choices, question.value("user") or viewer.name or "", viewer, question.now)
 
 
-def _hint(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
+def _hint(question: Question) -> Answer:
+    settings, viewer, now, queue = question.settings, question.viewer, question.now, question.queue
+    if queue is not None:
+        return questions.hint(settings, queue.cluster, queue.memory, queue.hints, _like(question), viewer, now)
     with open_site(settings, viewer, now) as site:
         hints = Hints(rules_of(settings))
         hints.learn(site.reader, site.cluster, site.memory)
-        return questions.hint(settings, site.cluster, site.memory, hints, _like(given, viewer), viewer, now)
+        return questions.hint(settings, site.cluster, site.memory, hints, _like(question), viewer, now)
 
 
-def _like(given: Given, viewer: Viewer) -> Like:
+def _like(question: Question) -> Like:
     """Return the request of a job that is being submitted; the limit is in minutes or in any of Slurm's forms."""
-    user = _one(given, "user") or viewer.name
+    user = question.value("user") or question.viewer.name
     if user is None:
         raise UsageError("whose job? (accepted: user=NAME)")
-    procs, limit = _one(given, "ntasks") or "1", _one(given, "time")
+    procs, limit = question.value("ntasks") or "1", question.value("time")
     if not re.fullmatch(r"\d{1,9}", procs):
         raise UsageError(f"ntasks={procs[:20]!r} is no number of processors (accepted: ntasks=64)")
     span = parse_duration(limit) if limit else math.nan
     if limit and math.isnan(span):
         raise UsageError(f"time={limit[:20]!r} is no limit (accepted: minutes, or as sbatch takes it)")
-    written = parse_memory(_one(given, "mem") or "")
-    return Like(user, _one(given, "partition") or "", _one(given, "name") or "", float(procs), span, written)
+    memory = parse_memory(question.value("mem") or "")
+    return Like(user, question.value("partition") or "", question.value("name") or "", float(procs), span, memory)
 
 
-def _health(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
+def _health(question: Question) -> Answer:
     """Answer with the findings of `doctor` that need no daemon; only operators get the settings."""
     from ..operations.doctor import store_findings
 
-    return Answer({}, {}, [], list(store_findings(settings)))
+    return Answer({}, {}, [], list(store_findings(question.settings)))
+
+
+def _span(question: Question) -> tuple[float, float]:
+    end = question.value("endtime")
+    since = parse_when(question.value("starttime") or "now-30days", question.now)
+    return since, parse_when(end, question.now) if end else math.inf
+
+
+def _check_id(job_id: str) -> None:
+    if not JOB_ID.fullmatch(job_id):
+        raise UsageError(f"not a job id: {job_id[:40]!r} (accepted: 42, 42_7, 42+1)")
+
+
+class Cost(Enum):
+    """What an answer needs, and so where the server computes it."""
+
+    OLD_QUEUE = "the queue in memory, however old it is: a submission waits for the answer"
+    QUEUE = "the queue in memory, or the store"
+    LOADED_CLOCK = "a clock and its models, which one child process keeps loaded"
+    HISTORY = "much history, which a child process reads; such questions wait for each other"
+    EVERYTHING = "a check of the whole store, which the server makes once a minute for everybody"
 
 
 class Endpoint(NamedTuple):
-    """One address of the API. The server, its limits and the OpenAPI document are made from these."""
+    """One address of the API. The server, its limits, its metrics and the OpenAPI document are made from these."""
 
     verb: str
     parameters: tuple[str, ...]
     answer: Handler
     summary: str
-    heavy: bool = False
-    """Whether a question waits in the queue of slow questions."""
+    cost: Cost
 
 
 ENDPOINTS: dict[str, Endpoint] = {
     "/v1/start": Endpoint(
         "start", ("job", "user"), _start,
         "When waiting jobs start: likely, by 90 %, why, and the track record of such answers",
+        Cost.QUEUE,
     ),
     "/v1/test": Endpoint(
         "start", (*HEARD, INPUTS), _test,
         "When a job that asks for this would start, if the viewer submitted it now",
-        heavy=True,
+        Cost.HISTORY,
     ),
     "/v1/where": Endpoint(
         "start", (*HEARD, INPUTS, "by", "any-size", "spread"), _where,
         "Every partition and a few sizes for such a job, the best first",
-        heavy=True,
+        Cost.HISTORY,
     ),
     "/v1/choices": Endpoint(
         "choices", ("choice", "user"), _choices,
         "When a job would start with each choice of a form, in milliseconds: for portals",
+        Cost.LOADED_CLOCK,
     ),
     "/v1/walltime": Endpoint(
         "walltime", ("job", "name", "user", "risk", *HEARD, INPUTS), _walltime,
         "A time limit and a memory request for the next job like these, and why",
-        heavy=True,
+        Cost.HISTORY,
     ),
     "/v1/report": Endpoint(
         "report", ("user", "account", "partition", "starttime", "endtime"), _report,
         "What finished jobs asked for and used, and which flag to change",
-        heavy=True,
+        Cost.HISTORY,
     ),
     "/v1/accuracy": Endpoint(
         "accuracy", ("partition", "starttime", "endtime"), _accuracy,
         "Past forecasts against what happened, beside the scheduler's own",
-        heavy=True,
+        Cost.HISTORY,
     ),
     "/v1/hint": Endpoint(
         "hint", ("user", "partition", "name", "ntasks", "time", "mem"), _hint,
         "What the last jobs like this one were advised, at once: for job_submit.lua",
+        Cost.OLD_QUEUE,
     ),
     "/v1/health": Endpoint(
         "doctor", (), _health,
         "The state of store and collector",
-        heavy=True,
+        Cost.EVERYTHING,
     ),
 }  # fmt: skip
-
-
-def _one(given: Mapping[str, Sequence[str]], name: str) -> str | None:
-    values: Any = given.get(name, ())
-    if len(values) > 1:
-        raise UsageError(f"{name} was given {len(values)} times (accepted: once)")
-    return values[0] if values and values[0] else None
-
-
-def _span(given: Mapping[str, Sequence[str]], now: float) -> tuple[float, float]:
-    end = _one(given, "endtime")
-    since = parse_when(_one(given, "starttime") or "now-30days", now)
-    return since, parse_when(end, now) if end else math.inf
-
-
-def _check_id(job_id: str) -> None:
-    if not JOB_ID.fullmatch(job_id):
-        raise UsageError(f"not a job id: {job_id[:40]!r} (accepted: 42, 42_7, 42+1)")
 
 
 _MEANING = {

@@ -30,7 +30,7 @@ from ..operations.metrics import ServiceMetrics, store_readings
 from ..page import routes as page_routes
 from ..settings import Settings
 from .admission import Admission, InvalidToken, Peer, Tokens, token_in
-from .api import PROBLEM, description, problem
+from .api import PROBLEM, Cost, description, problem
 from .snapshot import QueueCache
 from .work_queue import Asker, WorkQueues, asker_of, status_of, while_asked
 
@@ -92,22 +92,24 @@ class Service:
         return f'W/"{hashlib.blake2s(what.encode(errors="replace"), digest_size=12).hexdigest()}"'
 
     async def reply(self, target: str, viewer: Viewer, asker: Asker) -> api.Reply:
-        """Answer a question of the API in its work queue."""
+        """Answer a question of the API where its cost says."""
         ask = partial(api.reply, self.settings, target, viewer)
-        path = target.partition("?")[0].rstrip("/")
-        if target == "/v1/health":
+        path, _, parameters = target.partition("?")
+        endpoint = api.ENDPOINTS.get(path.rstrip("/"))
+        cost = endpoint.cost if endpoint is not None else None
+        if cost is Cost.EVERYTHING and not parameters:
             return await self._healthy(ask)
-        if path == "/v1/choices":
+        if cost is Cost.LOADED_CLOCK:
             return await self.clock.run(ask)
-        if path in api.ENDPOINTS and api.ENDPOINTS[path].heavy:
+        if cost in (Cost.HISTORY, Cost.EVERYTHING):
             return await self.queues.heavy.run(asker, ask)
-        queue = self.queue_cache.latest() if path == "/v1/hint" else None
-        if path == "/v1/start":
+        queue = self.queue_cache.latest() if cost is Cost.OLD_QUEUE else None
+        if cost is Cost.QUEUE:
             with contextlib.suppress(BatchcastError):
                 queue = await self.queue_cache.queue()
         if queue is not None and (here := api.reply_from_snapshot(self.settings, target, viewer, queue)):
             return here
-        return await self.queues.quick.run(asker, partial(ask, known=self.queue_cache.records()))
+        return await self.queues.quick.run(asker, partial(ask, records=self.queue_cache.records()))
 
     async def _healthy(self, ask: Callable[[], api.Reply]) -> api.Reply:
         """Compute the state once a minute, and once for all requests that wait for it."""
@@ -151,7 +153,69 @@ def application(settings: Settings, admission: Admission, log: Log, *, quiet: bo
             Exception: _defect,
         },
     )
-    return _Frame(inner, admission, log, quiet, is_tcp)
+    return _FromMemory(_Frame(inner, admission, log, quiet, is_tcp), admission, log, quiet)
+
+
+class _FromMemory:
+    """Answers plain questions that need only the queue in memory, in front of all general processing.
+
+    A submission waits for its hint, and portals ask for starts job by job. A plain question is a GET by a user of this
+    machine without headers that could change its answer; every other request goes on to `inner`, which gives the same
+    answer to the same question.
+    """
+
+    def __init__(self, inner: ASGIApp, admission: Admission, log: Log, quiet: bool) -> None:
+        self.inner, self.admission, self.log, self.quiet = inner, admission, log, quiet
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = _IN_MEMORY.get(scope.get("path", ""))
+        if endpoint is None or not (replied := self._reply(scope, endpoint)):
+            await self.inner(scope, receive, send)
+            return
+        (status, text), tag = replied
+        body = text.encode()
+        headers = [
+            (b"content-type", b"application/json" if status == 200 else PROBLEM.encode()),
+            (b"content-length", str(len(body)).encode()),
+            *([(b"etag", tag.encode())] if tag else []),
+            *_ALWAYS,
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _reply(self, scope: Scope, endpoint: api.Endpoint) -> tuple[api.Reply, str | None] | None:
+        """Return the answer and its ETag; None if the question is to be processed as usual."""
+        begun = time.perf_counter()
+        peer, service = scope["state"]["peer"], scope["state"]["service"]
+        viewer: Viewer = peer.viewer
+        if peer.is_proxy or viewer.name is None or scope["method"] != "GET" or not _is_plain(scope):
+            return None
+        queue = service.queue_cache.latest(endpoint.cost is Cost.OLD_QUEUE)
+        if queue is None or self.admission.wait_for(viewer) > 0:
+            return None
+        path: str = scope["path"]
+        target = f"{path}?{scope['query_string'].decode('ascii', 'replace')}"
+        if (reply := api.reply_from_snapshot(service.settings, target, viewer, queue)) is None:
+            self.admission.give_back(viewer)  # the usual processing counts it
+            return None
+        took = time.perf_counter() - begun
+        service.measures.request(path, reply.status, took)
+        if not self.quiet or reply.status >= 500:
+            self.log(
+                "request", user=viewer.name, method="GET", path=path, status=reply.status, ms=round(1000 * took, 1)
+            )
+        return reply, service.tag(target, viewer) if reply.status == 200 else None
+
+
+_IN_MEMORY = {
+    path: endpoint for path, endpoint in api.ENDPOINTS.items() if endpoint.cost in (Cost.OLD_QUEUE, Cost.QUEUE)
+}
+_PLAIN_HEADERS = frozenset({b"host", b"connection", b"accept", b"accept-encoding", b"user-agent"})
+
+
+def _is_plain(scope: Scope) -> bool:
+    """Return whether a request has a query and no header that could change its answer."""
+    return bool(scope["query_string"]) and _PLAIN_HEADERS.issuperset(name for name, _ in scope["headers"])
 
 
 async def _answer(request: Request) -> Response:
@@ -343,12 +407,12 @@ def _document(status: int, what: str, hint: str) -> Response:
 
 def _place(path: str) -> str:
     """Return a path as a metrics label with few possible values."""
-    parts = path.strip("/").split("/")
-    known = {place.strip("/") for place in api.ENDPOINTS}
-    return path.rstrip("/") if "/".join(parts) in known else f"/{parts[0]}" if parts[0] in _PLACES else "other"
+    first = path.split("/", 2)[1]
+    return path.rstrip("/") if path.strip("/") in _API else f"/{first}" if first in _PAGES else "other"
 
 
-_PLACES = ("", "script", "accuracy", "cluster", "operators", "metrics", "assets", "jobs")
+_API = frozenset(path.strip("/") for path in api.ENDPOINTS)
+_PAGES = frozenset({"metrics", *(getattr(route, "path", "").split("/", 2)[1] for route in page_routes())})
 
 
 def _is_here(host: str) -> bool:

@@ -15,7 +15,7 @@ from batchcast.service.answers.disclosure import Viewer, Whose
 from batchcast.service.answers.forecaster import options_of
 from batchcast.service.answers.script import answer_options
 from batchcast.service.answers.walltime import service_parameters
-from batchcast.service.http.api import ENDPOINTS
+from batchcast.service.http.api import ENDPOINTS, Question
 from batchcast.service.settings import load
 
 from .test_collector import Job, Script, collect, step
@@ -51,8 +51,10 @@ def test_three_verbs_advise_one_limit(tmp_path: Path, limits: str | None, monkey
     (report,) = questions.report(settings, Whose("ada"), 0.0, 1e12, ada, now).settings["advice"]
     assert (walltime, test, report["advised"]) == (walltime,) * 3
     asked = service_parameters(str(path), None)
-    service = ENDPOINTS["/v1/walltime"].answer(settings, {k: [v] for k, v in asked.items()}, ada, now).results[0]
-    assert service["limit_s"] == walltime, "a user whose store is closed is told the same limit"
+    question = Question(settings, {k: [v] for k, v in asked.items()}, ada, now)
+    answer = ENDPOINTS["/v1/walltime"].answer(question)
+    assert answer is not None
+    assert answer.results[0]["limit_s"] == walltime, "a user whose store is closed is told the same limit"
     monkeypatch.setattr(report_verb, "myself", lambda: ada)
     monkeypatch.setattr(report_verb.time, "time", lambda: now)
     pooled = {**report, "advised": 1200.0, "advice": "the limit of all sizes together"}

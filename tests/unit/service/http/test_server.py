@@ -17,7 +17,7 @@ from batchcast.errors import BatchcastError, InputError, UsageError
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.collector.cycle import Collector
-from batchcast.service.http import api, connection
+from batchcast.service.http import api, app
 from batchcast.service.http import server as service
 from batchcast.service.http.admission import Peer
 from batchcast.service.http.server import Server
@@ -250,19 +250,25 @@ def test_the_short_way_says_what_the_usual_way_says(
     made: Callable[[bool], Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short: list[str] = []
-    answered = connection.fast_answer
-    monkeypatch.setattr(
-        connection, "fast_answer", lambda s, p, target, stays: short.append(target) or answered(s, p, target, stays)
-    )
+    answer = app._FromMemory._reply
+
+    def noted(self: Any, scope: Any, endpoint: Any) -> Any:
+        if replied := answer(self, scope, endpoint):
+            short.append(scope["path"])
+        return replied
+
+    monkeypatch.setattr(app._FromMemory, "_reply", noted)
+    own_header = {"X-Own": "1"}  # sends the question past the short way
     log: list[str] = []
     with service.Server(made(False), str(tmp_path / "api.sock"), log.append) as server:
         target = "/v1/hint?user=user1&partition=main&name=relax&ntasks=4&time=120"
-        usual = get(server, target)
+        usual = get(server, target, **own_header)
         assert usual[0] == 200
+        assert not short
         assert (raw(server, target)[0], told(raw(server, target)[1])) == (200, told(usual[1]))
-        assert short == [target, target]
+        assert short == ["/v1/hint", "/v1/hint"]
         for wrong in ("/v1/hint?user=user1&ntasks=many", "/v1/hint?partition=none&user=nobody", "/v1/hint?x=1&user=a"):
-            assert raw(server, wrong) == get(server, wrong)
+            assert raw(server, wrong) == get(server, wrong, **own_header)
         asked = len(short)
         assert raw(server, "/v1/report?user=user0&starttime=uts0")[0] == 200  # any other question goes the usual way
         assert len(short) == asked
@@ -280,7 +286,7 @@ def test_when_a_job_starts_is_said_the_short_way_too_question_after_question(
         one.settimeout(10)
         one.connect(str(server.address))
         answers = one.makefile("rb")
-        plain, other = "Host: localhost\r\n", "Host: localhost\r\nAccept-Encoding: identity\r\n"
+        plain, other = "Host: localhost\r\n", "Host: localhost\r\nX-Own: 1\r\n"
         seen = []
         for job, head in ((200, plain), (201, plain), (200, other), (999, plain), (201, plain)):
             one.sendall(f"GET /v1/start?job={job} HTTP/1.1\r\n{head}\r\n".encode())
