@@ -33,7 +33,7 @@ CLOCKS_APART_S = 30.0
 ENOUGH_RUNS = 3
 """Number of the user's completed jobs of a name from which on a cluster's own run-time prediction is used."""
 TIES_WITHIN = 0.02
-"""Two probabilities to meet the deadline count as equal if they differ by at most this; core-hours then decide."""
+"""Two probabilities to meet the deadline count as equal if they differ by at most this; the earlier end then decides."""
 NO_ANSWER = "no answer"
 """Stands in the sentence of a cluster that may answer later; a cluster that cannot run the job is left out."""
 LEVELS = {"likely_end_s": 0.5, "by_90_end_s": 0.9}
@@ -319,7 +319,11 @@ def command_of(one: Said, way: Mapping[str, Any], asked: Mapping[str, str]) -> s
 
 
 def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any]]:
-    """Sort offers by expected end; with a deadline, by the probability to meet it, then by core-hours."""
+    """Sort offers by expected end; with a deadline, by the probability to meet it, then by expected end.
+
+    Core-hours decide only between equal ends: a job that meets its deadline everywhere should not end hours later to
+    save a minute of run time.
+    """
     chances = [row["chance_done_by"] for row in rows if row["chance_done_by"] == row["chance_done_by"]]
 
     def place(row: Mapping[str, Any]) -> tuple[float, ...]:
@@ -327,9 +331,8 @@ def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any
         if not deadline or not chances:
             return (end, row["by_90_end_s"], row["core_hours"])
         chance = row["chance_done_by"] if row["chance_done_by"] == row["chance_done_by"] else -1.0
-        if chance >= max(chances) - TIES_WITHIN:
-            return (0.0, row["core_hours"], end)
-        return (1.0, -chance, row["core_hours"])
+        is_best = chance >= max(chances) - TIES_WITHIN
+        return (not is_best, 0.0 if is_best else -chance, end, row["core_hours"])
 
     return sorted(rows, key=place)
 

@@ -10,6 +10,7 @@ import pytest
 
 from batchcast.clusters.configured import Cluster, configured
 from batchcast.clusters.finish import COMONOTONE, combined, correction
+from batchcast.clusters.offers import ranked
 from batchcast.clusters.speed import ratio
 from batchcast.clusters.translate import translated
 
@@ -71,6 +72,17 @@ def test_an_operators_figure_comes_before_jobs_and_no_evidence_is_said() -> None
     assert by_figure.value == pytest.approx(0.5)
     assert "figures" in by_figure.basis
     assert "no job of yours ran on both" in ratio(mine, {"other": [9.0, 5.0, 0.1]}).basis
+
+
+def test_a_deadline_that_is_met_or_missed_everywhere_leaves_the_earliest_end_as_the_best() -> None:
+    def offer(name: str, chance: float, end: float, hours: float) -> dict[str, object]:
+        return {"cluster": name, "chance_done_by": chance, "expected_end_s": end, "core_hours": hours}
+
+    for chance in (1.0, 0.0):
+        rows = [offer("cheap", chance, 7200.0, 1.0), offer("early", chance, 600.0, 1.1)]
+        assert [row["cluster"] for row in ranked(rows, True)] == ["early", "cheap"]
+    rows = [offer("late", 0.2, 600.0, 1.0), offer("sure", 0.9, 900.0, 1.0), offer("likely", 0.7, 500.0, 1.0)]
+    assert [row["cluster"] for row in ranked(rows, True)] == ["sure", "likely", "late"]
 
 
 def test_gpu_types_and_full_nodes_are_written_as_the_other_cluster_has_them() -> None:
