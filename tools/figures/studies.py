@@ -831,7 +831,7 @@ STUDIES = (
     ),
     Study(
         "lab-clusters",
-        ("python -m benchmarks.clusters.lab --seeds 1,2 --jobs 300 --arms home,slurm,batchcast,race "
+        ("python -m benchmarks.clusters.lab --seeds 1,2,3 --jobs 300 --arms home,slurm,batchcast,race "
          "-o clusters.jsonl",),
         read_lab_clusters, rerun="lab",
     ),

@@ -33,7 +33,7 @@ CLOCKS_APART_S = 30.0
 ENOUGH_RUNS = 3
 """Number of the user's completed jobs of a name from which on a cluster's own run-time prediction is used."""
 TIES_WITHIN = 0.02
-"""Two probabilities to meet the deadline count as equal if they differ by at most this; the earlier end then decides."""
+"""Probabilities to meet the deadline count as equal if they differ by at most this; then the earlier end decides."""
 NO_ANSWER = "no answer"
 """Stands in the sentence of a cluster that may answer later; a cluster that cannot run the job is left out."""
 LEVELS = {"likely_end_s": 0.5, "by_90_end_s": 0.9}
