@@ -128,9 +128,13 @@ def test_a_broker_that_is_killed_again_and_again_submits_every_job_once(
         broker.kill()
         broker.wait()
     broker = subprocess.Popen(words, env=env, cwd=place, stderr=subprocess.PIPE, text=True)
+    assert broker.stderr is not None
+    while "jobs known from" not in (said := broker.stderr.readline()):
+        assert broker.poll() is None, said
     labs["alpha"].wait(lambda: lines_with(answers, '"id"') == kills, "all jobs submitted", seconds=300)
     broker.terminate()
     said = broker.communicate(timeout=60)[1]
+    assert broker.returncode == 0, said
     told = [json.loads(line) for line in answers.read_text().splitlines()]
     assert sorted(line["id"] for line in told) == sorted(f"j{k}" for k in range(kills)), said
     queues = "".join(lab.run("squeue", "-h", "--states=all", "-o", "%A=%k;") for lab in labs.values())

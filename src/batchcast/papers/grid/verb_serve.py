@@ -103,9 +103,10 @@ def command(
     state.mkdir(parents=True, exist_ok=True)
     lock = _alone(state)
     broker = broker_of(heuristic, rule, state / "journal.jsonl")
+    stop = stop_on_signals()
     serving = Serving(broker, state / "assignments.jsonl", page, virtual)
     serving.tell(broker.told)
-    stop = stop_on_signals()
+    serving.draw()  # a page that was not written before a kill is written now
     said = broker.counts
     say(f"{said['jobs']} jobs known from {state}, {said['waiting']} of them waiting; jobs come from {listen or spool}")
     if spool is not None:
@@ -239,7 +240,11 @@ class Serving:
                 out.flush()
                 os.fsync(out.fileno())
             self._written |= {line["id"] for line in new}
-        if self.page is not None and (new or not self.page.exists()):
+            self.draw()
+
+    def draw(self) -> None:
+        """Write the page of all jobs."""
+        if self.page is not None:
             from .page import broker_page
 
             write_text(self.page, broker_page(self.broker))
