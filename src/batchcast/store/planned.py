@@ -225,8 +225,12 @@ class Step(NamedTuple):
 
 def read_order(connection: Connection, cluster: str) -> dict[str, Standing]:
     """Return the known factors of each record, by its name."""
-    kept: Mapping[str, Any] = clock_jobs.read_meta(connection, cluster).get(ORDER_RECORD) or {}
-    return {name: Standing(*pair) for name, pair in kept.items()}
+    return order_of(clock_jobs.read_meta(connection, cluster))
+
+
+def order_of(values: Mapping[str, Any]) -> dict[str, Standing]:
+    """Return the known factors of each record from the stored values of a cluster."""
+    return {name: Standing(*pair) for name, pair in (values.get(ORDER_RECORD) or {}).items()}
 
 
 def write_order(

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planning agent in the collector: reads, decides, records, changes limits, and verifies by reading back.
 
+A cycle reads the store once, at its start (`_read`), and writes at two points: before its calls to slurmctld
+(`_write_before`) and after them (`_write_after`). The order of the queue follows in the same cycle (`order`).
+
 The order makes it safe: an entry is on disk before its limit is requested. If the process is killed in between, the
 next look sees which of the entry's two limits holds.
 """
@@ -30,10 +33,12 @@ from .order import Orderer
 from .terms import (
     LIMITS,
     MOST_LOOKED_UP,
+    ORDERS,
+    Stored,
     Submissions,
     forecasts_by,
-    method_of,
     over_time_cuts,
+    read_stored,
     terms_of,
     uses_predictions,
     why_forecasts_fail,
@@ -70,6 +75,7 @@ HOUR = 3600.0
 STORE_PAUSE_S = 600.0
 """After a failed write to the store, no planned limits are applied for this many seconds."""
 Change = tuple[Entry, float, float, str]
+NO_VALUES: Mapping[str, Any] = {}
 
 
 @dataclass(slots=True)
@@ -91,7 +97,6 @@ class Planner:
     _cycle_at: float = math.nan
     _record: dict[str, Entry] = field(default_factory=dict)
     _owed: list[Change] = field(default_factory=list)
-    _others: list[str] = field(default_factory=list)
     _failures: int = 0
     _quiet: Quiet = field(default_factory=Quiet)
     _over_time: Mapping[str, float] = field(default_factory=dict)
@@ -109,75 +114,112 @@ class Planner:
         `booted` is when slurmctld started (epoch, s). If it is known, planning that is off and has given everything
         back makes no calls.
         """
-        done = self._limits(cluster, stop, booted)
+        done = CycleOutcome()
+        stored = self._read(cluster, stop, done)
+        self._limits(cluster, stop, booted, stored, done)
         began = self.transport.now()
+        if stored.order is None:
+            return done
         with self._may_fail(done, "the order"):
-            done.placed = self.orderer.placed(cluster)
+            done.placed = sum(standing.factor != 0 for standing in stored.order.values())
             alarm = f"watchdog: {self.alarm[0]}" if self.alarm[1] > began else ""
-            order = self.orderer.cycle(cluster, stop or alarm, booted)
+            order = self.orderer.cycle(cluster, stored, stop or alarm, booted)
             done.problems += order.problems
             done.ordered, done.returned, done.placed = order.set, order.returned, order.standing
         if self.settings["plan"] == "order":
-            self._watch(cluster, began, self.transport.now(), done)
+            self._write_after(cluster, done, values=self._watch(began, stored, done))
         with self._may_fail(done):
-            done.commented, problems = self.adviser.cycle(cluster)
+            done.commented, problems = self.adviser.cycle(cluster, stored.values)
             done.problems += problems
         return done
 
-    def _limits(self, cluster: str, stop: str, booted: float) -> CycleOutcome:
+    def _read(self, cluster: str, stop: str, done: CycleOutcome) -> Stored:
+        """Read the store once for the whole cycle, after repeating the writes that failed before.
+
+        If the store fails, the last known entries are used and limits are restored, because a new limit could not be
+        recorded for a later process.
+        """
+        stored, now = Stored(self._record), self.transport.now()
+        with self._may_fail(done):
+            if self._owed:
+                with self.store.begin() as connection:
+                    planned.write(connection, cluster, self._owed)
+                self._owed.clear()
+        with self._may_fail(done), self.store.begin() as connection:
+            stop = stop or ("" if self.settings["plan"] in LIMITS + ORDERS else "off")
+            stored = read_stored(connection, cluster, self.settings, stop)
+            if not (stop or stored.off):
+                if self.settings["plan"] in ORDERS:
+                    self.orderer.learn(connection, cluster, stored.forecasts)
+                is_due = not 0 <= now - self._judged_at < self.settings["history_every_s"]
+                if is_due and uses_predictions(self.settings):
+                    self._judged_at = now
+                    stored = stored._replace(misfit=why_forecasts_fail(connection, cluster, self.settings, now))
+        if self.store.failures != self._failures:
+            self._failures = self.store.failures
+            self.alarm = "the store could not be written", max(self.alarm[1], now + STORE_PAUSE_S)
+            if self.settings["plan"] != "off":
+                done.problems.append(f"planning stops for {STORE_PAUSE_S / 60:.0f} min: {self.alarm[0]}")
+        return stored._replace(entries=stored.entries | {entry.job_id: entry for entry, *_ in self._owed})
+
+    def _limits(self, cluster: str, stop: str, booted: float, stored: Stored, done: CycleOutcome) -> None:
         """Look at the queue once, and set or restore limits."""
-        done = CycleOutcome()
-        record, off = self._remembered(cluster, done)
+        record = dict(stored.entries)
         stop = stop or ("" if self.settings["plan"] in LIMITS else f"plan = {self.settings['plan']}")
-        stop = stop or (f"switched off by {off['by']}" if off else "")
+        stop = stop or (f"switched off by {stored.off['by']}" if stored.off else "")
         if stop and not record:
             self._list(record, [], done)
-            return done
+            return
         began = self.transport.now()
         if stop and self._quiet.holds(booted):
             if self._quiet.is_settled(began):
-                self._drop(cluster, [entry._replace(at=began) for entry in record.values()], "planning is off", done)
-            return done
+                over = [(entry._replace(at=began), "planning is off") for entry in record.values()]
+                self._write_after(cluster, done, over=over)
+            return
         look, terms = self._look(stop)
-        self._watch(cluster, began, self.transport.now(), done)
+        values = {} if self.settings["plan"] == "order" else self._watch(began, stored, done)
         done.problems += over_time_cuts(self._over_time, terms.over_time)
         self._over_time = terms.over_time
         if not stop and self.alarm[1] > terms.now:
             terms = terms._replace(stopped=f"watchdog: {self.alarm[0]}")
-        self._notice(
-            cluster, [job.job_id for job in look.jobs if job.job_id not in record and planned_by_another(job)], done
-        )
-        actions = self._decide(cluster, look, record, terms)
-        for_now = {a.job.job_id: a.entry for a in actions if a.what != "plan"}
+        values |= self._notice(look, stored, done)
+        actions = self._decide(look, record, terms, stored)
         restores = [a for a in actions if a.what == "restore"]
         fresh = {a.job.job_id for a in restores if record[a.job.job_id].state is not State.RESTORING}
-        self._restore(cluster, restores, fresh, terms, done)
-        self._write(cluster, [_change(a, a.job.limit, a.job.limit) for a in actions if a.what == "note"], done)
+        changes = [_change(a, a.entry.planned, a.entry.user_limit) for a in restores if a.job.job_id in fresh]
+        changes += [_change(a, a.job.limit, a.job.limit) for a in actions if a.what == "note"]
+        try:
+            self._write_before(cluster, changes, values)
+        except BatchcastError as error:  # limits are restored nevertheless, and the next cycle repeats the write
+            self._owed += changes
+            done.problems.append(f"the record of planning: {error.message}")
+        self._send("restoring", restores, terms, done)
         plans = at_once([a for a in actions if a.what == "plan" and self._may_try(a, terms.now)], terms)
-        record |= for_now
+        record |= {a.job.job_id: a.entry for a in actions if a.what != "plan"}
         sent = self._plan(cluster, plans, record, terms, done)
         record |= {a.job.job_id: a.entry for a in sent}
-        self._read_back(cluster, [*restores, *sent], fresh, look, record, terms, done)
-        self._forget(cluster, look, record, done)
+        notes, refused = self._read_back([*restores, *sent], fresh, look, record, terms, done)
+        unseen = set() if look.broken else record.keys() - {job.job_id for job in look.jobs}
+        over = [(record[i]._replace(at=look.asked_at), "it is over") for i in sorted(unseen & stored.ended)]
+        self._write_after(cluster, done, notes, refused, over)
         is_idle = bool(stop) and not actions and not look.broken
         self._quiet.note(is_idle and _is_all_given_back(record, look, terms), booted, look.asked_at)
         self._list(record, [], done)
         self._record = record
-        return done
 
     def preview(self, cluster: str) -> list[tuple[Plannable, float, float, str]]:
         """Return what a cycle would plan now, without a change: each waiting job, its prediction, planned limit (NaN),
         why.
         """
         with self.store.begin() as connection:
-            record = planned.entries(connection, cluster)
+            stored = read_stored(connection, cluster, self.settings, even_if_off=True)
         look, terms = self._look("")
-        forecast = self._forecasts(cluster)
+        forecast = self._forecast(stored)
         first = [j for j in look.jobs if j.waits and not math.isnan(verdict(j, terms, forecast, lambda _: "")[0])]
         self.submissions.look_up(first, most=10 * MOST_LOOKED_UP)
         rows = []
         for job in look.jobs:
-            entry = record.get(job.job_id)
+            entry = stored.entries.get(job.job_id)
             if job.waits and entry is not None and owner_of(job, entry, terms) is not Owner.USERS:
                 rows.append((job, math.nan, job.limit, "it stands on this limit, see batchcast plan"))
             elif job.waits:
@@ -185,27 +227,6 @@ class Planner:
                 said = forecast(job)
                 rows.append((job, said if isinstance(said, float) else math.nan, limit, why))
         return rows
-
-    def _remembered(self, cluster: str, done: CycleOutcome) -> tuple[dict[str, Entry], Any]:
-        """Return the record of planning, and whether planning is switched off.
-
-        Failed writes are repeated first. If the store still fails, the last known record is used and limits are
-        restored, because a new limit could not be recorded for a later process.
-        """
-        record, off = self._record, None
-        with self._may_fail(done):
-            with self.store.begin() as connection:
-                planned.write(connection, cluster, self._owed)
-                record = planned.entries(connection, cluster)
-                memory = clock_jobs.read_meta(connection, cluster)
-                off, self._others = memory.get(planned.SWITCH), memory.get(planned.OTHERS) or []
-            self._owed.clear()
-        if self.store.failures != self._failures:
-            self._failures = self.store.failures
-            self.alarm = "the store could not be written", max(self.alarm[1], self.transport.now() + STORE_PAUSE_S)
-            if self.settings["plan"] != "off":
-                done.problems.append(f"planning stops for {STORE_PAUSE_S / 60:.0f} min: {self.alarm[0]}")
-        return record | {entry.job_id: entry for entry, *_ in self._owed}, off
 
     # -- seeing -------------------------------------------------------------------------------------------------
 
@@ -221,27 +242,26 @@ class Planner:
         terms = terms_of(self.settings, ground, walls if enforces else {}, counted, look.asked_at, stop)
         return look, terms._replace(comments=self.comments.may_write())
 
-    def _watch(self, cluster: str, began: float, now: float, done: CycleOutcome) -> None:
-        """The watchdog: stops planning after a late look, a slow slurmctld, or predictions that no longer hold."""
-        why = ""
-        if self._cycle_at == self._cycle_at and began - self._cycle_at > self.settings["plan_lag_s"]:
-            why = f"the look before was {began - self._cycle_at:.0f} s ago"
-        if now - began > 5 * self.settings["plan_call_s"]:
-            why = f"five calls to slurmctld took {now - began:.0f} s"
-        self._cycle_at = now
-        if uses_predictions(self.settings) and not 0 <= now - self._judged_at < self.settings["history_every_s"]:
-            self._judged_at = now
-            with self._may_fail(done), self.store.begin() as connection:
-                why = why_forecasts_fail(connection, cluster, self.settings, now) or why
-        if why:
-            self.alarm = why, now + HOUR
-            done.problems.append(f"planning stops for an hour: {why}")
-            with self._may_fail(done), self.store.begin() as connection:
-                clock_jobs.write_meta(connection, cluster, plan_alarm={"why": why, "until": self.alarm[1]})
+    def _watch(self, began: float, stored: Stored, done: CycleOutcome) -> dict[str, Any]:
+        """The watchdog: stops planning after a late look, a slow slurmctld, or predictions that no longer hold.
 
-    def _decide(self, cluster: str, look: limits.Look, record: dict[str, Entry], terms: Terms) -> list[Action]:
+        Returns the values to store.
+        """
+        why, now = stored.misfit, self.transport.now()
+        if not why and now - began > 5 * self.settings["plan_call_s"]:
+            why = f"five calls to slurmctld took {now - began:.0f} s"
+        if not why and began - self._cycle_at > self.settings["plan_lag_s"]:
+            why = f"the look before was {began - self._cycle_at:.0f} s ago"
+        self._cycle_at = now
+        if not why:
+            return {}
+        self.alarm = why, now + HOUR
+        done.problems.append(f"planning stops for an hour: {why}")
+        return {"plan_alarm": {"why": why, "until": self.alarm[1]}}
+
+    def _decide(self, look: limits.Look, record: Mapping[str, Entry], terms: Terms, stored: Stored) -> list[Action]:
         """Decide; decide again if submissions had to be looked up first."""
-        forecast = self._forecasts(cluster) if not terms.stopped else lambda _: "planning is off"
+        forecast = self._forecast(stored) if not terms.stopped else lambda _: "planning is off"
         wanted: list[Plannable] = []
         known = self.submissions.why_not(terms)
 
@@ -256,32 +276,26 @@ class Planner:
         self.submissions.keep(look.jobs)
         return actions
 
-    def _forecasts(self, cluster: str) -> Callable[[Plannable], float | str]:
-        with self.store.begin() as connection:
-            issued = planned.run_forecasts(connection, cluster, method_of(self.settings))
-        return forecasts_by(issued, self.settings["plan_length_quantile"], self.settings["plan_shortest_s"])
+    def _forecast(self, stored: Stored) -> Callable[[Plannable], float | str]:
+        return forecasts_by(stored.forecasts, self.settings["plan_length_quantile"], self.settings["plan_shortest_s"])
 
-    def _notice(self, cluster: str, others: list[str], done: CycleOutcome) -> None:
-        """Report jobs that another batchcast plans when they are first seen, and store them for `doctor`."""
-        if others == self._others:
-            return
-        if set(others) - set(self._others):
+    def _notice(self, look: limits.Look, stored: Stored, done: CycleOutcome) -> dict[str, Any]:
+        """Report jobs that another batchcast plans when they are first seen; return them as a value for `doctor`."""
+        others = [job.job_id for job in look.jobs if job.job_id not in stored.entries and planned_by_another(job)]
+        before = stored.values.get(planned.OTHERS) or []
+        if others == before or stored.order is None:
+            return {}
+        if set(others) - set(before):
             done.problems.append(f"{len(others)} jobs, {others[0]} say, are left alone: {PLANNED_BY_ANOTHER}")
-        self._others = others
-        with self._may_fail(done), self.store.begin() as connection:
-            clock_jobs.write_meta(connection, cluster, **{planned.OTHERS: others})
+        return {planned.OTHERS: others}
 
     # -- changing -----------------------------------------------------------------------------------------------
 
-    def _restore(
-        self, cluster: str, actions: Sequence[Action], fresh: set[str], terms: Terms, done: CycleOutcome
-    ) -> None:
-        """Restore limits: recorded first if possible, restored in any case."""
-        news = [a for a in actions if a.job.job_id in fresh]
-        self._write(cluster, [_change(a, a.entry.planned, a.entry.user_limit) for a in news], done)
+    def _send(self, what: str, actions: Sequence[Action], terms: Terms, done: CycleOutcome) -> None:
+        """Send the changes to slurmctld and report its complaints."""
         for update, target, _ in targets(actions, terms):
             if complaint := self.comments.send(target, update):
-                done.problems.append(f"restoring {target}: {complaint}")
+                done.problems.append(f"{what} {target}: {complaint}")
 
     def _plan(
         self, cluster: str, actions: Sequence[Action], record: Mapping[str, Entry], terms: Terms, done: CycleOutcome
@@ -294,33 +308,30 @@ class Planner:
             }
             same = [a for a in some if is_same(again.get(a.job.job_id), a.job)]
             try:
-                with self.store.begin() as connection:
-                    if clock_jobs.read_meta(connection, cluster).get(planned.SWITCH):
-                        return sent
-                    planned.write(connection, cluster, [_change(a, a.entry.user_limit, a.entry.planned) for a in same])
+                changes = [_change(a, a.entry.user_limit, a.entry.planned) for a in same]
+                if not self._write_before(cluster, changes, unless_off=True):
+                    return sent
             except BatchcastError as error:
                 done.problems.append(f"nothing more is planned: {error.message}")
                 return sent
             self._list(record, [*sent, *same], done)
-            for update, target, _ in targets(same, terms):
-                if complaint := self.comments.send(target, update):
-                    done.problems.append(f"planning {target}: {complaint}")
+            self._send("planning", same, terms, done)
             sent += same
         return sent
 
     def _read_back(
         self,
-        cluster: str,
         sent: Sequence[Action],
         fresh: set[str],
         look: limits.Look,
         record: dict[str, Entry],
         terms: Terms,
         done: CycleOutcome,
-    ) -> None:
-        """Check which changes took effect, and count the jobs with planned limits."""
+    ) -> tuple[list[Change], list[Change]]:
+        """Return which changes took effect and which did not, and count the jobs with planned limits."""
         jobs = {job.job_id: job for job in (limits.look(self.transport) if sent else look).jobs}
-        notes, refused = [], []
+        notes: list[Change] = []
+        refused: list[Change] = []
         for action in sent:
             job, change = jobs.get(action.job.job_id), _change(action, action.job.limit, action.limit)
             if job is not None and is_done(job, action):
@@ -334,15 +345,12 @@ class Planner:
                 if action.what == "plan" or action.job.job_id in fresh:
                     self._refused[action.job.job_id, action.job.submit_time] = terms.now
                     refused.append((*change[:3], "it was not carried out"))
-        self._write(cluster, notes, done)
-        if refused:
-            with self._may_fail(done), self.store.begin() as connection:
-                planned.refuse(connection, cluster, refused)
         record |= {entry.job_id: entry for entry, *_ in notes}
         if terms.comments:
             done.problems += self.comments.clear(stale(jobs.values(), record, terms))
         left = (job for job in jobs.values() if job.job_id in record and not job.finished)
         done.standing = sum(owner_of(job, record[job.job_id], terms) is Owner.OURS for job in left)
+        return notes, refused
 
     def _may_try(self, action: Action, now: float) -> bool:
         """Return whether to try a change; a change without effect is tried again after an hour."""
@@ -356,15 +364,41 @@ class Planner:
         if complaint := self.start_list.write(now.values()):
             done.problems.append(complaint)
 
-    def _write(self, cluster: str, changes: Sequence[Change], done: CycleOutcome) -> None:
-        """Write entries. A failure is reported and repeated at the next look; limits are restored nevertheless."""
-        if not changes:
+    def _write_before(
+        self, cluster: str, changes: Sequence[Change], values: Mapping[str, Any] = NO_VALUES, unless_off: bool = False
+    ) -> bool:
+        """Write what the next calls change, before them. Return false, with nothing written, if `unless_off` and an
+        operator has switched planning off since the cycle began.
+        """
+        if not changes and not values:
+            return True
+        with self.store.begin() as connection:
+            if unless_off and clock_jobs.read_meta(connection, cluster).get(planned.SWITCH):
+                return False
+            planned.write(connection, cluster, changes)
+            clock_jobs.write_meta(connection, cluster, **values)
+        return True
+
+    def _write_after(
+        self,
+        cluster: str,
+        done: CycleOutcome,
+        notes: Sequence[Change] = (),
+        refused: Sequence[Change] = (),
+        over: Sequence[tuple[Entry, str]] = (),
+        values: Mapping[str, Any] = NO_VALUES,
+    ) -> None:
+        """Write what became of the calls, after them, and delete entries of jobs that are over, with the reason."""
+        if not (notes or refused or over or values):
             return
         try:
             with self.store.begin() as connection:
-                planned.write(connection, cluster, changes)
+                planned.write(connection, cluster, notes)
+                planned.refuse(connection, cluster, refused)
+                planned.forget(connection, cluster, over)
+                clock_jobs.write_meta(connection, cluster, **values)
         except BatchcastError as error:
-            self._owed += changes
+            self._owed += notes
             done.problems.append(f"the record of planning: {error.message}")
 
     @contextmanager
@@ -374,20 +408,6 @@ class Planner:
             yield
         except BatchcastError as error:
             done.problems.append(f"{part}: {error.message}")
-
-    def _forget(self, cluster: str, look: limits.Look, record: dict[str, Entry], done: CycleOutcome) -> None:
-        """Delete entries of jobs that slurmctld no longer has and whose end accounting has reported."""
-        unseen = record.keys() - {job.job_id for job in look.jobs}
-        if not unseen or look.broken:
-            return
-        with self._may_fail(done), self.store.begin() as connection:
-            gone = unseen & set(planned.closed(connection, cluster))
-        self._drop(cluster, [record[i]._replace(at=look.asked_at) for i in sorted(gone)], "it is over", done)
-
-    def _drop(self, cluster: str, entries: Sequence[Entry], why: str, done: CycleOutcome) -> None:
-        """Delete some entries and give the reason in the audit."""
-        with self._may_fail(done), self.store.begin() as connection:
-            planned.forget(connection, cluster, [(entry, why) for entry in entries])
 
 
 def planner_of(scheduler: Any, store: Store, settings: Settings) -> Planner | None:

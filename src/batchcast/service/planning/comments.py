@@ -8,8 +8,9 @@ is kept. No decision depends on comments.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...errors import BatchcastError
 from ...formats.slurm.plannable import Plannable
@@ -90,15 +91,14 @@ class Adviser:
     store: Store
     settings: Settings
 
-    def cycle(self, cluster: str) -> tuple[int, list[str]]:
+    def cycle(self, cluster: str, values: Mapping[str, Any]) -> tuple[int, list[str]]:
         """Look once and write comments; return the number of changes, and what failed.
 
-        If the setting is off, it removes its comments, and afterwards sends no queries.
+        `values` are the stored values of the cluster. If the setting is off, it removes its comments, and afterwards
+        sends no queries.
         """
-        with self.store.begin() as connection:
-            memory = clock_jobs.read_meta(connection, cluster)
-        stop = "off" if self.settings["plan"] != "advise" or memory.get(planned.SWITCH) else ""
-        written = memory.get(COMMENT_FIELD)
+        stop = "off" if self.settings["plan"] != "advise" or values.get(planned.SWITCH) else ""
+        written = values.get(COMMENT_FIELD)
         if stop and not written:
             return 0, []
         mine: Field = "admin_comment" if CommentWriter(self.transport).may_write() else "comment"

@@ -34,11 +34,11 @@ from ...planning.update import task_ranges
 from ...slurm import limits
 from ...slurm.limits import Priority
 from ...slurm.transport import Transport
-from ...store import clock_jobs, planned
+from ...store import planned
 from ...store.database import Connection, Store
 from ...store.planned import Standing, Step
 from ..settings import Settings
-from .terms import ORDERS, method_of, order_time
+from .terms import ORDERS, Forecasts, Stored, method_of, order_time, read_stored
 
 MOST_CALLS = 20
 """Maximum number of calls that set factors in one look; calls that restore are not limited."""
@@ -102,13 +102,17 @@ class Orderer:
     _by_limit: dict[str, str] = field(default_factory=dict)
     _quiet: Quiet = field(default_factory=Quiet)
 
-    def cycle(self, cluster: str, stop: str = "", booted: float = math.nan) -> OrderOutcome:
+    def cycle(self, cluster: str, stored: Stored, stop: str = "", booted: float = math.nan) -> OrderOutcome:
         """Look once and set factors; with `stop`, restore every factor of ours. Raises BatchcastError.
 
         Once a look has found every factor restored, there are no calls while `stop` and slurmctld's start, `booted`,
         stay the same.
         """
-        done, record, stop, forecasts, procs = self._remembered(cluster, stop)
+        assert stored.order is not None
+        done, record = OrderOutcome(), dict(stored.order)
+        if stored.off or (not stop and self.settings["plan"] not in ORDERS):
+            stop = "off"
+        forecasts = {} if stop else stored.forecasts
         if stop and not record:
             return done
         if stop and self._quiet.holds(booted):
@@ -126,7 +130,7 @@ class Orderer:
         groups = self._groups(look.jobs, look.asked_at, stop)
         before = dict(record)
         self._settle(groups, record, look.asked_at)
-        wanted = self._decide(groups, record, forecasts, procs, look.asked_at) if not stop else {}
+        wanted = self._decide(groups, record, forecasts, _processors(stored), look.asked_at) if not stop else {}
         changes = self._changes(groups, record, wanted)
         if stop:
             changes += self._hidden(look.jobs, groups, record)
@@ -146,42 +150,20 @@ class Orderer:
         self._carry_out(cluster, calls, record, look.asked_at, stop, done)
         return done
 
-    def placed(self, cluster: str) -> int:
-        """Return how many jobs have a factor of ours by the store, for when slurmctld does not answer."""
-        with self.store.begin() as connection:
-            return sum(one.factor != 0 for one in planned.read_order(connection, cluster).values())
-
     def preview(self, cluster: str) -> tuple[dict[str, int], str]:
         """Return the factor that each waiting job would have now, and why none would, without a change."""
         if why := limits.why_unordered(self.transport, self.settings["plan_band"]):
             return {}, why
         with self.store.begin() as connection:
-            record = planned.read_order(connection, cluster)
-            procs = float(clock_jobs.read_meta(connection, cluster).get("total_procs") or math.nan)
-            issued = planned.run_forecasts(connection, cluster, method_of(self.settings))
-            self._look_at_overruns(connection, cluster, issued)
+            stored = read_stored(connection, cluster, self.settings, even_if_off=True)
+            self.learn(connection, cluster, stored.forecasts)
         look = limits.look(self.transport)
         groups = self._groups(look.jobs, look.asked_at, "")
-        wanted = self._decide(groups, record, issued, procs, look.asked_at)
+        order = stored.order or {}
+        wanted = self._decide(groups, order, stored.forecasts, _processors(stored), look.asked_at)
         return {job.job_id: factor for name, factor in wanted.items() for job in groups[name].tasks}, ""
 
-    def _remembered(
-        self, cluster: str, stop: str
-    ) -> tuple[OrderOutcome, dict[str, Standing], str, Mapping[tuple[str, float], Mapping[str, Any]], float]:
-        with self.store.begin() as connection:
-            record = planned.read_order(connection, cluster)
-            memory = clock_jobs.read_meta(connection, cluster)
-            if not stop and self.settings["plan"] not in ORDERS:
-                stop = "off"
-            if memory.get(planned.SWITCH):
-                stop = "off"
-            issued = {} if stop else planned.run_forecasts(connection, cluster, method_of(self.settings))
-            self._look_at_overruns(connection, cluster, issued)
-        return OrderOutcome(), record, stop, issued, float(memory.get("total_procs") or math.nan)
-
-    def _look_at_overruns(
-        self, connection: Connection, cluster: str, issued: Mapping[tuple[str, float], Mapping[str, Any]]
-    ) -> None:
+    def learn(self, connection: Connection, cluster: str, issued: Forecasts) -> None:
         """Find the users whose waiting jobs time limits order, since much of their work ran past its predictions.
 
         Also find which kinds of jobs of each user have ended, at once for a user who had no job in the last looks.
@@ -398,6 +380,11 @@ def extremes(factors: Mapping[str, int]) -> str:
     lowest, highest = min(factors, key=lambda i: factors[i]), max(factors, key=lambda i: factors[i])
     low = f"the lowest factor would be {factors[lowest]:+d}, of job {lowest}"
     return f"{low}; the highest {factors[highest]:+d}, of job {highest}"
+
+
+def _processors(stored: Stored) -> float:
+    """Return the number of processors of the cluster; NaN if it is unknown."""
+    return float(stored.values.get("total_procs") or math.nan)
 
 
 def _is_ours(seen: Priority, standing: Standing | None) -> bool:

@@ -6,11 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...formats.slurm.plannable import Plannable, Submitted, why_not
 from ...planning.order import ORDER_QUANTILE
-from ...planning.record import How, Terms, in_minutes, names_in
+from ...planning.record import Entry, How, Terms, in_minutes, names_in
 from ...predict.conditional import given_waited, quantile_of
 from ...predict.protocol import Grounds
 from ...slurm import limits
@@ -22,7 +23,10 @@ from ..settings import Settings, planned_by
 
 if TYPE_CHECKING:
     from ...store.database import Connection
+    from ...store.planned import Standing
 
+Forecasts = Mapping[tuple[str, float], Mapping[str, Any]]
+"""Run-time predictions at submission, by job id and submit time."""
 LIMITS, ORDERS = ("plan", "limits", "both", "time-min"), ("order", "both")
 """Values of the setting `plan` that change limits, and that change factors."""
 ORDERED_BY_LIMITS = "the users' time limits"
@@ -116,9 +120,7 @@ def uses_predictions(settings: Settings) -> bool:
     return settings["plan"] != "off" and not (settings["plan"] == "order" and settings["plan_order_by"] == "limits")
 
 
-def forecasts_by(
-    issued: Mapping[tuple[str, float], Mapping[str, Any]], level: float, shortest: float
-) -> Callable[[Plannable], float | str]:
+def forecasts_by(issued: Forecasts, level: float, shortest: float) -> Callable[[Plannable], float | str]:
     """Return a function that gives the planned time of a waiting job: a quantile of its prediction, or why none."""
 
     def forecast(job: Plannable) -> float | str:
@@ -172,6 +174,41 @@ def why_forecasts_fail(connection: Connection, cluster: str, settings: Settings,
     slack = 3 * math.sqrt(level * (1 - level) / len(judged))
     short = f"{held:.0%} of the last {len(judged)} jobs ran no longer than planned, {level:.0%} should"
     return short if held + slack < level else ""
+
+
+class Stored(NamedTuple):
+    """What the store says when a cycle of planning starts: planned limits, the order, the site's values, predictions.
+
+    `ended` lists the planned jobs whose end is known, `off` says who switched planning off, and `misfit` why
+    predictions should not be used. If the store could not be read, `order` is None, and `entries` are the last known.
+    """
+
+    entries: dict[str, Entry]
+    order: dict[str, Standing] | None = None
+    values: Mapping[str, Any] = MappingProxyType({})
+    forecasts: Forecasts = MappingProxyType({})
+    ended: frozenset[str] = frozenset()
+    off: Mapping[str, Any] | None = None
+    misfit: str = ""
+
+
+def read_stored(
+    connection: Connection, cluster: str, settings: Settings, stop: str = "", even_if_off: bool = False
+) -> Stored:
+    """Read what one cycle needs. With `stop`, or if planning is switched off, it does not need predictions."""
+    from ...store import clock_jobs, planned
+
+    values = clock_jobs.read_meta(connection, cluster)
+    off = values.get(planned.SWITCH)
+    needs_forecasts = not stop and (even_if_off or not off)
+    return Stored(
+        planned.entries(connection, cluster),
+        planned.order_of(values),
+        values,
+        planned.run_forecasts(connection, cluster, method_of(settings)) if needs_forecasts else {},
+        frozenset(planned.closed(connection, cluster)),
+        off,
+    )
 
 
 MOST_LOOKED_UP = 20

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -309,3 +310,24 @@ def test_a_job_that_would_be_over_before_a_look_is_left_alone(
     site = Site(tmp_path, Job("1"), said=said, plan_shortest_s=shortest)
     assert site.cycle()[0] == planned_jobs
     assert {why for *_, why in site.planner.preview("c")} & {TOO_SHORT} == (set() if planned_jobs else {TOO_SHORT})
+
+
+def test_a_cycle_reads_the_store_once_and_writes_before_and_after_its_calls(tmp_path: Path) -> None:
+    site = Site(tmp_path, Job("1"), Job("2"))
+    steps: list[str] = []
+    begin = site.store.begin
+
+    @contextmanager
+    def counted() -> Iterator[Connection]:
+        steps.append("store")
+        with begin() as connection:
+            yield connection
+
+    site.store.begin = counted  # type: ignore[method-assign]
+    site.slurm.before_update = lambda: steps.append("call")
+    assert site.cycle() == (2, 0, 2)
+    assert [step for step, before in zip(steps, ["", *steps]) if step != before] == ["store", "call", "store"]
+    assert steps.count("store") == 3, "one read, one write before the calls, one after them"
+    steps.clear()
+    site.cycle()
+    assert steps == ["store"], "a cycle that changes nothing only reads"
