@@ -12,7 +12,7 @@ import click
 from ..service.answers.answer import parse_when
 from .grammar import adds
 
-__all__ = ["clock", "myself", "parse_when", "site_options", "whoami"]
+__all__ = ["clock", "myself", "parse_when", "site_options"]
 
 
 site_options = adds(
@@ -39,21 +39,12 @@ log_option = click.option(
 """Option of the daemons."""
 
 
-def whoami() -> str:
-    """Return the user of this process, by user id; environment variables are not trusted."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
-
-
 def myself() -> Any:
     """Return the user of this process for the privacy rules."""
     from ..service.answers.disclosure import Viewer
+    from ..service.settings import own_name
 
-    return Viewer(whoami(), sees_all=os.getuid() == 0)
+    return Viewer(own_name(), sees_all=os.getuid() == 0)
 
 
 def clock(epoch: float, now: float) -> str:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -68,14 +67,6 @@ def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, 
     from ..pbs import Pbs
 
     return Pbs(transport), commands.health
-
-
-def own_name() -> str:
-    """Return the name of the user who runs this process."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
 
 
 def why_blind(scheduler: Any, user: str) -> str:

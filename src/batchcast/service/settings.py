@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import pwd
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -397,6 +398,14 @@ def _plain(name: str, value: Any, unit: str | None) -> Any:
 
 
 LEAST_DAYS = 2.0
+
+
+def own_name() -> str:
+    """Return the user of this process, by user id; environment variables are not trusted."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 def planned_by(settings: Settings) -> str:

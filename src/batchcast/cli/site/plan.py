@@ -229,8 +229,9 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
 
 def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
     from ...errors import BatchcastError
-    from ...service.batch_system import open_scheduler, own_name
+    from ...service.batch_system import open_scheduler
     from ...service.planning.agent import Planner
+    from ...service.settings import own_name
     from ...store.clock_jobs import write_meta
     from ...store.database import Store
     from ...store.planned import SWITCH

@@ -13,7 +13,7 @@ import click
 from ...units import counted, format_memory, span
 from ..grammar import verb
 from ..output import Cell, echo, print_columns, printed, say
-from ..site_options import myself, parse_when, site_options, whoami
+from ..site_options import myself, parse_when, site_options
 
 MANY = 40
 """Without --each, at most this many lines of jobs are printed."""
@@ -86,9 +86,9 @@ def command(
     from ...service.answers import questions
     from ...service.answers.disclosure import Whose
     from ...service.answers.fallback import answer_or_ask_service
-    from ...service.settings import load
+    from ...service.settings import load, own_name
 
-    who = Whose(user or (None if account or partition else whoami()), account, partition)
+    who = Whose(user or (None if account or partition else own_name()), account, partition)
     since, until = parse_when(starttime or RECENT), parse_when(endtime) if endtime else math.inf
     asked = (load(flags), who, since, until, myself(), time.time())
     asked_for = {**who._asdict(), "starttime": f"uts{since:.0f}"}
@@ -220,6 +220,7 @@ def _of_slurm(settings: Any, of: Mapping[str, Any], since: float, until: float) 
     from ...service.answers import job_use
     from ...service.answers.fallback import NEXT_STEP
     from ...service.batch_system import open_scheduler
+    from ...service.settings import own_name
 
     jobs = of["jobs"]
     if settings["scheduler"] != "slurm":
@@ -228,7 +229,7 @@ def _of_slurm(settings: Any, of: Mapping[str, Any], since: float, until: float) 
     named = [f"{flag}={of[kind]}" for kind, flag in job_use.GROUPS.items() if of[kind]]
     if not jobs:
         which = named + (
-            [f"--user={of['user']}"] if of["user"] else ["--allusers"] if named else [f"--user={whoami()}"]
+            [f"--user={of['user']}"] if of["user"] else ["--allusers"] if named else [f"--user={own_name()}"]
         )
     try:
         used, broken = job_use.ask_slurm(open_scheduler(settings)[0].transport, which, since, until)

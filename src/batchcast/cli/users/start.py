@@ -15,7 +15,7 @@ import click
 from ...units import counted
 from ..grammar import verb
 from ..output import echo, print_columns, printed, say
-from ..site_options import clock, myself, parse_when, site_options, whoami
+from ..site_options import clock, myself, parse_when, site_options
 from .start_text import advice_lines, before_maintenance, priority_passes, say_ignored, sentences, why_moved
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def command(
     from ...errors import NoStore, UsageError
     from ...service.answers import questions
     from ...service.answers.fallback import answer_or_ask_service
-    from ...service.settings import load
+    from ...service.settings import load, own_name
 
     asked_span = parse_within(within, chance) if within is not None else None
     if (where and script is None) or ((by is not None or any_size or inputs) and not where):
@@ -146,7 +146,7 @@ def command(
             return ask_clusters(known, settings, script, asked, inputs, deadline_of(by, now), any_size, now)
         if script is not None:
             return _ask_of_script(settings, script, asked, where, by, now, machine, any_size)
-        whose = user or (None if job_ids and not me else whoami())
+        whose = user or (None if job_ids and not me else own_name())
         try:
             asked_for = {"job": ",".join(job_ids) or None, "user": whose}
             return answer_or_ask_service(

@@ -11,7 +11,7 @@ import click
 from ...units import span
 from ..grammar import risk_option, verb
 from ..output import echo, printed, say
-from ..site_options import myself, site_options, whoami
+from ..site_options import myself, site_options
 
 LEAST_JOBS = 5
 RECENT = 10
@@ -48,12 +48,12 @@ def command(
     from ...errors import NoAnswer, NoStore, UsageError
     from ...service.answers import questions, walltime
     from ...service.answers.fallback import answer_or_ask_service
-    from ...service.settings import load
+    from ...service.settings import load, own_name
 
     if (what is None) == (glob is None):
         raise UsageError("give one of JOBID, SCRIPT or --name GLOB")
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
-    asked = (settings, what, glob, user or whoami(), myself(), risk, time.time())
+    asked = (settings, what, glob, user or own_name(), myself(), risk, time.time())
     asked_for = {**walltime.service_parameters(what, glob), "user": user, "risk": risk}
     try:
         reply = answer_or_ask_service(settings, "walltime", asked_for, lambda: questions.walltime(*asked))

@@ -29,11 +29,13 @@ from ...store.rows import as_prediction, newest, node_peak
 from ..answers import model_store as files
 from ..answers.accuracy import BEFORE, SCORED
 from ..answers.advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
+from ..answers.asked import SUBMITTED_WITHIN_S, take_asked
 from ..answers.model_store import SavedClock, Unusable, resume, use_machine
 from ..answers.start import work_ahead
 from ..collector import moves
-from .asked import AskedBefore
 
+ASKED = "asked"
+"""The moment of an answer of `start --test` that was followed by such a job."""
 NEXT = "next"
 """The moment of a suggestion for the next job: one per kind of job, never scored."""
 SHARE = 0.05
@@ -322,6 +324,45 @@ class StoredClock:
     def forget(self) -> None:
         """Rebuild at the next step, because the transaction failed."""
         self._clock = None
+
+
+class AskedBefore:
+    """The questions to `start --test` that no job has followed yet. A job that follows one scores its answer."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._open: list[Mapping[str, Any]] = []
+
+    def find(self, connection: Connection, cluster: str, now: float) -> int:
+        """Store the answers to questions as predictions of the jobs that followed; return their number.
+
+        A job is the outcome only of the last question that fits it.
+        """
+        self._open += take_asked(self.path)
+        question_by_row: dict[int, Mapping[str, Any]] = {}
+        still_open = []
+        for question in sorted(self._open, key=lambda question: question["at"]):
+            asked_at = question["at"]
+            until = asked_at + SUBMITTED_WITHIN_S
+            row = clock_jobs.followed_by(connection, cluster, question["like"], asked_at, until)
+            if row is not None:
+                question_by_row[row] = question
+            elif now < until:
+                still_open.append(question)
+        self._open = still_open
+        shared = {"kind": "wait", "moment": ASKED, "issued_at": now}
+        issued = [
+            {
+                **shared,
+                "row": row,
+                "as_of": question["at"],
+                "method": question["method"],
+                "prediction": as_prediction(question["said"]),
+            }
+            for row, question in question_by_row.items()
+        ]
+        clock_jobs.issue(connection, issued)
+        return len(issued)
 
 
 def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:

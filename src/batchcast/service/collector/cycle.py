@@ -28,9 +28,9 @@ from ..answers import track_record
 from ..answers.advice import rules_of
 from ..answers.fair_share import passes_of
 from ..answers.model_store import fit_trouble, make_predictors, used
-from ..batch_system import BatchSystem, own_name
+from ..batch_system import BatchSystem
 from ..collector import moves
-from ..settings import Settings
+from ..settings import Settings, own_name
 from .clock import Step, StoredClock, compare_with_slurm
 from .inputs import InputReader, roots_of
 from .machine import MachineWatch

@@ -11,8 +11,8 @@ from ...formats.sighting import Snapshot
 from ...store import clock_jobs, history
 from ...store.database import Store
 from ...store.place import close_to_others, open_to_others
-from ..batch_system import own_name, why_blind
-from ..settings import Settings, is_private
+from ..batch_system import why_blind
+from ..settings import Settings, is_private, own_name
 
 EVERY_S = 300.0
 """While jobs are hidden but visible to this user, the permission is checked this often."""

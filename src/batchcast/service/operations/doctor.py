@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
-import pwd
 import re
 import shutil
 import time
@@ -25,7 +24,7 @@ from ..answers.answer import CLOCKS_APART_S, staleness
 from ..answers.disclosure import choose_cluster
 from ..answers.track_record import LEAST_RECORD, TRACK_RECORD_S, answering_method, track_record
 from ..planning.checkup import finding, ground_findings, judged, standing_findings
-from ..settings import NAMES, Settings, is_private, meaning
+from ..settings import NAMES, Settings, is_private, meaning, own_name
 
 MOST_FALLBACKS = 0.5
 """Above this share of fallbacks a run-time method answers nothing itself, and `doctor` warns."""
@@ -270,7 +269,7 @@ def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings
     from ..batch_system import open_scheduler
 
     scheduler = open_scheduler(settings)[0]
-    who = memory.get("collected_by") or pwd.getpwuid(os.getuid()).pw_name
+    who = memory.get("collected_by") or own_name()
     try:
         hides, level, busy = scheduler.hides_jobs(), scheduler.admin_level(who), scheduler.busy_nodes()
     except BatchcastError as error:

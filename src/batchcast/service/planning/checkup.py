@@ -16,8 +16,7 @@ from ...planning.record import ORDER_RECORD, State
 from ...slurm import limits
 from ...store.reader import Reader
 from ...units import span
-from ..batch_system import own_name
-from ..settings import Settings
+from ..settings import Settings, own_name
 from .terms import FEWEST, LIMITS, ORDERS, plan_words, why_site_refused
 
 JUDGED = 400

@@ -25,8 +25,7 @@ from ...store.database import Store
 from ...store.reader import Reader
 from ..answers.start import start_answer
 from ..answers.track_record import answering_method
-from ..batch_system import own_name
-from ..settings import Settings
+from ..settings import Settings, own_name
 
 HOUR = 3600.0
 MOST_CLEARED = 20
