@@ -15,7 +15,7 @@ from .. import plots
 from ..errors import UsageError
 from ..metrics.accuracy import relative_accuracy, size_class
 from ..metrics.bursts import user_weeks
-from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
+from ..metrics.paired import HIGHER_IS_BETTER, LEAST_GROUPS, PairedDifference, paired_differences
 from ..metrics.schedule import bounded_slowdown
 from ..table.result import Picture, Rows
 from ..trace.schedule import Forecasts
@@ -283,7 +283,7 @@ def _of_forecasts(
         if one.why_not:
             return _Found({"no_interval": f"there are {one.groups} groups and {LEAST_GROUPS} are needed"})
         keys |= {f"{metric}_change_low": one.low, f"{metric}_change_high": one.high}
-        keys[f"{metric}_change_verdict"] = one.word(lower_is_better=metric != "apa")
+        keys[f"{metric}_change_verdict"] = one.word(lower_is_better=metric not in HIGHER_IS_BETTER)
         keys |= _decided(one, f"{metric}_change", signed_time if metric == "mae_s" else "{:+.3f}".format)
     return _Found({**keys, "blocks": f"{one.groups} {GROUPED_BY}"}, (ours["mae_s"], theirs["mae_s"]))
 

@@ -43,7 +43,6 @@ def shown_names(trace: Trace, column: str) -> list[str]:
     return [str(known.get(value, value)) for value in categories]
 
 
-HIGHER_IS_BETTER = ("apa",)
 RUN_TIME = ("recent_mean", "requested")
 WAIT = ("recent_wait",)
 Keys = dict[str, dict[str, Any]]
@@ -185,19 +184,6 @@ def wait_intervals(
     return dict(zip(others, paired))
 
 
-def difference_keys(metric: str, one: PairedDifference) -> dict[str, Any]:
-    """Return a difference as flat keys: metric_difference, its interval, metric_verdict and its groups."""
-    return {
-        f"{metric}_difference": one.difference,
-        f"{metric}_difference_low": one.low,
-        f"{metric}_difference_high": one.high,
-        f"{metric}_verdict": one.word(lower_is_better=metric not in HIGHER_IS_BETTER),
-        f"{metric}_groups": one.groups,
-        f"{metric}_largest_share": one.largest_share,
-        f"{metric}_without_largest": one.without,
-    }
-
-
 def against_limits(keys: Keys, limits: Keys, metric: str) -> Keys:
     """Return the keys, with one metric's comparison with the users' limits added (`mae_s_limits_...`)."""
     parts = ("difference", "difference_low", "difference_high", "verdict")
@@ -231,7 +217,7 @@ def compared(
             np.random.default_rng(seed),
         )
         for name, one in zip(others, paired):
-            rows[name] |= {"against": against, "groups_of": of, **difference_keys(metric, one)}
+            rows[name] |= {"against": against, "groups_of": of, **one.keys(metric)}
             if one.is_decided_by_one:
                 rows[name][f"{metric}_decided_by"] = _decided_by(trace, scored, group, metric, one)
     return rows

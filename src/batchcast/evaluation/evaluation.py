@@ -30,7 +30,7 @@ from ..table.result import Picture, Result, by_column
 from ..units import counted
 from .accuracy import Scores, error_pictures, figures, score
 from .advice import Advice, advise
-from .differences import against_limits, difference_keys, schedule_differences, wait_intervals
+from .differences import against_limits, schedule_differences, wait_intervals
 from .findings import Findings, find, share_of_perfect_knowledge
 from .limits import LATEST, Limits, latest_limits, limit_rows
 from .replay import jobs_mask
@@ -418,7 +418,7 @@ def outcome_differences(
         if len(group) == len(outcomes):
             return schedule_differences(trace, schedules, inside, against, procs=procs, seed=seed)
         waits = wait_intervals(trace, schedules, inside, against, procs=procs, seed=seed)
-        return {name: difference_keys("mean_wait_s", one) for name, one in waits.items()}
+        return {name: one.keys("mean_wait_s") for name, one in waits.items()}
 
     against = (f"{reference.policy}, {reference.predictor}", *(f"{policy}, {YARDSTICK}" for policy in policies))
     keys, *own = in_processes([partial(compared, *pair) for pair in zip(groups, against)], workers)

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from ..metrics.paired import PairedDifference
+from ..metrics.paired import Difference, PairedDifference
 from ..simulation.models import ORACLE, YARDSTICK
 from .validity import Verdict
 
@@ -209,8 +208,8 @@ def find(
 def _gain(best: Row, today: Row, candidates: int, optimism_s: float, error_s: float) -> Gain:
     """Return the best row's change against today with its interval, corrected for having been selected."""
     change = float(best["mean_wait_s"]) - float(today["mean_wait_s"])
-    low, high = (float(best.get(f"mean_wait_s_difference_{end}", math.nan)) for end in ("low", "high"))
-    return Gain(change + optimism_s, low + optimism_s, high + optimism_s, candidates, optimism_s, error_s)
+    wait = Difference.of(best, "mean_wait_s") or Difference(change)
+    return Gain(change + optimism_s, wait.low + optimism_s, wait.high + optimism_s, candidates, optimism_s, error_s)
 
 
 def _least(rows: Sequence[Row]) -> Row:
@@ -219,7 +218,8 @@ def _least(rows: Sequence[Row]) -> Row:
 
 def _is_ahead(row: Row, today: Row) -> bool:
     shorter = row["mean_wait_s"] <= (1 - SAME) * today["mean_wait_s"]
-    return bool(shorter and row.get("mean_wait_s_verdict", "ahead") == "ahead")
+    wait = Difference.of(row, "mean_wait_s")
+    return bool(shorter and (wait is None or wait.verdict == "ahead"))
 
 
 def _best(ahead: Sequence[Row], compare: Compare) -> tuple[Row | None, Row | None]:

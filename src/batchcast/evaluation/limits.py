@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import NoAnswer
 from ..events.recorded import outcome, timeline
+from ..metrics.paired import Difference
 from ..predict.gate import class_codes
 from ..predict.namesakes import Namesakes, needed_time, requests_over_log
 from ..predict.runtime.calibrated import Calibrated
@@ -198,7 +199,8 @@ def recommended_rule(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
     ('rule_of_thumb', 'advice')
     """
     advice, thumb = (next(row for row in rows if row["limits"] == rule) for rule in RULES[:2])
-    wastes_less = advice.get(f"{MEAN_UNUSED}_rule_verdict", "behind") == "behind"
+    beside = Difference.of(advice, f"{MEAN_UNUSED}_rule")
+    wastes_less = beside is None or beside.verdict == "behind"
     wastes_less &= thumb[MEAN_UNUSED] < advice[MEAN_UNUSED]
     return "rule_of_thumb" if wastes_less and thumb[KILLED] <= 1000.0 * risk else "advice"
 
@@ -228,5 +230,5 @@ def advice_words(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
 
 def _doubt(advice: Mapping[str, Any]) -> str:
     """Return a sentence for a saving that cannot be distinguished from none."""
-    verdict = advice.get(f"{MEAN_UNUSED}_verdict", "ahead")
-    return "" if verdict in ("ahead", "behind") else ", which this log cannot tell from nothing"
+    saved = Difference.of(advice, MEAN_UNUSED)
+    return "" if saved is None or saved.verdict in ("ahead", "behind") else ", which this log cannot tell from nothing"

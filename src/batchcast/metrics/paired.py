@@ -7,6 +7,8 @@ compares the two arms of a trial in which each job was assigned to an arm at ran
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,6 +125,8 @@ def over_groups(
 
 LEVEL = 0.9
 DRAWS = 1000
+HIGHER_IS_BETTER = ("apa",)
+"""Keys of measures of which a larger value is better; of every other measure a smaller value is better."""
 LEAST_GROUPS = 20
 DECIDES = 0.2
 _MOST_CELLS = 8192
@@ -201,6 +205,88 @@ class PairedDifference:
         if self.low <= 0.0 <= self.high:
             return "level"
         return "ahead" if (self.high < 0.0) == lower_is_better else "behind"
+
+    def keys(self, metric: str) -> dict[str, Any]:
+        """Return the difference as flat keys of a result row; `Difference.of` reads the keys.
+
+        Parameters
+        ----------
+        metric
+            The key of the measure, such as `mean_wait_s`.
+
+        Returns
+        -------
+        dict
+            `METRIC_difference` with `_low` and `_high`, `METRIC_verdict`, `METRIC_groups`, and the largest group's
+            share and the difference without the largest group.
+
+        Examples
+        --------
+        >>> Difference.of(PairedDifference(-5.0, -8.0, -2.0, 900, 40).keys("mean_wait_s"), "mean_wait_s")
+        Difference(value=-5.0, low=-8.0, high=-2.0, verdict='ahead', groups=40, decided_by='')
+        """
+        return {
+            f"{metric}_difference": self.difference,
+            f"{metric}_difference_low": self.low,
+            f"{metric}_difference_high": self.high,
+            f"{metric}_verdict": self.word(lower_is_better=metric not in HIGHER_IS_BETTER),
+            f"{metric}_groups": self.groups,
+            f"{metric}_largest_share": self.largest_share,
+            f"{metric}_without_largest": self.without,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference to a reference as result rows and JSON state it. Only `PairedDifference.keys` writes those keys, and
+    only `Difference.of` reads them.
+
+    Attributes
+    ----------
+    value, low, high
+        The difference and the ends of its 90 % interval, in the unit of the measure. The ends are NaN without an
+        interval.
+    verdict
+        `ahead`, `behind`, `level` or `unknown`, see `PairedDifference.word`.
+    groups
+        The number of groups; None if the row does not state it.
+    decided_by
+        A sentence if one group decides the difference, else empty.
+    """
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    verdict: str = "unknown"
+    groups: int | None = None
+    decided_by: str = ""
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], metric: str) -> Difference | None:
+        """Return the difference that a row states for a measure; None if the row compares nothing in this measure.
+
+        Examples
+        --------
+        >>> Difference.of({"mean_wait_s": 60.0}, "mean_wait_s") is None
+        True
+        """
+        value = row.get(f"{metric}_difference")
+        if value is None:
+            return None
+        ends = (row.get(f"{metric}_difference_{end}") for end in ("low", "high"))
+        low, high = (math.nan if end is None else float(end) for end in ends)
+        verdict, decided_by = row.get(f"{metric}_verdict", "unknown"), row.get(f"{metric}_decided_by", "")
+        return cls(float(value), low, high, verdict, row.get(f"{metric}_groups"), decided_by)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the value is known."""
+        return not math.isnan(self.value)
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the ends of the interval are known."""
+        return not math.isnan(self.low)
 
 
 def paired_differences(

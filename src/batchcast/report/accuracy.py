@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..evaluation.target import run_time_target
+from ..metrics.paired import Difference
 from ..predict.protocol import named as named
 from ..report import figures
-from .blocks import Block, Figure, Table, TableColumn
+from .blocks import Block, Figure, Kind, Table, TableColumn
 from .difference import groups_in, interval_words
 from .figures import span
 
@@ -62,7 +63,8 @@ def accuracy_table(
             key = "mae_mib" if per else "mae_s"
             within = WITHIN.format(groups_in(rows))
             columns.append(TableColumn(f"{key}_words", f"mean error against {named(against)}", "difference", within))
-            rows = [{**row, f"{key}_words": interval_words(row, key, "memory" if per else "seconds")} for row in rows]
+            kind: Kind = "memory" if per else "seconds"
+            rows = [{**row, f"{key}_words": interval_words(Difference.of(row, key), kind)} for row in rows]
     note = " ".join(filter(None, (note, lacking, stand_ins(rows), untrained(rows), trainings(rows))))
     what = f"Forecasts of peak memory a {per}" if per else "Run-time forecasts"
     heading = f"{what}{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..evaluation.comparison import Comparison
+from ..metrics.paired import Difference
 from ..report import figures
 from .accuracy import named
 from .blocks import Block, Callout, Card, Cards, Figure, Kind, Section, Table, TableColumn, shown
-from .difference import VERDICTS, cdf_change, interval_figure, signed
+from .difference import VERDICTS, cdf_change, groups_in, interval_figure, signed
 from .evaluation.gains import policy_words
 
 FORECAST: tuple[tuple[str, str, Kind], ...] = (
@@ -209,47 +211,38 @@ def comparison_cards(comparison: Comparison, level: float) -> Cards:
     cards = [Card("Verdict", said.label.rstrip(":"), (*comparison.unlike, "the same log and selection")[0], said.tone)]
     for part, metric, key, title, _ in CHANGES[:2]:
         if comparison.part(part):
-            cards += _change_cards(_changed(comparison.part(part), metric, key), part, metric, title, level)
+            cards += _change_cards(_changed(comparison.part(part), metric, key), part, title, level)
     differing = [str(row["setting"]) for row in comparison.part("setting")]
     return Cards([*cards, Card("Settings that differ", str(len(differing)), ", ".join(differing) or "none")])
 
 
-def _change_cards(rows: Sequence[Row], part: str, metric: str, title: str, level: float) -> list[Card]:
+def _change_cards(changes: Mapping[str, Difference], part: str, title: str, level: float) -> list[Card]:
     """Return the number of changes beyond chance, and the largest of these, else the largest of all."""
-    if not rows:
+    if not changes:
         return [Card(f"{part.capitalize()}s", "the same", f"none changed in {title}")]
-    clear = [row for row in rows if row[f"{metric}_verdict"] in ("ahead", "behind")]
-    known = [row for row in rows if row[f"{metric}_verdict"] != "unknown"]
+    clear = {name: one for name, one in changes.items() if one.verdict in ("ahead", "behind")}
+    known = [one for one in changes.values() if one.verdict != "unknown"]
     count = f"{len(clear)} of {len(known)}" if known else "unknown"
     note = f"changed in {title}, clear of chance" if known else f"no intervals of {title}: see the table's note"
-    row = max(clear or rows, key=lambda row: abs(float(row[f"{metric}_difference"])))
-    value, low, high = (float(row[f"{metric}_difference{end}"]) for end in ("", "_low", "_high"))
-    reach = f", {100 * level:g} % interval {figures.signed(low)} to {figures.signed(high)}" if low == low else ""
-    verdict_of = str(row[f"{metric}_verdict"])
-    words = f"{'B ' if verdict_of in ('ahead', 'behind') else ''}{VERDICTS[verdict_of]}"
+    name, largest = max((clear or changes).items(), key=lambda item: abs(item[1].value))
+    ends = f"{figures.signed(largest.low)} to {figures.signed(largest.high)}"
+    reach = f", {100 * level:g} % interval {ends}" if largest.has_interval else ""
+    words = f"{'B ' if name in clear else ''}{VERDICTS[largest.verdict]}"
     return [
         Card(f"{part.capitalize()}s", count, note),
-        Card(f"Largest change in {title}", figures.signed(value), f"{row['name']}: {words}{reach}"),
+        Card(f"Largest change in {title}", figures.signed(largest.value), f"{name}: {words}{reach}"),
     ]
 
 
-def _changed(rows: Sequence[Row], metric: str, key: str) -> list[dict[str, Any]]:
-    """Return the differences of B to A, with the keys of `evaluation.differences`."""
-    found = []
+def _changed(rows: Sequence[Row], metric: str, key: str) -> dict[str, Difference]:
+    """Return the differences of B to A in a measure, by name; without rows that are equal or unknown."""
+    changes = {}
     for row in rows:
-        if row[f"{metric}_change"] != row[f"{metric}_change"] or not row[f"{metric}_change"]:
-            continue
-        ends = {end: row.get(f"{key}_{end}", row.get(f"{key}_{end}_s", float("nan"))) for end in ("low", "high")}
-        groups = str(row.get("blocks", "")).partition(" groups of ")[2]
-        found.append(
-            {
-                **{"name": _name(row), "against": "A", f"{metric}_difference": row[f"{metric}_change"]},
-                **{f"{metric}_difference_{end}": value for end, value in ends.items()},
-                f"{metric}_verdict": row.get(f"{key}_verdict", "unknown"),
-                **({"groups_of": groups} if groups else {}),
-            }
-        )
-    return found
+        change = float(row[f"{metric}_change"])
+        if change == change and change:
+            low, high = (row.get(f"{key}_{end}", row.get(f"{key}_{end}_s", math.nan)) for end in ("low", "high"))
+            changes[_name(row)] = Difference(change, low, high, row.get(f"{key}_verdict", "unknown"))
+    return changes
 
 
 def _name(row: Row) -> str:
@@ -262,9 +255,11 @@ def _intervals(comparison: Comparison, part: str) -> list[Figure]:
     """Return the changes with their intervals, one figure per measure."""
     drawn = []
     for of, metric, key, title, kind in CHANGES:
-        rows = _changed(comparison.part(of), metric, key) if of == part else []
-        if rows:
-            drawn.append(interval_figure(rows, metric, title, kind, {id(row): row["name"] for row in rows}))
+        changes = _changed(comparison.part(of), metric, key) if of == part else {}
+        if changes:
+            blocks = [str(row.get("blocks", "")).partition(" groups of ")[2] for row in comparison.part(part)]
+            groups = groups_in([{"groups_of": words} for words in blocks])
+            drawn.append(interval_figure(changes, title, kind, "A", groups))
     return drawn
 
 

@@ -7,13 +7,14 @@ And drawn: curves as differences to one of them, intervals sorted.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..metrics.curves import cdf_gap
+from ..metrics.paired import LEAST_GROUPS, Difference
 from ..predict.protocol import named
 from ..units import counted, span
 from .blocks import Block, Figure, Kind, Table, TableColumn, shown
@@ -68,8 +69,13 @@ def difference_blocks(
     if any("replicates" in row for row in rows):
         columns.insert(len(naming) + 1, TableColumn("_replicates", f"{title} in replicates", "difference", _REPLICATES))
         rows = [{**row, "_replicates": _of_replicates(row, first, kind)} for row in rows]
-    cells = [{**named_row(row), **{f"{key}_words": difference_words(row, key, how) for key, _, how in measures}}
-             for row in rows]  # fmt: skip
+    cells = [
+        {
+            **named_row(row),
+            **{f"{key}_words": difference_words(Difference.of(row, key), how) for key, _, how in measures},
+        }
+        for row in rows
+    ]
     heading = f"What is real: differences with 90 % intervals over groups of {groups_in(rows)}"
     names = [column.key for column in naming]
     return [Table(heading, columns, cells, _no_interval(rows, first)), *deciding(rows, measures, names)]
@@ -101,15 +107,18 @@ def beside(table: Table, results: Sequence[Mapping[str, Any]], measures: Measure
     if against is None:
         return table
     column = TableColumn(f"{key}_words", f"{title} against {plan_named(against)}", "difference", _INTERVAL)
-    rows = [{**shown, column.key: interval_words(row, key, kind)} for shown, row in zip(table.rows, results)]
+    rows = [
+        {**shown, column.key: interval_words(Difference.of(row, key), kind)} for shown, row in zip(table.rows, results)
+    ]
     note = " ".join(filter(None, (table.note, _no_interval(results, key))))
     return replace(table, columns=[*table.columns, column], rows=rows, note=note)
 
 
 def _no_interval(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
     """Return why a difference has no interval; empty if each has one."""
-    few = next((row[f"{metric}_groups"] for row in rows if row.get(f"{metric}_verdict") == "unknown"), None)
-    return f"No interval: {counted(few, 'group')}, 20 are needed." if few is not None else ""
+    stated = (Difference.of(row, metric) for row in rows)
+    few = next((one.groups for one in stated if one and one.verdict == "unknown" and one.groups is not None), None)
+    return f"No interval: {counted(few, 'group')}, {LEAST_GROUPS} are needed." if few is not None else ""
 
 
 def groups_in(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -135,37 +144,31 @@ def _of_replicates(row: Mapping[str, Any], metric: str, kind: Kind) -> str | Non
     return f"{low} to {high}, below in {100 * row[f'{metric}_replicates_ahead']:.0f} % of {row['replicates']}"
 
 
-def difference_words(row: Mapping[str, Any], metric: str, kind: Kind) -> str | None:
+def difference_words(one: Difference | None, kind: Kind) -> str | None:
     """Return a difference with its interval and verdict as text; None if there is none.
 
-    >>> difference_words({"x_difference": -60.0, "x_difference_low": -90.0, "x_difference_high": -30.0,
-    ...                   "x_verdict": "ahead"}, "x", "seconds")
+    >>> difference_words(Difference(-60.0, -90.0, -30.0, "ahead"), "seconds")
     'ahead -60 s (-90 to -30)'
     """
-    middle = row.get(f"{metric}_difference")
-    if middle is None or middle != middle:
+    if one is None or not one.is_known:
         return None
-    verdict = VERDICTS[str(row.get(f"{metric}_verdict", "unknown"))]
-    low = row[f"{metric}_difference_low"]
-    if low is None or low != low:
-        return f"{signed(middle, kind)} ({verdict})"
-    return f"{verdict} {interval_words(row, metric, kind)}"
+    verdict = VERDICTS[one.verdict]
+    return f"{verdict} {interval_words(one, kind)}" if one.has_interval else f"{signed(one.value, kind)} ({verdict})"
 
 
 UNITS = ((100.0, 1.0, "s"), (6000.0, 60.0, "min"), (2 * 86400.0, 3600.0, "h"), (math.inf, 86400.0, "d"))
 
 
-def interval_words(row: Mapping[str, Any], metric: str, kind: Kind) -> str | None:
+def interval_words(one: Difference | None, kind: Kind) -> str | None:
     """Return a difference and its interval as text, times in one unit; None if there is none.
 
-    >>> interval_words({"x_difference": -792.0, "x_difference_low": -1008.0, "x_difference_high": -586.0}, "x",
-    ...                "seconds")
+    >>> interval_words(Difference(-792.0, -1008.0, -586.0), "seconds")
     '-13.2 min (-16.8 to -9.8)'
     """
-    middle, low, high = (row.get(f"{metric}_difference{end}") for end in ("", "_low", "_high"))
-    if middle is None or middle != middle:
+    if one is None or not one.is_known:
         return None
-    if low is None or high is None or low != low:
+    middle, low, high = one.value, one.low, one.high
+    if not one.has_interval:
         return signed(middle, kind)
     if kind != "seconds":
         return f"{signed(middle, kind)} ({signed(low, kind)} to {signed(high, kind)})"
@@ -196,10 +199,10 @@ def deciding(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequ
     """Return a sentence for each difference that one group of submissions decides."""
     return [
         f"{', '.join(str(named_row(row)[key]) for key in naming)} against {plan_named(row['against'])}, {title}: "
-        f"{row[f'{measure}_decided_by']}."
+        f"{one.decided_by}."
         for row in rows
         for measure, title, _ in measures
-        if row.get(f"{measure}_decided_by")
+        if (one := Difference.of(row, measure)) and one.decided_by
     ]
 
 
@@ -296,63 +299,61 @@ _SYMBOLS = {"ahead": ("circle", 3), "level": ("circle-open", 0), "behind": ("dia
 def interval_figures(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequence[str]) -> list[Figure]:
     """Return dots and bars of the differences in the first measure; empty if nothing is compared."""
     metric, title, kind = measures[0]
-    compared = [
-        row for row in rows if row.get("against") and row[f"{metric}_difference"] == row[f"{metric}_difference"]
-    ]
-    names = {id(row): ", ".join(str(row[key]) for key in naming) for row in rows}
-    return [interval_figure(compared, metric, title, kind, names)] if compared else []
+    compared = {
+        ", ".join(str(row[key]) for key in naming): one
+        for row in rows
+        if row.get("against") and (one := Difference.of(row, metric)) and one.is_known
+    }
+    against = next((row["against"] for row in rows if row.get("against")), "")
+    return [interval_figure(compared, title, kind, against, groups_in(rows))] if compared else []
 
 
-def interval_figure(
-    rows: Sequence[Mapping[str, Any]], metric: str, title: str, kind: Kind, names: Mapping[int, str]
-) -> Figure:
-    """Return dots with bars, the smallest difference on top, and a line at zero; `names` are by the `id` of a row."""
-    ordered = sorted(rows, key=lambda row: row[f"{metric}_difference"])
-    unit, size = _unit(ordered, metric) if kind == "seconds" else ("", 1.0)
+def interval_figure(differences: Mapping[str, Difference], title: str, kind: Kind, against: str, groups: str) -> Figure:
+    """Return dots with bars, the smallest difference on top, and a line at zero; `differences` are by their names."""
+    ordered = dict(sorted(differences.items(), key=lambda item: item[1].value))
+    unit, size = _unit(ordered.values()) if kind == "seconds" else ("", 1.0)
     data = []
     for verdict, (symbol, slot) in _SYMBOLS.items():
-        mine = [row for row in ordered if row[f"{metric}_verdict"] == verdict]
+        mine = {name: one for name, one in ordered.items() if one.verdict == verdict}
         if not mine:
             continue
-        middles = [row[f"{metric}_difference"] for row in mine]
-        halves = [row[f"{metric}_difference_high"] - middle for row, middle in zip(mine, middles)]
+        halves = [one.high - one.value for one in mine.values()]
         data.append(
             {
                 "type": "scatter",
-                "name": verdict if verdict != "unknown" else "too few groups",
+                "name": VERDICTS[verdict],
                 "meta": {"slot": slot},
                 "mode": "markers",
-                "x": [middle / size for middle in middles],
-                "y": [names[id(row)] for row in mine],
+                "x": [one.value / size for one in mine.values()],
+                "y": list(mine),
                 "error_x": {"type": "data", "array": [half / size if half == half else 0.0 for half in halves]},
                 "marker": {"symbol": symbol, "size": 10},
-                "customdata": [difference_words(row, metric, kind) for row in mine],
+                "customdata": [difference_words(one, kind) for one in mine.values()],
                 "hovertemplate": "%{y}: %{customdata}",
             }
         )
-    against = ordered[0]["against"]
-    words = [f"{names[id(row)]}: {difference_words(row, metric, kind)}" for row in ordered]
+    words = [f"{name}: {difference_words(one, kind)}" for name, one in ordered.items()]
     axis = f"{title} minus that of {against}{f', {unit}' if unit else ''}"
     layout = {
         "xaxis": {"title": {"text": axis}, "rangemode": "tozero", "zeroline": True, "zerolinewidth": 2},
         "yaxis": {
             "type": "category",
             "categoryorder": "array",
-            "categoryarray": [names[id(row)] for row in ordered],
+            "categoryarray": list(ordered),
             "autorange": "reversed",
         },
         "hovermode": "closest",
     }
     caption = (
-        f"Left of the line a smaller {title}. Bars are 90 % intervals over groups of {groups_in(rows)}; a bar that "
+        f"Left of the line a smaller {title}. Bars are 90 % intervals over groups of {groups}; a bar that "
         "crosses the line says that this log cannot tell the two apart."
     )
     height = 160 + 34 * len(ordered)
     return Figure(f"Differences in {title}", data, layout, f"{axis}. {'; '.join(words)}.", caption, height)
 
 
-def _unit(rows: Sequence[Mapping[str, Any]], metric: str) -> tuple[str, float]:
+def _unit(differences: Iterable[Difference]) -> tuple[str, float]:
     """Return the unit in which the largest difference has few digits."""
-    ends = [abs(row[f"{metric}_difference{end}"]) for row in rows for end in ("", "_low", "_high")]
+    ends = [abs(end) for one in differences for end in (one.value, one.low, one.high)]
     largest = max((end for end in ends if end == end), default=0.0)
     return next((unit, size) for unit, size, least in _UNITS if largest >= least)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..evaluation.limits import KILLED, MEAN_UNUSED, RISK, advice_words
 from ..evaluation.memory_limits import RAN_OUT, SPENT
+from ..metrics.paired import Difference
 from ..units import counted
 from .blocks import Block, Figure, Table, TableColumn, shown
 from .difference import Measures, beside, difference_blocks, difference_words
@@ -118,7 +119,7 @@ def advice_differences(asked: Asked, rows: Sequence[Row]) -> list[Block]:
     words = [
         f"{title} {said}"
         for key, title, kind in asked.measures
-        if (said := difference_words(advice, f"{key}_rule", kind)) is not None
+        if (said := difference_words(Difference.of(advice, f"{key}_rule"), kind)) is not None
     ]
     return [*blocks, *([f"Advice against {asked.rules['rule_of_thumb']}: {'; '.join(words)}."] if words else [])]
 

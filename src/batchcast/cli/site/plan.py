@@ -81,6 +81,7 @@ def _print(waiting: list[dict[str, Any]], rows: list[dict[str, Any]], judged: An
 
 
 def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged: Any, cpus: int) -> None:
+    from ...metrics.paired import Difference
     from ...report.blocks import Table, TableColumn
     from ...report.difference import SCHEDULE, difference_blocks, difference_words
     from ...report.tables import simulation_table
@@ -94,7 +95,7 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
     columns = [TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")]
     columns += [TableColumn(name, title, "seconds") for name, title in kinds]
     columns.append(TableColumn("difference", "difference, 90 % interval over bursts", "difference"))
-    groups = [{**row, "difference": difference_words(row, "wait_s", "seconds")} for row in groups]
+    groups = [{**row, "difference": difference_words(Difference.of(row, "wait_s"), "seconds")} for row in groups]
     note = "A burst: one user's submissions, each within an hour of the one before. No interval below 20 of them."
     tables = [
         Table(f"Who gains most, and who pays most: {arm}", columns, [g for g in groups if g["policy"] == arm], note)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...metrics.paired import DECIDES, LEAST_GROUPS
+from ...metrics.paired import DECIDES, LEAST_GROUPS, Difference
 from ...report.blocks import Block, Callout, Figure, Section, Table
 from ...report.difference import difference_words
 from ...report.figures import bars
@@ -106,7 +106,8 @@ def differences_tables(rows: Rows, words: str) -> list[Table]:
     shown = [
         {
             "name": shown_name(str(row["predictor"])),
-            "apa_words": difference_words(row, "apa", "ratio"), "mae_words": difference_words(row, "mae_s", "seconds"),
+            "apa_words": difference_words(Difference.of(row, "apa"), "ratio"),
+            "mae_words": difference_words(Difference.of(row, "mae_s"), "seconds"),
         }
         for row in rows
         if "against" in row

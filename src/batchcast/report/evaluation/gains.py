@@ -9,6 +9,7 @@ from typing import Any
 
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import SAME
+from ...metrics.paired import Difference
 from ...predict.protocol import named
 from ...simulation.models import ORACLE, YARDSTICK
 from ..blocks import Choices, Figure
@@ -113,7 +114,7 @@ def harm_words(evaluation: Evaluation) -> list[str]:
         row
         for row in evaluation.schedule_rows()
         if row["predictor"] not in (YARDSTICK, ORACLE) and row["mean_wait_s"] > (1 + SAME) * found.today["mean_wait_s"]
-        and row.get("mean_wait_s_verdict", "behind") == "behind"
+        and ((wait := Difference.of(row, "mean_wait_s")) is None or wait.verdict == "behind")
     ]  # fmt: skip
     if not worse:
         return []

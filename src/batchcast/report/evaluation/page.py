@@ -12,6 +12,7 @@ from ...evaluation.calendar import periods
 from ...evaluation.evaluation import Evaluation
 from ...events.recorded import outcome
 from ...metrics.curves import busy_share
+from ...metrics.paired import Difference
 from ...predict.protocol import named
 from ...report import figures
 from ...simulation.models import ORACLE, YARDSTICK
@@ -331,7 +332,7 @@ NOT_BELIEVED = (
 
 def _shown_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schedule's row with the names that readers see and its change against today."""
-    words = interval_words(row, "mean_wait_s", "seconds")
+    words = interval_words(Difference.of(row, "mean_wait_s"), "seconds")
     return {
         **row_marks(row), "policy": policy_words(row["policy"]), "predictor": named(row["predictor"]), "_change": words,
     }  # fmt: skip
