@@ -40,23 +40,15 @@ SLURM = {
 }  # fmt: skip
 
 
-def run_of(
-    seed: int, jobs: int, load: float, speed: float, arm: str, padding: str = "people", keep: Path | None = None
-) -> dict[str, Any]:
-    """One arm on a lab of its own; what slurmctld wrote, its cycles included, as a file in `keep`."""
+def run_of(seed: int, jobs: int, load: float, speed: float, arm: str, padding: str = "people") -> dict[str, Any]:
+    """Return the run of one arm on a lab of its own."""
     plan, within, words, band, by = parts(arm)
     loops = ",".join([SLURM["SchedulerParameters"], *(f"{name}={value}" for name, value in words.items())])
     more = {"PLAN": "off" if plan == "none" else plan, "PLAN_WITHIN": within, "PLAN_BAND": str(band)}
     more["PLAN_ORDER_BY"] = by
     slurm = SLURM | {"SchedulerParameters": loops}
-    if keep is not None:
-        slurm["DebugFlags"] = "Backfill"
-    run = {**measure(seed, jobs, load, speed, plan != "none", slurm, padding, **more), "arm": arm}
-    run["padding"] = padding
-    if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
-        (keep / f"{seed}-{load:g}-{padding}-{arm.replace('/', ':')}.log").write_text(run.pop("slurmctld"))
-    return run
+    run = measure(seed, jobs, load, speed, plan != "none", slurm, padding, **more)
+    return {**run, "arm": arm, "padding": padding}
 
 
 def compare(runs: Sequence[dict[str, Any]], arms: Sequence[str], boot: int = 0) -> list[dict[str, Any]]:
@@ -190,7 +182,6 @@ def main() -> int:
     parser.add_argument("--padding", choices=PADDINGS, default="people")
     parser.add_argument("--against", default="", help="arms to compare the others with; the first of --arms by itself")
     parser.add_argument("--replicates", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="a folder for what slurmctld writes, which order_decisions.py reads")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the lab goes with it
     if reason := missing(given.speed):
@@ -203,7 +194,7 @@ def main() -> int:
         for arm in arms:
             asked = (seed, given.jobs, given.load, given.speed, arm, given.padding)
             if asked not in runs:
-                runs[asked] = run_of(*asked, given.keep)
+                runs[asked] = run_of(*asked)
                 with given.output.open("a") as out:
                     out.write(json.dumps(runs[asked]) + "\n")
             chosen.append(runs[asked])

@@ -219,12 +219,10 @@ def measure(
         restored = len(of_kind(collector, "restored"))
         log = [line for line in collector.log.read_text().splitlines() if " shown, " not in line]
         collector.kill(15)
-        controller = lab.root / "log" / "slurmctld.log"
-        told = {"slurmctld": controller.read_text(errors="replace")} if "DebugFlags" in slurm else {}
         rows = [{**ended[i], "planned_at": planned_at.get(i), "ordered_at": ordered_at.get(i)} for i in ids]
     return {
         "seed": seed, "jobs": jobs, "load": load, "speed": speed, "planned": planning, "now": now, "rows": rows,
-        "machine": machine, "limits_planned": len(planned_at), "limits_restored": restored, "log": log[:20], **told,
+        "machine": machine, "limits_planned": len(planned_at), "limits_restored": restored, "log": log[:20],
     }  # fmt: skip
 
 

@@ -24,7 +24,6 @@ SMALL = {
     "clusters/simulated.py": [LOG, LOG, "--jobs", "60", "--follow", "1.0"],
     "looks.py": [LOG, "--places", "101:200"],
     "machines/made_caps.py": ["--logs", "1"],
-    "machines/rank_ceiling.py": ["--made"],
     "memory_sizers.py": ["TASKS", "--rules", "ours,witt percentile"],
     "planning/limits_by_name.py": [LOG],
     "planning/order_gamed.py": ["--seeds", "1:2"],
@@ -33,12 +32,9 @@ SMALL = {
     "policy/grid_box.py": ["search", "1", "64x4:c_lolo"],
     "policy/interval_coverage.py": ["--logs", "2"],
     "policy/published_windows.py": [LOG, "--disjoint", "1"],
-    "policy/risk.py": [LOG],
-    "policy/rollout.py": [LOG, "--replicates", "1"],
     "policy/study.py": [LOG, "--replicates", "1"],
     "order_site.py": [LOG, "--rows", "limits"],
     "waits/bursts.py": [LOG, "--places", "101:300"],
-    "waits/tails.py": [LOG, "--jobs", "101:300"],
     "waits/wait_beside.py": [LOG],
 }
 """Arguments by program, below `benchmarks`."""
@@ -51,13 +47,11 @@ SERVICE = {
 """Programs that start a service: they end by themselves, and may end with 1 where the machine misses their target."""
 ON_RECORDS = {
     "graham.py": "traces/DRAC-Graham-2021-submitdays.csv.gz",
-    "machines/answer_sheet.py": "reference/usc-81",
     "prove.py": "reference/slurm",
     "recorded_waits.py": "reference/slurm/fifo-1",
 }
 ON_SLURM = (
     "clusters/lab.py",
-    "order_decisions.py",
     "order_gain.py",
     "order_load.py",
     "planning_gain.py",
@@ -65,7 +59,6 @@ ON_SLURM = (
     "planning/order_payers.py",
     "planning/order_tried.py",
     "planning/planning_cost.py",
-    "service/accounting_steps.py",
     "service/submit_cost.py",
 )
 """Programs that need a real Slurm, or what one of these wrote: tests/slurm/programs/test_benchmarks.py runs them."""
