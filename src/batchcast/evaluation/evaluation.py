@@ -31,10 +31,9 @@ from ..units import counted
 from .accuracy import Scores, error_pictures, figures, score
 from .advice import Advice, advise
 from .differences import against_limits, schedule_differences, wait_intervals
-from .findings import Findings, find, share_of_perfect_knowledge
+from .findings import Findings, find, optimism, share_of_perfect_knowledge
 from .limits import LATEST, Limits, latest_limits, limit_rows
 from .replay import jobs_mask
-from .selection import optimism
 from .simulated import (
     DOUBTS,
     Chosen,

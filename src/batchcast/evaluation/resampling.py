@@ -37,13 +37,17 @@ def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) 
     >>> replicate(log, np.random.default_rng(0), dropped=0.0).submit_time.tolist()
     [86400.0, 691200.0]
     """
-    rows, moved = _drawn(trace.submit_time, rng, dropped)
+    return moved_jobs(trace, *_drawn(trace.submit_time, rng, dropped))
+
+
+def moved_jobs(trace: Trace, rows: np.ndarray, seconds: np.ndarray) -> Trace:
+    """Return the rows of a log, each moved by some seconds, with new job numbers."""
     columns: dict[str, Values] = {}
     for name in trace.names:
         values = trace.column(name)
         columns[name] = values.take(rows) if isinstance(values, Nominal) else values[rows]
         if name in ("submit_time", "eligible_time"):
-            columns[name] = np.asarray(columns[name]) + moved
+            columns[name] = np.asarray(columns[name]) + seconds
     columns["job_id"] = np.arange(1, len(rows) + 1)
     return Trace(columns, trace.info)
 

@@ -17,9 +17,10 @@ from batchcast import plots
 
 from ..errors import UsageError
 from ..evaluation.differences import burst_groups, shown_names
+from ..evaluation.resampling import moved_jobs
 from ..metrics.bursts import WEEK_S
 from ..processes import in_processes
-from ..table import Nominal, Trace, Values
+from ..table import Trace
 from ..table.result import Picture, Rows
 from ..units import counted, parse_span
 from .whatif import NOW, Variants
@@ -127,19 +128,7 @@ def grown(trace: Trace, share: float, rng: np.random.Generator, procs: str = "re
         return trace.take(np.setdiff1d(rows, np.concatenate(drawn)) if drawn else rows)
     rows, shift = np.concatenate([rows, *drawn]), np.concatenate([np.zeros(len(trace)), *moved])
     by_time = np.argsort(trace.submit_time[rows] + shift, kind="stable")
-    return _moved(trace, rows[by_time], shift[by_time])
-
-
-def _moved(trace: Trace, rows: np.ndarray, shift: np.ndarray) -> Trace:
-    """The rows of a log, each moved by some seconds and numbered anew."""
-    columns: dict[str, Values] = {}
-    for name in trace.names:
-        values = trace.column(name)
-        columns[name] = values.take(rows) if isinstance(values, Nominal) else values[rows]
-        if name in ("submit_time", "eligible_time"):
-            columns[name] = np.asarray(columns[name]) + shift
-    columns["job_id"] = np.arange(1, len(rows) + 1)
-    return Trace(columns, trace.info)
+    return moved_jobs(trace, rows[by_time], shift[by_time])
 
 
 def growth(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batchcast.evaluation.findings import find
-from batchcast.evaluation.selection import optimism
+from batchcast.evaluation.findings import find, optimism
 from batchcast.evaluation.validity import Verdict
 
 WEEK = 7 * 86400.0

@@ -18,7 +18,6 @@ from .json_values import at as _at
 from .json_values import number as _number
 from .json_values import tres as _tres
 
-MINUTES = 60.0
 JOB, PER = "limits/max/tres/per/job", "limits/max/tres/per"
 QOS_LIMITS = {
     "GrpJobs": "limits/max/active_jobs/count", "GrpSubmit": "limits/max/jobs/count",
