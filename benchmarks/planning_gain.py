@@ -188,10 +188,7 @@ def measure(
     seed: int, jobs: int, load: float, speed: float, planning: bool, slurm: Mapping[str, str] = {},
     padding: str = "people", **more: str,
 ) -> dict[str, Any]:  # fmt: skip
-    """One run on a lab of its own: what was asked for and what became of it. `slurm` and `more` are settings.
-
-    With Slurm's `DebugFlags` among them also what slurmctld wrote.
-    """
+    """One run on a lab of its own: what was asked for and what became of it. `slurm` and `more` are settings."""
     crowd, wishes = workload(seed, jobs, load, padding)
     conf = {"OverTimeLimit": str(OVER_TIME), **slurm}
     with Lab(nodes=NODES, cpus=CPUS, speed=speed, conf=conf) as lab:

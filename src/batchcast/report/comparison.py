@@ -13,22 +13,14 @@ import numpy as np
 
 from ..evaluation.comparison import Comparison
 from ..metrics.paired import Difference
-from ..report import figures
+from ..report import difference, figures
 from .accuracy import named
 from .blocks import Block, Callout, Card, Cards, Figure, Kind, Section, Table, TableColumn, shown
-from .difference import VERDICTS, cdf_change, groups_in, interval_figure, signed
+from .difference import VERDICTS, Measures, cdf_change, groups_in, interval_figure, signed
 from .evaluation.gains import policy_words
 
-FORECAST: tuple[tuple[str, str, Kind], ...] = (
-    ("mae_s", "mean error", "seconds"),
-    ("apa", "accuracy", "ratio"),
-    ("underestimate_rate", "underestimates", "share"),
-)
-SCHEDULE: tuple[tuple[str, str, Kind], ...] = (
-    ("mean_wait_s", "mean wait", "seconds"),
-    ("mean_bounded_slowdown", "mean slowdown", "number"),
-    ("utilization", "utilization", "share"),
-)
+FORECAST: Measures = (*difference.FORECAST, ("underestimate_rate", "underestimates", "share"))
+SCHEDULE: Measures = (*difference.SCHEDULE, ("utilization", "utilization", "share"))
 
 
 def comparison_blocks(comparison: Comparison, level: float) -> list[Block]:
@@ -137,7 +129,7 @@ def _note(rows: list[Mapping[str, Any]], what: str, measures: Sequence[tuple[str
     return " ".join(note)
 
 
-def _columns(measures: tuple[tuple[str, str, Kind], ...]) -> list[TableColumn]:
+def _columns(measures: Measures) -> list[TableColumn]:
     """Return three columns per measure; after the first measure a terminal shows changes alone."""
     return [
         TableColumn(
@@ -151,7 +143,7 @@ def _columns(measures: tuple[tuple[str, str, Kind], ...]) -> list[TableColumn]:
     ]
 
 
-def _shown(row: Mapping[str, Any], measures: tuple[tuple[str, str, Kind], ...]) -> dict[str, Any]:
+def _shown(row: Mapping[str, Any], measures: Measures) -> dict[str, Any]:
     changes = {f"{key}_change": _change(row, key, kind) for key, _, kind in measures}
     return {**row, **changes, "predictor": named(row["predictor"])}
 
@@ -181,12 +173,11 @@ def _trust(trusted: Any) -> str:
 
 Row = Mapping[str, Any]
 MOST_CURVES = 8
-CHANGES: tuple[tuple[str, str, str, str, Kind], ...] = (
-    ("forecast", "mae_s", "mae_s_change", "mean error", "seconds"),
-    ("schedule", "mean_wait_s", "wait_change", "mean wait", "seconds"),
-    ("schedule", "mean_bounded_slowdown", "mean_bounded_slowdown_change", "mean slowdown", "number"),
+CHANGES: tuple[tuple[str, str, str, Kind], ...] = (
+    ("forecast", *FORECAST[0]),
+    *(("schedule", *measure) for measure in difference.SCHEDULE),
 )
-"""Part, measure, the key its interval stands under, its name and kind."""
+"""Part, key, name and kind of each measure whose changes are drawn."""
 
 
 def comparison_sections(comparison: Comparison, level: float) -> list[Section]:
@@ -209,9 +200,9 @@ def comparison_cards(comparison: Comparison, level: float) -> Cards:
     """Return the verdict, the numbers of changes beyond chance, the largest change, and the settings that differ."""
     said = verdict(comparison, level)
     cards = [Card("Verdict", said.label.rstrip(":"), (*comparison.unlike, "the same log and selection")[0], said.tone)]
-    for part, metric, key, title, _ in CHANGES[:2]:
+    for part, metric, title, _ in CHANGES[:2]:
         if comparison.part(part):
-            cards += _change_cards(_changed(comparison.part(part), metric, key), part, title, level)
+            cards += _change_cards(_changed(comparison.part(part), metric), part, title, level)
     differing = [str(row["setting"]) for row in comparison.part("setting")]
     return Cards([*cards, Card("Settings that differ", str(len(differing)), ", ".join(differing) or "none")])
 
@@ -234,9 +225,9 @@ def _change_cards(changes: Mapping[str, Difference], part: str, title: str, leve
     ]
 
 
-def _changed(rows: Sequence[Row], metric: str, key: str) -> dict[str, Difference]:
+def _changed(rows: Sequence[Row], metric: str) -> dict[str, Difference]:
     """Return the differences of B to A in a measure, by name; without rows that are equal or unknown."""
-    changes = {}
+    changes, key = {}, "wait_change" if metric == "mean_wait_s" else f"{metric}_change"
     for row in rows:
         change = float(row[f"{metric}_change"])
         if change == change and change:
@@ -254,8 +245,8 @@ def _name(row: Row) -> str:
 def _intervals(comparison: Comparison, part: str) -> list[Figure]:
     """Return the changes with their intervals, one figure per measure."""
     drawn = []
-    for of, metric, key, title, kind in CHANGES:
-        changes = _changed(comparison.part(of), metric, key) if of == part else {}
+    for of, metric, title, kind in CHANGES:
+        changes = _changed(comparison.part(of), metric) if of == part else {}
         if changes:
             blocks = [str(row.get("blocks", "")).partition(" groups of ")[2] for row in comparison.part(part)]
             groups = groups_in([{"groups_of": words} for words in blocks])
