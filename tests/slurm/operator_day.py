@@ -4,9 +4,14 @@
 
 A lab of 16 cores with multifactor priorities, a QOS that preempts and one that is preempted, three partitions, a
 drained node and a maintenance. Two users submit arrays, chains, held jobs, jobs with begin times, padded limits,
-time-outs, failures and jobs that are cancelled. Every few minutes each user asks `start --test`, and then submits
-exactly that; in between all waiting jobs are asked for, beside `squeue --start`. In the middle fifth of the day
-planning is on (`plan = "both"`), and then `plan --off`. A job that waits past its 90 % time counts as missed.
+time-outs, failures and jobs that are cancelled. Before each plain submission its user asks `start --test`, and then
+submits exactly that; in between all waiting jobs are asked for, beside `squeue --start`. In the middle fifth of the day
+planning is on (`plan = "both"`), and then `plan --off`.
+
+A 90 % time is judged if it lies before the end of the day, whether the job has started or not. Later ones are
+undecided: of those, only jobs that started early are known, so to count them would make the share look higher. Each
+answer is also compared with the latest start that limits imply: all jobs that run or wait before it run to their
+limits, one after the other on the partition's processors.
 
 Clients and daemons share this machine, so at more than 40 times the speed Slurm's clients begin to fail.
 """
@@ -33,7 +38,10 @@ from follow import Follower
 from slurm_lab import USERS, Lab
 
 from batchcast.errors import BatchcastError
+from batchcast.formats.slurm.sbatch import parse_submit_line
+from batchcast.service.answers.start import MARGIN_S, MARGIN_SHARE, own_queue
 from batchcast.store.reader import Reader
+from batchcast.units import parse_duration
 
 CONF = {
     "PriorityType": "priority/multifactor", "PriorityWeightAge": "1000", "PriorityMaxAge": "1-0",
@@ -42,19 +50,52 @@ CONF = {
     "PartitionName": "short Nodes=n[3-4] MaxTime=1:00:00 DefaultTime=30 State=UP",
     "Partitionname": "long Nodes=n[1-2] MaxTime=7-0 DefaultTime=120 State=UP",
 }  # fmt: skip
-TESTED = ("-J", "relax", "-n", "2", "-t", "60")
-"""What `start --test` asks about, and what is submitted right after."""
+PROCS = {"main": 16.0, "short": 8.0, "long": 8.0}
+TESTED = {"ntasks", "nodes", "time", "partition", "qos"}
+"""The options of a plain submission: `start --test` is asked about each submission that has no others."""
 Job = Mapping[str, Any]
 
 
 class Told(NamedTuple):
-    """An answer that a user was given: to what, at which instant, the likely and the 90 % start."""
+    """An answer that a user was given: to what, at which instant, the likely and the 90 % start, and the latest start
+    that the limits of the jobs before it imply (NaN: not known)."""
 
     kind: str
     job_id: str
     at: float
     likely: float
     by_90: float
+    latest: float = math.nan
+
+
+class Queue:
+    """What `squeue` shows at one instant, and the latest starts that the limits in it imply."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.at = lab.now()
+        self.running: list[tuple[float, float]] = []
+        self.waiting: dict[str, tuple[float, float, float]] = {}
+        for row in lab.run("squeue", "-h", "-r", "-t", "PD,R,CG", "-o", "%i %T %C %l %L %Q").splitlines():
+            job, state, procs, limit, left, priority = row.split()
+            if state == "PENDING":
+                self.waiting[job] = -float(priority), parse_duration(limit), float(procs)
+            else:
+                rest = parse_duration(left) if left[0].isdigit() else 0.0
+                self.running.append((self.at + max(rest, 0.0), float(procs)))
+
+    def latest(self, partition: str, procs: float, job: str | None = None) -> float:
+        """Return the latest start of a waiting job, or of a job submitted now, which waits behind all others.
+
+        The other jobs' partitions are not told apart: each is taken to need processors of this one.
+        """
+        before = sorted(self.waiting.values())
+        if job is not None:
+            before = [one for one in before if one < self.waiting[job]]
+        size = PROCS[partition]
+        idle = max(size - sum(of for _, of in self.running), 0.0)
+        held = [(end, min(of, size)) for end, of in (*self.running, (self.at, idle))]
+        ahead = [(limit, min(of, size)) for _, limit, of in before]
+        return float(own_queue(held, ahead, min(procs, size), self.at))
 
 
 class Load:
@@ -62,6 +103,7 @@ class Load:
 
     def __init__(self, lab: Lab, seed: int) -> None:
         self.lab, self.random = lab, random.Random(seed)
+        self.ask_first: Callable[[str, str, Mapping[str, str]], Callable[[str], None]] | None = None
         self.later: list[tuple[float, Callable[[], object]]] = []
         kinds = (
             (self.relax, 22), (self.scan, 8), (self.bands, 5), (self.md, 5), (self.quick, 20), (self.chain, 6),
@@ -84,7 +126,13 @@ class Load:
                 item[1]()
 
     def _sub(self, who: int, least: float, most: float, *options: str, name: str) -> str:
-        return self.lab.submit(*options, seconds=60 * self.random.uniform(least, most), user=USERS[who], name=name)
+        asked = parse_submit_line(" ".join(("sbatch", *options, "job.sh")))
+        asks = self.ask_first is not None and not set(asked) - TESTED
+        told = self.ask_first(USERS[who], name, asked) if asks and self.ask_first is not None else None
+        job = self.lab.submit(*options, seconds=60 * self.random.uniform(least, most), user=USERS[who], name=name)
+        if told is not None:
+            told(job)
+        return job
 
     def relax(self) -> None:
         self._sub(0, 8, 12, "-n2", "-t", "60", name="relax")
@@ -172,20 +220,19 @@ class Day:
             (begin + 0.47 * (end - begin), lambda: self._plan("both")),
             (begin + 0.67 * (end - begin), lambda: self._plan("off")),
         ]
-        submit = ask = test = begin
+        submit = ask = begin
         before, phase, cycle = (0, 0), "", 900.0
         while (now := lab.now()) < end:
             while events and events[0][0] <= now:
                 events.pop(0)[1]()
             self.load.due()
+            if now > begin + 1800:
+                self.load.ask_first = self._test
             if now >= submit:
                 self.load.submit()
                 busy = 1.5 if (now - begin) % 10800 < 4300 else 0.6
                 submit += self.load.random.expovariate(self.rate * busy / 3600)
                 submit = max(submit, now - 300)
-            if now >= test and now > begin + 1800:
-                test = now + 600
-                self._test()
             if now >= ask and now > begin + 1800:
                 ask = now + 900
                 self._ask()
@@ -257,31 +304,37 @@ class Day:
         self.asker.stdin.flush()
         return json.loads(self.asker.stdout.readline())
 
-    def _test(self) -> None:
-        """`start --test`, `sbatch --test-only`, and the same job submitted."""
-        for user in USERS:
-            at = self.lab.now()
-            said = self._said({"test": {"job-name": "relax", "ntasks": "2", "time": "60"}, "user": user})
-            command = ["sbatch", "--test-only", f"--uid={user}", f"--gid={user}", *TESTED, "--wrap", "true"]
-            slurm = self.lab._run_raw(command).stderr.decode()
-            with contextlib.suppress(RuntimeError):
-                seconds = 60 * self.load.random.uniform(8, 12)
-                job = self.lab.submit(*TESTED[2:], seconds=seconds, user=user, name="relax")
-                if said:
-                    self.told.append(Told("start --test", job, at, said["likely_start_s"], said["by_90_start_s"]))
-                if " start at " in slurm:
-                    stamp = slurm.split(" start at ")[1].split()[0]
-                    when = time.mktime(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
-                    self.told.append(Told("sbatch --test-only", job, at, when, math.nan))
+    def _test(self, user: str, name: str, options: Mapping[str, str]) -> Callable[[str], None]:
+        """Ask `start --test` and `sbatch --test-only`; return what records both answers for the job submitted next."""
+        queue, partition = Queue(self.lab), options.get("partition", "main")
+        said = self._said({"test": {"job-name": name, **options}, "user": user})
+        words = [f"--{option}={value}" for option, value in options.items()]
+        command = ["sbatch", "--test-only", f"--uid={user}", f"--gid={user}", "-J", name, *words, "--wrap", "true"]
+        slurm = self.lab._run_raw(command).stderr.decode()
+        latest = queue.latest(partition, float(options.get("ntasks", "1")))
+
+        def told(job: str) -> None:
+            if said:
+                likely, by_90 = said["likely_start_s"], said["by_90_start_s"]
+                self.told.append(Told("start --test", job, queue.at, likely, by_90, latest))
+            if " start at " in slurm:
+                stamp = slurm.split(" start at ")[1].split()[0]
+                when = time.mktime(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
+                self.told.append(Told("sbatch --test-only", job, queue.at, when, math.nan))
+
+        return told
 
     def _ask(self) -> None:
         """What everybody who waits is told now, beside Slurm's own estimate."""
-        at = self.lab.now()
+        queue = Queue(self.lab)
         for row in self._said({"waiting": True}) or ():
             if row["counts_from"] == "submission" and row["likely_start_s"] is not None:
-                self.told.append(Told("renewed", row["job_id"], at, row["likely_start_s"], row["by_90_start_s"]))
+                job, latest = row["job_id"], math.nan
+                if job in queue.waiting:
+                    latest = queue.latest(row["partition"], queue.waiting[job][2], job)
+                self.told.append(Told("renewed", job, queue.at, row["likely_start_s"], row["by_90_start_s"], latest))
                 if row["slurm_start_s"] is not None and math.isfinite(row["slurm_start_s"]):
-                    self.told.append(Told("squeue --start", row["job_id"], at, row["slurm_start_s"], math.nan))
+                    self.told.append(Told("squeue --start", job, queue.at, row["slurm_start_s"], math.nan))
 
 
 def answers() -> None:
@@ -336,24 +389,38 @@ def _has_predicted(store: str) -> bool:
 
 
 def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float) -> dict[str, Any]:
-    """A row of the table: answers, their 90 % times that held (overdue ones missed), errors in minutes."""
-    errors, kept, bounds, worst = [], 0, 0, (0.0, "")
+    """A row of the table: 90 % times that lie before `now` and how many held, errors in minutes.
+
+    `beyond` counts 90 % times later than what limits imply, `beyond_margin` those later than that and the product's
+    margin; `furthest_min` is by how much the worst is later than what limits imply (negative: none is).
+    """
+    errors, kept, bounds, undecided, worst = [], 0, 0, 0, (0.0, "")
+    beyond: list[float] = []
+    too_far = 0
     for one in told:
         job = jobs.get(one.job_id)
+        if one.by_90 == one.by_90 and one.latest == one.latest:
+            beyond.append((one.by_90 - one.latest) / 60)
+            too_far += one.by_90 > one.latest + MARGIN_SHARE * max(one.latest - one.at, 0.0) + MARGIN_S
         if job is None or job["state"].startswith("CANCELLED") or (job["eligible"] or 0) > (job["submit"] or 0) + 60:
             continue
-        late, start = one.by_90, job["start"]
-        if start is not None and start >= one.at - 60 and one.likely == one.likely:
+        start = job["start"] if job["start"] is None or job["start"] >= one.at - 60 else math.nan
+        if start != start or one.likely != one.likely:
+            continue
+        if start is not None:
             errors.append(abs(start - one.likely))
             worst = max(worst, (errors[-1], one.job_id))
-            if late == late:
-                bounds, kept = bounds + 1, kept + (start <= late + 1)
-        elif start is None and late == late and now > late:
-            bounds += 1
+        if one.by_90 == one.by_90:
+            undecided += one.by_90 > now
+            bounds += one.by_90 <= now
+            kept += one.by_90 <= now and start is not None and start <= one.by_90 + 1
     return {
-        "answers": kind, "judged": max(len(errors), bounds), "kept_90": kept / bounds if bounds else None,
+        "answers": kind, "judged": bounds or len(errors), "undecided": undecided,
+        "kept_90": kept / bounds if bounds else None,
         "median_error_min": statistics.median(errors) / 60 if errors else None,
         "worst_error_min": worst[0] / 60, "worst_job": worst[1],
+        "compared": len(beyond), "beyond": sum(by > 0 for by in beyond), "beyond_margin": too_far,
+        "furthest_min": max(beyond, default=None),
     }  # fmt: skip
 
 
@@ -383,11 +450,12 @@ def measure(hours: float, speed: float, rate: float, seed: int) -> dict[str, Any
         by_kind: dict[str, list[Told]] = defaultdict(list)
         for one in day.told:
             by_kind[one.kind].append(one)
-        tested = {one.job_id for one in by_kind["start --test"]}
+        tested = {one.job_id: one.latest for one in by_kind["start --test"]}
         for method, one in at_submission(collector.store):
             by_kind[one.kind].append(one)
             if method == "forecast" and one.job_id in tested:
-                by_kind["submission, forecast, of the jobs of start --test"].append(one)
+                latest = tested[one.job_id]
+                by_kind["submission, forecast, of the jobs of start --test"].append(one._replace(latest=latest))
         log = collector.log.read_text(errors="replace")
         collector.kill(15)
         started = [job for job in jobs.values() if job["start"] is not None]
@@ -412,14 +480,24 @@ def show(day: Mapping[str, Any]) -> str:
         f"{day['version']}, {day['hours']:g} h at {day['speed']:g} times the speed: {day['jobs']} jobs, "
         f"{day['started']} started.",
         "",
-        "| answers | judged | 90 % times held | median error, min | worst error, min |",
-        "|---|---|---|---|---|",
+        "| answers | judged | undecided | 90 % times held | median error, min | worst error, min |",
+        "|---|---|---|---|---|---|",
     ]
     for row in day["answers"]:
         kept = "-" if row["kept_90"] is None else f"{row['kept_90']:.0%}"
         middle = "-" if row["median_error_min"] is None else f"{row['median_error_min']:.1f}"
-        lines.append(f"| {row['answers']} | {row['judged']} | {kept} | {middle} | {row['worst_error_min']:.0f} |")
+        cells = row["answers"], row["judged"], row["undecided"], kept, middle, f"{row['worst_error_min']:.0f}"
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     planning = day["planning"]
+    lines += [
+        "",
+        "| 90 % times | compared | later than limits imply | and than the margin | furthest, min |",
+        "|---|---|---|---|---|",
+    ]
+    for row in day["answers"]:
+        if row["compared"]:
+            cells = row["answers"], row["compared"], row["beyond"], row["beyond_margin"], f"{row['furthest_min']:.0f}"
+            lines.append(f"| {' | '.join(map(str, cells))} |")
     lines += [
         "",
         "| planning | |",

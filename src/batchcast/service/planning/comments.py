@@ -23,7 +23,7 @@ from ...slurm.transport import Transport
 from ...store import clock_jobs, planned
 from ...store.database import Store
 from ...store.reader import Reader
-from ..answers.start import start_answer
+from ..answers.start import latest_start, start_answer
 from ..answers.track_record import answering_method
 from ..settings import Settings, own_name
 
@@ -120,8 +120,9 @@ class Adviser:
     def _starts(self, cluster: str, now: float) -> dict[str, Start]:
         """Return what `batchcast start` answers for every waiting job."""
         with Reader(self.store.url) as reader:
-            rows = reader.waiting(cluster, answering_method(reader.memory(cluster)))
-        answers = (start_answer(row, now) for row in rows)
+            memory = reader.memory(cluster)
+            rows = reader.waiting(cluster, answering_method(memory))
+        answers = (start_answer(row, now, latest=latest_start(row, memory, now)) for row in rows)
         return {a["job_id"]: Start(a["likely_start_s"], a["by_90_start_s"]) for a in answers}
 
     def _write(self, wanted: Sequence[tuple[Plannable, str]], field: Field) -> tuple[int, list[str]]:

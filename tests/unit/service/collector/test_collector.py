@@ -18,6 +18,7 @@ from batchcast.service.answers.accuracy import accuracy
 from batchcast.service.answers.answer import staleness
 from batchcast.service.answers.disclosure import Viewer, refuse_open_store
 from batchcast.service.answers.script import answer_options
+from batchcast.service.answers.start import MARGIN_S
 from batchcast.service.batch_system import open_scheduler
 from batchcast.service.collector.cycle import Collector, Cycle, run
 from batchcast.service.operations.doctor import store_findings
@@ -631,6 +632,17 @@ def test_what_start_test_said_is_judged_by_the_job_that_was_then_submitted(setti
         (asked,) = [r for r in accuracy(reader, "c", 0.0, 9000.0, now=9000.0) if r["moment"] == "asked"]
     assert (asked["kind"], asked["forecasts"], asked["came_out"]) == ("wait", 1, 1)
     assert asked["mae_s"] == pytest.approx(abs(answer["likely_wait_s"] - 60.0))
+
+
+def test_what_start_test_says_is_no_later_than_limits_imply_and_a_margin(settings: Settings) -> None:
+    """On an empty machine it told of the hours that jobs had waited before."""
+    script = Script([Job("1", 1005, 50_000, 50_600), Job("2", 1010, 50_030, 50_610)])
+    collector = collect(script, settings)
+    step(script, collector, *range(1000, 51_000, 1000))
+    options = {"partition": "main", "ntasks": "1", "time": "10"}
+    answer = answer_options(settings, options, Viewer("ada"), 51_000.0).results[0]
+    assert answer["likely_start_s"] == pytest.approx(51_000.0 + MARGIN_S)
+    assert "cut to what Slurm's limits imply" in answer["basis"]
 
 
 @pytest.mark.parametrize("way", ["setting", "variable"])
