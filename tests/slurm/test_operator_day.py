@@ -1,0 +1,52 @@
+"""How operator_day.py judges answers; the day itself is a program, which needs a lab."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from operator_day import Queue, Told, judged
+
+NOW = 10_000.0
+
+
+class Shown:
+    """A lab whose `squeue` shows one text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def now(self) -> float:
+        return 0.0
+
+    def run(self, *_: str) -> str:
+        return self.text
+
+
+def job(start: float | None) -> dict[str, Any]:
+    return {"submit": 0.0, "eligible": 0.0, "start": start, "state": "PENDING" if start is None else "RUNNING"}
+
+
+def test_a_90_percent_time_after_the_end_of_the_day_is_undecided_whether_its_job_started_or_not() -> None:
+    """Those whose jobs started counted as held and the others not at all, so the share came out too high."""
+    told = [Told("renewed", str(k), 0.0, 100.0, by_90) for k, by_90 in enumerate((500.0, 500.0, 500.0, 2e4, 2e4))]
+    jobs = {str(k): job(start) for k, start in enumerate((400.0, 600.0, None, 400.0, None))}
+    row = judged("renewed", told, jobs, NOW)
+    assert (row["judged"], row["undecided"], row["kept_90"]) == (3, 2, pytest.approx(1 / 3))
+
+
+def test_an_answer_is_compared_with_the_limits_of_what_runs_and_waits_before_it() -> None:
+    queue = Queue(
+        Shown("1 RUNNING 16 1:00:00 30:00 100\n2 PENDING 8 1:00:00 1:00:00 90\n3 PENDING 16 10:00 10:00 80\n")
+    )
+    assert queue.latest("main", 8.0, "2") == 1800.0
+    assert queue.latest("main", 16.0, "3") == 1800.0 + 3600.0
+    assert queue.latest("main", 1.0) == 1800.0 + 3600.0 + 600.0
+    latest = queue.latest("main", 16.0, "3")
+    told = [
+        Told("renewed", "3", 0.0, 0.0, by_90, latest) for by_90 in (5000.0, 6000.0, 5400.0 * 1.5 + 3601.0, math.nan)
+    ]
+    row = judged("renewed", told, {"3": job(None)}, NOW)
+    assert (row["compared"], row["beyond"], row["beyond_margin"]) == (3, 2, 1)
+    assert row["furthest_min"] == pytest.approx((2700.0 + 3601.0) / 60)
