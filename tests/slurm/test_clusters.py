@@ -111,7 +111,10 @@ def test_a_job_goes_once_to_the_cluster_that_can_start_it(
 def test_a_broker_that_is_killed_again_and_again_submits_every_job_once(
     labs: dict[str, Lab], sites: tuple[Path, dict[str, Follower]]
 ) -> None:
-    """The broker is killed right after each job that it accepted, with its sbatch on the way or not yet begun."""
+    """The broker is killed right after each job that it accepted, with its sbatch on the way or not yet begun.
+
+    With BATCHCAST_KILLS=50, a slurmctld is away as well while every tenth job is sent.
+    """
     place, _ = sites
     spool, state = place / "spool", place / "broker"
     spool.mkdir()
@@ -122,11 +125,16 @@ def test_a_broker_that_is_killed_again_and_again_submits_every_job_once(
     journal, answers = state / "journal.jsonl", state / "assignments.jsonl"
     for k in range(kills):
         (spool / f"{k}.json").write_text(json.dumps({"id": f"j{k}", "script": str(place / "job.sh"), "allowed": 9000}))
+        away = list(labs.values())[k // 10 % 2] if k % 10 == 9 else None
+        if away is not None:
+            away.stop("slurmctld")
         broker = subprocess.Popen(words, env=env, cwd=place, stderr=subprocess.DEVNULL)
         mark = ('"job"', '"offers"')[k % 2]  # killed when the job was accepted, or when its cluster was chosen
         labs["alpha"].wait(lambda mark=mark, k=k: lines_with(journal, mark, f'"j{k}"'), f"job {k} in the journal")
         broker.kill()
         broker.wait()
+        if away is not None:
+            away.start_slurmctld()
     broker = subprocess.Popen(words, env=env, cwd=place, stderr=subprocess.PIPE, text=True)
     assert broker.stderr is not None
     while "jobs known from" not in (said := broker.stderr.readline()):
