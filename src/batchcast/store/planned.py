@@ -139,7 +139,7 @@ def started_jobs(
         prediction, all None if the job has none. Of very many jobs only those that ran longest are returned, so
         that short jobs cannot hide long ones.
     """
-    found: list[Mapping[str, Any]] = []
+    rows: list[Mapping[str, Any]] = []
     elapsed = func.coalesce(jobs.c.end_time, now) - jobs.c.start_time
     for k in range(0, len(users), _CHUNK):
         query = (
@@ -157,8 +157,8 @@ def started_jobs(
             .order_by(elapsed.desc())
             .limit(MOST_STARTED)
         )  # fmt: skip
-        found += [dict(row) for row in connection.execute(query).mappings()]
-    return found
+        rows += [dict(row) for row in connection.execute(query).mappings()]
+    return rows
 
 
 MOST_STARTED = 10_000

@@ -59,13 +59,13 @@ def certain_order(seen: Sequence[Sighting]) -> list[Sighting]:
     return sorted((s for s in seen if s.certain), key=lambda s: (s.job_id, s.submit_time, start_of(s)))
 
 
-def write_once(place: Path, cluster: str, seen: Sequence[Sighting], at: float) -> None:
+def write_once(path: Path, cluster: str, seen: Sequence[Sighting], at: float) -> None:
     """Write a store from the sightings of one moment, with the rows that `history.take_in` would write to an empty
     store.
 
     Parameters
     ----------
-    place
+    path
         Path of the new store.
     cluster
         Name of the cluster.
@@ -82,7 +82,7 @@ def write_once(place: Path, cluster: str, seen: Sequence[Sighting], at: float) -
         rows = rows_by_key.setdefault(key, [])
         if matching(rows, s, nth) is None:
             rows.append(new_row(cluster, s, at, len(rows)) | another_run(rows))
-    with closing(sqlite3.connect(place)) as store, store:
+    with closing(sqlite3.connect(path)) as store, store:
         for table, columns in TABLES.items():
             store.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
         every = [row for rows in rows_by_key.values() for row in rows]

@@ -213,19 +213,19 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
     with Reader(settings["store"]) as reader:
         stopped = why_stopped(reader.memory(cluster), time.time())
     would = sum(limit < job.limit for job, _, limit, _ in rows)
-    said = [
+    notes = [
         f"{would} of {len(rows)} waiting jobs would get a new limit; nothing was changed",
         plan_words(settings),
     ]
     if stopped:
-        said.insert(0, f"{stopped}; the following applies once planning is on again")
+        notes.insert(0, f"{stopped}; the following applies once planning is on again")
     if settings["plan"] == "order":
-        said.append("this describes time limits, which plan = order does not change")
+        notes.append("this describes time limits, which plan = order does not change")
     if settings["plan"] in ORDERS:
         placed = sum(factor != 0 for factor in factors.values())
         would_be = f"{placed} would get a new priority; {extremes(factors)}".removesuffix("; ")
-        said.append(f"no priority would change: {why_not}" if why_not else would_be)
-    return said, results
+        notes.append(f"no priority would change: {why_not}" if why_not else would_be)
+    return notes, results
 
 
 def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:

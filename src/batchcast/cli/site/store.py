@@ -54,9 +54,9 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
         cluster = choose_cluster(reader, settings["cluster"] or None)
     store = Store(settings["store"])
     with store.begin() as connection:
-        found = due(connection, cluster, before)
+        old_rows = due(connection, cluster, before)
     gone = 0
-    while really and found.jobs:
+    while really and old_rows.jobs:
         with store.begin() as connection:
             went = remove_some(connection, cluster, before)
         gone += went
@@ -74,10 +74,10 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
     results = sums(memory.get("purged", {}))
     if as_json:
         shown = {"store": settings.shown("store"), "retention_days": days, "deleted": really}
-        shown |= {"jobs": found.jobs, "forecasts": found.forecasts, "jobs_gone": gone}
+        shown |= {"jobs": old_rows.jobs, "forecasts": old_rows.forecasts, "jobs_gone": gone}
         emit(document("purge", {"cluster": cluster}, shown, [room] if room else [], results))
         return
-    for line in [*_words(found, days, really, gone), *filter(None, [room])]:
+    for line in [*_words(old_rows, days, really, gone), *filter(None, [room])]:
         say(line)
     if parsable2 and results:
         print_parsable(results)

@@ -103,7 +103,7 @@ def run(
     settings = {**log.settings, "against": given.get("against"), "seed": given["seed"]}
     command = shlex.join(["batchcast", *sys.argv[1:]])
     out = console()
-    with folder(given["output"]) as place:
+    with folder(given["output"]) as output_folder:
         is_early = given["details"] and not given["as_json"] and out.is_terminal
         early = record_blocks(log.trace, mask, log.procs) if is_early else []
         show(out, early)
@@ -124,7 +124,7 @@ def run(
             waits=True,
             progress=progress,
         )
-        text, sections = fill(place, evaluation, settings, log.warnings, command, title, preface)
+        text, sections = fill(output_folder, evaluation, settings, log.warnings, command, title, preface)
     if given["as_json"]:
         emit(text)
         return

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def ask_clusters(
-    known: Configured,
+    clusters: Configured,
     settings: Settings,
     script: str,
     asked: Mapping[str, Any],
@@ -41,15 +41,15 @@ def ask_clusters(
     options, ignored = options_of(script, asked)
     options.pop(INPUTS, None)  # the other clusters have models of their own jobs
     say_ignored(ignored)
-    files, missing = inputs_of(inputs, known.home.files_at)
+    files, missing = inputs_of(inputs, clusters.home.files_at)
     if strict and missing:
         raise UsageError(missing[0])
-    question = Question(options, files, by, any_size, **_own_record(known, now))
-    rows, notes = offers(known, settings, question, myself(), now)
+    question = Question(options, files, by, any_size, **_own_record(clusters, now))
+    rows, notes = offers(clusters, settings, question, myself(), now)
     if by is not None and (best := max(row["chance_done_by"] for row in rows)) < 0.1:
         notes.append(f"the deadline is not likely to be met anywhere: the best chance is {best:.0%}")
     shown = {"now_s": now, "by_s": by, "any_size": any_size, "inputs": [one._asdict() for one in files]}
-    return Answer({"clusters": [one.name for one in known.clusters]}, shown, [*missing, *notes], rows)
+    return Answer({"clusters": [one.name for one in clusters.clusters]}, shown, [*missing, *notes], rows)
 
 
 def _own_record(known: Configured, now: float) -> Mapping[str, Any]:

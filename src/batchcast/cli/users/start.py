@@ -135,15 +135,15 @@ def command(
     if chunks is not None and (script is None or where or machine is not None or asked_span is not None):
         raise UsageError("--chunks needs --test SCRIPT; it cannot be combined with --where, --machine or --within")
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
-    known = _clusters(cluster, inputs) if where and store is None else None
+    clusters = _clusters(cluster, inputs) if where and store is None else None
 
     def ask_now(now: float) -> Answer:
         if script is not None and chunks is not None:
             return _ask_chunks(settings, script, asked, chunks, now)
-        if script is not None and known is not None:
+        if script is not None and clusters is not None:
             from .clusters import ask_clusters
 
-            return ask_clusters(known, settings, script, asked, inputs, deadline_of(by, now), any_size, now)
+            return ask_clusters(clusters, settings, script, asked, inputs, deadline_of(by, now), any_size, now)
         if script is not None:
             return _ask_of_script(settings, script, asked, where, by, now, machine, any_size)
         whose = user or (None if job_ids and not me else own_name())
@@ -167,7 +167,7 @@ def command(
             from .start_text import print_chunks
 
             print_chunks(reply.results, now)
-        elif known is not None:
+        elif clusters is not None:
             from .clusters import print_clusters
 
             print_clusters(reply.results, now, by is not None, script or "")

@@ -65,21 +65,21 @@ def command(
     from ...service.settings import load
     from ...store.ledger import Ledger, ledger_path
 
-    place = ledger_path(os.environ)
+    ledger_file = ledger_path(os.environ)
     if forget is not None:
-        with Ledger(place) as ledger:
+        with Ledger(ledger_file) as ledger:
             close_entry(ledger, forget)
         say(f"{forget} is closed: the next batchcast submit of this script submits it")
         return
     if script is None or script == "-":
         raise UsageError("which script? (accepted: the path of a script for sbatch)", hint="batchcast submit job.sh")
-    known = chosen(cluster, configured())
-    if not known.clusters:
+    clusters = chosen(cluster, configured())
+    if not clusters.clusters:
         example = EXAMPLE.replace("\n", "; ")
         raise UsageError("the settings have no [[cluster]]", hint=f"add to batchcast.toml: {example}")
     now = time.time()
     until = deadline_of(by, now)
-    reply = ask_clusters(known, load(), script, {}, inputs, until, False, now, strict=True)
+    reply = ask_clusters(clusters, load(), script, {}, inputs, until, False, now, strict=True)
     for note in () if as_json else reply.warnings:
         say(note)
     if dry_run:
@@ -89,10 +89,10 @@ def command(
             print_clusters(reply.results, now, by is not None, script)
             echo("nothing was submitted (--dry-run)")
         return
-    with Ledger(place) as ledger:
-        sent = submit(ledger, {one.name: one for one in known.clusters}, reply.results, script, arguments, now, key)
+    with Ledger(ledger_file) as ledger:
+        sent = submit(ledger, {one.name: one for one in clusters.clusters}, reply.results, script, arguments, now, key)
     job_id, name = str(sent.entry.job_id), sent.entry.cluster
-    why = reason(sent.entry.offers, known.home.name, now)
+    why = reason(sent.entry.offers, clusters.home.name, now)
     if as_json:
         row = {"job_id": job_id, "cluster": name, "submitted_before": sent.again, "token": sent.entry.token, "why": why}
         emit(document("submit", reply.log, reply.settings, [*reply.warnings, *sent.notes], [row]))

@@ -323,20 +323,20 @@ def calibration_verdicts(site: Site, partition: str | None) -> list[dict[str, An
         known = calibration_of(site)
     except NoAnswer:
         return []
-    parts = [(f"partition {one['partition']}", one) for one in known["partitions"]
-             if partition in (None, one["partition"])]  # fmt: skip
+    parts = [(f"partition {group['partition']}", group) for group in known["partitions"]
+             if partition in (None, group["partition"])]  # fmt: skip
     if partition is not None:
-        return [_object(name, known["method"], one) for name, one in parts]
+        return [_object(name, known["method"], group) for name, group in parts]
     long = f"predicted waits of {span(SHORT_S)} or more"
     named = [(long if known["of"] == "long" else f"all jobs (too few had {long})", known["headline"])]
     named += [("shorter predicted waits", known["short"])] if known["short"] else []
     named += parts
     named += [
-        (f"predicted waits of {_span(one['low'], one['high'])}", one)
-        for one in known["horizons"]
-        if one["low"] >= SHORT_S
+        (f"predicted waits of {_span(group['low'], group['high'])}", group)
+        for group in known["horizons"]
+        if group["low"] >= SHORT_S
     ]
-    return [_object(name, known["method"], one) for name, one in named]
+    return [_object(name, known["method"], group) for name, group in named]
 
 
 def _object(name: str, method: str, figures: Mapping[str, Any]) -> dict[str, Any]:

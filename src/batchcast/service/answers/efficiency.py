@@ -119,7 +119,7 @@ def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float
     twice what 95 % of them need per node (`recommend_limit`, with a margin because sampling misses peaks). The first
     `MOST_TOLD` lines also say how long jobs with such smaller requests waited (`metrics.beside`), if the jobs show it.
     """
-    found: list[dict[str, Any]] = []
+    suggestions: list[dict[str, Any]] = []
     ended = sorted((j for j in jobs if j.state not in ("RUNNING", "SUSPENDED")), key=lambda j: (j.user, j.job_name))
     for (user, name), group in groupby(ended, key=lambda j: (j.user, j.job_name)):
         of = list(group)
@@ -134,10 +134,10 @@ def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float
             for j in of
         ]  # fmt: skip
         each = [on_time(rows, floor, step), on_size(rows), _on_memory(of, memory_step), _on_gpus(of)]
-        found += [{"user": user, "job_name": name, "jobs": len(of), **one} for one in each if one]
-    found = _by_turns(found)
-    _add_waits(found[:MOST_TOLD], ended)
-    return [{"waited": "", "waited_less_s": math.nan, **one} for one in found]
+        suggestions += [{"user": user, "job_name": name, "jobs": len(of), **one} for one in each if one]
+    suggestions = _by_turns(suggestions)
+    _add_waits(suggestions[:MOST_TOLD], ended)
+    return [{"waited": "", "waited_less_s": math.nan, **one} for one in suggestions]
 
 
 def _by_turns(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -166,7 +166,7 @@ def _add_waits(found: Sequence[dict[str, Any]], jobs: Sequence[JobUse]) -> None:
             advised["waited"] = in_words(found_beside, axis, advised["advised"])
 
 
-def in_words(found: Beside, axis: Axis, advised: float) -> str:
+def in_words(difference: Beside, axis: Axis, advised: float) -> str:
     """Return the sentence that compares waits beside an advice.
 
     >>> in_words(Beside("main", 1500.0, 600.0, 3000.0, 40, 9), Axis.LIMIT, 3600.0)
@@ -174,11 +174,12 @@ def in_words(found: Beside, axis: Axis, advised: float) -> str:
     waited 25 min less (10 min to 50 min, 9 days)'
     """
     say = (span, lambda n: f"{n:g} processors", as_request)[axis]
-    low, high = sorted((abs(found.low_s), abs(found.high_s)))
-    how = "less" if found.less_s > 0 else "longer"
+    low, high = sorted((abs(difference.low_s), abs(difference.high_s)))
+    how = "less" if difference.less_s > 0 else "longer"
     return (
-        f"on the same days {found.jobs} jobs like these on {found.queue or '-'} that asked for {say(advised / 2)} to "
-        f"{say(advised)} waited {span(abs(found.less_s))} {how} ({span(low)} to {span(high)}, {found.days} days)"
+        f"on the same days {difference.jobs} jobs like these on {difference.queue or '-'} that asked for "
+        f"{say(advised / 2)} to {say(advised)} waited {span(abs(difference.less_s))} {how} "
+        f"({span(low)} to {span(high)}, {difference.days} days)"
     )
 
 

@@ -89,39 +89,54 @@ def fair_tree(associations: Sequence[Association], usage: Mapping[Who, float]) -
     {('a', 'z'): 1.0, ('a', 'y'): 0.6666666666666666, ('a', 'x'): 0.3333333333333333}
     """
     children: dict[str, list[Association]] = {}
-    for one in associations:
-        if one.user or one.account not in ("", "root"):
-            children.setdefault(one.parent or (one.account if one.user else "root"), []).append(one)
+    for association in associations:
+        if association.user or association.account not in ("", "root"):
+            children.setdefault(association.parent or (association.account if association.user else "root"), []).append(
+                association
+            )
     used: dict[str, float] = {}
     totals: dict[str, tuple[float, float]] = {}
 
     def add_up(account: str) -> float:
         """Fill `used` and `totals` below an account, and return its usage."""
         below = children.get(account, [])
-        amounts = [usage.get((one.account, one.user), 0.0) if one.user else add_up(one.account) for one in below]
-        totals[account] = (math.fsum(one.shares for one in below), math.fsum(amounts))
+        amounts = [
+            usage.get((association.account, association.user), 0.0) if association.user else add_up(association.account)
+            for association in below
+        ]
+        totals[account] = (math.fsum(association.shares for association in below), math.fsum(amounts))
         used[account] = totals[account][1]
         return used[account]
 
     add_up("root")
-    users = sum(bool(one.user) for one in associations)
+    users = sum(bool(association.user) for association in associations)
     factors: dict[Who, float] = {}
 
-    def level(one: Association, account: str) -> float:
+    def level(association: Association, account: str) -> float:
         shares, everyone = totals[account]
-        mine = usage.get((one.account, one.user), 0.0) if one.user else used.get(one.account, 0.0)
-        return math.inf if not mine or not everyone else (one.shares / shares if shares else 0.0) / (mine / everyone)
+        mine = (
+            usage.get((association.account, association.user), 0.0)
+            if association.user
+            else used.get(association.account, 0.0)
+        )
+        return (
+            math.inf
+            if not mine or not everyone
+            else (association.shares / shares if shares else 0.0) / (mine / everyone)
+        )
 
     def visit(accounts: Sequence[str]) -> None:
         """Rank the users below these accounts, depth first; the accounts count as one."""
         by_level: dict[float, list[Association]] = {}
         for account in accounts:
-            for one in children.get(account, []):
-                by_level.setdefault(level(one, account), []).append(one)
+            for association in children.get(account, []):
+                by_level.setdefault(level(association, account), []).append(association)
         for _, tied in sorted(by_level.items(), reverse=True):
             rank = users - len(factors)
-            factors.update({(one.account, one.user): rank / users for one in tied if one.user})
-            visit([one.account for one in tied if not one.user])
+            factors.update(
+                {(association.account, association.user): rank / users for association in tied if association.user}
+            )
+            visit([association.account for association in tied if not association.user])
 
     visit(["root"])
     return factors
@@ -200,12 +215,12 @@ def project(
     for job in waiting:
         if job.who in start:
             queues.setdefault(job.partition, []).append(job)
-    found: dict[str, Pass] = {}
+    passes: dict[str, Pass] = {}
     for queue in queues.values():
         queue.sort(key=lambda job: (-job.priority, job.place))
-        found |= {job.job_id: Pass(k, now if k == 0 else math.nan) for k, job in enumerate(queue)}
+        passes |= {job.job_id: Pass(k, now if k == 0 else math.nan) for k, job in enumerate(queue)}
     for t in instants(now, weights.period):
-        if all(one.at == one.at for one in found.values()):
+        if all(one.at == one.at for one in passes.values()):
             break
         then = fair_tree(associations, usage_at(t, used, running, now, weights.half_life))
         for queue in queues.values():
@@ -216,10 +231,10 @@ def project(
                 )
                 gain = weights.fair_share * (then[job.who] - start[job.who]) + weights.age * older
                 priority = job.priority + gain
-                if priority > highest and found[job.job_id].at != found[job.job_id].at:
-                    found[job.job_id] = found[job.job_id]._replace(at=t)
+                if priority > highest and passes[job.job_id].at != passes[job.job_id].at:
+                    passes[job.job_id] = passes[job.job_id]._replace(at=t)
                 highest = max(highest, priority)
-    return found
+    return passes
 
 
 def passes_of(
@@ -233,7 +248,7 @@ def passes_of(
     weights = weights_of(machine)
     if weights is None or machine is None:
         return None
-    partitions = {one.name: one for one in machine.partitions}
+    partitions = {each.name: each for each in machine.partitions}
     running = [
         Running(_who(job), billed(job, partitions.get(job["partition_id"])), _end(job, now))
         for job in jobs if job["start_time"] is not None
@@ -245,8 +260,8 @@ def passes_of(
         if job["start_time"] is None and job["priority"]
         and rule(job["reason"] or "") in (Rule.MACHINE, Rule.RESERVATION)
     ]  # fmt: skip
-    found = project(waiting, running, used, machine.associations, weights, now)
-    return {job_id: [one.before, one.at if one.at == one.at else None] for job_id, one in found.items()}
+    passes = project(waiting, running, used, machine.associations, weights, now)
+    return {job_id: [each.before, each.at if each.at == each.at else None] for job_id, each in passes.items()}
 
 
 def _who(job: Mapping[str, Any]) -> Who:

@@ -64,53 +64,55 @@ class SavedClock:
     heard: Mapping[int, int]
 
 
-def save(place: Path, saved: SavedClock) -> str:
+def save(path: Path, saved: SavedClock) -> str:
     """Write the clock, readable only by its owner; return which predictors could not be saved. OSErrors pass."""
     clock = saved.clock
-    kept: dict[str, msgpack.Ext] = {}
+    encoded: dict[str, msgpack.Ext] = {}
     left_out = []
     for name, predictor in clock.predictors.items():
         try:
-            kept[name] = in_place(msgpack.encode(Writer().plain(predictor)))  # separately: an answer needs few of them
+            encoded[name] = in_place(
+                msgpack.encode(Writer().plain(predictor))
+            )  # separately: an answer needs few of them
         except NotPlain as error:
             left_out.append(f"{name} must learn again after each start, because it cannot be saved: {error}")
     body = msgpack.encode(
         {
             "state": Writer().plain(clock.state),
-            "predictors": kept,
+            "predictors": encoded,
             "cadences": {name: [each.count, each.last] for name, each in clock.cadences.items()},
-            "machines": {name: _machine_of(clock.predictors[name]) for name in kept},
+            "machines": {name: _machine_of(clock.predictors[name]) for name in encoded},
             "told_until": saved.told_until,
             "late": saved.late,
             "since": saved.since,
             "heard": list(saved.heard.items()),
         }
     )
-    place.parent.mkdir(parents=True, exist_ok=True)
-    head = _head(list(kept))
-    with whole_file(place, 0o600) as part, part.open("wb") as file:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    head = _head(list(encoded))
+    with whole_file(path, 0o600) as part, part.open("wb") as file:
         file.write(head + _digest(_secret_key(), head, body) + b"\n")
         file.write(body)
     return "; ".join(left_out)
 
 
-def load(place: Path, fresh: Mapping[str, Any]) -> SavedClock:
+def load(path: Path, fresh: Mapping[str, Any]) -> SavedClock:
     """Load a saved clock into `fresh`: predictors by name, created from the settings and not used otherwise.
 
     Raises Unusable with the reason; the partly filled predictors must then be discarded.
     """
     try:
-        return _filled(_trusted_body(place, fresh), fresh)
+        return _filled(_trusted_body(path, fresh), fresh)
     except Unusable:
         raise
     except Exception as error:  # a damaged file can fail in any way
         raise Unusable(f"damaged ({type(error).__name__})") from error
 
 
-def _trusted_body(place: Path, fresh: Mapping[str, Any]) -> bytes:
+def _trusted_body(path: Path, fresh: Mapping[str, Any]) -> bytes:
     """Return the bytes after the two header lines, if this user and this version of the code wrote them."""
     try:
-        with open(place, "rb", opener=without_links) as file:
+        with open(path, "rb", opener=without_links) as file:
             if not _is_safe(os.fstat(file.fileno())):
                 raise Unusable("others than this user can write it")
             head, digest, body = file.readline(), file.readline().rstrip(b"\n"), file.read()
@@ -135,8 +137,8 @@ def _filled(body: bytes, fresh: Mapping[str, Any]) -> SavedClock:
     plain = decoded(body)
     if any(plain["machines"][name] != _machine_of(one) for name, one in fresh.items()):
         raise Unusable("learned with a described machine where there is none now, or without one")
-    kept = plain["predictors"]
-    clock = LiveClock({name: Reader().read(decoded(kept[name]), one) for name, one in fresh.items()})
+    predictors = plain["predictors"]
+    clock = LiveClock({name: Reader().read(decoded(predictors[name]), one) for name, one in fresh.items()})
     clock.state = Reader().read(plain["state"], SystemState())
     for name, cadence in clock.cadences.items():
         cadence.count, cadence.last = plain["cadences"][name]
@@ -150,9 +152,11 @@ def _machine_of(predictor: Any) -> bool:
 
 def can_answer(clock: LiveClock) -> bool:
     """Return whether the packages that its models need can be loaded."""
-    fitted = [one for one in clock.predictors.values() if getattr(one, "model", None) is not None]
+    fitted = [predictor for predictor in clock.predictors.values() if getattr(predictor, "model", None) is not None]
     try:
-        for name in {name for one in fitted for name in getattr(type(one), "needs", ())}:  # of the code, not the file
+        for name in {
+            name for predictor in fitted for name in getattr(type(predictor), "needs", ())
+        }:  # of the code, not the file
             importlib.import_module(name)
     except Exception:  # not there, or a library of the system is not
         return False
@@ -177,13 +181,13 @@ def _secret_key() -> bytes:
     folder = kernel_folder()
     if not folder:
         return _KEY_OF_THE_MOMENT
-    place = Path(folder).parent / "clock.key"
+    path = Path(folder).parent / "clock.key"
     with suppress(FileExistsError, PermissionError):
-        made = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(made, "wb") as file:
             file.write(secrets.token_bytes(KEY_BYTES))
     try:
-        with open(place, "rb", opener=without_links) as file:
+        with open(path, "rb", opener=without_links) as file:
             stat, key = os.fstat(file.fileno()), file.read(KEY_BYTES + 1)
     except OSError:
         return _KEY_OF_THE_MOMENT

@@ -47,11 +47,11 @@ def start_from_store(
     user: str | None,
     viewer: Viewer,
     now: float,
-    known: Mapping[RecordKey, TrackRecord] | None = None,
+    cached_records: Mapping[RecordKey, TrackRecord] | None = None,
 ) -> Answer:
     """Predict when waiting jobs start: by id, of a user, or both. NoStore if there is no collector.
 
-    Track records in `known` are reused, because computing one reads a month of predictions.
+    Track records in `cached_records` are reused, because computing one reads a month of predictions.
     """
     with open_site(settings, viewer, now) as site:
         if user is not None or viewer.name is None:
@@ -62,10 +62,16 @@ def start_from_store(
             rows = [row for row in rows if row["user_id"] == viewer.name]
         if not rows:
             raise _not_waiting(site, ids, user)
-        records = {part: track_record.record_of(site, part, known) for part in {row["partition_id"] for row in rows}}
+        records = {
+            part: track_record.record_of(site, part, cached_records) for part in {row["partition_id"] for row in rows}
+        }
         releases = {row["row"]: release(site.reader, site.cluster, site.memory, row, now) for row in rows}
         said = _said(settings, site.cluster, site.memory, rows, records, releases, now, site.private)
-        return said if known is None else note_missing_records(said, {(part, site.least) for part in records}, known)
+        return (
+            said
+            if cached_records is None
+            else note_missing_records(said, {(part, site.least) for part in records}, cached_records)
+        )
 
 
 def start_from_snapshot(

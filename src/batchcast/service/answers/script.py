@@ -251,7 +251,7 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
     """Return the ways to submit: as requested, as suggested, at half and twice the size. Each on every partition that
     accepts its limit and memory, with the QOS as it is and with every other QOS that the user's jobs had there."""
     user = site.viewer.name or ""
-    asked = request_of(options, site, user)
+    request = request_of(options, site, user)
     sizes = [Placement(AS_REQUESTED, dict(options))]
     if advised := _advised(site, options, clock):
         what = "with the suggested limit and memory" if "mem" in advised else "with the suggested limit"
@@ -265,18 +265,18 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
         size = {"nodes": f"{nodes * share:g}"} if nodes > 1 or (share > 1 and "nodes" in options) else {}
         if tasks:
             size["ntasks"] = str(max(round(tasks * share), 1))
-        limit = {"time": format_duration(asked.req_time * 2)} if share < 1 and math.isfinite(asked.req_time) else {}
+        limit = {"time": format_duration(request.req_time * 2)} if share < 1 and math.isfinite(request.req_time) else {}
         if size:
             memory = _memory_of_size(options, nodes, size)
             sizes.append(Placement(what, {**rest, **size, **limit, **memory}, 1.0 / share, False))
     for other in _other_gpus(options, clock):
         sizes.append(Placement(f"with {other}", with_gpu_type(options, other), 1.0, False))
-    partitions = site.partitions or {str(asked.partition_id): {}}
+    partitions = site.partitions or {str(request.partition_id): {}}
     used = _qos_used(site, user)
     choices = []
     for one in sizes:
         for name, qos in ((part, qos) for part in partitions for qos in ("", *used.get(part, ()))):
-            if qos == str(asked.qos or "") and qos:
+            if qos == str(request.qos or "") and qos:
                 continue
             place = one._replace(options={**one.options, "partition": name, **({"qos": qos} if qos else {})})
             if not never_starts(site, place.options, request_of(place.options, site, user), clock.machine):

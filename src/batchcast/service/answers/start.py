@@ -86,24 +86,24 @@ def moved(why: str | None) -> dict[str, Any]:
     """
     if not why:
         return {"why_it_moved": "", "moved_by_s": math.nan, "moved_since_s": math.nan}
-    known = json.loads(why)
-    cause, by = known["cause"], span(abs(known["by_s"]))
-    said: Any
+    reason = json.loads(why)
+    cause, by = reason["cause"], span(abs(reason["by_s"]))
+    sentence: Any
     if not cause:
-        said = Sentence(UNEXPLAINED[SOONER if known["by_s"] < 0 else LATER], by=by)
+        sentence = Sentence(UNEXPLAINED[SOONER if reason["by_s"] < 0 else LATER], by=by)
     elif cause == "passed":
-        said = Sentence(PASSED, by=by)
+        sentence = Sentence(PASSED, by=by)
     elif cause in NODES:
-        said = Sentence((NODE if known.get("jobs") == 1 else NODES)[cause], nodes=known["nodes"], by=by)
+        sentence = Sentence((NODE if reason.get("jobs") == 1 else NODES)[cause], nodes=reason["nodes"], by=by)
     else:
-        figures = {"jobs": f"{known['jobs']:,}", "by": by}
-        if "procs" in known:
-            figures |= {"procs": f"{known['procs']:,g}", "time": span(known["seconds"])}
-        text = (ONE if known["jobs"] == 1 else SOME)[cause]
-        small = known.get("procs") == 1
+        figures = {"jobs": f"{reason['jobs']:,}", "by": by}
+        if "procs" in reason:
+            figures |= {"procs": f"{reason['procs']:,g}", "time": span(reason["seconds"])}
+        text = (ONE if reason["jobs"] == 1 else SOME)[cause]
+        small = reason.get("procs") == 1
         whole = Sentence(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) if small else text, **figures)
-        said = OfOthers(whole, Sentence(HIDDEN[cause], by=by))
-    return {"why_it_moved": said, "moved_by_s": known["by_s"], "moved_since_s": known["since"]}
+        sentence = OfOthers(whole, Sentence(HIDDEN[cause], by=by))
+    return {"why_it_moved": sentence, "moved_by_s": reason["by_s"], "moved_since_s": reason["since"]}
 
 
 SPANS_S = {"10_min": 600.0, "1_hour": 3600.0, "4_hours": 14400.0, "1_day": 86400.0}

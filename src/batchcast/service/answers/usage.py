@@ -115,7 +115,7 @@ def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dic
         return None
     runs = [row["end_time"] - row["start_time"] for row in limited]
     cut = [row["status"] == "timeout" for row in limited]
-    asked = median(row["req_time"] for row in limited)
+    median_limit = median(row["req_time"] for row in limited)
     best = recommend_limit(runs, cut, RISK, floor=floor, step=step)
     if sum(cut) >= 2 and not best.reached:
         lost = sum(run * (row["alloc_procs"] or 0) for run, row, was in zip(runs, limited, cut) if was) / 3600
@@ -124,22 +124,22 @@ def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dic
             "cut_off": sum(cut),
             "advised": math.nan,
             "wasted_processor_hours": lost,
-            "advice": Sentence(CUT_OFF, cut=str(sum(cut)), jobs=str(len(cut)), asked=span(asked), flag="--time"),
+            "advice": Sentence(CUT_OFF, cut=str(sum(cut)), jobs=str(len(cut)), asked=span(median_limit), flag="--time"),
         }
     spare = sum(max(row["req_time"] - best.limit_s, 0.0) * (row["alloc_procs"] or 0) for row in limited) / 3600
-    if asked < LEAST_WASTE * best.limit_s or spare < LEAST_WASTED_H or (any(cut) and not best.reached):
+    if median_limit < LEAST_WASTE * best.limit_s or spare < LEAST_WASTED_H or (any(cut) and not best.reached):
         return None
     limit = f"--time={format_duration(best.limit_s)}"
     return {
         "flag": "--time",
         "cut_off": 0,
         "advised": best.limit_s,
-        "asked_s": asked,
+        "asked_s": median_limit,
         "ran_s": median(runs),
         "wasted_processor_hours": spare,
-        "advice": Sentence(SPARED, asked=span(asked), ran=span(median(runs)), flag=limit)
+        "advice": Sentence(SPARED, asked=span(median_limit), ran=span(median(runs)), flag=limit)
         if best.reached
-        else Sentence(ALL_SPARED, asked=span(asked), jobs=str(len(runs)), ran=span(max(runs)), flag=limit),
+        else Sentence(ALL_SPARED, asked=span(median_limit), jobs=str(len(runs)), ran=span(max(runs)), flag=limit),
     }
 
 

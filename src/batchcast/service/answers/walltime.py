@@ -55,7 +55,7 @@ def with_limits_of_walltime(site: Site, advised: Sequence[dict[str, Any]]) -> li
     """Replace each limit of `usage.advise_requests` by the limit of `advise` for the last such job, if it is a gain."""
     long = [one for one in advised if one["flag"] == "--time" and not one["cut_off"]]
     clock = _clock(site) if long else None
-    kept = []
+    rows = []
     for one in advised:
         if one in long:
             own = [row for row in _finished(site, one["user"]) if (row["job_name"] or "-") == one["job_name"]]
@@ -65,7 +65,7 @@ def with_limits_of_walltime(site: Site, advised: Sequence[dict[str, Any]]) -> li
                 try:
                     limit = _advised(site, wanted, RISK, clock)["limit_s"]
                 except (NoAnswer, Refused):
-                    kept.append(one)
+                    rows.append(one)
                     continue
                 if not limit < one["asked_s"]:
                     continue
@@ -77,8 +77,8 @@ def with_limits_of_walltime(site: Site, advised: Sequence[dict[str, Any]]) -> li
                     }
                     words = Sentence(ADVISED, **parts, flag=f"--time={format_duration(limit)}")
                     one = {**one, "advised": limit, "advice": words}
-        kept.append(one)
-    return kept
+        rows.append(one)
+    return rows
 
 
 def _of_job(site: Site, job_id: str, row: Row) -> dict[str, Any]:

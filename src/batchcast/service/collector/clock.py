@@ -115,10 +115,10 @@ def as_at_submission(row: Mapping[str, Any], waited: float) -> Prediction | None
     return _finite(replace(now, point=middle, basis=issued.basis, grounds=issued.grounds))
 
 
-def _finite(said: Prediction) -> Prediction:
+def _finite(prediction: Prediction) -> Prediction:
     """Return the prediction with its finite quantiles only."""
-    known = [(level, q) for level, q in zip(said.levels, said.quantiles) if math.isfinite(q)]
-    return replace(said, levels=tuple(level for level, _ in known), quantiles=tuple(q for _, q in known))
+    finite = [(level, q) for level, q in zip(prediction.levels, prediction.quantiles) if math.isfinite(q)]
+    return replace(prediction, levels=tuple(level for level, _ in finite), quantiles=tuple(q for _, q in finite))
 
 
 @dataclass(slots=True)
@@ -247,13 +247,13 @@ class StoredClock:
         events = live_events(waiting, until)
         ended: dict[int, JobRequest] = {}
         again = [event.job.row for event in events if isinstance(event, Submit) and event.time <= before]
-        known = clock_jobs.rows_forecast(connection, again)  # given up as lost, then seen again
+        predicted_rows = clock_jobs.rows_forecast(connection, again)  # given up as lost, then seen again
         for event in events:
             if isinstance(event, End) and event.time > live_since:
                 ended[event.job.row] = event.job
             step.late += event.time <= before
             row = event.job.row if isinstance(event, Submit) else -1
-            ask = isinstance(event, Submit) and begun[row] > live_since and row not in known
+            ask = isinstance(event, Submit) and begun[row] > live_since and row not in predicted_rows
             for key, prediction in self._clock.tell(event, ask).items():
                 method = json.loads(key)[1]
                 shared = {"row": row, "moment": "submit", "method": method, "as_of": event.time, "issued_at": issued_at}
@@ -313,13 +313,13 @@ class StoredClock:
     def _hear_memory(self, connection: Connection) -> dict[int, JobRequest]:
         """Process memory measurements of ended jobs that arrived since: accounting is later than the queue."""
         assert self._clock is not None
-        heard = {}
-        for one in self._clock.predictors.values():
-            if isinstance(one, LateMemory) and one.pending:
-                for row in clock_jobs.measured(connection, list(one.pending)):
-                    heard[row["row"]] = one.pending[row["row"]].job
-                    one.measured(row["row"], node_peak(row), row["status"], self._clock.state)
-        return heard
+        measured_jobs = {}
+        for predictor in self._clock.predictors.values():
+            if isinstance(predictor, LateMemory) and predictor.pending:
+                for row in clock_jobs.measured(connection, list(predictor.pending)):
+                    measured_jobs[row["row"]] = predictor.pending[row["row"]].job
+                    predictor.measured(row["row"], node_peak(row), row["status"], self._clock.state)
+        return measured_jobs
 
     def forget(self) -> None:
         """Rebuild at the next step, because the transaction failed."""
@@ -369,18 +369,18 @@ def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
     """If the batch system estimates a start for the first time, store its estimate and ours of the same moment."""
     issue = []
     seen: set[int] = set()
-    for one in clock_jobs.newly_estimated(connection, cluster):
-        waited = max(at - one["submit_time"], 0.0)
-        now = given_waited(as_prediction(one), waited, (0.5, 0.9))
-        shared = {"row": one["row"], "kind": "wait", "moment": "slurm", "as_of": at, "issued_at": at}
+    for forecast in clock_jobs.newly_estimated(connection, cluster):
+        waited = max(at - forecast["submit_time"], 0.0)
+        now = given_waited(as_prediction(forecast), waited, (0.5, 0.9))
+        shared = {"row": forecast["row"], "kind": "wait", "moment": "slurm", "as_of": at, "issued_at": at}
         beyond = Prediction(waited * 1.5 + 1, (), (), "longer than the forecast reached")
-        said = _finite(now) if math.isfinite(now.point) else beyond
-        issue.append({**shared, "method": one["method"], "prediction": said})
-        if one["row"] not in seen:
-            estimate = max(one["expected_start"] - one["submit_time"], 0.0)
+        ours = _finite(now) if math.isfinite(now.point) else beyond
+        issue.append({**shared, "method": forecast["method"], "prediction": ours})
+        if forecast["row"] not in seen:
+            estimate = max(forecast["expected_start"] - forecast["submit_time"], 0.0)
             theirs = Prediction(estimate, basis="Slurm's own estimate", grounds=Grounds.SCHEDULER)
             issue.append({**shared, "method": "squeue --start", "prediction": theirs})
-            seen.add(one["row"])
+            seen.add(forecast["row"])
     clock_jobs.issue(connection, issue)
     return len(seen)
 

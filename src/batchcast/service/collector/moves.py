@@ -53,32 +53,32 @@ def start_times(row: int, submit: float, said: Prediction, now: float) -> StartT
 def remember(connection: Connection, cluster: str, answers: Iterable[StartTimes], now: float) -> dict[int, str | None]:
     """Store answers that moved, with the reason; return for each row the reason of its last move, as JSON."""
     last, why, new, moved = clock_jobs.last_moves(connection, cluster), {}, [], []
-    for one in answers:
-        before = last.get(one.row)
-        why[one.row] = None if before is None else before["why"]
+    for answer in answers:
+        before = last.get(answer.row)
+        why[answer.row] = None if before is None else before["why"]
         if before is None:
-            new.append(_row_of(one, now, None))
-        elif has_moved(before, one, now):
-            moved.append((before, one))
+            new.append(_row_of(answer, now, None))
+        elif has_moved(before, answer, now):
+            moved.append((before, answer))
     if moved:
         nodes = clock_jobs.read_meta(connection, cluster).get("nodes") or {}
         jobs = clock_jobs.happened(connection, cluster, min(before["as_of"] for before, _ in moved))
         of = {job["row"]: job for job in jobs}
         spans: dict[tuple[float, Any], Span] = {}
-        for before, one in moved:
-            mine = of.get(one.row, {})
+        for before, answer in moved:
+            mine = of.get(answer.row, {})
             key = before["as_of"], mine.get("partition_id")
             if key not in spans:
                 spans[key] = Span([job for job in jobs if job["partition_id"] == key[1]], key[0], now)
-            by = one.likely - before["likely_start"]
-            changed = _changed_nodes(nodes, key[1], before["as_of"], one, by < 0)
+            by = answer.likely - before["likely_start"]
+            changed = _changed_nodes(nodes, key[1], before["as_of"], answer, by < 0)
             reason = spans[key].reason(mine.get("priority"), by < 0, changed)
             if "seconds" in reason and abs(by) > EXPLAINED * reason["jobs"] * reason["seconds"]:
                 reason = {"cause": ""}
             if not reason["cause"] and before["likely_start"] <= now and by > 0:
                 reason = {"cause": "passed"}
-            why[one.row] = json.dumps({"by_s": by, "since": before["as_of"], **reason})
-            new.append(_row_of(one, now, why[one.row]))
+            why[answer.row] = json.dumps({"by_s": by, "since": before["as_of"], **reason})
+            new.append(_row_of(answer, now, why[answer.row]))
     clock_jobs.keep_moves(connection, cluster, new)
     return why
 
@@ -108,7 +108,7 @@ def nodes_away(connection: Connection, cluster: str) -> frozenset[str]:
 
 
 def _changed_nodes(
-    nodes: Mapping[str, Mapping[str, Any]], partition: str | None, since: float, one: StartTimes, sooner: bool
+    nodes: Mapping[str, Mapping[str, Any]], partition: str | None, since: float, answer: StartTimes, sooner: bool
 ) -> dict[str, Any]:
     """Return the partition's nodes that went away since (or came back, if sooner), with the work they could have done.
 
@@ -117,30 +117,30 @@ def _changed_nodes(
     here = {
         name: node
         for name, node in nodes.items()
-        if partition in node["in"] and node["away"] is not sooner and node["at"] > (since if sooner else one.submit)
+        if partition in node["in"] and node["away"] is not sooner and node["at"] > (since if sooner else answer.submit)
     }
     new = {name: node for name, node in here.items() if node["at"] > since}
-    work = sum(node["procs"] * max(one.likely - node["at"], 0.0) for node in new.values())
+    work = sum(node["procs"] * max(answer.likely - node["at"], 0.0) for node in new.values())
     names = sorted(new or here, key=lambda name: (len(name), name))
     return {"nodes": fold(names), "count": len(names), "work": work} if names else {}
 
 
-def has_moved(before: Row, one: StartTimes, now: float) -> bool:
+def has_moved(before: Row, answer: StartTimes, now: float) -> bool:
     """Return whether the present answer differs from the stored answer.
 
     >>> before = {"as_of": 0.0, "likely_start": 7200.0}
     >>> [has_moved(before, StartTimes(1, 0.0, likely, math.nan), 600.0) for likely in (7300.0, 9000.0, 5000.0)]
     [False, True, True]
     """
-    if not math.isfinite(one.likely) or now - before["as_of"] < max(LEAST_S, PAUSE_SHARE * (now - one.submit)):
+    if not math.isfinite(answer.likely) or now - before["as_of"] < max(LEAST_S, PAUSE_SHARE * (now - answer.submit)):
         return False
     least = max(LEAST_S, LEAST_SHARE * (before["likely_start"] - now))
-    return bool(abs(one.likely - before["likely_start"]) >= least)
+    return bool(abs(answer.likely - before["likely_start"]) >= least)
 
 
-def _row_of(one: StartTimes, now: float, why: str | None) -> dict[str, Any]:
-    by_90 = one.by_90 if math.isfinite(one.by_90) else None
-    return {"row": one.row, "as_of": now, "likely_start": one.likely, "by_90_start": by_90, "why": why}
+def _row_of(answer: StartTimes, now: float, why: str | None) -> dict[str, Any]:
+    by_90 = answer.by_90 if math.isfinite(answer.by_90) else None
+    return {"row": answer.row, "as_of": now, "likely_start": answer.likely, "by_90_start": by_90, "why": why}
 
 
 class Span:

@@ -25,18 +25,18 @@ MOST = 3
 
 def machine_finding(settings: Settings, cluster: str, memory: Mapping[str, Any]) -> dict[str, Any]:
     """Compare the machine in use with Slurm, by six queries. Failed if predictions use an outdated machine."""
-    place, named = machine_path(settings["store"], cluster), settings["machine"]
+    path, named = machine_path(settings["store"], cluster), settings["machine"]
     if named == NO_MACHINE:
         fact = "machine = none: waits are simulated on processors alone, and their bounds are wide"
         return finding("machine", "warning", fact, "leave the setting out: the collector captures the machine")
     trouble = (memory.get("machine") or {}).get("trouble")
-    if not named and not place.exists():
+    if not named and not path.exists():
         fact = f"not captured{f': {trouble}' if trouble else ' yet'}: waits are simulated on processors alone"
         return finding("machine", "failed" if trouble else "warning", fact, REFRESH)
-    if not named and not os.access(place, os.R_OK):
-        return finding("machine", "ok", f"captured; {place} is its collector's alone to read")
+    if not named and not os.access(path, os.R_OK):
+        return finding("machine", "ok", f"captured; {path} is its collector's alone to read")
     try:
-        known = machine_at(named, place)
+        known = machine_at(named, path)
         now = in_service(open_scheduler(settings)[0].machine())
     except BatchcastError as error:
         return finding("machine", "warning", error.message, error.hint or "batchcast machine capture says more")
@@ -46,7 +46,7 @@ def machine_finding(settings: Settings, cluster: str, memory: Mapping[str, Any])
     if not changed:
         return finding("machine", "ok", fact)
     do = f"leave out machine = {named}, and the collector keeps it current" if named else REFRESH
-    return finding("machine", "failed", f"{named or place} is not what Slurm says: {'; '.join(changed[:4])}", do)
+    return finding("machine", "failed", f"{named or path} is not what Slurm says: {'; '.join(changed[:4])}", do)
 
 
 def differences(old: Machine, new: Machine) -> list[str]:
@@ -58,22 +58,22 @@ def differences(old: Machine, new: Machine) -> list[str]:
     >>> differences(homogeneous(2, 4, PriorityWeightQOS="1"), homogeneous(3, 4, PriorityWeightQOS="9"))
     ['nodes are new: n3', 'partitions are otherwise: all', 'PriorityWeightQOS is 9, not 1']
     """
-    said = []
+    sentences = []
     for kind, before, after in (
         ("nodes", _nodes(old), _nodes(new)),
         ("partitions", {p.name: p for p in old.partitions}, {p.name: p for p in new.partitions}),
         ("QOS", {q.name: q for q in old.qos}, {q.name: q for q in new.qos}),
         ("reservations", {r.name: r for r in old.reservations}, {r.name: r for r in new.reservations}),
     ):
-        said += _of_kind(kind, before, after)
+        sentences += _of_kind(kind, before, after)
     if {repr(a) for a in old.associations} != {repr(a) for a in new.associations}:
-        said.append("accounts, users or their limits are otherwise")
+        sentences.append("accounts, users or their limits are otherwise")
     words = sorted({w for each in (old, new) for w in each.settings if w.startswith(SCHEDULES)})
     for word in words:
         was, now = (each.settings.get(word, "not set") for each in (old, new))
         if was != now:
-            said.append(f"{word} is {now}, not {was}")
-    return said
+            sentences.append(f"{word} is {now}, not {was}")
+    return sentences
 
 
 def _nodes(machine: Machine) -> Mapping[str, object]:

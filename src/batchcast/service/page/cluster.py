@@ -50,7 +50,7 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
         if not over and not still:
             raise NoAnswer("nothing has been collected yet", hint="let batchcast collect run")
         ran = [row for row in (*over, *still) if row["start_time"] is not None and row["start_time"] >= since]
-        known = rows_of_complete_days(ran, "start_time", least, now) if site.private else ran
+        complete = rows_of_complete_days(ran, "start_time", least, now) if site.private else ran
         procs = float((site.memory.get("site") or {}).get("total_procs") or site.memory.get("total_procs") or 0.0)
         begin = _recorded_from(over, still, since)
         begin = whole_days(begin, math.inf)[0] if site.private else begin
@@ -62,8 +62,8 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
             "days": _days(begin, now), "procs": procs,
             **rounded({"waiting": _count(waiting, least), "running": _count(running, least)}, least),
             "busy": sum(_held(row) for row in running) / procs if procs else math.nan,
-            "median_wait": _median(known), "users": len({row["user_id"] for row in waiting}),
-            "series": series, "by_hour": _by_hour(known, least), **_sizes(site, known, least),
+            "median_wait": _median(complete), "users": len({row["user_id"] for row in waiting}),
+            "series": series, "by_hour": _by_hour(complete, least), **_sizes(site, complete, least),
             "who": _who(site, waiting, least), "stale": staleness(site.memory, now),
         }  # fmt: skip
 

@@ -108,21 +108,24 @@ SHOWN = 25
 
 
 def my_jobs(
-    settings: Settings, user: str, viewer: Viewer, now: float, known: Mapping[RecordKey, TrackRecord] | None = None
+    settings: Settings, user: str, viewer: Viewer, now: float, records: Mapping[RecordKey, TrackRecord] | None = None
 ) -> dict[str, Any]:
-    """Return the page's data about one user, with `known` track records. Refused if the viewer may not see it."""
+    """Return the page's data about one user; `records` are the track records in memory.
+
+    Refused if the viewer may not see the user's jobs.
+    """
     with open_site(settings, viewer, now) as site:
         check_may_see(site, user)
         waiting = _waiting(site, user)
         method = (site.memory.get("runtime_methods") or [""])[0]
         running = site.reader.ask("running_now", cluster=site.cluster, method=method, user=user)[:MOST]
         finished = used(site, Whose(user), now - DAYS * 86400, math.inf, 1)
-        shared = axis(now, [one["chances"] for one in waiting])
+        shared = axis(now, [bar["chances"] for bar in waiting])
         capped = [_capped(row, of_forecast(row, row["start_time"], now)) for row in running]
         until = axis(now, capped)  # a separate axis: jobs end within hours while others wait for days
-        pending = known is not None and (None, site.least) not in known
+        pending = records is not None and (None, site.least) not in records
         lines = _together(waiting, shared)
-        finite = [one["chances"] for one in waiting if math.isfinite(one["chances"].by_50)]
+        finite = [bar["chances"] for bar in waiting if math.isfinite(bar["chances"].by_50)]
         first = min(finite, key=lambda chances: chances.by_50, default=Chances(math.nan, math.nan, math.nan))
         return {
             "user": user,
@@ -132,7 +135,7 @@ def my_jobs(
             "running_axis": until,
             "waiting": lines[:SHOWN],
             "waiting_more": sum(line["count"] for line in lines[SHOWN:]),
-            "bases": list(dict.fromkeys(one["basis"] for one in waiting))[:8],
+            "bases": list(dict.fromkeys(bar["basis"] for bar in waiting))[:8],
             "waiting_count": len(waiting),
             "running": [_running(row, end, until) for row, end in zip(running, capped)][:SHOWN],
             "running_count": len(running),
@@ -141,7 +144,7 @@ def my_jobs(
             "limit_used": _limit_used(finished),
             "next": first.by_50,
             "next_90": first.by_90,
-            "record": track_record.record_of(site, None, known),
+            "record": track_record.record_of(site, None, records),
             "record_pending": pending,
             "stale": [*(staleness(site.memory, now) or age_of(waiting, now)), *([NOT_YET] if pending else [])],
         }  # fmt: skip

@@ -130,7 +130,7 @@ def language_of(language: str) -> Language:
     return Language(language, catalogue.gettext, catalogue.ngettext)
 
 
-def choose_language(asked: str | None, kept: str | None, accepts: str) -> str:
+def choose_language(parameter: str | None, cookie: str | None, accepts: str) -> str:
     """Choose the language: requested, stored in a cookie, preferred by the browser, else English.
 
     >>> choose_language(None, None, "fr;q=0.9, de;q=0.8, en;q=0.1")
@@ -145,7 +145,7 @@ def choose_language(asked: str | None, kept: str | None, accepts: str) -> str:
             wishes.append((-float(weight or 1), tag.strip().lower()[:2]))
         except ValueError:
             continue
-    for name in (asked, kept, *(tag for _, tag in sorted(wishes))):
+    for name in (parameter, cookie, *(tag for _, tag in sorted(wishes))):
         if name in LANGUAGES:
             return str(name)
     return "en"

@@ -224,8 +224,8 @@ class Planner:
                 rows.append((job, math.nan, job.limit, "it stands on this limit, see batchcast plan"))
             elif job.waits:
                 limit, why = verdict(job, terms, forecast, self.submissions.why_not(terms))
-                said = forecast(job)
-                rows.append((job, said if isinstance(said, float) else math.nan, limit, why))
+                predicted = forecast(job)
+                rows.append((job, predicted if isinstance(predicted, float) else math.nan, limit, why))
         return rows
 
     # -- seeing -------------------------------------------------------------------------------------------------

@@ -206,20 +206,20 @@ def _order_now(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
     yield judged("order now", not beyond, fact, "batchcast plan --off, and report this: it is a defect", "failed")
 
 
-def _reserve_finding(found: limits.Reserving, within: str, band: int) -> dict[str, Any]:
+def _reserve_finding(reserving: limits.Reserving, within: str, band: int) -> dict[str, Any]:
     """Report for whom Slurm reserves processors: under an order of the queue, and while batchcast does not run."""
     name, word = "reserved processors", "bf_min_prio_reserve"
-    if found.least == 0:
+    if reserving.least == 0:
         more = f"; with {word}={band} for those past the age alone" if within == "queue" else ""
         return finding(name, "ok", f"for every waiting job{more}")
-    if within == "queue" and found.least > band:
-        fact = f"{word} is {found.least:g}, above plan_band: for nobody, however long he waits"
+    if within == "queue" and reserving.least > band:
+        fact = f"{word} is {reserving.least:g}, above plan_band: for nobody, however long he waits"
         return finding(name, "warning", fact, f"{word}={band}, then scontrol reconfigure")
-    if found.by_age < found.least:
+    if reserving.by_age < reserving.least:
         when = "while batchcast is dead" if within == "queue" else f"within its {within}, however long he waits"
-        fact = f"PriorityWeightAge is {found.by_age:g}, below {word}: for nobody {when}"
-        return finding(name, "warning", fact, f"PriorityWeightAge={found.least:g}, then scontrol reconfigure")
-    return finding(name, "ok", f"for jobs past the age ({word}={found.least:g})")
+        fact = f"PriorityWeightAge is {reserving.by_age:g}, below {word}: for nobody {when}"
+        return finding(name, "warning", fact, f"PriorityWeightAge={reserving.least:g}, then scontrol reconfigure")
+    return finding(name, "ok", f"for jobs past the age ({word}={reserving.least:g})")
 
 
 def _start(place: str, prolog: str) -> dict[str, Any]:
