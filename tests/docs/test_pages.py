@@ -1,4 +1,4 @@
-"""Pages of the docs name the options of commands as they are called today."""
+"""Pages of the docs name the options of commands as they are called today, and their tables are whole."""
 
 from __future__ import annotations
 
@@ -47,3 +47,26 @@ def test_a_page_names_options_as_they_are_called_today(page: Path) -> None:
 def test_an_older_name_is_seen() -> None:
     page = "`batchcast compare a b [--page c.html]`, `batchcast sweep s.toml --on slurm`, `batchcast info LOG --json`"
     assert unknown_options(page) == ["--page", "--on"]
+
+
+def cut_tables(text: str) -> list[str]:
+    """Rows that an empty line separates from their table, so that a browser shows them as plain text."""
+    lines = re.sub(r"```.*?```", "", text, flags=re.DOTALL).split("\n")
+    starts = [n for n, line in enumerate(lines) if re.fullmatch(r"\s*\|[-:| ]+\|", line)]
+    whole: set[int] = set()
+    for start in starts:
+        end = start
+        while end < len(lines) and lines[end].lstrip().startswith("|"):
+            end += 1
+        whole.update(range(start - 1, end))
+    return [line for n, line in enumerate(lines) if line.lstrip().startswith("|") and n not in whole]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT / "docs")))
+def test_no_empty_line_cuts_a_table(page: Path) -> None:
+    assert not cut_tables(page.read_text(encoding="utf-8"))
+
+
+def test_a_cut_table_is_seen() -> None:
+    assert cut_tables("| a | b |\n|---|---|\n| 1 | 2 |\n\n| 3 | 4 |\n\ntext") == ["| 3 | 4 |"]
+    assert cut_tables("| a |\n|---|\n\n| 1 |\n") == ["| 1 |"]
