@@ -76,8 +76,8 @@ def test_requests_are_advised_beside_the_rule_and_the_users_own(log: Path, machi
     assert rows["least_waste"]["saved_nodes"] > 0
     assert {row["group"] for row in document["results"] if "group" in row} == {f"user{k}" for k in range(6)}
     text = " ".join(CliRunner().invoke(cli, arguments).stdout.split())
-    assert "Requests of least waste:" in text
-    assert "GiB-hours less (the memory of" in text
+    assert "The requests of least waste spend" in text
+    assert "GiB-hours less (on average the memory of" in text
 
 
 def test_advice_is_never_above_the_node(log: Path, machine: Path) -> None:
@@ -88,7 +88,7 @@ def test_advice_is_never_above_the_node(log: Path, machine: Path) -> None:
 
 def test_without_a_machine_the_node_is_said_to_be_unknown(log: Path) -> None:
     result = CliRunner().invoke(cli, ["limits", str(log), "--memory"])
-    assert "what a node has is unknown: --machine FILE says it" in " ".join(result.stdout.split())
+    assert "--machine FILE converts this to nodes" in " ".join(result.stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -59,28 +59,32 @@ def tables(text: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_tables_are_of_eight_columns_and_110_characters_at_most(verb: str, tmp_path: Path) -> None:
+def test_an_answer_has_a_headline_narrow_tables_and_a_next_step(verb: str, tmp_path: Path) -> None:
     text = said(verb, tmp_path)
     found = tables(text)
     assert found
     for line in (line for table in found for line in table):
-        assert len(line) <= 110, line
-        assert len(re.split(r"\s{3,}", line.strip())) <= 8, line
+        assert len(line) <= 100, line
+        assert len(re.split(r"\s{2,}", line.strip())) <= 8, line
     assert "What is real" not in text
-    assert text.splitlines()[-1].startswith("more: --all-columns --explain" if verb != "whatif" else "more: ")
+    first, *_, following, last = text.rstrip().splitlines()
+    assert re.search(r"\d", first), "the headline has a figure"
+    assert len(first) <= 100
+    assert following.startswith("Next: ")
+    assert last == "--details for everything else."
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_rest_is_printed_when_it_is_asked_for(verb: str, tmp_path: Path) -> None:
-    short, long = said(verb, tmp_path), said(verb, tmp_path, "--all-columns", "--explain")
+    short, long = said(verb, tmp_path), said(verb, tmp_path, "--details")
     assert "What is real" in long
     assert max(map(len, tables(long)[0])) > max(map(len, tables(short)[0]))
-    assert "more:" not in long
+    assert "for everything else" not in long
 
 
 def test_people_read_limits_and_perfect_knowledge(tmp_path: Path) -> None:
     for verb in ("runtime", "simulate"):
-        text = said(verb, tmp_path, "--explain")
+        text = said(verb, tmp_path, "--details")
         assert "users' limits" in text
         assert "perfect knowledge" in text
         assert not re.search(r"\brequested\b|\bactual\b|oracle", text), text
@@ -88,4 +92,4 @@ def test_people_read_limits_and_perfect_knowledge(tmp_path: Path) -> None:
 
 def test_times_are_said_as_people_say_them(tmp_path: Path) -> None:
     for verb in VERBS:
-        assert not re.search(r"(?<!\d-\d\d )\b\d\d:\d\d:\d\d", said(verb, tmp_path, "--all-columns", "--explain")), verb
+        assert not re.search(r"(?<!\d-\d\d )\b\d\d:\d\d:\d\d", said(verb, tmp_path, "--details")), verb

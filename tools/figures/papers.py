@@ -321,7 +321,7 @@ def each(command: str, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(command.format(name) for name in names)
 
 
-COMPARED = f"forecast,{','.join(EARLIER)} --against ibl --all-columns"
+COMPARED = f"forecast,{','.join(EARLIER)} --against ibl --details"
 STUDIES = (
     Study("paper-grid", ("batchcast reproduce grid --jobs 2000 --runs 10",), read_grid, rerun="long"),
     Study(

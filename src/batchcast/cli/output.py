@@ -6,6 +6,7 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -126,29 +127,45 @@ def printed(verb: str, reply: Answer, as_json: bool, parsable2: bool) -> bool:
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for what tables on a terminal leave out; `show_tables` uses their values."""
-    for option in (
-        click.option("--explain", is_flag=True, help="Also print what decides each difference."),
-        click.option("--all-columns", "every_column", is_flag=True, help="Print all columns of the tables."),
-    ):
-        command = option(command)
-    return command
+    """Add the option for what tables on a terminal leave out; `show_tables` uses its value."""
+    text = "Print all columns of the tables, and what decides each difference."
+    return click.option("--details", is_flag=True, help=text)(command)
 
 
-def show_tables(blocks: Iterable[Block], every_column: bool, explain: bool, explained: Sequence[Block] = ()) -> None:
-    """Print tables and sentences; print `explained` only on request, else a line that says how to get more."""
+def show_tables(
+    blocks: Iterable[Block], details: bool, more: Sequence[Block] = (), *, headline: str = "", next_step: str = ""
+) -> None:
+    """Print a headline, tables and sentences, and the command of the next step.
+
+    `details` also prints all columns and the blocks of `more`. Without it, no sentence is wider than 100 characters,
+    and the last line names `--details` if something is left out.
+    """
     from ..report.blocks import Table
-    from ..report.terminal import show
+    from ..report.terminal import WIDEST, show
 
-    shown = [*blocks, *(explained if explain else ())]
-    options = ["--all-columns"] if not every_column and any(
-        column.more for block in shown if isinstance(block, Table) for column in block.columns
-    ) else []  # fmt: skip
-    options += ["--explain"] if explained and not explain else []
+    shown = [*([headline, ""] if headline else []), *blocks, *(more if details else ())]
+    has_more = bool(more) or any(column.more for block in shown if isinstance(block, Table) for column in block.columns)
     out = console()
-    show(out, shown, every_column)
-    if options:
-        out.print(f"more: {' '.join(options)}, or everything with --json", markup=False, soft_wrap=True)
+    show(out, shown, details, None if details else WIDEST)
+    if next_step:
+        out.print(f"Next: {next_step}", markup=False, soft_wrap=True)
+    if has_more and not details:
+        out.print("--details for everything else.", markup=False, soft_wrap=True)
+
+
+LONGEST_NAME = 30
+"""Longest name of a log, in characters, that stands in the command of the next step: the line has at most 100."""
+
+
+def log_as_typed() -> str:
+    """Return the log's name as it stands on the command line, quoted for a shell.
+
+    The result is LOG if the name is too long for one line with a command, or if there are several logs or none.
+    """
+    context = click.get_current_context(silent=True)
+    typed = context.params.get("log") if context else None
+    names = [typed] if isinstance(typed, (str, Path)) else list(typed or ())
+    return shlex.quote(str(names[0])) if len(names) == 1 and len(str(names[0])) <= LONGEST_NAME else "LOG"
 
 
 class Cell(str):
@@ -259,4 +276,4 @@ def show_new_job(title: str, predicted: tuple[str, str], rows: Sequence[Mapping[
         TableColumn("basis", "from"),
     ]  # fmt: skip
     shown = [{**row, "predictor": named(row["predictor"])} for row in rows]
-    show_tables([Table(title, columns, shown)], True, False)
+    show_tables([Table(title, columns, shown)], True)

@@ -212,19 +212,18 @@ def advice_words(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
     asked, left = own["over_request_core_h"], advice["over_request_core_h"]
     saved = 1.0 - left / asked if asked > 0 else 0.0
     extra = advice[KILLED]
-    kept = f"{'within' if extra <= 1000.0 * risk else 'more than'} the {1000.0 * risk:g} promised"
+    kept = f"{'within' if extra <= 1000.0 * risk else 'more than'} the accepted {1000.0 * risk:g}"
     plain = ""
     if recommended_rule(rows, risk) == "rule_of_thumb":
         thumb = by_rule["rule_of_thumb"]
         plain = (
             f" Recommended on this log: the plain rule, 1.25 times the longest of the last ten jobs. It leaves "
             f"{left - thumb['over_request_core_h']:,.0f} core-hours less unused than the advice, and ends "
-            f"{thumb[KILLED]:.1f} of 1,000 jobs early, also within the {1000.0 * risk:g} promised."
+            f"{thumb[KILLED]:.1f} of 1,000 jobs early, also within the accepted {1000.0 * risk:g}."
         )
     return (
-        f"Limits at a risk of {risk:.0%} would have asked for {asked - left:,.0f} core-hours less than the users did "
-        f"({saved:.0%} of what went unused{_doubt(advice)}) and ended {extra:.1f} of 1,000 jobs that the "
-        f"users' own limits did not end, {kept}.{plain}"
+        f"Suggested limits request {asked - left:,.0f} core-hours less than the users' limits ({saved:.0%} of the "
+        f"unused ones{_doubt(advice)}) and end {extra:.1f} of 1,000 jobs early, {kept}.{plain}"
     )
 
 

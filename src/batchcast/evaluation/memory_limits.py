@@ -212,19 +212,19 @@ def _with_differences(limits: MemoryLimits, rows: list[dict[str, Any]], seed: in
 def memory_words(rows: Sequence[Mapping[str, Any]], risk: float, most: float) -> str:
     """Return sentences on what the advice would have saved and cost."""
     by_rule = {row["limits"]: row for row in rows}
-    against, whose = ("own", "the users did") if "own" in by_rule else ("rule_of_thumb", "the usual rule does")
+    against, whose = ("own", "the users' requests") if "own" in by_rule else ("rule_of_thumb", "the usual rule")
     advice, waste, other = by_rule["advice"], by_rule["least_waste"], by_rule[against]
-    kept = "as promised" if advice[RAN_OUT] <= 1000.0 * risk else f"more than the {1000.0 * risk:g} promised"
+    kept = f"{'within' if advice[RAN_OUT] <= 1000.0 * risk else 'more than'} the accepted {1000.0 * risk:g}"
     nodes = (
-        f" (the memory of {waste['saved_nodes']:,.1f} nodes, always)"
+        f" (on average the memory of {waste['saved_nodes']:,.1f} nodes)"
         if waste["saved_nodes"] == waste["saved_nodes"]
-        else " (what a node has is unknown: --machine FILE says it)"
+        else " (--machine FILE converts this to nodes)"
     )
     return (
-        f"Requests at a risk of {risk:.0%} let {advice[RAN_OUT]:.1f} of 1,000 run out of memory, {kept}, and ask for"
-        f" {advice['spent_over_used']:.2f} times what is used, second attempts counted; {whose}"
-        f" {other[RAN_OUT]:.1f} at {other['spent_over_used']:.2f}. Requests of least waste: {waste[RAN_OUT]:.1f} at"
-        f" {waste['spent_over_used']:.2f}, {_saved(waste['saved_gib_h'])}{nodes}."
+        f"With suggested requests, {advice[RAN_OUT]:.1f} of 1,000 jobs run out of memory ({kept}); with {whose}"
+        f" {other[RAN_OUT]:.1f}. The suggested requests are {advice['spent_over_used']:.2f} times the used memory,"
+        f" second attempts included, {whose} {other['spent_over_used']:.2f} times. The requests of least waste spend"
+        f" {_saved(waste['saved_gib_h'])}{nodes}."
     )
 
 

@@ -15,10 +15,10 @@ MOST_STARTS, MOST_GROUPS = 5, 4
 Cells = Sequence[Mapping[str, Any]]
 
 
-def outage_blocks(rows: Cells, groups: Cells, explain: bool) -> tuple[list[Block], list[Block]]:
+def outage_blocks(rows: Cells, groups: Cells, details: bool) -> tuple[list[Block], list[Block]]:
     """Return the tables of an outage that was simulated on a log: the asked start first, then the best starts."""
     asked, best = rows[0], next(row for row in rows if row["verdict"] == "best")
-    shown = rows if explain else rows[: MOST_STARTS + 1]
+    shown = rows if details else rows[: MOST_STARTS + 1]
     cells = [{**row, "work": _hours(row, "delayed_hours"), "against": _against(row)} for row in shown]
     columns = [
         TableColumn("start", "start"),
@@ -30,7 +30,7 @@ def outage_blocks(rows: Cells, groups: Cells, explain: bool) -> tuple[list[Block
     ]
     table = Table("What the outage delays, the asked start first", columns, cells, _more(rows, shown))
     some = sorted(groups, key=lambda row: -row["jobs"] * row["change_s"])
-    some = some if explain else some[:MOST_GROUPS]
+    some = some if details else some[:MOST_GROUPS]
     whose = [
         TableColumn("by", "by"),
         TableColumn("group", "group"),
@@ -40,7 +40,7 @@ def outage_blocks(rows: Cells, groups: Cells, explain: bool) -> tuple[list[Block
     ]
     blocks: list[Block] = [_advice(asked, best, len(rows) == 1), table]
     return blocks + ([Table("Whose jobs wait longer at the asked start", whose, some)] if some else []), (
-        [] if len(shown) == len(rows) or explain else [Callout("--explain shows every start.")]
+        [] if len(shown) == len(rows) or details else [Callout("--details shows every start.")]
     )
 
 
@@ -76,13 +76,13 @@ def _hours(row: Mapping[str, Any], name: str) -> str:
 
 
 def _more(rows: Cells, shown: Cells) -> str:
-    return f"{len(shown)} of {len(rows)} starts; --explain shows all." if len(shown) < len(rows) else ""
+    return f"{len(shown)} of {len(rows)} starts; --details shows all." if len(shown) < len(rows) else ""
 
 
-def live_outage_blocks(rows: Cells, held: Cells, explain: bool) -> tuple[list[Block], list[Block]]:
+def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> tuple[list[Block], list[Block]]:
     """Return the tables of an outage on a live machine: what it holds at the asked start and the best others."""
     asked, best = rows[0], min(rows, key=lambda row: float(row["cost_hours"]))
-    shown = rows if explain else rows[: MOST_STARTS + 1]
+    shown = rows if details else rows[: MOST_STARTS + 1]
     cells = [
         {**row, "start": _when(row["start_s"]), "waiting": _range(row, "held_waiting"),
          "past": f"{row['running_past']:.0f} (at most {row['running_past_by_limit']})",
@@ -113,8 +113,8 @@ def live_outage_blocks(rows: Cells, held: Cells, explain: bool) -> tuple[list[Bl
         whose = [TableColumn("user", "user"), TableColumn("waiting", "waiting jobs held", "count"),
                  TableColumn("running", "running past the start by limit", "count"),
                  TableColumn("procs", "processors", "count")]  # fmt: skip
-        some = held if explain else held[:MOST_GROUPS]
-        note = f"{len(some)} of {len(held)} users; --explain shows all." if len(some) < len(held) else ""
+        some = held if details else held[:MOST_GROUPS]
+        note = f"{len(some)} of {len(held)} users; --details shows all." if len(some) < len(held) else ""
         blocks.append(Table("Users whose jobs the requested start delays", whose, some, note))
     return blocks, []
 

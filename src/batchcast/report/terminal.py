@@ -20,12 +20,13 @@ FOLDED = 24
 
 def rich_table(
     table: Table, columns: Sequence[TableColumn] | None = None, *, broken: bool = False, first: bool = True,
-    last: bool = True, folded: int = FOLDED,
+    last: bool = True, folded: int = FOLDED, gap: int = 3,
 ) -> Any:  # fmt: skip
     """Return a rich table of some of the columns (default: all); text from logs is never read as markup.
 
     `broken` titles stand on several lines, no wider than the cells where their words allow; `first` and `last` say
     whether the caption and the note are printed; text wider than `folded` may fold.
+    `gap` blanks separate two columns.
     """
     from rich import box
     from rich.table import Table as RichTable
@@ -38,6 +39,7 @@ def rich_table(
         show_header=any(column.title for column in table.columns),
         box=box.SIMPLE_HEAD,
         pad_edge=False,
+        padding=(0, 1, 0, gap - 2),
         caption=Text(table.note) if last and table.note else None,
         caption_justify="left",
     )
@@ -70,13 +72,13 @@ def _broken(title: str, width: int) -> str:
 def fitted(console: Any, table: Table, widest: float = math.inf) -> list[Any]:
     """Return the table as it fits: whole, with wrapped titles, or in blocks of columns that repeat the first ones.
 
-    Titles are broken, too, where that keeps the lines within `widest` characters.
+    Titles are broken, and columns stand closer, if that keeps the lines within `widest` characters.
     """
-    whole, broken = rich_table(table), rich_table(table, broken=True)
-    if _fits(console, whole):
-        return [whole if _width(console, whole) <= widest else broken]
-    if _fits(console, broken):
-        return [broken]
+    for grid in (rich_table(table), rich_table(table, broken=True), rich_table(table, broken=True, gap=2)):
+        if _fits(console, grid) and _width(console, grid) <= widest:
+            return [grid]
+    if _fits(console, grid):
+        return [grid]
     names = console.width // 2  # names are not wrapped if they fit half the width
     blocks = _blocks(console, table, names)
     if blocks is None:
@@ -138,15 +140,15 @@ def _records(table: Table) -> Any:
     return Text("\n".join([*lines, "", table.note] if table.note else lines), overflow="fold")
 
 
-WIDEST = 110
-"""Longest line in characters; a table is wider only if all its columns are asked for."""
+WIDEST = 100
+"""Longest line in characters; a table is wider only if all its columns are asked for or its cells need more."""
 
 
-def show(console: Any, blocks: Iterable[Block], every_column: bool = False) -> None:
+def show(console: Any, blocks: Iterable[Block], every_column: bool = False, width: int | None = None) -> None:
     """Print blocks in order; figures, choices, cards, bar charts and what is folded are for the page and left out.
 
     Columns marked `more` are left out unless `every_column`; titles stand on several lines where that keeps a table
-    within 110 characters.
+    within 100 characters. Sentences are wrapped at `width` characters, else at the console's width.
     """
     from rich.text import Text
 
@@ -157,6 +159,6 @@ def show(console: Any, blocks: Iterable[Block], every_column: bool = False) -> N
                 console.print(grid)
         elif isinstance(block, Callout):
             label = f"{block.label} " if block.label else ""
-            console.print(Text(label + block.text, style=_TONES[block.tone]), soft_wrap=False)
+            console.print(Text(label + block.text, style=_TONES[block.tone]), soft_wrap=False, width=width)
         elif not isinstance(block, (Figure, Choices, Cards, BarChart, Folded)):
-            console.print(Text(block), soft_wrap=False)
+            console.print(Text(block), soft_wrap=False, width=width)

@@ -273,12 +273,12 @@ def is_superseded(requests: Sequence[NodeRequest], plan: MemoryPlan) -> np.ndarr
 
 
 ASSUMED = (
-    "assumed of each job: as many tasks of one processor as it has processors, on the nodes it asked for or on any;"
-    " memory shared evenly"
+    "Each job is simulated as tasks of one processor on the requested nodes, or on any nodes, with its memory shared"
+    " evenly"
 )
 
 
-REFUSED = "refused at submission: more processors than its nodes have, and over the second it came"
+REFUSED = "rejected at submission: more processors than the requested nodes have, and ended within a second"
 
 
 def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[list[NodeRequest], dict[str, int]]:
@@ -419,7 +419,7 @@ def _as_schedule(
         return chosen
 
     notes = [
-        f"{ASSUMED}; {RequestsOfLog(trace, machine).sentence()}",
+        f"{ASSUMED}. {RequestsOfLog(trace, machine).sentence()}",
         *([f"not modelled: {', '.join(schedule.left_out)}"] if schedule.left_out else []),
     ]
     if often := int(schedule.preempted.sum()):
@@ -484,13 +484,14 @@ class RequestsOfLog:
         return replace(made, begin=float(self._eligible[row])) if late else made
 
     def sentence(self) -> str:
-        """Return which details the log has, and which it lacks, in words."""
+        """Return the sentences that name the details that the log has, and those that it lacks."""
         there = [words for name, words in DETAILS.items() if name in self._said]
         missing = [words for words in DETAILS.values() if words not in there]
-        known = f"the log tells {', '.join(there)}; " if there else ""
-        unknown = f"it does not tell {', '.join(missing)}; " if missing else ""
-        held = "a job waits at least until the log says it was eligible"
-        return f"{known}{unknown}{held if any(e == e for e in self._eligible) else 'holds and begin times neither'}"
+        if not any(e == e for e in self._eligible):
+            missing.append("holds and begin times")
+        known = f"The log has {', '.join(there)}. " if there else ""
+        unknown = f"The log has no {', '.join(missing)}, so the simulation ignores them." if missing else ""
+        return f"{known}{unknown}".rstrip()
 
 
 def _columns(trace: Trace) -> dict[str, list[Any]]:

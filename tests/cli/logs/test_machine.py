@@ -83,7 +83,7 @@ def test_info_counts_what_the_machine_can_run(dumps: Path, log: Path) -> None:
 
 
 def test_a_simulation_on_the_machine_is_judged_as_such(dumps: Path, log: Path) -> None:
-    done = batchcast("simulate", log, "--machine", dumps, "--explain")
+    done = batchcast("simulate", log, "--machine", dumps, "--details")
     assert done.returncode == 0, done.stderr
     assert "EASY" not in done.stdout
     assert "Slurm's two loops" in " ".join(done.stdout.split())
@@ -135,7 +135,7 @@ def test_an_evaluation_on_the_machine_is_slurms_and_judged_as_such(dumps: Path, 
 
 
 def test_slurm_without_a_machine_takes_the_logs_own_peak(log: Path) -> None:
-    done = batchcast("simulate", log, "--scheduler", "slurm", "--explain")
+    done = batchcast("simulate", log, "--scheduler", "slurm", "--details")
     assert done.returncode == 0, done.stderr
     assert "sizes from its header, else the most processors held at once" in " ".join(done.stdout.split())
 

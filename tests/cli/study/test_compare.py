@@ -192,10 +192,10 @@ def test_a_page_of_the_same_draws_nothing(reports: Path, tmp_path: Path) -> None
 
 def test_beside_the_first_measure_stand_changes_alone_unless_all_columns_are_asked_for(reports: Path) -> None:
     """In a pipe the schedules' table had 211 characters a line, half of it figures that the reports hold."""
-    short, whole = compare(reports, "a", "b"), compare(reports, "a", "b", "--all-columns")
+    short, whole = compare(reports, "a", "b"), compare(reports, "a", "b", "--details")
     widest = [max(map(len, done.stdout.split("Simulated schedules")[1].splitlines())) for done in (short, whole)]
     assert widest[0] < 170 < widest[1]
-    assert "more: --all-columns, or everything with --json" in short.stdout
+    assert "--details for everything else." in short.stdout
     assert "utilization A" in whole.stdout
     assert "utilization A" not in short.stdout
     assert "more:" not in whole.stdout

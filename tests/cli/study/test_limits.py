@@ -58,7 +58,7 @@ def test_what_is_saved_and_killed_stands_with_its_interval_against_the_users_own
     short = CliRunner().invoke(cli, arguments).stdout
     assert f"{advice['mean_unused_core_h_difference']:.1f} (" in short, "beside the figures themselves"
     assert "What is real" not in short
-    text = " ".join(CliRunner().invoke(cli, [*arguments, "--explain"]).stdout.split())
+    text = " ".join(CliRunner().invoke(cli, [*arguments, "--details"]).stdout.split())
     assert "against users' limits" in text
     assert "Advice against 1.25 x longest of 10: unused core-hours a job" in text
 
@@ -116,7 +116,7 @@ def few_groups() -> Trace:
 def test_the_sentence_says_what_is_saved(log: Path) -> None:
     result = CliRunner().invoke(cli, ["limits", str(log), "--risk", "10%", "--step", "1:00"])
     assert result.exit_code == 0, result.output
-    assert "core-hours less than the users did" in result.stdout
+    assert "core-hours less than the users' limits" in result.stdout
     assert "users' limits" in result.stdout
 
 

@@ -37,4 +37,6 @@ def test_the_answer_fits_a_terminal(words: list[str], tmp_path: Path, monkeypatc
     assert run.exit_code == 0, run.output
     lines = run.stdout.rstrip("\n").split("\n")
     assert len(lines) <= LINES, run.stdout
+    assert any(line.startswith("Next: ") for line in lines), "one next step"
+    assert any("--details" in line for line in lines[-2:]), "how to see everything else"
     assert max(map(len, lines)) <= CHARACTERS, run.stdout

@@ -221,7 +221,7 @@ def test_the_command_line_prints_it_as_json_and_as_words(verb, metric) -> None:
     assert rows
     for row in rows:
         assert row[f"{metric}_difference_low"] <= row[f"{metric}_difference"] <= row[f"{metric}_difference_high"]
-    table = CliRunner().invoke(cli, [*verb, log, "--first", "1500", "--explain"], catch_exceptions=False)
+    table = CliRunner().invoke(cli, [*verb, log, "--first", "1500", "--details"], catch_exceptions=False)
     assert "What is real: differences with 90 % intervals" in table.stdout
     assert any(word in table.stdout for word in ("ahead", "level", "behind"))
 

@@ -164,7 +164,7 @@ def test_simulate_says_what_the_page_says(tmp_path) -> None:
     from batchcast.trace.write import write_by_ending
 
     write_by_ending(log(), tmp_path / "log.swf")
-    out = CliRunner().invoke(cli, ["simulate", str(tmp_path / "log.swf"), "--policy", "easy-sjbf", "--explain"])
+    out = CliRunner().invoke(cli, ["simulate", str(tmp_path / "log.swf"), "--policy", "easy-sjbf", "--details"])
     page = CliRunner().invoke(cli, ["evaluate", str(tmp_path / "log.swf"), "-o", str(tmp_path / "r"), "--details"])
     line = next(line for line in out.stdout.splitlines() if line.startswith("Validity."))
     assert "close to the record" in line

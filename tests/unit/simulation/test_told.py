@@ -88,9 +88,12 @@ def test_pbs_tells_whole_nodes_and_what_a_job_waits_for() -> None:
 def test_the_note_says_what_the_log_does_not_tell() -> None:
     trace = sacct("5|a|all|100|100|400|500|COMPLETED|10|4|||sbatch --exclusive x.sh")
     note = simulate_on(MACHINE, trace).notes[0]
-    assert "the log tells whole nodes; it does not tell dependencies, array throttles, features" in note
+    assert "The log has whole nodes. The log has no dependencies, array throttles, features" in note
     bare = Trace.from_arrays({"submit_time": [0.0], "run_time": [10.0], "req_procs": [1.0]})
-    assert "holds and begin times neither" in simulate_on(replace(MACHINE, licenses={}), bare).notes[0]
+    assert (
+        "holds and begin times, so the simulation ignores them"
+        in simulate_on(replace(MACHINE, licenses={}), bare).notes[0]
+    )
 
 
 def test_a_job_that_its_nodes_could_never_hold_and_that_ended_as_it_came_was_refused() -> None:

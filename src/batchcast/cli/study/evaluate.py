@@ -97,7 +97,7 @@ def run(
     from ...report.evaluation.answer import answer
     from ...report.evaluation.record import record_blocks
     from ...report.evaluation.written import fill
-    from ...report.terminal import show
+    from ...report.terminal import WIDEST, show
     from ...trace.whole_file import folder
 
     settings = {**log.settings, "against": given.get("against"), "seed": given["seed"]}
@@ -132,7 +132,7 @@ def run(
         for section in sections:
             show(out, [block for block in section.blocks if block not in early])
     else:
-        show(out, answer(evaluation))
+        show(out, answer(evaluation), width=WIDEST)
     more = "" if given["details"] else ". --details prints every table."
     out.print(f"\nReport: {Path(given['output']) / 'index.html'}{more}", markup=False, soft_wrap=True)
 
@@ -178,10 +178,10 @@ LEVEL = 0.9
     help="Number of bootstrap samples.",
 )
 @page_option("Also write an HTML page with pictures.")
-@click.option("--all-columns", "every_column", is_flag=True, help="For two reports: print every measure of A and B.")
+@click.option("--details", is_flag=True, help="For two reports: print every measure of A and B.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def compare(
-    a: str, b: str, log: Path | None, seed: int, resamples: int, page: Path | None, every_column: bool, as_json: bool
+    a: str, b: str, log: Path | None, seed: int, resamples: int, page: Path | None, details: bool, as_json: bool
 ) -> None:
     """Compare two reports of `evaluate` (folders, or their result.json), or two schedules (CSV).
 
@@ -231,7 +231,7 @@ def compare(
     for side, path, doc in (("A", a, ours), ("B", b, theirs)):
         out.print(f"{side}: {path}, {_log(doc['log'])}", markup=False, soft_wrap=True)
     out.print(f"seed {seed}, {resamples} resamples", markup=False)
-    show_tables(comparison_blocks(comparison, LEVEL), every_column, False)
+    show_tables(comparison_blocks(comparison, LEVEL), details)
 
 
 def _starts(a: str, b: str, path: Path | None, settings: dict[str, Any], as_json: bool) -> None:

@@ -11,7 +11,7 @@ import click
 from ...errors import UsageError
 from ..grammar import risk_option, verb
 from ..options import describe_log, log_options, take_log
-from ..output import document, emit, progress, show_tables, table_options
+from ..output import document, emit, log_as_typed, progress, show_tables, table_options
 
 
 @verb("limits")
@@ -41,8 +41,7 @@ def command(
     floor: str | None,
     step: str | None,
     described: str | None,
-    every_column: bool,
-    explain: bool,
+    details: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -76,7 +75,11 @@ def command(
         return
     rows, groups = ([row for row in found.rows if ("by" in row) == grouped] for grouped in (False, True))
     tables = [advice_table(asked, rows, risk), *([advice_table(asked, groups, risk, by)] if groups else [])]
-    show_tables([*tables, found.words], every_column, explain, advice_differences(asked, rows))
+    name = log_as_typed()
+    next_step = f"batchcast evaluate {name} -o report/  (what another order would gain)"
+    if by is None:
+        next_step = f"batchcast limits {name}{' --memory' * memory} --by user  (who could save most)"
+    show_tables(tables, details, advice_differences(asked, rows), headline=found.words, next_step=next_step)
 
 
 def _time(name: str, text: str | None) -> float:

@@ -11,7 +11,7 @@ import click
 from ..completion import specs
 from ..grammar import verb
 from ..options import describe_log, log_options, predictor_options, score_options, take_log, take_score
-from ..output import document, emit, progress, say, show_new_job, show_tables, table_options
+from ..output import document, emit, log_as_typed, progress, say, show_new_job, show_tables, table_options
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
@@ -69,8 +69,7 @@ def command(
     against: str | None,
     seed: int,
     trace_parameters: str | None,
-    every_column: bool,
-    explain: bool,
+    details: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -150,7 +149,31 @@ def command(
         emit(document("runtime", describe_log(log.trace) | {"never_ran": never_ran}, settings, warnings, results))
         return
     said = [f"{note}."] if note else []
-    show_tables([*tables, *said], every_column, explain, explained)
+    headline, next_step = _best(overall, of_memory)
+    show_tables([*tables, *said], details, explained, headline=headline, next_step=next_step)
+
+
+def _best(rows: list[dict[str, Any]], of_memory: bool) -> tuple[str, str]:
+    """Return the sentence that names the method of the smallest mean error, and the command that uses this method."""
+    from ...predict.protocol import FOR_PEOPLE
+    from ...report.blocks import shown
+
+    key, kind = ("mae_mib", "memory") if of_memory else ("mae_s", "seconds")
+    rivals = [row for row in rows if row["predictor"] not in FOR_PEOPLE and row.get(key) == row.get(key, math.nan)]
+    if not rivals:
+        return "", ""
+    best = min(rivals, key=lambda row: row[key])
+    limits = next((row for row in rows if row["predictor"] == "requested" and row[key] == row[key]), None)
+    users = "users' requests" if of_memory else FOR_PEOPLE["requested"]
+    control = f"; {users}: {shown(limits[key], kind)}" if limits else ""
+    headline = (
+        f"{best['predictor']} predicts {'peak memory' if of_memory else 'run times'} with the smallest mean error: "
+        f"{shown(best[key], kind)} over {best['jobs']:,} jobs{control}."
+    )
+    log = log_as_typed()
+    if of_memory:
+        return headline, f"batchcast limits {log} --memory  (suggests memory requests)"
+    return headline, f"batchcast simulate {log} --predictor {best['predictor']}  (plans with it)"
 
 
 BOUND = 0.9

@@ -11,11 +11,13 @@ import click
 from ...units import counted
 from ..grammar import verb
 from ..options import Log, describe_log, log_options, predictor_options, score_options, take_log, take_score
-from ..output import document, emit, progress, say, show_tables, table_options
+from ..output import document, emit, log_as_typed, progress, say, show_tables, table_options
 from ..periods import in_periods_option
 from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_order, take_plan
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ...simulation import Policy, Schedule
     from ...simulation.models import Model
     from ...simulation.on_nodes import Ordering, QueuePlan
@@ -153,9 +155,29 @@ def command(**given: Any) -> None:
     naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
     table = beside(simulation_table(results, len(first), first.total), results, SCHEDULE)
     explained = difference_blocks(results, SCHEDULE, naming)
-    explain = given["explain"] or given["replicates"] > 0  # who asked for replicates wants to see them
-    judged = judgement(checked, first.total, brief=not explain)
-    show_tables(with_judgement([table], judged), given["every_column"], explain, explained)
+    replicated = explained if given["replicates"] else []  # who asked for replicates wants to see them
+    judged = judgement(checked, first.total, brief=not (given["details"] or replicated))
+    blocks = [*with_judgement([table], judged), *replicated]
+    more = [] if replicated else explained
+    show_tables(blocks, given["details"], more, headline=_headline(results), next_step=_next(checked))
+
+
+def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the shortest and the longest simulated mean wait, each with its policy and predictor."""
+    from ...predict.protocol import named
+    from ...report.figures import span
+
+    ends = [pick(rows, key=lambda row: row["mean_wait_s"]) for pick in (min, max)]
+    words = [f"{span(row['mean_wait_s'])} ({row['policy']}, planned with {named(row['predictor'])})" for row in ends]
+    return f"Simulated mean wait: {words[0]}." if len(rows) == 1 else f"Simulated mean waits: {words[0]} to {words[1]}."
+
+
+def _next(checked: Any) -> str:
+    """Return the next command: a better description of the machine if the simulation is far off, else `evaluate`."""
+    log = log_as_typed()
+    if not checked.trusted:
+        return f"batchcast machine learn {log} -o machine.toml  (derives the machine)"
+    return f"batchcast evaluate {log} -o report/  (compares orders and predictions)"
 
 
 def _in_periods(plan: Plan, given: dict[str, Any]) -> None:

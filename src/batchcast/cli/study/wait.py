@@ -137,8 +137,7 @@ def command(
     seed: int,
     page: Path | None,
     workers: int | None,
-    every_column: bool,
-    explain: bool,
+    details: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -245,18 +244,32 @@ def command(
         say(f"note: {warning}")
     once = list({row["predictor"]: row for row in results}.values())
     # One line per predictor: only columns that are not shown depend on the definition of a quick starter.
-    shown = results if every_column else once
+    shown = results if details else once
     table = beside(wait_table(shown, title), shown, WAITS)
     explained = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])
-    show_tables(
-        [table, *costs, *([_next_step(len(trace))] if predictors == USUAL else [])], every_column, explain, explained
-    )
+    show_tables([table, *costs], details, explained, headline=_best(once), next_step=_next_step(len(trace), specs))
 
 
-def _next_step(jobs: int) -> str:
-    """Return the sentence after the default table: how to score `forecast`, and how long this takes."""
+def _best(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the sentence that names the method of the smallest mean error, with the coverage of its intervals."""
+    from ...report.blocks import shown
+
+    key = "mean_abs_error_s"
+    best = min((row for row in rows if row[key] == row[key]), key=lambda row: row[key], default=None)
+    if best is None:
+        return ""
+    covered = best.get("interval_80", math.nan)
+    intervals = f"; its 80 % intervals cover {shown(covered, 'share')} of the waits" if covered == covered else ""
+    error = shown(best[key], "seconds")
+    return f"{best['predictor']} predicts waits with the smallest mean error: {error}{intervals}."
+
+
+def _next_step(jobs: int, specs: Sequence[str]) -> str:
+    """Return the next step: score `forecast`, which takes minutes; once it is scored, the page of pictures."""
+    if any(spec.split(":")[0] == "forecast" for spec in specs):
+        return "add -o waits.html to see the errors by predicted wait, partition and size"
     part = f" --places {jobs - LATEST + 1}:{jobs}" if jobs > MANY_JOBS else ""
-    return f"Next: add --predictor recent_wait,forecast{part} to score the method that answers users (minutes)."
+    return f"add --predictor recent_wait,forecast{part} to score the method that answers users (minutes)"
 
 
 def _write_page(

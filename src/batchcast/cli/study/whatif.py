@@ -11,7 +11,7 @@ import click
 
 from ..grammar import verb
 from ..options import describe_log, log_options, score_options, take_log, take_score, workers_for, workers_option
-from ..output import document, echo, emit, progress, say, show_tables, table_options
+from ..output import document, echo, emit, log_as_typed, progress, say, show_tables, table_options
 from ..schedule_options import LEARNED, settle
 
 if TYPE_CHECKING:
@@ -124,9 +124,11 @@ def command(**given: Any) -> None:
         return
     for line in notes:
         say(f"note: {line}")
-    explain = given["explain"] or given["replicates"] > 0
-    blocks, explained = _tables(results, groups, schedules[NOW], checked, brief=not explain)
-    show_tables(blocks, given["every_column"], explain, explained)
+    details = given["details"] or given["replicates"] > 0
+    blocks, explained = _tables(results, groups, schedules[NOW], checked, brief=not details)
+    blocks += explained if given["replicates"] else []  # who asked for replicates wants to see them
+    more = [] if given["replicates"] else explained
+    show_tables(blocks, given["details"], more, headline=_headline(results), next_step=_next(checked))
 
 
 for _parameter in command.params:
@@ -154,7 +156,7 @@ def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
         return
     columns, rows, note = growth_columns(found.rows)
     table = Table("Waits with grown work", columns, rows, f"{note} {found.notes[0]}.")
-    show_tables([table], given["every_column"], False)
+    show_tables([table], given["details"])
     if target == target:
         for word, name in smallest(found.rows, target).items():
             echo(f"users react {word}: {name or 'no variant'} keeps 90 % of waits below {span(target)}")
@@ -189,7 +191,7 @@ def _reserve(given: dict[str, Any]) -> None:
     from ...report.outage import outage_blocks
 
     blocks, more = outage_blocks(found.rows, found.groups, given["explain"])
-    show_tables(blocks, given["every_column"], given["explain"], more)
+    show_tables(blocks, given["details"], more)
 
 
 def _live(given: dict[str, Any]) -> None:
@@ -224,7 +226,7 @@ def _live(given: dict[str, Any]) -> None:
             echo(line)
         return
     blocks, more = live_outage_blocks(reply.results, reply.settings["held"], given["explain"])
-    show_tables(blocks, given["every_column"], given["explain"], more)
+    show_tables(blocks, given["details"], more)
 
 
 def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -245,14 +247,31 @@ def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-MOST_GROUPS = 5
-"""Groups in the short answer, which fits a terminal of 24 lines."""
+MOST_ROWS = 5
+"""Rows of both tables together in the brief answer, so that it fits 24 lines; at least one group is shown."""
 
 
-def _most_changed(groups: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the groups whose jobs together gain or lose the most time, in their order."""
+def _most_changed(groups: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    """Return the `most` groups whose jobs together gain or lose the most time, in their order."""
     total = {k: row["jobs"] * abs(row["then_s"] - row["now_s"]) for k, row in enumerate(groups)}
-    return [groups[k] for k in sorted(sorted(total, key=lambda k: -total[k])[:MOST_GROUPS])]
+    return [groups[k] for k in sorted(sorted(total, key=lambda k: -total[k])[:most])]
+
+
+def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the simulated mean wait now, and the shortest one among the variants."""
+    from ...report.figures import span
+
+    now, *others = rows
+    best = min(others, key=lambda row: row["mean_wait_s"], default=now)
+    shortest = f"; shortest with {best['policy']}: {span(best['mean_wait_s'])}" if others else ""
+    return f"Simulated mean wait now: {span(now['mean_wait_s'])}{shortest}."
+
+
+def _next(checked: Any) -> str:
+    """Return the next step: a better description of the machine if the simulation is far off, else grown work."""
+    if not checked.trusted:
+        return f"batchcast machine learn {log_as_typed()} -o machine.toml  (derives the machine)"
+    return "add --demand +20% to see whether the gain lasts when the work grows"
 
 
 def _tables(
@@ -278,8 +297,8 @@ def _tables(
         TableColumn("now_s", "mean wait now", "seconds"),
         TableColumn("then_s", "then", "seconds"),
     ]
-    chosen = _most_changed(groups) if brief else list(groups)
-    note = f"{len(chosen)} of {len(groups)} groups; --explain shows all." if len(chosen) < len(groups) else ""
+    chosen = _most_changed(groups, max(MOST_ROWS - len(results), 1)) if brief else list(groups)
+    note = f"{len(chosen)} of {len(groups)} groups; --details shows all." if len(chosen) < len(groups) else ""
     tables = [Table("Who gains most, and who pays most", columns, chosen, note)] if groups else []
     table = simulation_table(results, len(now), now.total)
     same = "predictor" if brief and len({row["predictor"] for row in results}) == 1 else ""
