@@ -129,7 +129,7 @@ def cpu_s(pid: int) -> float:
 
 
 def measured(place: str, pid: int, ids: list[str], rate: float, seconds: float) -> float:
-    """One line; the 99th percentile, s."""
+    """Print one line of figures, and return the 99th percentile in seconds."""
     load, before = Load(ids, rate, seconds), cpu_s(pid)
     whole = asyncio.run(load.run(place))
     each, took = (cpu_s(pid) - before) / load.count, sorted(load.took)

@@ -85,7 +85,7 @@ def asked(trace: Trace, spec: str, sizes: tuple[int, ...], times: int = 200) -> 
 
 
 def whole_log(name: str, trace: Trace, spec: str, protocol: str) -> None:
-    """Every job of a log predicted: wall and CPU seconds, replay included."""
+    """Measure wall and CPU seconds to predict every job of a log, replay included."""
     wall, cpu = time.perf_counter(), time.process_time()
     points = replay(trace, {"it": predictor(spec, trace, float("nan"), 0)}, protocol=protocol)["it"].points
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

@@ -89,7 +89,7 @@ def differences(
     rows: Sequence[Mapping[str, Any]], metric: str = "mean_wait_s", by: Sequence[str] = ("policy", "predictor"),
     ax: Any = None,
 ) -> Any:  # fmt: skip
-    """Each row's difference in a figure to the one that all are compared with, and its 90 % interval.
+    """Draw each row's difference from the reference row in one measure, with its 90 % interval.
 
     `rows` are flat, as results have them; `by` are the keys that name a row. Left of the line is less.
 

@@ -80,7 +80,7 @@ class Task(NamedTuple, Generic[T]):
 def under_bars(
     label: str, tasks: Sequence[Task[T]], workers: int, bar: Callable[[str, int | None], Any]
 ) -> list[T]:  # fmt: skip
-    """The same for tasks that tell how far they are: a bar each where one follows the other, else one of all."""
+    """Run tasks under progress bars: one bar per task if they run in sequence, else one bar for all tasks."""
     if workers > 1 and len(tasks) > 1:
         with bar(label, len(tasks)) as tick:
             return in_processes([partial(task.run, _unheard) for task in tasks], workers, tick)

@@ -354,7 +354,8 @@ def parse_memory(text: str, *, nodes: float = 1.0, procs: float = 1.0) -> float:
 
     Notes
     -----
-    Slurm prints 0 both for "all memory of the node" and for "no request". Neither is an amount, so both become NaN.
+    Slurm prints 0 both for "all memory of the node" and for "no request". Both meanings of 0
+    become NaN, because neither is an amount of memory.
 
     Examples
     --------

@@ -286,7 +286,7 @@ def test_a_method_whose_package_is_missing_is_refused_before_the_log_is_read(tmp
 def test_a_hint_about_studies_needs_no_checkout_and_a_bare_group_shows_its_help(tmp_path: Path) -> None:
     done = asked(tmp_path, "sweep", str(tmp_path / "none.toml"))
     assert "docs/" not in done.stderr
-    words = done.stderr.partition("the least study: ")[2].partition(", a line each")[0]
+    words = done.stderr.partition("a minimal study has three lines: ")[2].splitlines()[0].rstrip()
     (tmp_path / "study.toml").write_text(words.replace("], ", "]\n").replace("[[log]] ", "[[log]]\n"))
     assert read_study((tmp_path / "study.toml").read_text(), "study.toml").log[0].path == "LOG"
     done = asked(tmp_path, "sweep")

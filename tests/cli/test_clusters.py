@@ -132,7 +132,10 @@ def test_jobs_that_the_user_just_sent_there_wait_in_front_of_the_next(script: st
     assert starts["alpha"] > starts["beta"]
     basis = {row["cluster"]: row["basis"] for row in after["results"]}
     assert ("behind 35 jobs" in basis["alpha"], "behind 5 jobs" in basis["beta"]) == (True, True)
-    assert "alpha: counted as waiting in front: 30 jobs that you sent here since the last look" in after["warnings"]
+    assert (
+        "alpha: counted as waiting ahead: 30 jobs that you submitted since the collector last read the queue"
+        in after["warnings"]
+    )
 
 
 def test_who_was_told_too_early_is_told_later_and_why(stores: dict[str, str], script: str, tmp_path: Path) -> None:

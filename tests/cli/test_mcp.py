@@ -30,7 +30,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def ask(store: str, questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """The answers of one server, started as an assistant starts it."""
+    """Return the answers of one MCP server that is started as an assistant starts it."""
     command, *words = [sys.executable, "-m", "batchcast", "mcp"]
     env = {"PATH": os.environ["PATH"], "BATCHCAST_STORE": store, "BATCHCAST_CONFIG": os.devnull}
     env |= {name: os.environ[name] for name in ("NUMBA_CACHE_DIR", "HOME") if name in os.environ}

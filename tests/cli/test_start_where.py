@@ -221,7 +221,7 @@ def test_the_sentence_never_names_what_is_not_known() -> None:
 
 
 def test_tasks_of_an_array_are_one_line_from_the_first_start_to_the_last(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each task has an answer of its own: an array of hundreds must not fill the screen."""
+    """Each task has its own answer, but an array of hundreds of tasks must not fill the screen."""
     now = 1_000_000.0
     known = {
         "partition": "main", "by_10_start_s": now + 60, "likely_wait_s": 900.0, "by_90_wait_s": 9000.0,

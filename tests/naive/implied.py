@@ -19,7 +19,7 @@ def held_at(queue: Queue, rows: np.ndarray, size: np.ndarray, when: float) -> fl
 
 
 def has_room(queue: Queue, j: int, when: float) -> bool:
-    """Whether processors and GPUs are there for the job for ten minutes."""
+    """Whether the job's processors and GPUs are free for ten minutes."""
     everybody = np.arange(len(queue.size))
     looked = [when, *(t for t in (*queue.start, *queue.end) if when < t <= when + PATIENCE_S)]
     return all(

@@ -73,7 +73,7 @@ SETTINGS = f'runtime = "recent_mean"\nmemory = ""\nlimits = "largest_recent"\nwa
 
 
 def as_neighbour(act: Callable[[], Any]) -> Any:
-    """What a function returns that runs as the neighbour, in a process of its own."""
+    """Run a function as the user `neighbour` in a process of its own, and return its result."""
     here, there = os.pipe()
     child = os.fork()
     if child == 0:

@@ -189,7 +189,7 @@ def answer_of(site: Site, viewer: str, route: str, question: str) -> str:
 
 
 def finds(site: Site, viewer: str) -> None:
-    """Whether what is searched for is there for whoever may see it: else the search would prove nothing."""
+    """Whether a user who may see the secret finds it; otherwise the search for leaks would prove nothing."""
     texts = {
         question: site.ask(viewer, question)[1]
         for question in (f"/v1/start?user={OWNER}", f"/v1/where?{ASKED}", f"/script?job={JOB}", f"/?user={OWNER}")

@@ -170,7 +170,7 @@ def _said_of_policy() -> Iterator[None]:
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
-    """Return the chosen settings for the document; those of the policy too if there is only one."""
+    """Return the chosen settings for the document, with the policy's settings if there is only one policy."""
     from ..simulation.policies import AGES
     from ..units import format_duration
 

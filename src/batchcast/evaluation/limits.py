@@ -59,12 +59,13 @@ def find_limits(
     """Return the limits that would have been advised at each submission, from the jobs ended by then.
 
     Advice: the bound of `calibrated` at level 1 - `risk`, without lots, at least `floor`, rounded up to a multiple
-    of `step`, never above the user's own limit. With `by_name` a job with a name is spoken for by those of the same
-    user, name and size alone, once enough of them have ended for the risk; one of a new name keeps its own limit where
-    the bound did not hold for such (`predict.namesakes.Namesakes`). Rule of thumb: 1.25 times the longest of the last
-    ten ended jobs of the same user and size (else of the same user, else the own limit), rounded up to five minutes.
-    `bounds` draw lots in bursts where asked for. Raises NoAnswer when no job that ran had a limit. One pass, some 100
-    microseconds a job.
+    of `step`, never above the user's own limit. With `by_name`, the limit of a job with a name comes from jobs of the
+    same user, name and size alone, once enough of these jobs have ended for the risk. A job with a new name keeps its
+    own limit if the bound did not hold for earlier jobs with new names (`predict.namesakes.Namesakes`).
+
+    Rule of thumb: 1.25 times the longest of the last ten ended jobs of the same user and size (else of the same user,
+    else the job's own limit), rounded up to five minutes. `bounds` are randomized in bursts if the caller asks for it.
+    Raises NoAnswer if no job that ran had a limit. One pass takes about 100 microseconds a job.
     """
     own = np.where((trace.req_time > 0) & np.isfinite(trace.req_time), trace.req_time, np.nan)
     scored = ~np.isnan(own) & ~np.isnan(trace.run_time)

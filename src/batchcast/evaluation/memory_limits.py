@@ -262,6 +262,6 @@ def memory_note(name: str, plan: MemoryPlan, rows: np.ndarray) -> str:
     jobs = len(rows) - unmeasured
     return (
         f"{name}: {jobs:,} jobs placed by the memory advised, {plan.out_of_memory(rows):,} ran out of it and were run"
-        " again with their own request (else twice as much): their wait is that of the second attempt;"
+        " again with their own request (else with twice the memory), and their wait is the wait of the second attempt;"
         f" {unmeasured:,} of which no peak is known placed as they asked"
     )

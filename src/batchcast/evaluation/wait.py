@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replay a log through wait predictors and score them, points and whole distributions.
 
-One run a method, each on its own recorded clock.
+Each method has one run on a recorded clock of its own.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ def scored_rows(trace: Trace, jobs: tuple[int, int] | None = None, cancelled: st
 
 
 def irregular_waits(trace: Trace, procs: str = "req") -> dict[str, int]:
-    """Return the number of records that are not learned from, by reason. Outages are those of `SystemState.taught`."""
+    """Return the number of records that are not learned from, by reason (outages: `SystemState.taught`)."""
     wait, sizes = trace.wait_time, trace.procs(procs)
     spoiled, outages = outage_waits(trace, procs)
     which = "an outage" if outages == 1 else f"one of {outages} outages"

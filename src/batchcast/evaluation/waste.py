@@ -19,7 +19,7 @@ WHOLE = "whole"
 MOST = 10
 TIMEOUT = "timeout"
 FAILED = frozenset(word for word, number in SWF_NUMBERS.items() if number in (0, 4, 5)) - {TIMEOUT}
-"""A job that ended so left its work undone; pieces of a job that was checkpointed and goes on did not."""
+"""Statuses of jobs whose work is lost. A checkpointed piece of a job that continues is not among them."""
 SUMS = (
     "jobs",
     "jobs_without_limit",

@@ -207,7 +207,7 @@ def _most_each(each: np.ndarray, work: np.ndarray) -> int:
 def count_whole(trace: Trace) -> tuple[int, int]:
     """Count jobs that request part of a node and get whole nodes, and those that do not; (0, 0) if unknown.
 
-    The size of a node is that of the machine that the used processors imply. O(n log n).
+    The used processors imply the size of a node. O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 9, 9], "run_time": [9] * 3, "req_procs": [1, 2, 40],
     ...                          "alloc_procs": [40] * 3, "req_nodes": [1] * 3})

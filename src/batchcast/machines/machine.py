@@ -104,7 +104,7 @@ class Qos:
 class Association:
     """An account (without a user) or a user in an account, with shares and limits.
 
-    `parent` is the account above an account. Above a user it is the user's account, unless `parent` names another.
+    `parent` is the parent of an account. The parent of a user is the user's account, unless `parent` names another.
     """
 
     account: str = ""

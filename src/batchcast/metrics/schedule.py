@@ -238,7 +238,7 @@ class ScheduleTotals:
     def add(
         self, submit: np.ndarray, start: np.ndarray, run: np.ndarray, procs: np.ndarray, backfilled: np.ndarray
     ) -> None:
-        """Add one piece; the parameters are those of `measures`."""
+        """Add one period's jobs; `measures` has the same parameters."""
         if not len(submit):
             return
         wait = start - submit

@@ -127,7 +127,7 @@ class State(StrEnum):
 
 
 GIVEN_BACK = frozenset({State.RESTORED, State.FOREIGN})
-"""States in which nothing of ours is left on a job. An ENDED job is not among them, because of its requeue."""
+"""States in which a job has no planned limit or factor left. ENDED is not among them: a requeue may restart the job."""
 
 
 class Entry(NamedTuple):
@@ -165,7 +165,7 @@ class Quiet:
         self.booted, self.since = (booted, now) if is_given_back else (math.nan, math.inf)
 
     def holds(self, booted: float) -> bool:
-        """Return whether the slurmctld that started at `booted` is the one that was looked at."""
+        """Return whether the slurmctld that started at `booted` is the slurmctld that was queried."""
         return booted == self.booted
 
     def is_settled(self, now: float) -> bool:

@@ -68,7 +68,7 @@ def commented(job: Plannable, words: str) -> str | None:
 
 
 def stale(jobs: Iterable[Plannable], record: Mapping[str, Entry], terms: Terms) -> list[tuple[Plannable, str]]:
-    """Return jobs with an outdated token of ours in AdminComment, and the comment without it.
+    """Return jobs with an outdated batchcast token in AdminComment, and the comment without the token.
 
     The token of a job that is not in the record belongs to another batchcast and is kept.
     """

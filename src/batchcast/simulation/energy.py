@@ -126,7 +126,7 @@ def energy_rows(schedules: Mapping[str, Schedule], power: Any = None, nodes: Any
     ['fcfs', 'easy']
     """
     if not isinstance(schedules, Mapping):
-        what = f"energy: {type(schedules).__name__} instead of schedules by name"
+        what = f"energy: got {type(schedules).__name__}; expected a dict of name to schedule"
         raise UsageError(f'{what} (accepted: {{"easy": simulate(log, "easy"), ...}})')
     return [
         {"policy": name, **energy(schedule, power, nodes), "mean_wait_s": schedule.measures()["mean_wait_s"]}

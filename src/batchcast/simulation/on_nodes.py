@@ -267,7 +267,7 @@ def row_of(request: NodeRequest) -> int:
 
 
 def is_superseded(requests: Sequence[NodeRequest], plan: MemoryPlan) -> np.ndarray:
-    """Return which attempts (n,) are first ones that ran out: their jobs' starts and ends are those of the second."""
+    """Return a mask (n,) of first attempts that ran out of memory; the second attempt gives the job's start and end."""
     second = ~np.isnan(plan.second)
     return np.array([not r.key.endswith(SECOND) and bool(second[int(r.key)]) for r in requests], bool)
 

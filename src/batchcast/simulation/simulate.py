@@ -315,7 +315,7 @@ def simulate_split(
     default_request: float | None = None,
     **options: Any,
 ) -> Schedule:
-    """Simulate a log whose partitions are separate machines; `options` are those of `simulate`.
+    """Simulate a log whose partitions are separate machines; `simulate` describes `options`.
 
     `sizes` gives processors and their source by partition id (`machines.learned.machine.partition_sizes`). Records
     without a partition are left out, and so are partitions in which no job is known to run. Each partition has its own

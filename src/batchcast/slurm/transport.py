@@ -334,7 +334,7 @@ class Recorded:
         return self._now
 
     def ticks(self) -> float:
-        """The same clock: nobody sets a recording's clock."""
+        """Return True: the clock of a recording never changes."""
         return self._now
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:

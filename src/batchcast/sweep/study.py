@@ -15,7 +15,9 @@ from ..errors import InputError, UsageError, check_word, input_error
 from ..formats import FORMATS
 from ..units import parse_duration, parse_share
 
-HINT = "the least study: policies = ['easy'], predictors = ['requested', 'kernel'], [[log]] path = 'LOG', a line each"
+HINT = (
+    "a minimal study has three lines: policies = ['easy'], predictors = ['requested', 'kernel'], [[log]] path = 'LOG'"
+)
 SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 Words = tuple[str, ...]
 Settings = Mapping[str, Any]

@@ -45,7 +45,9 @@ DECIDING = (
 
 @cache
 def own_code(rooms: tuple[str, ...] = DECIDING) -> str:
-    """Return batchcast's version and a digest of the source files that determine results. It takes about 20 ms once.
+    """Return batchcast's version and a digest of the source files that determine results.
+
+    The first call takes about 20 ms.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ def test_a_learned_machine_has_its_evidence_and_is_judged_on_the_rest(tmp_path: 
     assert "# " in text
     assert "of the nodes are there on a usual day" in done.stderr
     assert "machine learned from the log's first part" in " ".join(done.stderr.split())
-    assert "of their recorded waiting time" in text
+    assert "of the recorded waiting time" in text
     assert "Waiting time of the test jobs by cause" in done.stderr
     again = batchcast("simulate", str(cluster_path()), "--machine", str(file), "--json")
     assert json.loads(again.stdout)["results"]

@@ -25,7 +25,7 @@ class Planned(NamedTuple):
 
 
 def plan(jobs: int, seed: int, *, nodes: int, span: float, holds: bool = True) -> list[Planned]:
-    """So many submissions over `span` seconds; about every twentieth is cancelled, held for a while or requeued.
+    """Return submissions over `span` seconds; about 5 % are cancelled, held for a while or requeued.
 
     Without `holds` nothing is held: Slurm 22.05 never releases a job again that was submitted while slurmdbd was away
     and recovered by a restarted slurmctld ("waited 5 seconds for JobId to get a db_index").

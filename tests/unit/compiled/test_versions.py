@@ -1,4 +1,4 @@
-"""The project's own compiler passes run on the numba they were tried with; any other compiles the same kernels."""
+"""The project's own compiler passes run only on tested versions of numba; other versions compile the same kernels."""
 
 from __future__ import annotations
 

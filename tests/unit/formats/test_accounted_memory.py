@@ -1,4 +1,4 @@
-"""What sacct's rows of steps say of a job's memory: grouped by order, ended for it or not, measured or not."""
+"""The memory of a job from sacct's step rows: in any order, killed for memory, or without a measurement."""
 
 from __future__ import annotations
 

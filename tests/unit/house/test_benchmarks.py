@@ -14,7 +14,7 @@ SCRIPTS = sorted([*(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "tools").glob("
 
 
 def sources(path: Path) -> list[ast.AST]:
-    """The file, and the imports of programs that stand in it as text for another process."""
+    """Return the source of a file, and of the programs that the file contains as text for another process."""
     trees: list[ast.AST] = [ast.parse(path.read_text())]
     for node in ast.walk(trees[0]):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -1,4 +1,4 @@
-"""The pictures of a paper: what is drawn is what the arrays say."""
+"""Pictures for papers: the drawn values equal the arrays."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_a_class_is_a_power_and_what_is_no_schedule_is_said() -> None:
     for nodes in ([1, 1], [4, 4, 4], [1, 7], ()):
         with pytest.raises(UsageError, match="nodes that the schedule was made on"):
             energy(schedule, Server(), nodes)
-    with pytest.raises(UsageError, match="Schedule instead of schedules by name"):
+    with pytest.raises(UsageError, match="got Schedule; expected a dict of name to schedule"):
         energy_rows(schedule, Server(), [4, 4])  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="Trace is no schedule"):
         energy(log_of([(0, 9, 2)]), Server(), [4, 4])  # type: ignore[arg-type]

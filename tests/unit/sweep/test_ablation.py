@@ -1,4 +1,4 @@
-"""What each word of a plan is worth, from pairs of plans; and which plans are on the frontier."""
+"""The effect of each policy word, computed from pairs of plans, and the plans on the frontier."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     type=click.Choice(["batchcast", "batsim"]),
     default="batchcast",
     show_default=True,
-    help="Columns of that CSV: batchcast's, or those of Batsim's jobs.csv.",
+    help="Columns of that CSV: batchcast's, or the columns of Batsim's jobs.csv.",
 )
 @click.option("--against", metavar="SCHEDULE", help="Reference for differences. Default: the first.")
 @click.option(

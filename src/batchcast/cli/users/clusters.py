@@ -62,7 +62,7 @@ def _own_record(known: Configured, now: float) -> Mapping[str, Any]:
     if not path.exists():
         return {}
     with Ledger(path) as ledger:
-        # a store answers at once; what sacct has to be asked for waits for `batchcast accuracy`
+        # only what a store knows is fetched here; `batchcast accuracy` later asks sacct for the rest
         learn_outcomes(ledger, {one.name: one for one in known.clusters if one.store})
         lateness = {name: ledger.lateness(name, now) for name in LEVELS}
         return {"sent": ledger.sent_since(now - 3600.0), "lateness": lateness}

@@ -101,7 +101,7 @@ class Layout:
         return self._misfits(fields, self.names)
 
     def _misfits(self, fields: Sequence[str], names: Sequence[str]) -> list[str]:
-        """Returns those of the given columns whose fields do not have the column's format."""
+        """Return the given columns whose fields do not have the column's format."""
         misfits = []
         for name in names:
             check = check_of(name)

@@ -135,7 +135,7 @@ class Records:
         for k in [k for k, text in enumerate(columns[state]) if text in strange] if strange else ():
             wrong = [name for name in layout.misfits([column[k] for column in columns]) if name != "state"]
             if wrong:
-                self._problems.drop(numbers[k], "fields that are not those of their columns", columns[state][k])
+                self._problems.drop(numbers[k], "fields that do not have the format of their column", columns[state][k])
                 dropped.add(k)
         if not dropped:
             return columns, numbers

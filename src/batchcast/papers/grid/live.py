@@ -3,7 +3,7 @@
 
 The broker's state is a journal: a line for each job and each mapping event, on the disk before anybody is told of it.
 Heuristics are pure, so a broker that reads its journal again makes the same decisions again. The mapping events and
-their rules are those of `clock.simulate`: with a virtual clock, both give the same outcome for the same jobs.
+they follow the rules of `clock.simulate`: with a virtual clock, both give the same outcome for the same jobs.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def results_table(results: Rows) -> Table:
 
 
 def gantt(jobs: Jobs, resources: Resources, outcome: Outcome, name: str) -> Figure:
-    """Draw the first jobs that ran, a bar each on its resource; late jobs are marked."""
+    """Draw the first jobs that ran: one bar per job in the row of its resource; late jobs are marked."""
     ran = np.flatnonzero(np.isfinite(outcome.finish))
     ran = ran[np.argsort(outcome.start[ran], kind="stable")][:LONGEST_GANTT]
     data: list[dict[str, Any]] = []

@@ -24,7 +24,7 @@ NAME_COLUMNS = ("user_id", "group_id", "app_id", "queue_id")
 NUMBER_WEIGHTS = (1.0, 0.25, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 1.0, 0.25, 0.25, 0.25, 0.01)
 NAME_WEIGHTS = (1.0, 0.25, 0.25, 1.0)
 FIRST_K = 5
-TEXT_WEIGHTS = (1.0,) * 8 + (0.0,) * 6  # the job and the state; no user history, no attributes of ours
+TEXT_WEIGHTS = (1.0,) * 8 + (0.0,) * 6  # the job and the state; no user history, none of our added attributes
 TEXT_K = 50
 
 
@@ -52,7 +52,7 @@ class Ibl:
         `count`: the time in the queue of a cancelled job counts as its wait; `skip`: it is ignored.
     reading
         `ours`, or `text`, the literal method: numbers divided by their range among the instances, every weight 1, no
-        search, the distance-weighted mean of 50, and no attributes of ours.
+        search, the distance-weighted mean of 50, and none of our added attributes.
 
     Raises
     ------
@@ -146,7 +146,7 @@ class Ibl:
                 self.wait[i] = wait
 
     def refit(self, now: float) -> None:
-        """Search once: on those of the first `train` submissions whose wait is known by now."""
+        """Search the weights once, on the first `train` submissions whose wait is known by now."""
         n = len(self.known)
         if self.tuned is None and self.search and n >= self.train:
             part = Attributes(*(a[:, :n] for a in self.attributes))

@@ -140,9 +140,10 @@ def similar_median(s: Record, m: Record, last_of_class: int, limit: float, above
 def judge(
     state: np.ndarray, memory: np.ndarray, now: float, procs: float, limit: float, klass: int
 ) -> tuple[int, float, int]:
-    """Judge a job that is submitted now: the history and criterion that mark it, the point, the number of near jobs.
+    """Decide whether a job that is submitted now is a quick starter.
 
-    `klass` is -1 for an unknown size. Returns (mark, point in seconds, near jobs).
+    Returns the mark (which history and criterion decided), the predicted wait in seconds, and the number of jobs in
+    the near history. `klass` is -1 for an unknown size.
     """
     s, m = state[0], memory[0]
     classes, n = classes_of(m), m.noted

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features from working directories: one, or those of every job of a log whose inputs can still be read."""
+"""Features from one working directory, or from the directories of a log's jobs whose inputs can still be read."""
 
 from __future__ import annotations
 

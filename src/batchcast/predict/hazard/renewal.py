@@ -98,7 +98,7 @@ class Renewed(NamedTuple):
 
 class Expected(NamedTuple):
     """Uncorrected predictions of remaining waits: curves (n, 33), the component of each (-1: none), the curves that the
-    model started from (n, 33), and those of the other components (n, components - 1, 33), NaN if missing."""
+    model started from (n, 33), and the other components' distributions (n, components - 1, 33), NaN if missing."""
 
     curves: np.ndarray
     way: np.ndarray

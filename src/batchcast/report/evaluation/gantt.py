@@ -92,7 +92,7 @@ def strips(
 ) -> tuple[Figure, ...]:
     """Return the two strips of schedules by name (submit, start, end, processors) between two instants.
 
-    `xaxis` is that of the figure above them, without its title.
+    `xaxis` is the x axis of the figure above, without its title.
     """
     layout = {"xaxis": xaxis, "hovermode": "closest"}
     return _queue(schedules, low, high, layout), _overview(schedules, total, low, high, layout)
@@ -376,7 +376,7 @@ def _caption(length: float, passing: bool, left_out: int, more: int) -> str:
     )
     text = "A bar is a job on processors it could have had, since the model only counts them. "
     if length in LENGTHS:
-        part = "the week" if length == LENGTHS[0] else f"the part of a week, as long as {MOST_BARS:,} bars allow,"
+        part = "the week" if length == LENGTHS[0] else f"the longest part of a week with at most {MOST_BARS:,} bars,"
         text += f"Shown is {part} in which the first schedule {where}."
     if left_out:
         text += f" Up to {left_out:,} of the smallest bars of a schedule are not drawn."

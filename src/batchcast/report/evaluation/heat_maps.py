@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heat maps as plain values, and those of waits.
+"""Heat maps as plain values, and the heat maps of waits.
 
 By weekday and hour, by size and limit, and how a forecast would change them.
 """

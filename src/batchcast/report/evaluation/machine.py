@@ -66,8 +66,8 @@ def machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Blo
 
 SHORT = "The log is too short to show anything over time."
 CAPTION = (
-    "All jobs, also those not scored. Where the recorded line and that of the users' limits part, the real scheduler "
-    "did something the model does not know: other rules, broken nodes, reserved time."
+    "All jobs, also jobs that are not scored. If the recorded line and the line of the users' limits differ, the real "
+    "scheduler did something the model does not know: other rules, broken nodes, reserved time."
 )
 QUEUE = ("jobs waiting, mean of the {unit}", False)
 BUSY = ("share of the processors busy", True)

@@ -67,7 +67,7 @@ def fill(
 ) -> tuple[dict[str, Any], list[Section]]:
     """Write index.html, result.json, forecasts.csv and schedules/*.csv into a folder: the document and the sections.
 
-    `settings` and `warnings` are those of the log's reading; `command` is what makes the same report again; `title`
+    `settings` and `warnings` come from reading the log; `command` is what makes the same report again; `title`
     and `preface` head the page.
     """
     files = {}

@@ -47,7 +47,7 @@ BEFORE = ", as at submission"
 LEVELS = (0.5, 0.9)
 COUNTS = ("no_history", "withdrawn", "still_open", "overdue", "issued_after_start")
 FALLBACK = "fallback"
-"""`grounds` of a forecast that another method gave in place of the one that was asked (`predict.protocol.Grounds`)."""
+"""`grounds` of a prediction that another method gave in place of the chosen method (`predict.protocol.Grounds`)."""
 
 
 def fallback_reason(basis: str) -> str:

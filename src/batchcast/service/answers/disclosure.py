@@ -183,7 +183,7 @@ class OfOthers:
 
 
 def disclosed(value: Any, hidden: bool) -> Any:
-    """Return the part of an answer that a viewer may see. Only this function decides it.
+    """Return the part of an answer that a viewer may see; no other function decides what is hidden.
 
     >>> disclosed([{"basis": OfOthers("behind 40 jobs", "the queue"), "start_s": 5.0}], hidden=True)
     [{'basis': 'the queue', 'start_s': 5.0}]
@@ -277,7 +277,7 @@ def check_may_see(site: Site, user: str | None) -> None:
     """Raise Refused if jobs are hidden and the viewer does not own them."""
     if site.private and (user is None or site.viewer.name != user):
         who = site.viewer.name or "somebody unknown"
-        raise Refused(f"jobs are private here: {who} may not see those of others",
+        raise Refused(f"jobs are private here: {who} may not see other users' jobs",
                       hint="your own jobs, or accuracy and report -p for figures over several users")  # fmt: skip
 
 
@@ -289,7 +289,7 @@ def start_settings(settings: Settings, now: float) -> dict[str, Any]:
 
 
 def used(site: Site, who: Whose, since: float, until: float, least: int, statement: str = "used") -> Packed:
-    """Return the finished jobs of a span; if figures must cover several users, only those of complete days.
+    """Return the finished jobs of a span; if figures must cover several users, only jobs of complete days.
 
     `statement` selects all of them (`used`), or jobs with measured memory (`used_memory`).
     """

@@ -129,7 +129,7 @@ MOST_NAMES = 100
 
 
 AS_REQUESTED = "as requested"
-"""What the way is called that changes neither size nor limit; `batchcast.clusters` compares clusters by it."""
+"""Name of the submission option that changes neither size nor limit; `batchcast.clusters` compares clusters by it."""
 ASSUMED, OF_NEW_JOBS = "assumed: ", "this is for a new job: "
 """How the two notes begin that every such answer has."""
 
@@ -174,7 +174,10 @@ def answer_where(
             raise NoAnswer(f"it would never start: {never}", hint=NEVER)
         notes = [*staleness(site.memory, now), *ask.notes]
         if ahead:
-            notes.append(f"counted as waiting in front: {counted(ahead, 'job')} that you sent here since the last look")
+            notes.append(
+                f"counted as waiting ahead: {counted(ahead, 'job')} that you submitted since the collector last read "
+                "the queue"
+            )
         notes.append(
             f"{ASSUMED}another type of GPU is as fast; half the nodes run twice as long and use twice the memory each, "
             "twice the nodes half as long and half the memory; you may use every partition shown, and the QOS "
@@ -209,7 +212,7 @@ def own_runs(site: Site) -> dict[str, list[float]]:
 
 
 def _count_as_waiting(site: Site, ask: Forecaster, sent: Sequence[tuple[float, Mapping[str, str]]]) -> int:
-    """Submit to the loaded clock the jobs that were sent after the collector's last look; return their number.
+    """Submit to the loaded clock the jobs that were sent after the collector last read the queue; return their number.
 
     Else jobs that one user sends within seconds would all be told of the same free processors.
     """

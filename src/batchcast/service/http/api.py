@@ -358,7 +358,7 @@ _MEANING = {
     "starttime": ("from when: a date, now-30days", "now-30days"),
     "endtime": ("until when", "now"),
     "choice": ("sbatch's long options as a query of its own; up to 20 such parameters", "ntasks=4&time=240"),
-    "by": ("the chance to be done by then decides: a time to come", "now+6hours"),
+    "by": ("rank by the probability to end by this time, which lies in the future", "now+6hours"),
     "spread": ("also twenty equally likely waits and run times of each way: yes or no", "no"),
     "any-size": ("whether half or twice the size may come first: yes or no", "no"),
 }

@@ -235,7 +235,7 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     bad = "failed" if is_collector_down(memory, now) else "warning"
     yield from _last_cycle(memory)
     yield judged("collector", not notes, "; ".join(notes) or "up to date", do, bad)
-    yield _privacy(settings, memory, f"PrivateData at the last look, {_when(memory.get('cycle_at'))}")
+    yield _privacy(settings, memory, f"PrivateData when it was last read, {_when(memory.get('cycle_at'))}")
     if ask and settings["scheduler"] == "slurm":
         yield from _sight(reader, cluster, memory, settings)
         from .machine_check import machine_finding  # compiled code, which the service's page does without

@@ -196,7 +196,7 @@ def _track(answers: Sequence[tuple[float, float, float]]) -> dict[str, Any] | No
 
 
 def _chances(row: Row, answer: Mapping[str, Any], now: float) -> Chances:
-    """Return a prediction's instants if the job waits for the machine; else those of the answer."""
+    """Return the prediction's instants if the job waits for the machine, else the answer's instants."""
     likely, by_90 = answer["likely_start_s"], answer["by_90_start_s"]
     if answer["counts_from"] == "submission" and newest(row)["point_s"] is not None:
         exact = of_forecast(row, row["submit_time"], now)

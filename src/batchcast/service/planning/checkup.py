@@ -172,11 +172,11 @@ def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -
         limits.priorities(scheduler.transport)
     except BatchcastError as error:
         return finding("priorities", "failed", error.message, error.hint or "does sprio answer here?")
-    do = "nothing is ordered until that or plan_band is set otherwise"
-    fact = f"a job rises by {settings['plan_band']} at most, within its {settings['plan_within']}"
+    do = "no job is reordered until this setting or plan_band is changed"
+    fact = f"batchcast raises a job's priority by at most {settings['plan_band']}, within its {settings['plan_within']}"
     if settings["plan_within"] != "queue":
-        fact = f"a job rises or falls by {settings['plan_band']} at most, within its {settings['plan_within']}"
-        fact += " in one QOS and one partition"
+        fact = f"batchcast changes a job's priority by at most {settings['plan_band']}, "
+        fact += f"within its {settings['plan_within']} in one QOS and one partition"
     longer = head_start(settings["plan_band"], site.by_age, site.max_age)
     if settings["plan_within"] == "queue" and longer < math.inf:
         fact += f"; half the work counts as much as {span(longer)} of waiting, by PriorityWeightAge"

@@ -77,7 +77,7 @@ class CommentWriter:
 
 
 COMMENT_FIELD = "plan_advised"
-"""Key in the store for the field that may have comments of ours."""
+"""Key in the store for the field (Comment or AdminComment) that may have comments from batchcast."""
 MOST_WRITTEN = 10
 """Maximum number of comments that are written per cycle: each is a call to slurmctld."""
 

@@ -77,7 +77,7 @@ Call = tuple[int, list[Group]]
 
 @dataclass(slots=True)
 class OrderOutcome:
-    """What one look did: records set and restored, number with a factor of ours, calls, failures."""
+    """What one cycle did: records set and restored, number of jobs with a factor from batchcast, calls, failures."""
 
     set: int = 0
     returned: int = 0
@@ -103,10 +103,10 @@ class Orderer:
     _quiet: Quiet = field(default_factory=Quiet)
 
     def cycle(self, cluster: str, stored: Stored, stop: str = "", booted: float = math.nan) -> OrderOutcome:
-        """Look once and set factors; with `stop`, restore every factor of ours. Raises BatchcastError.
+        """Read the queue once and set SiteFactors; with `stop`, restore every factor that batchcast set.
 
-        Once a look has found every factor restored, there are no calls while `stop` and slurmctld's start, `booted`,
-        stay the same.
+        Once every factor is restored, no calls are made while `stop` and slurmctld's start time, `booted`, do not
+        change. Raises BatchcastError.
         """
         assert stored.order is not None
         done, record = OrderOutcome(), dict(stored.order)
@@ -166,7 +166,7 @@ class Orderer:
     def learn(self, connection: Connection, cluster: str, issued: Forecasts) -> None:
         """Find the users whose waiting jobs time limits order, since much of their work ran past its predictions.
 
-        Also find which kinds of jobs of each user have ended, at once for a user who had no job in the last looks.
+        Also find which kinds of jobs of each user have ended, at once for a user who had no job in the last cycles.
         """
         now = self.transport.now()
         if not issued or self.settings["plan_order_by"] == "limits":
@@ -392,7 +392,7 @@ def _is_ours(seen: Priority, standing: Standing | None) -> bool:
 
 
 def _stands(seen: Priority, standing: Standing | None) -> bool:
-    """Return whether a record has a factor of ours."""
+    """Return whether batchcast has set a factor on the record's job."""
     return seen.factor != 0 and _is_ours(seen, standing)
 
 

@@ -78,7 +78,7 @@ def why_site_refused(settings: Settings, ground: Ground, counted: Sequence[str])
 
 
 def over_time_cuts(before: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
-    """Describe where OverTimeLimit (s, by partition) is lower than at the last look.
+    """Describe where OverTimeLimit (s, by partition) is lower than in the last cycle.
 
     >>> over_time_cuts({"main": 3600.0, "short": 600.0}, {"main": 1800.0, "short": 600.0})
     ['OverTimeLimit of partition main was lowered from 1 h to 30 min: limits that need more go back']
@@ -239,6 +239,6 @@ class Submissions:
         return bool(found)
 
     def keep(self, jobs: Sequence[Plannable]) -> None:
-        """Forget all submissions but those of these waiting jobs."""
+        """Forget the submissions of all jobs except these waiting jobs."""
         shown = {job.raw_id for job in jobs if job.waits}
         self.known = {raw_id: one for raw_id, one in self.known.items() if raw_id in shown}

@@ -48,8 +48,8 @@ class Cause:
     jobs: int
 
     def __str__(self) -> str:
-        much = f"{self.share:.1%} of their recorded waiting time ({self.wait_hours:,.0f} h)"
-        return f"judged on the other jobs, {much}: {self.says}"
+        much = f"{self.share:.1%} of the recorded waiting time ({self.wait_hours:,.0f} h)"
+        return f"{much} on the jobs that were not used for learning: {self.says}"
 
 
 def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndarray, procs: str = "req") -> list[Cause]:

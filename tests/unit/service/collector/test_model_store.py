@@ -44,7 +44,7 @@ def learning_in(place: Path) -> Settings:
 
 
 def jobs(count: int) -> list[Job]:
-    """One after the other with growing waits, so that answers differ from job to job."""
+    """Return jobs that run one after the other with growing waits, so that predictions differ from job to job."""
     return [
         Job(str(k), 1000.0 + 40 * k, 1000.0 + 40 * k + 7 * (k % 13), 1000.0 + 40 * k + 7 * (k % 13) + 20 + 30 * (k % 5))
         for k in range(1, count)

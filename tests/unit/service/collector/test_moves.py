@@ -1,4 +1,4 @@
-"""What a waiting job is told is remembered when it moves, with what happened in the queue that explains it."""
+"""If the predicted start of a waiting job moves, the store keeps the move and the queue events that explain it."""
 
 from __future__ import annotations
 

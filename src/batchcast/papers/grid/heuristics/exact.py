@@ -206,7 +206,7 @@ class Exact:
     jobs skip this step then. Caps between B and U are then refuted one after the other, each over all columns that its
     own reduced costs allow, which raises the bound. What is left of the box goes to kicks and descents by chains of
     moves (`grid.assignment.chained`); `beside`, given a task, may start it in a thread and return what waits for it so
-    many seconds, and then both have the box. The answer is never worse than that of the search it begins with.
+    many seconds, and then both have the box. The answer is never worse than the plan of the search that it begins with.
     Takes batches that leave up to 60,000 columns (4096 x 128 leaves 32,768). Without deadlines. Deterministic apart
     from where the time limit cuts.
 
