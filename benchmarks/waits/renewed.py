@@ -7,8 +7,8 @@ log event by event. Whenever `--every` seconds of the log have passed, it renews
 For the answers of each log, by the time already waited: how many, of how many jobs, how often the bounds at 25, 50, 75
 and 90 % held, and the mean over jobs of how often the 90 % bound held, since all answers of a job share its start.
 
-`--until` counts only answers of the first seconds of the log. While load grows or is steady, the answers of the
-recorded runs hold as often as they promise; when submissions end and the queue drains, all of them hold.
+`--until` counts only answers of the first seconds of the log. The recorded runs end with a queue that drains, where
+bounds learned under load hold almost always.
 """
 
 from __future__ import annotations
