@@ -28,12 +28,13 @@ def job(start: float | None) -> dict[str, Any]:
     return {"submit": 0.0, "eligible": 0.0, "start": start, "state": "PENDING" if start is None else "RUNNING"}
 
 
-def test_a_90_percent_time_after_the_end_of_the_day_is_undecided_whether_its_job_started_or_not() -> None:
-    """Those whose jobs started counted as held and the others not at all, so the share came out too high."""
+def test_90_percent_times_within_the_day_are_counted_apart() -> None:
+    """Of later ones, those whose jobs started count as held and the others not at all, so their share is too high."""
     told = [Told("renewed", str(k), 0.0, 100.0, by_90) for k, by_90 in enumerate((500.0, 500.0, 500.0, 2e4, 2e4))]
     jobs = {str(k): job(start) for k, start in enumerate((400.0, 600.0, None, 400.0, None))}
     row = judged("renewed", told, jobs, NOW)
-    assert (row["judged"], row["undecided"], row["kept_90"]) == (3, 2, pytest.approx(1 / 3))
+    assert (row["judged"], row["kept_90"]) == (4, 0.5)
+    assert (row["due"], row["due_kept_90"]) == (3, pytest.approx(1 / 3))
 
 
 def test_an_answer_is_compared_with_the_limits_of_what_runs_and_waits_before_it() -> None:

@@ -670,13 +670,13 @@ def read_operator_day(printed: list[Any], _: Path) -> Figures:
     """Read the tables of tests/slurm/operator_day.py."""
     lines = printed[0].splitlines()
     tables = [line for line in lines if line.startswith("|")]
-    found = Figures({"day": lines[0]}, {"answers": [line for line in tables if line.count("|") == 7]})
+    found = Figures({"day": lines[0]}, {"answers": [line for line in tables if line.count("|") == 8]})
     found.blocks["limits"] = [line for line in tables if line.count("|") == 6]
     found.blocks["planning"] = [line for line in tables if line.count("|") == 3]
     for line in found.blocks["answers"][2:]:
-        kind, judged, undecided, kept, middle, worst = (cell.strip() for cell in line.strip("|").split("|"))
+        kind, judged, kept, due, due_kept, middle, worst = (cell.strip() for cell in line.strip("|").split("|"))
         found.values |= {f"{kind}.judged": int(judged), f"{kind}.kept_90": kept, f"{kind}.median_min": middle}
-        found.values[f"{kind}.undecided"] = int(undecided)
+        found.values |= {f"{kind}.due": int(due), f"{kind}.due_kept_90": due_kept}
         found.values[f"{kind}.worst_min"] = worst
     for line in found.blocks["limits"][2:]:
         kind, compared, _, beyond, furthest = (cell.strip() for cell in line.strip("|").split("|"))
@@ -789,7 +789,7 @@ STUDIES = (
     ),
     Study(
         "lab-operator-day-newer",
-        ("BATCHCAST_LAB=newer python tests/slurm/operator_day.py --hours 3.2 --speed 22 --rate 48 -o day.json",),
+        ("BATCHCAST_LAB=newer python tests/slurm/operator_day.py --hours 2.4 --speed 22 --rate 40 -o day.json",),
         read_operator_day, rerun="lab",
     ),
     Study(

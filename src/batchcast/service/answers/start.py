@@ -336,9 +336,9 @@ def work_ahead(state: Any) -> dict[str, float] | None:
 def latest_start(row: Row, memory: Mapping[str, Any], now: float) -> float:
     """Return the latest start that an answer for this waiting job may give (epoch seconds); infinity if unknown.
 
-    It is Slurm's own estimate, which uses limits, if there is one; otherwise when all running and waiting jobs would
-    have run to their limits on the job's partition. `MARGIN_SHARE` and `MARGIN_S` are added for jobs that arrive later
-    and start earlier.
+    It is Slurm's own estimate, which uses limits, or when all running and waiting jobs would have run to their limits
+    on the job's partition: the earlier of these that is known. `MARGIN_SHARE` and `MARGIN_S` are added for jobs that
+    arrive later and start earlier.
 
     >>> row = {"expected_start": 1000.0, "partition_id": "main"}
     >>> latest_start(row, {}, 0.0), latest_start({**row, "expected_start": None}, {}, 0.0)
@@ -348,14 +348,13 @@ def latest_start(row: Row, memory: Mapping[str, Any], now: float) -> float:
     6000.0
     """
     by = row.get("expected_start")
-    if by is None or by <= now:
-        ahead = memory.get("work_ahead")
-        partitions = (memory.get("site") or {}).get("partitions") or {}
-        procs = partitions.get(row["partition_id"] or "", {}).get("procs") or memory.get("total_procs")
-        if not ahead or not procs:
-            return math.inf
-        by = ahead["at"] + ahead["procs_s"] / procs + ahead["longest_s"]
-    wait = max(float(by) - now, 0.0)
+    by = math.inf if by is None or by <= now else float(by)
+    ahead = memory.get("work_ahead")
+    partitions = (memory.get("site") or {}).get("partitions") or {}
+    procs = partitions.get(row["partition_id"] or "", {}).get("procs") or memory.get("total_procs")
+    if ahead and procs:
+        by = min(by, ahead["at"] + ahead["procs_s"] / procs + ahead["longest_s"])
+    wait = max(by - now, 0.0)
     return now + wait + MARGIN_SHARE * wait + MARGIN_S
 
 

@@ -102,6 +102,11 @@ def waiting_row(**more: object) -> dict[str, object]:
     [
         (7200.0, {}, 600.0 + 1.5 * 6600.0 + 3600.0),
         (None, {"work_ahead": {"at": 600.0, "procs_s": 80_000.0, "longest_s": 2000.0}, "total_procs": 8.0}, 22_200.0),
+        (
+            90_000.0,
+            {"work_ahead": {"at": 600.0, "procs_s": 80_000.0, "longest_s": 2000.0}, "total_procs": 8.0},
+            22_200.0,
+        ),
         (None, {}, math.inf),
     ],
 )
