@@ -57,9 +57,11 @@ def classes(job):
     """The job's class of every kind; None where a name is unknown."""
     size, limit = size_class(job["procs"]), size_class(job["limit"] / 60.0)
     user, queue, group = job["user"], job["queue"], job["group"]
+    gpu_type = job["gpu_type"] if job["gpus"] else None
     names = {
         "all": (), "size": size, "limit": limit, "size_limit": (size, limit), "user": user,
         "user_size_limit": (user, size, limit), "queue": queue, "queue_size": (queue, size), "group": group,
+        "gpu_type": gpu_type,
     }  # fmt: skip
     return {kind: names.get(kind) for kind in KINDS}
 
@@ -72,8 +74,20 @@ def seen(job, story, size):
     free = max(size - sum(j["procs"] for j in running), 0.0)
     return {
         **of_job(job, now, size), **of_running(job, running, now, free), **of_queue(job, queue, now, free),
-        **of_past(job, story, now, size), **planned(job, queue, running, now, size),
+        **of_past(job, story, now, size), **of_gpus(job, story), **planned(job, queue, running, now, size),
     }  # fmt: skip
+
+
+def of_gpus(job, story):
+    """GPUs of the job's type; the free ones are counted from the most that were ever busy at one time."""
+    busy = most = 0
+    for _, kind, j in story:
+        if kind != "submit" and j["gpus"] and job["gpu_type"] in (None, j["gpu_type"]):
+            busy += j["gpus"] if kind == "start" else -j["gpus"]
+            most = max(most, busy)
+    free = most - busy if most else NAN
+    values = {"busy": busy, "free": free, "lacking": job["gpus"] - free}
+    return {f"gpus: {name}": value if job["gpus"] else NAN for name, value in values.items()}
 
 
 def of_job(job, now, size):

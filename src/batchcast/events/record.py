@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..job import JobRequest, Name
+from ..job import BEYOND, JobRequest, Name
 from ..records import array_fields, enlarged, point_to
 from ..table import Trace
 
@@ -28,6 +28,7 @@ NAMES = {
     "partition_id": "partition",
     "account": "account",
     "qos": "qos",
+    "gpu_type": "gpu_type",
 }
 """Nominal columns and their fields in `JOB`, which hold codes from 1; the code 0 means unknown."""
 
@@ -233,9 +234,15 @@ def entries_of(requests: Sequence[JobRequest]) -> tuple[np.ndarray, Codes]:
     codes: dict[str, dict[Name, int]] = {name: {None: 0} for name in NAMES}
     jobs = np.zeros(len(requests), JOB)
     for entry, job in enumerate(requests):
-        coded = [codes[name].setdefault(getattr(job, name), len(codes[name])) for name in NAMES]
+        coded = [codes[name].setdefault(name_in(job, name), len(codes[name])) for name in NAMES]
         jobs[entry] = entry_of(job, job.submit_time, coded)
     return jobs, codes
+
+
+def name_in(job: JobRequest, name: str) -> Name:
+    """Return a request's value of a column of `NAMES`: an attribute, or a value in `extra`."""
+    value: Name = job.extra.get(name) if name in BEYOND else getattr(job, name)
+    return value
 
 
 def entry_of(job: JobRequest, time: float, codes: Sequence[int]) -> tuple[float | int, ...]:

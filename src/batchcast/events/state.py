@@ -13,7 +13,7 @@ import numpy as np
 from ..job import JobRequest, Name
 from ..records import enlarged
 from .event import CAPACITY, PLAN, RANK, Capacity, Change, End, Event, JobEvent, Requeue, Start, Submit, Withdraw
-from .record import EVENT, JOB, LEFT, NAMES, QUEUED, RUNNING, Codes, Columns, clean_request, entry_of
+from .record import EVENT, JOB, LEFT, NAMES, QUEUED, RUNNING, Codes, Columns, clean_request, entry_of, name_in
 
 Cancelled = Literal["count", "skip"]
 Requests = Callable[[], tuple[np.ndarray, Codes]]
@@ -344,7 +344,7 @@ class SystemState:
         self._entry[job.row] = entry
         if entry >= len(self._source):
             self._source = enlarged(self._source, 2 * entry + 64)
-        self._source[entry] = entry_of(job, time, [self._coded(name, getattr(job, name)) for name in NAMES])
+        self._source[entry] = entry_of(job, time, [self._coded(name, name_in(job, name)) for name in NAMES])
         return entry
 
     def _change(self, entry: int, job: JobRequest) -> None:

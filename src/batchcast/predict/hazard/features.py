@@ -24,6 +24,8 @@ from .history_features import (
     PEAK,
     WaitHistory,
     count_in,
+    gpus_busy,
+    most_gpus,
     time_passes,
     wait_ended,
     was_started,
@@ -31,7 +33,7 @@ from .history_features import (
     write_keys,
 )
 from .history_features import write_history as past_of
-from .queue_features import OWN_JOB, bounded, write_job
+from .queue_features import OWN_JOB, bounded, busy_gpus, write_gpus, write_job
 from .queue_features import write_queue as queue_seen
 from .queue_features import write_running as running_seen
 from .simulated_waits import PLANS, blank_draw, draw_future, join_future, wait_in, write_simulated
@@ -40,11 +42,13 @@ NAMES = (
     *queue_features.RUNNING_NAMES,
     *queue_features.QUEUE_NAMES,
     *history_features.HISTORY_NAMES,
+    *queue_features.GPU_NAMES,
     *simulated_waits.NAMES,
 )
 AT_QUEUE = len(queue_features.RUNNING_NAMES)
 AT_PAST = AT_QUEUE + len(queue_features.QUEUE_NAMES)
-AT_DRAWS = AT_PAST + len(history_features.HISTORY_NAMES)
+AT_GPUS = AT_PAST + len(history_features.HISTORY_NAMES)
+AT_DRAWS = AT_GPUS + len(queue_features.GPU_NAMES)
 SUBMISSIONS, WORK, STARTS, ENDS = range(4)
 ALL_PLANS = len(PLANS)
 TOGETHER = 64
@@ -108,7 +112,8 @@ def look_around(
     write_job(s, job, now, run, peak, out[:OWN_JOB])
     running_seen(s, job, now, runs, peak, room.heaps, out[OWN_JOB:AT_QUEUE])
     queue_seen(s, job, itself, until, now, runs, room.sums, out[AT_QUEUE:AT_PAST])
-    past_of(m, job, room.keys, now, s.size if s.size == s.size else peak, out[AT_PAST:AT_DRAWS])
+    past_of(m, job, room.keys, now, s.size if s.size == s.size else peak, out[AT_PAST:AT_GPUS])
+    write_gpus(s, job, most_gpus(m, job.gpu_type), out[AT_GPUS:AT_DRAWS])
 
 
 @inlined
@@ -160,6 +165,10 @@ def happened(s: Record, m: WaitHistory, rank: int, left_teach: bool, keys: np.nd
     elif rank == START:
         was_started(m, job, s.now)
         count_in(m, STARTS, 1.0)
+        if job.gpus > 0.0:
+            gpus_busy(m, 0, busy_gpus(s, 0))
+            if job.gpu_type > 0:
+                gpus_busy(m, job.gpu_type, busy_gpus(s, job.gpu_type))
     elif rank == END:
         count_in(m, ENDS, 1.0)
     if s.taught == s.taught and (left_teach or job.lesson != LEFT):

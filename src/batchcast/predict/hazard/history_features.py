@@ -18,12 +18,25 @@ from .queue_features import bounded, scale
 
 KINDS = (
     *("all", "size", "limit", "size_limit", "user", "user_size_limit", "user_app"),
-    *("queue", "queue_size", "partition", "group", "account", "qos"),
+    *("queue", "queue_size", "partition", "group", "account", "qos", "gpu_type"),
 )
 """Kinds of classes whose waits are stored separately; a job with an unknown name belongs to no class of that kind."""
-ALL, SIZE, LIMIT, SIZE_LIMIT, USER, USER_SIZE_LIMIT, USER_APP, QUEUE, QUEUE_SIZE, PARTITION, GROUP, ACCOUNT, QOS = (
-    range(13)
-)
+(
+    ALL,
+    SIZE,
+    LIMIT,
+    SIZE_LIMIT,
+    USER,
+    USER_SIZE_LIMIT,
+    USER_APP,
+    QUEUE,
+    QUEUE_SIZE,
+    PARTITION,
+    GROUP,
+    ACCOUNT,
+    QOS,
+    GPU_TYPE,
+) = range(14)
 QUICK_S, INSTANT_S = 3600.0, 60.0
 CLASS = np.dtype(
     [
@@ -35,6 +48,7 @@ CLASS = np.dtype(
         ("instant", "f8"),  # share of waits up to a minute
         ("when", "f8"),  # time of the last wait's end
         ("submitted", "f8"),  # time of the last submission
+        ("gpus", "f8"),  # most GPUs of the type that were busy at one time; 0 for classes of other kinds
     ]
 )
 STARTED = np.dtype([("time", "f8"), ("procs", "f8"), ("limit", "f8"), ("wait", "f8")])
@@ -114,6 +128,7 @@ def write_keys(job: Record, keys: np.ndarray) -> None:
     keys[QUEUE], keys[QUEUE_SIZE] = key_of(QUEUE, job.queue, 0), key_of(QUEUE_SIZE, job.queue, size)
     keys[PARTITION], keys[GROUP] = key_of(PARTITION, job.partition, 0), key_of(GROUP, job.group, 0)
     keys[ACCOUNT], keys[QOS] = key_of(ACCOUNT, job.account, 0), key_of(QOS, job.qos, 0)
+    keys[GPU_TYPE] = gpu_key(job.gpu_type) if job.gpus > 0.0 and job.gpu_type != 0 else 0
 
 
 @inlined
@@ -122,6 +137,27 @@ def key_of(kind: int, name: int, more: int) -> int:
     if name <= 0:
         return name
     return int((np.int64(kind + 1) << 56) | (np.int64(name) << 28) | np.int64(more))
+
+
+@inlined
+def gpu_key(gpu_type: int) -> int:
+    """Return the key of a type of GPU: 0 stands for GPUs of any type, and a negative code for a type never seen."""
+    return key_of(GPU_TYPE, gpu_type + 1 if gpu_type >= 0 else -1, 0)
+
+
+@inner
+def gpus_busy(m: WaitHistory, gpu_type: int, busy: float) -> None:
+    """Record that this many GPUs of a type are busy at one time (0: of all types)."""
+    c = entered(m, gpu_key(gpu_type))
+    c.gpus = max(c.gpus, busy)
+
+
+@inner
+def most_gpus(m: WaitHistory, gpu_type: int) -> float:
+    """Return the most GPUs of a type that were busy at one time so far (0: of all types)."""
+    key = gpu_key(gpu_type)
+    most: float = m.classes[place_of(m.classes, key)].gpus if key > 0 else 0.0
+    return most
 
 
 @inner
@@ -152,6 +188,7 @@ def entered(m: WaitHistory, key: int) -> Record:
         c = m.classes[place]
         c.key = key
         c.last = c.fast = c.slow = c.quick = c.instant = c.when = c.submitted = math.nan
+        c.gpus = 0.0
         m.numbers[USED] += 1.0
     return m.classes[place]
 

@@ -264,6 +264,36 @@ def write_running(
     out[28], out[29] = shadow(heaps[0], n, job.procs - free), shadow(heaps[1], n, job.procs - free)
 
 
+GPU_NAMES = ("gpus: busy", "gpus: free", "gpus: lacking")
+
+
+@inner
+def busy_gpus(s: Record, gpu_type: int) -> float:
+    """Return the number of GPUs of a type that running jobs requested (0: of all types)."""
+    jobs, running, busy = jobs_of(s), running_of(s), 0.0
+    for k in range(s.running_first, s.running_end):
+        other = jobs[running[k]]
+        if other.gpus > 0.0 and (gpu_type == 0 or other.gpu_type == gpu_type):
+            busy += other.gpus
+    return busy
+
+
+@inner
+def write_gpus(s: Record, job: Record, most: float, out: np.ndarray) -> None:
+    """Write the features of the GPUs of the job's type; NaN if the job requests none.
+
+    A log does not say how many GPUs a machine has, so the free ones are counted from `most`, the most that were busy
+    at one time before.
+    """
+    out[:] = math.nan
+    if not job.gpus > 0.0:
+        return
+    out[0] = busy_gpus(s, job.gpu_type)
+    if most > 0.0:
+        out[1] = max(most - out[0], 0.0)
+        out[2] = job.gpus - out[1]
+
+
 @inlined
 def shadow(heap: np.ndarray, n: int, lacking: float) -> float:
     """Return log(1 + seconds) until jobs with `lacking` processors have ended; NaN if too few are running."""

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from ...events.event import END, RANK, START, SUBMIT, WITHDRAW, End, Event, Start, Submit, Withdraw
-from ...events.record import JOB, NAMES, Columns, entry_of
+from ...events.record import JOB, NAMES, Columns, entry_of, name_in
 from ...events.recorded import Forecasts, collect
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
@@ -267,7 +267,7 @@ class Forecast:
         """Return features, component curves and final probabilities of a job submitted now, not yet in the state."""
         columns = at.columns()
         entry = np.zeros(1, JOB)
-        entry[0] = entry_of(job, at.now, [at.code(name, getattr(job, name)) for name in NAMES])
+        entry[0] = entry_of(job, at.now, [at.code(name, name_in(job, name)) for name in NAMES])
         run, on_nodes = self._run_quantiles(job, at), self.components.on_nodes(job, at)
         row = self._features(columns, entry, -1, at.now, run)
         curves = self._curves(row, class_of(entry[0]), on_nodes)

@@ -41,7 +41,7 @@ from ...version import __version__
 from .advice import RISK
 from .plain_state import NotPlain, Reader, Writer, decoded, in_place
 
-FORMAT = 5
+FORMAT = 6
 KEY_BYTES = 32
 
 

@@ -23,6 +23,7 @@ JOBS = st.lists(
     st.tuples(
         st.integers(0, 900), st.integers(0, 5000), st.integers(1, 4000), st.integers(1, 8),
         st.sampled_from([60, 600, 3600, 7200]), st.sampled_from("ab"), st.sampled_from("xy"), st.sampled_from("gh"),
+        st.integers(0, 3), st.sampled_from([None, "a100", "v100"]),
     ),
     min_size=1,
     max_size=14,
@@ -32,11 +33,12 @@ JOBS = st.lists(
 @settings(max_examples=30, deadline=None)
 @given(JOBS)
 def test_every_feature_is_what_the_twin_says(drawn):
-    gaps, wait, run, procs, limit, user, queue, group = map(list, zip(*drawn))
+    gaps, wait, run, procs, limit, user, queue, group, gpus, gpu_type = map(list, zip(*drawn))
     log = Trace.from_arrays(
         {
             **{"submit_time": np.cumsum(gaps), "wait_time": wait, "run_time": run, "req_procs": procs},
             **{"req_time": limit, "user_id": user, "queue_id": queue, "group_id": group},
+            **{"req_gpus": gpus, "gpu_type": gpu_type},
         }
     )
     told = seen_in(log, "honest", "req", 8.0)
@@ -47,7 +49,8 @@ def test_every_feature_is_what_the_twin_says(drawn):
             known = runs.shape[1] > 0 and runs[row, 0] == runs[row, 0]
             jobs[row] = {
                 "submit": time, "procs": float(procs[row]), "limit": float(limit[row]), "user": user[row],
-                "queue": queue[row], "group": group[row], "quantiles": runs[row].tolist() if known else None,
+                "queue": queue[row], "group": group[row], "gpus": gpus[row],
+                "gpu_type": gpu_type[row], "quantiles": runs[row].tolist() if known else None,
             }  # fmt: skip
             check(told.rows[row], seen(jobs[row], story, 8.0), row)
         elif kind == START:
@@ -58,11 +61,12 @@ def test_every_feature_is_what_the_twin_says(drawn):
 @settings(max_examples=40, deadline=None)
 @given(JOBS, st.lists(st.sampled_from([0, 0, 0, 400]), min_size=14, max_size=14), st.sampled_from([6.0, math.nan]))
 def test_what_one_instant_brings_sees_the_same_simulated_together_and_each_alone(drawn, gaps, size):
-    _, wait, run, procs, limit, user, queue, group = map(list, zip(*drawn))
+    _, wait, run, procs, limit, user, queue, group, gpus, gpu_type = map(list, zip(*drawn))
     log = Trace.from_arrays(
         {
             **{"submit_time": np.cumsum(gaps[: len(drawn)]), "wait_time": wait, "run_time": run, "req_procs": procs},
             **{"req_time": limit, "user_id": user, "queue_id": queue, "group_id": group},
+            **{"req_gpus": gpus, "gpu_type": gpu_type},
         }
     )
     method = Forecast(first=10**9)
@@ -81,6 +85,7 @@ def check(row, twin, job):
 
 def test_the_twin_covers_all_but_what_is_drawn():
     job = {"submit": 0.0, "procs": 1.0, "limit": 60.0, "user": "a", "queue": "x", "group": "g", "quantiles": None}
+    job |= {"gpus": 0, "gpu_type": None}
     left_out = {name for name in NAMES if name not in seen(job, [], 8.0)}
     drawn = {name for name in left_out if name.startswith(("simulated", "greedy"))}
     assert left_out - drawn == {"nodes", "memory", "gpus", "account's processors", "queue's running"}
@@ -97,7 +102,8 @@ def test_nothing_after_an_instant_moves_any_feature_or_promise_up_to_it(shift):
     columns = {
         **{"submit_time": submit, "wait_time": random.integers(0, 3000, n), "run_time": random.integers(1, 3000, n)},
         **{"req_procs": random.integers(1, 9, n), "req_time": random.integers(60, 9000, n)},
-        "user_id": random.choice(list("abc"), n),
+        **{"user_id": random.choice(list("abc"), n), "req_gpus": random.integers(0, 3, n)},
+        "gpu_type": random.choice(["a100", "v100"], n),
     }
     at = 90 + shift
     now = submit[at]
@@ -108,6 +114,8 @@ def test_nothing_after_an_instant_moves_any_feature_or_promise_up_to_it(shift):
     unseen = start + columns["run_time"] > now
     changed["run_time"][unseen] = random.integers(20_000, 90_000, unseen.sum())
     changed["req_procs"][later] = random.integers(1, 9, later.sum())
+    changed["req_gpus"][later] = random.integers(0, 9, later.sum())
+    changed["gpu_type"][later] = "a100"
     said = []
     for log in (columns, changed):
         method = Forecast(window=80, first=30, every=25, step=10)
