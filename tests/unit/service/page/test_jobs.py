@@ -3,10 +3,19 @@
 
 from __future__ import annotations
 
+import http.client
 import math
+import re
+import time
+from pathlib import Path
 from typing import Any
 
+from batchcast.formats.sighting import Sighting
+from batchcast.service.http.server import Server
 from batchcast.service.page.jobs import Chances, _together, axis
+from batchcast.service.settings import load
+from batchcast.store import clock_jobs, history
+from batchcast.store.database import Store
 
 
 def waiting(job_id: str, start: float, name: str = "relax", **more: Any) -> dict[str, Any]:
@@ -54,3 +63,28 @@ def test_a_start_that_nobody_knows_comes_last() -> None:
     never = waiting("9", 1.0, chances=Chances(math.nan, math.inf, math.inf))
     (line,) = lines(never, waiting("8", 600.0))
     assert (line["ids"], line["last"]) == (["8"], math.inf)
+
+
+def test_my_jobs_says_which_limit_lets_a_job_start_before_a_maintenance(tmp_path: Path) -> None:
+    """A job of five days waits for a maintenance in three days; the page says what support staff write by hand."""
+    path, now, day = str(tmp_path / "s.db"), time.time(), 86400.0
+    begin = now + 3 * day + 615.0  # ten minutes for the scheduler, and a quarter of one for this test
+    power = {"name": "power", "start": begin, "end": begin + day, "maintenance": True}
+    with Store(path, create=True).begin() as connection:
+        for job_id, reason in (("7", "ReqNodeNotAvail, Reserved for maintenance"), ("8", "Priority")):
+            asked = {"user_id": "ada", "partition_id": "main", "req_procs": 4.0, "req_time": 5 * day}
+            waits = Sighting(job_id, job_id, now - 300, "PENDING", reason=reason, asked=asked)
+            history.take_in(connection, "c", [waits], now)
+        clock_jobs.write_meta(
+            connection, "c", site={"partitions": {}}, cycle_at=now, told_until=now, reservations=[power]
+        )
+    settings = load({"store": path, "proxy_from": "127.0.0.1", "proxy_header": "X-User"}, {})
+    with Server(settings, "127.0.0.1:0", lambda _: None) as server:
+        asking = http.client.HTTPConnection(*server.address[:2], timeout=60)
+        asking.request("GET", "/", headers={"X-User": "ada"})
+        answer = asking.getresponse().read().decode()
+        asking.close()
+    said = re.findall(
+        r"The maintenance power begins at .*? With a time limit of at most (\S+) the job can start", answer
+    )
+    assert said == ["3-00:00:00"], "one sentence, for the job that waits for the maintenance"
