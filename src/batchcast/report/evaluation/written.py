@@ -89,7 +89,9 @@ def fill(
     (place / "result.json").write_text(dumps(result) + "\n", encoding="utf-8")
     sections = sections_of(evaluation, settings, preface)
     html = page(
-        title or f"What predictions would change on {Path(log.info.source).name}", sections, _provenance(result, command)
+        title or f"What predictions would change on {Path(log.info.source).name}",
+        sections,
+        _provenance(result, command),
     )
     (place / "index.html").write_text(html, encoding="utf-8")
     return result, sections
