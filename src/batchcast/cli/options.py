@@ -130,6 +130,19 @@ score_options = adds(
 """Options that select the jobs to score; `take_score` uses their values."""
 
 
+replicate_options = adds(
+    click.option(
+        "--replicates",
+        type=click.IntRange(min=0),
+        default=0,
+        metavar="N",
+        help="Also simulate N logs resampled by weeks.",
+    ),
+    click.option("--seed", type=int, default=0, show_default=True, help="Random seed of intervals and replicates."),
+)
+"""Options of the verbs that compare simulated schedules."""
+
+
 MOST_WORKERS = 8  # login nodes are shared
 WORTH_SEVERAL = 10_000  # jobs; for fewer jobs, starting processes takes longer than they save
 workers_option = click.option(

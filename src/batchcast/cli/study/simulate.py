@@ -10,7 +10,16 @@ import click
 
 from ...units import counted
 from ..grammar import verb
-from ..options import Log, describe_log, log_options, predictor_options, score_options, take_log, take_score
+from ..options import (
+    Log,
+    describe_log,
+    log_options,
+    predictor_options,
+    replicate_options,
+    score_options,
+    take_log,
+    take_score,
+)
 from ..output import document, emit, log_as_typed, progress, say, show_tables, table_options
 from ..periods import in_periods_option
 from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_order, take_plan
@@ -48,14 +57,7 @@ if TYPE_CHECKING:
     help="Columns of that CSV: batchcast's, or the columns of Batsim's jobs.csv.",
 )
 @click.option("--against", metavar="SCHEDULE", help="Reference for differences. Default: the first.")
-@click.option(
-    "--replicates",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="Also simulate N logs resampled by weeks.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of intervals and replicates.")
+@replicate_options
 @in_periods_option
 @table_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..grammar import verb
-from ..options import describe_log, log_options, score_options, take_log, take_score, workers_for, workers_option
+from ..options import (
+    describe_log,
+    log_options,
+    replicate_options,
+    score_options,
+    take_log,
+    take_score,
+    workers_for,
+    workers_option,
+)
 from ..output import document, echo, emit, log_as_typed, progress, say, show_tables, table_options
 from ..schedule_options import LEARNED, settle
 
@@ -43,14 +52,7 @@ NOW = "now"
 @click.option("--demand", metavar="CHANGE", help="More or less work: +20%, or +20%,target=4h.")
 @click.option("--reserve", metavar="OUTAGE", help="A planned outage: nodes=ALL,start=TIME,hours=10.")
 @click.option("--extend", metavar="JOB", help="More time for a running job: job=4711,hours=4.")
-@click.option(
-    "--replicates",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="Also simulate N logs resampled by weeks.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of intervals and replicates.")
+@replicate_options
 @workers_option
 @table_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
