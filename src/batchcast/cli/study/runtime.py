@@ -156,9 +156,10 @@ def command(
 def _best(rows: list[dict[str, Any]], of_memory: bool) -> tuple[str, str]:
     """Return the sentence that names the method of the smallest mean error, and the command that uses this method."""
     from ...predict.protocol import FOR_PEOPLE
-    from ...report.blocks import shown
+    from ...report.blocks import Kind, shown
 
-    key, kind = ("mae_mib", "memory") if of_memory else ("mae_s", "seconds")
+    kind: Kind = "memory" if of_memory else "seconds"
+    key = "mae_mib" if of_memory else "mae_s"
     rivals = [row for row in rows if row["predictor"] not in FOR_PEOPLE and row.get(key) == row.get(key, math.nan)]
     if not rivals:
         return "", ""

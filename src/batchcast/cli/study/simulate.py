@@ -160,8 +160,8 @@ def command(**given: Any) -> None:
     replicated = explained if given["replicates"] else []  # who asked for replicates wants to see them
     judged = judgement(checked, first.total, brief=not (given["details"] or replicated))
     blocks = [*with_judgement([table], judged), *replicated]
-    more = [] if replicated else explained
-    show_tables(blocks, given["details"], more, headline=_headline(results), next_step=_next(checked))
+    folded = [] if replicated else explained
+    show_tables(blocks, given["details"], folded, headline=_headline(results), next_step=_next(checked))
 
 
 def _headline(rows: Sequence[Mapping[str, Any]]) -> str:

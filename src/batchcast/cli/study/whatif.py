@@ -129,8 +129,8 @@ def command(**given: Any) -> None:
     details = given["details"] or given["replicates"] > 0
     blocks, explained = _tables(results, groups, schedules[NOW], checked, brief=not details)
     blocks += explained if given["replicates"] else []  # who asked for replicates wants to see them
-    more = [] if given["replicates"] else explained
-    show_tables(blocks, given["details"], more, headline=_headline(results), next_step=_next(checked))
+    folded = [] if given["replicates"] else explained
+    show_tables(blocks, given["details"], folded, headline=_headline(results), next_step=_next(checked))
 
 
 for _parameter in command.params:
