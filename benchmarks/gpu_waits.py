@@ -24,6 +24,7 @@ from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.wait import log_crps
 from batchcast.predict.hazard.features import NAMES
 from batchcast.predict.wait import forecast
+from batchcast.predict.wait.forecast_components import seen_in
 from batchcast.table import Trace
 from batchcast.trace.read import read_trace
 
@@ -54,7 +55,6 @@ def read(folder: Path, name: str) -> Trace:
 
 def errors(log: Trace, with_features: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the CRPS of log(1 + wait) and the error of the median in minutes, means over SEEDS."""
-    seen_in = forecast.seen_in
 
     def without(*given: Any) -> Any:
         seen = seen_in(*given)

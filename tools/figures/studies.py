@@ -533,6 +533,33 @@ def read_order_gamed(printed: list[Any], _: Path) -> Figures:
     return found
 
 
+def read_growth(printed: list[Any], _: Path) -> Figures:
+    """Read what each quarter of a log foretold for the next one, and how many recorded values its intervals held."""
+    cases, shown = json.loads(printed[0]), []
+    held = {"mean_wait_s": 0, "wait_90_s": 0}
+    for row in cases:
+        cells = [f"{row['from']} to {row['to']}", f"{row['work']:+.0%}"]
+        for key in held:
+            low, high, recorded = (row[f"{key}_{end}"] for end in ("low", "high", "recorded"))
+            held[key] += low <= recorded <= high
+            cells += [f"{low / 3600:.1f} to {high / 3600:.1f}", f"{recorded / 3600:.1f}"]
+        shown.append(cells)
+    head = "quarters | work | mean wait foretold, h | recorded | 90 % wait foretold, h | recorded"
+    values = {"cases": len(cases), **{f"{key}_held": count for key, count in held.items()}}
+    return Figures(values, {"table": table(head, shown)})
+
+
+def read_gpu_waits(printed: list[Any], _: Path) -> Figures:
+    """Read the CRPS of `forecast` with and without its GPU features."""
+    rows = [
+        (row["log"], row["jobs of"], f"{row['jobs']:,}", f"{row['crps']:.3f}", f"{row['crps_without']:.3f}",
+         f"{row['crps_difference']:+.3f} ({row['crps_low']:+.3f} to {row['crps_high']:+.3f})")
+        for row in json.loads(printed[0])
+    ]  # fmt: skip
+    head = "log | jobs of | jobs | CRPS | CRPS without | difference (90 % interval)"
+    return Figures({}, {"table": table(head, rows)})
+
+
 def read_lab_limits(printed: list[Any], _: Path) -> Figures:
     """Read the table of planning_gain.py: by processors, the lab and the simulated clock."""
     lines = [line for line in printed[0].splitlines() if line.startswith("|")]
@@ -702,7 +729,7 @@ def runs(selection: str) -> str:
 LIMITED = (KTH, SP2, CTC, DS, BLUE, HPC2N, DAS2, LPC)
 RECORDED = ("backfill", "fifo", "limits", "multifactor", "reservation", "newer-backfill", "newer-reservation")
 OPERATOR = "operator-day.parquet"
-MIT = "mit-supercloud-2021-q1.csv.gz"
+MIT, DICC = "mit-supercloud-2021-q1.csv.gz", "um-dicc-2022.csv.gz"
 BOUNDS = "kernel", "calibrated"
 FIRST_JOBS = {
     OPERATOR: "--procs-total 32", MIT: f"--map {MIT[:-7]}.map.toml --procs-total peak", THETA: "", GWU: "",
@@ -749,6 +776,13 @@ STUDIES = (
         read_pools, (KTH, SP2),
     ),
     Study("what-if-answers", ("python -m benchmarks.prove usc-81",), read_answers, ("usc-81",), rerun="long"),
+    Study(
+        "growth-backtest", (f"python -m benchmarks.machines.growth_backtest {KTH}",), read_growth, (KTH,), rerun="long"
+    ),
+    Study(
+        "gpu-waits", ("python -m benchmarks.gpu_waits .",), read_gpu_waits,
+        (DICC, f"{DICC[:-7]}.map.toml", MIT, f"{MIT[:-7]}.map.toml"), rerun="long",
+    ),
     Study(
         "published-windows", (f"python -m benchmarks.policy.published_windows {SP2} {HPC2N} --json",), read_windows,
         (SP2, HPC2N), rerun="long",

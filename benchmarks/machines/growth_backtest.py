@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `whatif --demand` foretells for the time after a change of the work, from the log before it, against the record.
+
+`python -m benchmarks.machines.growth_backtest LOG...` splits each log into quarters of equal time. Each quarter
+foretells the next one: the change of the work per day is given, as an operator would assume it, and nothing else of the
+next quarter. No log of the shared folder has a machine that grew by nodes, so the machine stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchcast.events.machine_size import machine_of_log
+from batchcast.results.growth import growth
+from batchcast.results.whatif import NOW, Variants
+from batchcast.table import Trace
+from batchcast.trace.read import read_trace
+
+PARTS, REPLICATES = 4, 9
+"""The smallest and the largest of nine replicates enclose a tenth one with a probability of 80 %."""
+
+
+def quarters(log: Trace) -> list[Trace]:
+    """Split a log by time into PARTS, and leave out jobs without a run time or wait."""
+    known = log.take(np.flatnonzero((log.run_time > 0) & np.isfinite(log.wait_time) & np.isfinite(log.procs("req"))))
+    first, last = known.submit_time[[0, -1]]
+    which = np.minimum((known.submit_time - first) * PARTS // (last - first), PARTS - 1)
+    return [known.take(np.flatnonzero(which == k)) for k in range(PARTS)]
+
+
+def work(log: Trace) -> float:
+    """Return the processor-seconds of a log."""
+    return float((log.procs("req") * log.run_time).sum())
+
+
+def foretold(name: str, before: Trace, after: Trace, part: int) -> dict[str, Any]:
+    """Foretell the waits of the quarter after, and set the recorded waits beside them."""
+    plan = Variants.of(machine_of_log(before), [])
+    share = work(after) / work(before) - 1
+    (row,) = (one for one in growth(before, plan, share, replicates=REPLICATES).rows if one["partition"] == "all")
+    simulated = plan.simulate(after, NOW, "req").schedule.wait_time
+    found: dict[str, Any] = {"log": name, "from": part + 1, "to": part + 2, "work": share, "jobs": len(after)}
+    for key, of in (("mean_wait_s", np.mean), ("wait_90_s", lambda wait: np.quantile(wait, 0.9))):
+        found |= {key: row[key], f"{key}_low": row[f"{key}_low"], f"{key}_high": row[f"{key}_high"]}
+        found |= {f"{key}_before": float(of(before.wait_time)), f"{key}_recorded": float(of(after.wait_time))}
+        found[f"{key}_simulated"] = float(of(simulated))
+    return found
+
+
+def main(paths: list[str]) -> None:
+    rows = []
+    for path in paths:
+        name, log = Path(path).name.split("-cln")[0], read_trace(path)
+        parts = quarters(log)
+        rows += [foretold(name, parts[k], parts[k + 1], k) for k in range(PARTS - 1)]
+    print(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
