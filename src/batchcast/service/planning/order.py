@@ -34,7 +34,7 @@ from ...planning.update import task_ranges
 from ...slurm import limits
 from ...slurm.limits import Priority
 from ...slurm.transport import Transport
-from ...store import planned
+from ...store import clock_jobs, planned
 from ...store.database import Connection, Store
 from ...store.planned import Standing, Step
 from ..settings import Settings
@@ -323,7 +323,8 @@ class Orderer:
             what = "sets" if factor else "returns"
             steps.append(Step(group.target, group.first.submit_time, what, now, factor, why))
         try:
-            self._write(cluster, record, steps, at)
+            if not self._write(cluster, record, steps, at, unless_off=not stop):
+                return  # `plan --off` has just returned the factors; the next cycle finds planning off
         except BatchcastError:
             if not stop:
                 raise
@@ -364,9 +365,17 @@ class Orderer:
         self._write(cluster, record, steps, self.transport.now())
         done.standing = sum(_stands(one, record.get(i)) for i, one in shown.items())
 
-    def _write(self, cluster: str, record: Mapping[str, Standing], steps: Sequence[Step], at: float) -> None:
+    def _write(
+        self, cluster: str, record: Mapping[str, Standing], steps: Sequence[Step], at: float, unless_off: bool = False
+    ) -> bool:
+        """Write the record and the audit. Return false, with nothing written, if `unless_off` and an operator has
+        switched planning off since the cycle began.
+        """
         with self.store.begin() as connection:
+            if unless_off and clock_jobs.read_meta(connection, cluster).get(planned.SWITCH):
+                return False
             planned.write_order(connection, cluster, record, steps, at)
+        return True
 
 
 def extremes(factors: Mapping[str, int]) -> str:

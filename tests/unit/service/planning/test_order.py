@@ -602,3 +602,20 @@ def test_a_held_job_whose_factor_went_back_gets_no_zero_over_zero_from_a_new_pro
     one.restarted()
     look(one)
     assert len(one.slurm.commands) == written
+
+
+def test_off_in_the_middle_of_a_cycle_keeps_the_cycle_from_setting_factors(tmp_path: Path) -> None:
+    """On a lab job 33 got its factor back from `plan --off`, and a second later again from a cycle that had begun."""
+    one = site(tmp_path)
+    answer, asked = one.slurm.ask, []
+
+    def ask(command: Sequence[str]) -> Answer:
+        if not asked:  # an operator, while the cycle reads the queue
+            switched_off(one)
+        asked.append(command)
+        return answer(command)
+
+    one.slurm.ask = ask  # type: ignore[method-assign]
+    look(one)
+    assert factors(one) == {"1": 0, "2": 0}
+    assert record(one) == {}
