@@ -23,6 +23,7 @@ TIMED = [f"speed/{path.stem}.py" for path in sorted((ROOT / "benchmarks" / "spee
 SMALL = {
     "clusters/simulated.py": [LOG, LOG, "--jobs", "60", "--follow", "1.0"],
     "looks.py": [LOG, "--places", "101:200"],
+    "machines/growth_backtest.py": [LOG],
     "machines/made_caps.py": ["--logs", "1"],
     "memory_sizers.py": ["TASKS", "--rules", "ours,witt percentile"],
     "planning/limits_by_name.py": [LOG],
@@ -35,6 +36,7 @@ SMALL = {
     "policy/study.py": [LOG, "--replicates", "1"],
     "order_site.py": [LOG, "--rows", "limits"],
     "waits/bursts.py": [LOG, "--places", "101:300"],
+    "waits/renewed.py": [LOG],
     "waits/wait_beside.py": [LOG],
 }
 """Arguments by program, below `benchmarks`."""
@@ -46,6 +48,7 @@ SERVICE = {
 }
 """Programs that start a service: they end by themselves, and may end with 1 where the machine misses their target."""
 ON_RECORDS = {
+    "gpu_waits.py": "traces/modern",
     "graham.py": "traces/DRAC-Graham-2021-submitdays.csv.gz",
     "prove.py": "reference/slurm",
     "recorded_waits.py": "reference/slurm/fifo-1",

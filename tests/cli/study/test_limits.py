@@ -81,7 +81,7 @@ def test_the_plain_rule_is_recommended_where_it_wastes_less_at_the_promised_risk
                                     ("own", 0.0, 4_914_766.0))
     ]  # fmt: skip
     rows = [{**row, "mean_unused_core_h": row["over_request_core_h"] / 2e5} for row in rows]
-    rows[0]["mean_unused_core_h_rule_verdict"] = verdict
+    rows[0] |= {"mean_unused_core_h_rule_difference": 4.0, "mean_unused_core_h_rule_verdict": verdict}
     said = advice_words(rows, 0.05)
     assert ("Recommended on this log: the plain rule" in said) is is_recommended
     assert ("791,414 core-hours less unused than the advice" in said) is is_recommended

@@ -192,7 +192,7 @@ def _reserve(given: dict[str, Any]) -> None:
         say(f"note: {line}")
     from ...report.outage import outage_blocks
 
-    blocks, more = outage_blocks(found.rows, found.groups, given["explain"])
+    blocks, more = outage_blocks(found.rows, found.groups, given["details"])
     show_tables(blocks, given["details"], more)
 
 
@@ -227,7 +227,7 @@ def _live(given: dict[str, Any]) -> None:
         for line in extension_lines(reply.results[0]):
             echo(line)
         return
-    blocks, more = live_outage_blocks(reply.results, reply.settings["held"], given["explain"])
+    blocks, more = live_outage_blocks(reply.results, reply.settings["held"], given["details"])
     show_tables(blocks, given["details"], more)
 
 
