@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ...errors import BatchcastError
 from ..grammar import verb
 from ..output import echo, print_columns, printed
 from ..site_options import myself, parse_when, site_options
@@ -34,6 +35,7 @@ def command(
 ) -> None:
     """Show the coverage and errors of past predictions, beside `squeue --start` of the same moments."""
     from ...service.answers import questions
+    from ...service.answers.answer import Answer
     from ...service.answers.fallback import answer_or_ask_service
     from ...service.settings import load
 
@@ -41,13 +43,19 @@ def command(
     settings = load(flags)
     asked_for = {"partition": partition, "starttime": f"uts{since:.0f}"}
     asked_for |= {"endtime": f"uts{until:.0f}"} if math.isfinite(until) else {}
-    reply = answer_or_ask_service(
-        settings,
-        "accuracy",
-        asked_for,
-        lambda: questions.accuracy(settings, since, until, partition, myself(), time.time()),
-    )
     sent, unknown = _of_submissions(since, until)
+    try:
+        reply = answer_or_ask_service(
+            settings,
+            "accuracy",
+            asked_for,
+            lambda: questions.accuracy(settings, since, until, partition, myself(), time.time()),
+        )
+    except BatchcastError as error:
+        if sent is None:
+            raise
+        # who submits to several clusters may have no store of his own
+        reply = Answer({}, {}, [f"no predictions of one cluster to compare: {error.message}"], [])
     shown = {**reply.settings, **({"sent": sent} if sent else {})}
     reply = reply._replace(settings=shown, warnings=[*reply.warnings, *unknown])
     if printed("accuracy", reply, as_json, parsable2):
@@ -58,12 +66,17 @@ def command(
         _print_advice(of, reply.settings.get(of) or [])
     _print_arms(reply.settings.get("arms") or [])
     _print_who_pays(reply.settings.get("who_pays") or [])
-    for row in sent:
+    for row in sent or ():
         _print_sent(row)
+    if sent == []:
+        echo("no job of batchcast submit has ended in this time")
 
 
-def _of_submissions(since: float, until: float) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the results of this user's `batchcast submit`, and a sentence for each cluster without an answer."""
+def _of_submissions(since: float, until: float) -> tuple[list[dict[str, Any]] | None, list[str]]:
+    """Return the results of this user's `batchcast submit`, and a sentence for each cluster without an answer.
+
+    None if this user never used `batchcast submit`, or has no clusters.
+    """
     import os
 
     from ...clusters.configured import configured
@@ -73,7 +86,7 @@ def _of_submissions(since: float, until: float) -> tuple[list[dict[str, Any]], l
     place = ledger_path(os.environ)
     known = configured() if place.exists() else None
     if known is None or not known.clusters:
-        return [], []
+        return None, []
     with Ledger(place) as ledger:
         problems = learn_outcomes(ledger, {one.name: one for one in known.clusters})
         return judge([one for one in ledger.entries(since) if one.at < until], known.home.name), problems
