@@ -157,6 +157,23 @@ def test_who_was_told_too_early_is_told_later_and_why(stores: dict[str, str], sc
     assert "DONE 90% is 3.0 times the forecast's time, because your jobs ended later than forecast so far" in text
 
 
+def test_accuracy_tells_of_the_submissions_of_somebody_who_has_no_store(script: str, tmp_path: Path) -> None:
+    """The guide's reader has the clusters' services or stores, and none at the place where this computer's would be."""
+    tables = f'store = "{tmp_path / "none.db"}"\n' + table("alpha", store=str(tmp_path / "gone.db"))
+    run(tmp_path, tables, "accuracy", code=3)
+    with Ledger(ledger_path({"XDG_STATE_HOME": str(tmp_path)})) as ledger:
+        at = time.time() - 3600.0
+        offer = {"cluster": "alpha", "likely_end_s": at + 900.0, "by_90_end_s": at + 1800.0, "procs": 1}
+        ledger.add(Entry("t", None, at, "d", script, "alpha", ["sbatch"], [{**offer, "expected_end_s": at + 950.0}]))
+        ledger.note("t", SUBMITTED, job_id="7")
+    assert "no job of batchcast submit has ended" in run(tmp_path, tables, "accuracy").stdout
+    with Ledger(ledger_path({"XDG_STATE_HOME": str(tmp_path)})) as ledger:
+        ledger.note_outcome("t", at + 60.0, at + 600.0)
+    said = run(tmp_path, tables, "accuracy")
+    assert "your 1 job of batchcast submit" in said.stdout
+    assert "there is no store at" in said.stderr
+
+
 def test_files_that_are_far_away_make_another_cluster_the_best(
     stores: dict[str, str], script: str, tmp_path: Path
 ) -> None:
