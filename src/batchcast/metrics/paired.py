@@ -217,8 +217,8 @@ class PairedDifference:
         Returns
         -------
         dict
-            `METRIC_difference` with `_low` and `_high`, `METRIC_verdict`, `METRIC_groups`, and the largest group's
-            share and the difference without the largest group.
+            Keys that begin with `metric`: the difference and the ends of its interval, the verdict, the number of
+            groups, the largest group's share, and the difference without the largest group.
 
         Examples
         --------
