@@ -181,8 +181,8 @@ class Client:
     ) -> str:  # fmt: skip
         """Return the cluster that is expected to finish a job first, as `batchcast start --test --where` predicts it.
 
-        Unlike the other questions, this one runs the program `batchcast` of this computer, because it is about several
-        clusters: those of the `[[cluster]]` tables in its settings.
+        This method runs the program `batchcast` of this computer, whose settings list the clusters in `[[cluster]]`
+        tables. All other methods ask one service.
 
         Parameters
         ----------

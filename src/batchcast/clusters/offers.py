@@ -134,7 +134,7 @@ def compared(said: Sequence[Said], question: Question, now: float) -> tuple[list
     Returns
     -------
     rows : list of dict
-        As those of `offers`; empty if no cluster offers anything.
+        One row for each offer, with the fields of the rows that `offers` returns; empty without an offer.
     notes : list of str
     """
     notes = _shared([(one.cluster.name, one.answer.warnings) for one in said])

@@ -59,14 +59,14 @@ class Queues:
         ]  # fmt: skip
         return sorted(rows, key=lambda row: row["likely_end_s"])
 
-    def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float) -> tuple[str, str]:
+    def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float, key: str) -> tuple[str, str]:
         if self.before_send is not None:
             self.before_send()
-        if job.id not in self.jobs:
-            self.jobs[job.id] = (offers[0]["cluster"], str(len(self.jobs) + 1))
+        if key not in self.jobs:
+            self.jobs[key] = (offers[0]["cluster"], str(len(self.jobs) + 1))
         if self.lost:
             raise Unreachable("the answer was lost")
-        return self.jobs[job.id]
+        return self.jobs[key]
 
 
 def where(broker: ClusterBroker) -> list[str]:
@@ -139,6 +139,29 @@ def test_an_answer_that_is_lost_is_looked_for_and_a_rejected_job_is_told(tmp_pat
     assert "Invalid qos" in broker.state_of("b")["refused"]
 
 
+def test_two_brokers_of_one_user_may_have_jobs_of_the_same_id(tmp_path: Path) -> None:
+    queues = Queues({"alpha": 0.0})
+    for name in ("one", "other"):
+        broker = ClusterBroker(queues, make("heuristic", "min_min"), EVENTS, Journal(tmp_path / name), True)
+        broker.offer({"id": "a", "run": 60}, 1.0)
+        broker.advance(1.0)
+    assert [job_id for _, job_id in queues.jobs.values()] == ["1", "2"]
+
+
+def test_a_rejected_job_is_not_counted_in_front_of_the_next() -> None:
+    queues = Queues({"alpha": 0.0})
+
+    def rejects() -> None:
+        raise NoAnswer("alpha rejected the job")
+
+    broker = ClusterBroker(queues, make("heuristic", "min_min"), EVENTS, None, True)
+    queues.before_send = rejects
+    broker.offer({"id": "a", "run": 600}, 1.0)
+    broker.advance(1.0)
+    queues.before_send = None
+    assert broker.offer({"id": "b", "run": 60}, 2.0)["best_offer"]["likely_start_s"] == 2.0
+
+
 def test_a_broker_killed_anywhere_loses_no_job_and_sends_none_twice(tmp_path: Path) -> None:
     """Killed before a submission, after it, or with the last line of its journal cut at any byte."""
     rng = random.Random(5)
@@ -169,8 +192,9 @@ def test_a_broker_killed_anywhere_loses_no_job_and_sends_none_twice(tmp_path: Pa
         text = path.read_bytes()
         path.write_bytes(text[: len(text) - rng.randrange(0, 40)])
         broker = run()
-        assert sorted(queues.jobs) == [job["id"] for job in jobs]
-        assert {row["id"]: (row["resource"], row["job_id"]) for row in broker.table()} == queues.jobs
+        submitted = {key.rpartition(":")[2]: job for key, job in queues.jobs.items()}
+        assert len(queues.jobs) == len(jobs)
+        assert {row["id"]: (row["resource"], row["job_id"]) for row in broker.table()} == submitted
         assert ClusterBroker(queues, make("heuristic", "emin_min"), EVENTS, Journal(path), True).table() == (
             broker.table()
         )

@@ -6,14 +6,15 @@ cluster, and that end changes when another job was just sent there. So a mapping
 sees the predicted ends of all waiting jobs, the first job of its plan goes to its cluster, and the ends on that cluster
 are predicted anew with this job counted. Then the next job is placed.
 
-The state is a journal, as for `live.Broker`. A decision is written down before its job is submitted, and the job's id
-is the key of its submission: `batchcast submit` never makes two jobs of one key. So a broker that was killed at any
-instant continues without losing a job or submitting one twice.
+The state is a journal, as for `live.Broker`. A decision is written down before its job is submitted. The journal's
+random name and the job's id are the key of the submission, and `batchcast submit` never makes two jobs of one key. So a
+broker that was killed at any instant continues without losing a job or submitting one twice.
 """
 
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -56,7 +57,7 @@ class Job(NamedTuple):
 
 
 class Asking(Protocol):
-    """What the broker needs of the clusters; `OfClusters` asks real ones."""
+    """The clusters as the broker sees them; `OfClusters` implements this for real clusters."""
 
     names: Sequence[str]
 
@@ -69,8 +70,8 @@ class Asking(Protocol):
     def compare(self, job: Job, answers: Mapping[str, Any], counted: Counted, now: float) -> list[dict[str, Any]]:
         """Return the offers of these answers, the best first."""
 
-    def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float) -> tuple[str, str]:
-        """Submit the job to the first cluster that accepts it; return the cluster and the job id."""
+    def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float, key: str) -> tuple[str, str]:
+        """Submit the job to the first cluster that accepts it, once for each key; return the cluster and job id."""
 
 
 class OfClusters:
@@ -117,9 +118,9 @@ class OfClusters:
         lateness = {name: self.ledger.lateness(name, now) for name in LEVELS}
         return Question(job.options, job.inputs, due, False, counted, lateness)
 
-    def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float) -> tuple[str, str]:
+    def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float, key: str) -> tuple[str, str]:
         """Submit the job; see `Asking`."""
-        clusters, key = {one.name: one for one in self.known.clusters}, f"grid:{job.id}"
+        clusters = {one.name: one for one in self.known.clusters}
         earlier = self.ledger.of_key(key)
         if earlier is not None and earlier.state == SUBMITTED:
             return earlier.cluster, str(earlier.job_id)
@@ -142,9 +143,12 @@ def _number(job_id: str, fields: Mapping[str, Any], name: str) -> float:
     if fields.get(name) is None:
         return math.inf
     try:
-        return float(fields[name])
+        number = float(fields[name])
     except (TypeError, ValueError):
-        raise UsageError(f"job {job_id}: {name} is a number of seconds") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise UsageError(f"job {job_id}: {name} is no number of seconds (accepted: 1790000000)")
+    return number
 
 
 class ClusterBroker:
@@ -178,16 +182,20 @@ class ClusterBroker:
         self.clusters, self.heuristic, self.mapping, self.submits = clusters, heuristic, mapping, submits
         self.waiting: dict[str, Job] = {}
         self.decided: dict[str, dict[str, Any]] = {}
-        self.told: list[dict[str, Any]] = []
+        self.told: list[dict[str, Any]] = []  # all decisions in their order, for the file of assignments
         self._unsent: dict[str, tuple[Job, list[dict[str, Any]]]] = {}
         self._fresh: dict[str, tuple[float, dict[str, Any], list[str]]] = {}
-        self._sent: dict[str, list[tuple[float, Mapping[str, str]]]] = {}
+        self._sent: dict[str, tuple[str, float, Mapping[str, str]]] = {}
         self._next_at = math.inf
-        self._order: list[str] = []
+        self._order: dict[str, None] = {}
+        self._name = ""
         self._journal: Journal | None = None
         for line in journal.lines() if journal is not None else ():
             self._replay(line)
         self._journal = journal
+        if not self._name:
+            self._name = secrets.token_hex(8)
+            self._keep({"journal": self._name})
         for job in [job for job in self.waiting.values() if not job.script]:
             self._refuse(job, "its script cannot be read any more")
         if self.waiting or self._unsent:
@@ -195,12 +203,14 @@ class ClusterBroker:
 
     def _replay(self, line: dict[str, Any]) -> None:
         """Repeat one line of the journal: a job that came, a decision, or a submission."""
-        if "job" in line:
-            self._order.append(str(line["job"]["id"]))
+        if "journal" in line:
+            self._name = line["journal"]
+        elif "job" in line:
+            self._order[str(line["job"]["id"])] = None
             try:
                 job = self.clusters.read(line["job"], line["at"])
             except BatchcastError:  # the script was removed; the job may have been submitted before
-                job = Job(self._order[-1], "", {}, (), math.inf)
+                job = Job(str(line["job"]["id"]), "", {}, (), math.inf)
             self.waiting[job.id] = job
         elif "offers" in line:
             self._place(self.waiting[line["id"]], line["offers"], line["at"])
@@ -228,7 +238,7 @@ class ClusterBroker:
         if job.id in self._order:
             return {"ok": True, "id": job.id, "again": True, **self.state_of(job.id)}
         self._keep({"job": dict(fields), "at": at})
-        self._order.append(job.id)
+        self._order[job.id] = None
         self.waiting[job.id] = job
         every = self.mapping.every
         self._next_at = min(self._next_at, at if every is None else math.ceil(at / every) * every)
@@ -340,7 +350,7 @@ class ClusterBroker:
         chosen = offers[0]
         self.waiting.pop(job.id, None)
         self._fresh.clear()
-        self._sent.setdefault(str(chosen["cluster"]), []).append((at, chosen_options(chosen)))
+        self._sent[job.id] = (str(chosen["cluster"]), at, chosen_options(chosen))
         if self.submits:
             self._unsent[job.id] = (job, offers)
         else:
@@ -349,7 +359,7 @@ class ClusterBroker:
     def _send(self, job: Job, offers: list[dict[str, Any]], now: float) -> None:
         """Submit a placed job; it is tried again later if its cluster cannot tell whether it was submitted before."""
         try:
-            cluster, job_id = self.clusters.send(job, offers, now)
+            cluster, job_id = self.clusters.send(job, offers, now, f"grid:{self._name}:{job.id}")
         except Unreachable:
             return
         except BatchcastError as error:
@@ -370,13 +380,20 @@ class ClusterBroker:
         self._tell(line)
 
     def _tell(self, line: dict[str, Any]) -> None:
-        """Add a decision to what is told."""
+        """Add a decision to `told`; count the job on the cluster that accepted it, and a refused job nowhere."""
         self.decided[line["id"]] = line
+        sent = self._sent.pop(line["id"], None)
+        if sent is not None and "refused" not in line:
+            self._sent[line["id"]] = (line["resource"], *sent[1:])
         self.told.append(line)
 
     def _counted(self, now: float) -> Counted:
         """Return the jobs that were just sent, by cluster."""
-        return {name: [one for one in sent if one[0] >= now - COUNTED_S] for name, sent in self._sent.items()}
+        counted: dict[str, list[tuple[float, Mapping[str, str]]]] = {}
+        for cluster, at, options in self._sent.values():
+            if at >= now - COUNTED_S:
+                counted.setdefault(cluster, []).append((at, options))
+        return counted
 
     def state_of(self, job_id: str) -> dict[str, Any]:
         """Return the state of a job: waiting, being submitted, refused, or its cluster with predicted times."""
