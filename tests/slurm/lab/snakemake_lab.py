@@ -191,7 +191,7 @@ class Workflow:
             *snakemake(), "--executor", "cluster-generic", "--cluster-generic-submit-cmd", submit,
             "--cluster-generic-status-cmd", str(folder / "bin" / "status"), "--jobscript", str(folder / "job.sh"),
             "--jobs", "200", "--retries", "2", "--max-status-checks-per-second", "5", "--seconds-between-status-checks",
-            "4", "--latency-wait", "10", "--nocolor", "--quiet", "rules", "--shared-fs-usage", "input-output",
+            "1", "--latency-wait", "10", "--nocolor", "--quiet", "rules", "--shared-fs-usage", "input-output",
             "persistence", "software-deployment", "sources", "source-cache", "storage-local-copies",
         ]  # fmt: skip
         with (folder / "snakemake.log").open("wb") as log:

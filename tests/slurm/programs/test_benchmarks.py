@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.usefixtures("lab_h
 PROGRAMS = {
     "planning/planning_cost.py": ("20", "5"),
     "order_load.py": ("--jobs", "20", "--sbatch", "2"),
-    "clusters/lab.py": ("--seeds", "1", "--jobs", "6", "--arms", "home,batchcast", "-o", "FOLDER/clusters.jsonl"),
+    "clusters/lab.py": ("--seeds", "1", "--jobs", "6", "--arms", "batchcast", "-o", "FOLDER/clusters.jsonl"),
 }
 LONG_PROGRAMS = {
     "planning_gain.py": ("--seeds", "1", "--jobs", "4", "-o", "gain.jsonl"),
